@@ -1,0 +1,34 @@
+"""Every error that trajcloak raises on purpose.
+
+::
+
+    TrajcloakError
+    ├── InputError          (ValueError)       a log, or a file read, breaks a rule
+    ├── OptionError         (ValueError)       an option has an unusable value
+    ├── NotEnoughUsersError (ValueError)       fewer than k users take part
+    └── OutputError         (OSError)          an output path cannot be used
+
+A message says where, what was found, what was expected, and the remedy. It
+carries row numbers and counts, never user ids or coordinates (invariant 6 of
+``docs/guarantee.md``). The command line turns each into exit code 2.
+"""
+
+
+class TrajcloakError(Exception):
+    """Base of all errors that trajcloak raises on purpose."""
+
+
+class InputError(TrajcloakError, ValueError):
+    """A log, release or policy file breaks a rule of ``docs/data-model.md``."""
+
+
+class OptionError(TrajcloakError, ValueError):
+    """An option or argument has a value that cannot be used."""
+
+
+class NotEnoughUsersError(TrajcloakError, ValueError):
+    """Fewer than k users take part, so nothing can be published."""
+
+
+class OutputError(TrajcloakError, OSError):
+    """An output path exists already, or cannot be written."""
