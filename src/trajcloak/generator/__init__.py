@@ -1,0 +1,5 @@
+"""An embedded city whose people send location requests: logs to try things on."""
+
+from trajcloak.generator.generate import GeneratedLog, generate_log
+
+__all__ = ["GeneratedLog", "generate_log"]

@@ -1,0 +1,81 @@
+"""Algorithms: trajectories and k to a policy, all behind one interface."""
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms.policy import Policy
+from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.errors import OptionError
+from trajcloak.progress import Progress, silent
+
+__all__ = ["ALGORITHMS", "Algorithm", "Policy", "build_algorithm"]
+
+
+class Algorithm(Protocol):
+    """Bundles trajectories.
+
+    Membership and cloaks are a function of the trajectories, k and public
+    settings: an algorithm never sees a request or a user id (invariants 1 and 2
+    of ``docs/guarantee.md``).
+    """
+
+    @property
+    def name(self) -> str:
+        """Name on the command line and in the manifest."""
+
+    def solve(
+        self,
+        cells: npt.NDArray[np.uint32],
+        height: int,
+        k: int,
+        cloak: str,
+        *,
+        threads: int = 1,
+        progress: Progress = silent,
+    ) -> Policy:
+        """Bundle trajectories.
+
+        Parameters
+        ----------
+        cells : (n, instants, 2) uint32
+            At least k trajectories, cells below ``2**height``. The order of
+            rows may decide ties between identical trajectories, nothing else.
+        height : int
+        k : int
+        cloak : {"quad", "mbr"}
+        threads : int
+            Changes the time, never the result.
+        progress : Progress
+
+        Returns
+        -------
+        Policy
+            Every bundle has at least k trajectories, and its cloaks hold them.
+        """
+
+
+ALGORITHMS = ("traj-anon",)
+
+
+def build_algorithm(
+    name: str, *, suppress_above: float | None = None, max_suppressed: float | None = None
+) -> Algorithm:
+    """Build an algorithm by name.
+
+    Parameters
+    ----------
+    name : str
+        One of ALGORITHMS.
+    suppress_above : float, optional
+        Leave out trajectories that cost at least this much, in cells.
+    max_suppressed : float, optional
+        Leave out at most this share of the trajectories.
+    """
+    if name == "traj-anon":
+        return TrajAnon(suppress_above=suppress_above, max_suppressed=max_suppressed)
+    raise OptionError(
+        f"algorithm '{name}' is not known; expected one of {', '.join(ALGORITHMS)}; "
+        f"pass another --algorithm"
+    )

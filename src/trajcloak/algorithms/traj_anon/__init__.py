@@ -1,0 +1,83 @@
+"""``traj-anon``: the paper's algorithm, exact on the binary US-tree.
+
+Sort the trajectories' keys (:mod:`.keys`), build the compressed tree over them
+(:mod:`.gtree`), find the cheapest configuration (:mod:`.solve`), possibly with
+suppression (:mod:`.suppression`), and turn it into bundles (:mod:`.assign`).
+Time is linear in the number of trajectories for a fixed k. The cost is at most
+``length`` times that of the best quad-cloak policy (Theorem 2 of the paper).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms.policy import Policy
+from trajcloak.algorithms.traj_anon.assign import assign_bundles, build_node_cloaks
+from trajcloak.algorithms.traj_anon.gtree import GTree, build_areas, build_gtree
+from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
+from trajcloak.algorithms.traj_anon.solve import Rows, solve_configuration, solve_rows
+from trajcloak.algorithms.traj_anon.suppression import (
+    suppress_above,
+    suppress_at_most,
+    suppress_nobody,
+)
+from trajcloak.cloaks import MBR, build_bounding_boxes
+from trajcloak.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class TrajAnon:
+    """Settings of ``traj-anon``, all public.
+
+    Attributes
+    ----------
+    suppress_above
+        Leave out trajectories that cost at least this much (summed area of
+        their cloaks, in cells).
+    max_suppressed
+        Leave out at most this share of the trajectories, where it saves most.
+    """
+
+    suppress_above: float | None = None
+    max_suppressed: float | None = None
+
+    name = "traj-anon"
+
+    def solve(
+        self,
+        cells: npt.NDArray[np.uint32],
+        height: int,
+        k: int,
+        cloak: str,
+        *,
+        threads: int = 1,
+        progress: Progress = silent,
+    ) -> Policy:
+        """Bundle trajectories; see :class:`trajcloak.algorithms.Algorithm`."""
+        layout = build_layout(cells.shape[1], height)
+        progress("sorting trajectories", 0, 1)
+        keys = sort_keys(cells, layout, threads)
+        progress("sorting trajectories", 1, 1)
+        progress("bundling", 0, 3)
+        tree = build_gtree(keys, build_areas(cells.shape[1], height), k)
+        progress("bundling", 1, 3)
+        rows = solve_rows(tree, k, threads)
+        progress("bundling", 2, 3)
+        passed_up = solve_configuration(tree, rows, k, self._suppress(tree, rows))
+        bundle, node = assign_bundles(tree, keys, passed_up)
+        if cloak == MBR:
+            cloaks = build_bounding_boxes(cells, bundle, len(node), threads)
+        else:
+            cloaks = build_node_cloaks(cells, keys, layout, height, tree, node)
+        progress("bundling", 3, 3)
+        return Policy(bundle, cloaks)
+
+    def _suppress(self, tree: GTree, rows: Rows) -> npt.NDArray[np.int64]:
+        if self.suppress_above is not None:
+            return suppress_above(tree, rows, self.suppress_above)
+        if self.max_suppressed is not None:
+            budget = math.floor(self.max_suppressed * int(tree.stop[-1]))
+            return suppress_at_most(tree, rows, budget)
+        return suppress_nobody(tree)

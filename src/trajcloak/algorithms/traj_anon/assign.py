@@ -1,0 +1,94 @@
+"""From a configuration to bundles: one of the policies that it stands for."""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.traj_anon.gtree import GTree
+from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys
+from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP, Cloaks
+
+
+def assign_bundles(
+    tree: GTree, keys: SortedKeys, passed_up: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Map each trajectory to a bundle, in key order.
+
+    A node bundles the last of the trajectories that it receives and passes the
+    first ones up. All policies of a configuration cost the same (Lemma 1 of the
+    paper); this one uses nothing but the key order.
+
+    Returns
+    -------
+    bundle : (n,) int32
+        By trajectory row; -1: suppressed.
+    node : (bundles,) int32
+        The node that each bundle belongs to.
+    """
+    return _assign(tree, keys.order, passed_up)
+
+
+def build_node_cloaks(
+    cells: npt.NDArray[np.uint32],
+    keys: SortedKeys,
+    layout: KeyLayout,
+    height: int,
+    tree: GTree,
+    node: npt.NDArray[np.int32],
+) -> Cloaks:
+    """Build the cloak sequences that the given nodes stand for."""
+    sample = keys.order[tree.start[node]]
+    return _node_cloaks(cells, sample, tree.depth[node], layout.column, height)
+
+
+@njit(cache=True, nogil=True)
+def _assign(tree, order, passed_up):  # type: ignore[no-untyped-def]
+    """Sweep the places once, with a stack of those not bundled yet.
+
+    Requires: nodes in postorder, so that what a node receives is on top.
+    Ensures: a node's bundle has what it receives less what it passes up; O(n).
+    """
+    n = len(order)
+    num_nodes = len(tree.start)
+    bundle = np.full(n, -1, np.int32)
+    bundle_node = np.empty(num_nodes, np.int32)
+    num_bundles = 0
+    waiting = np.empty(n, np.int32)
+    waiting_before = np.empty(n, np.int32)
+    num_waiting = 0
+    place = 0
+    for node in range(num_nodes):
+        while place < tree.stop[node]:
+            waiting_before[place] = num_waiting
+            waiting[num_waiting] = place
+            num_waiting += 1
+            place += 1
+        if passed_up[node] < 0:
+            continue
+        keep = waiting_before[tree.start[node]] + passed_up[node]
+        if num_waiting > keep:
+            for i in range(keep, num_waiting):
+                bundle[order[waiting[i]]] = num_bundles
+            bundle_node[num_bundles] = node
+            num_bundles += 1
+            num_waiting = keep
+    return bundle, bundle_node[:num_bundles].copy()
+
+
+@njit(cache=True, nogil=True)
+def _node_cloaks(cells, sample, depth, column, height):  # type: ignore[no-untyped-def]
+    """Keep the key bits above the node's depth of one of its trajectories, and free the rest."""
+    length = cells.shape[1]
+    cloaks = np.empty((len(sample), length, 4), np.uint32)
+    fixed = np.empty(2 * length, np.uint32)
+    for b in range(len(sample)):
+        fixed[:] = 0
+        for bit in range(depth[b]):
+            fixed[column[bit]] += np.uint32(1)
+        for i in range(length):
+            for axis, first, stop in ((0, X_START, X_STOP), (1, Y_START, Y_STOP)):
+                free = np.uint32(height) - fixed[2 * i + axis]
+                corner = (cells[sample[b], i, axis] >> free) << free
+                cloaks[b, i, first] = corner
+                cloaks[b, i, stop] = corner + (np.uint32(1) << free)
+    return cloaks

@@ -1,0 +1,136 @@
+"""The tree of cloak sequences, compressed to the nodes that can matter.
+
+Only branching nodes are kept: a node with a single non-empty child masks the
+same trajectories as the child, at a higher cost. And only nodes with at least k
+trajectories are kept: the others can form no bundle, and pass all they hold up.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.traj_anon.keys import SortedKeys
+
+
+class GTree(NamedTuple):
+    """Nodes with at least k trajectories, children before parents (postorder).
+
+    The trajectories of a node are the places ``start`` up to ``stop`` of the key
+    order. The subtree of node m is the nodes ``m - below[m] + 1`` up to m, so
+    the last child of m, if it has one, is m - 1, and the child before child c is
+    c - below[c].
+
+    Attributes
+    ----------
+    start, stop : (nodes,) int32
+        Half-open range of places; ``stop - start`` is d(m) of the paper.
+    depth : (nodes,) int32
+        Number of key bits that the node's trajectories share.
+    loose : (nodes,) int32
+        How many of them are in no child of the node.
+    below : (nodes,) int32
+        How many nodes the subtree has, the node itself among them.
+    area : (nodes,) float64
+        Summed area of the node's cloak sequence, in cells.
+    """
+
+    start: npt.NDArray[np.int32]
+    stop: npt.NDArray[np.int32]
+    depth: npt.NDArray[np.int32]
+    loose: npt.NDArray[np.int32]
+    below: npt.NDArray[np.int32]
+    area: npt.NDArray[np.float64]
+
+
+def build_areas(length: int, height: int) -> npt.NDArray[np.float64]:
+    """Compute the summed area, in cells, of a node's cloaks for each depth.
+
+    In axis-major order the depth alone decides the area: every bit halves the
+    cloak of one instant, and after ``length`` bits all cloaks are alike again.
+
+    Examples
+    --------
+    >>> build_areas(length=2, height=1).tolist()
+    [8.0, 6.0, 4.0, 3.0, 2.0]
+    """
+    depth = np.arange(2 * length * height + 1)
+    halvings, split = np.divmod(depth, length)
+    whole = np.ldexp(1.0, 2 * height - halvings)
+    return whole * (length - split / 2)
+
+
+def build_gtree(keys: SortedKeys, areas: npt.NDArray[np.float64], k: int) -> GTree:
+    """Build the tree over sorted keys; its last node is the root.
+
+    Parameters
+    ----------
+    keys : SortedKeys
+        At least k of them.
+    areas : (bits + 1,) float64
+        Area by depth; falls from each depth to the next.
+    k : int
+    """
+    start, stop, depth, loose, below = _find_nodes(keys.common, k)
+    return GTree(start, stop, depth, loose, below, areas[depth])
+
+
+@njit(cache=True, nogil=True)
+def _find_nodes(common, k):  # type: ignore[no-untyped-def]
+    """Find the nodes in one sweep over the key order with a stack of open nodes.
+
+    Requires: ``common`` as in SortedKeys, ``common[0] == -1``.
+    Ensures: the arrays of a GTree but for its areas. O(n) time and memory.
+    """
+    n = len(common)
+    starts = np.empty(n, np.int32)
+    stops = np.empty(n, np.int32)
+    depths = np.empty(n, np.int32)
+    looses = np.empty(n, np.int32)
+    belows = np.empty(n, np.int32)
+    num_nodes = 0
+    # A branch opens at most once per place, and each is deeper than the one under it.
+    open_start = np.empty(n + 1, np.int32)
+    open_depth = np.empty(n + 1, np.int32)
+    open_loose = np.empty(n + 1, np.int32)
+    open_first = np.empty(n + 1, np.int32)
+    num_open = 0
+    if n == 1:
+        return starts[:0], stops[:0], depths[:0], looses[:0], belows[:0]
+    for place in range(1, n + 1):
+        split = common[place] if place < n else -1
+        # The subtree that ends here, to be hung into the tree: at first one trajectory.
+        start = place - 1
+        first_node = num_nodes
+        loose = 1
+        while num_open > 0 and open_depth[num_open - 1] > split:
+            num_open -= 1
+            start = open_start[num_open]
+            loose += open_loose[num_open]
+            first_node = open_first[num_open]
+            if place - start >= k:
+                starts[num_nodes] = start
+                stops[num_nodes] = place
+                depths[num_nodes] = open_depth[num_open]
+                looses[num_nodes] = loose
+                belows[num_nodes] = num_nodes + 1 - first_node
+                num_nodes += 1
+                loose = 0
+        if split < 0:
+            break
+        if num_open > 0 and open_depth[num_open - 1] == split:
+            open_loose[num_open - 1] += loose
+        else:
+            open_start[num_open] = start
+            open_depth[num_open] = split
+            open_loose[num_open] = loose
+            open_first[num_open] = first_node
+            num_open += 1
+    return (
+        starts[:num_nodes].copy(),
+        stops[:num_nodes].copy(),
+        depths[:num_nodes].copy(),
+        looses[:num_nodes].copy(),
+        belows[:num_nodes].copy(),
+    )

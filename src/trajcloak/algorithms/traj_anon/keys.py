@@ -1,0 +1,190 @@
+"""Trajectories as bit strings, and their sorted order.
+
+The key of a trajectory lists one bit of one cell coordinate after another, from
+coarse to fine, in the order that the tree splits space in (:class:`KeyLayout`).
+A prefix of a key is a node of the tree: the trajectories that share it are
+those that the node's cloak sequence masks. So the sorted keys, with the length
+of the common prefix of each two neighbours, are the whole tree.
+
+Keys are long (2 x instants x height bits) and are never built as a whole: the
+next 64 bits are computed only for trajectories that are still tied with another.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.kernels.sort import sort_words
+from trajcloak.kernels.threads import build_slices, run_all
+
+WORD_BITS = 64
+SLICES_PER_THREAD = 8
+"""Smaller slices balance better where ties are uneven."""
+
+
+class KeyLayout(NamedTuple):
+    """Which bit of which coordinate stands at each place of a key.
+
+    Attributes
+    ----------
+    column : (bits,) int32
+        ``2 * instant + axis`` of each key bit.
+    shift : (bits,) uint32
+        How far right that coordinate's cell is shifted to bring the bit down.
+    """
+
+    column: npt.NDArray[np.int32]
+    shift: npt.NDArray[np.uint32]
+
+    @property
+    def num_bits(self) -> int:
+        """Length of a key in bits."""
+        return len(self.column)
+
+
+class SortedKeys(NamedTuple):
+    """Trajectories in key order.
+
+    Attributes
+    ----------
+    order : (n,) int32
+        Row of the trajectory at each place of the order; equal keys in row order.
+    common : (n,) int32
+        Number of leading key bits that a place shares with the place before;
+        -1 at place 0.
+    """
+
+    order: npt.NDArray[np.int32]
+    common: npt.NDArray[np.int32]
+
+
+def build_layout(length: int, height: int) -> KeyLayout:
+    """Lay a key out as the binary US-tree splits: level, then axis, then instant.
+
+    All uniform quadrant and semi-quadrant sequences are prefixes of this order
+    (section 4.2.2 of the paper).
+    """
+    level, axis, instant = (
+        part.ravel() for part in np.indices((height, 2, length), dtype=np.int32)
+    )
+    return KeyLayout(
+        column=np.ascontiguousarray(2 * instant + axis, dtype=np.int32),
+        shift=np.ascontiguousarray(height - 1 - level, dtype=np.uint32),
+    )
+
+
+def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) -> SortedKeys:
+    """Sort trajectories by key, ties in row order.
+
+    Parameters
+    ----------
+    cells : (n, instants, 2) uint32
+    layout : KeyLayout
+    threads : int
+        Changes the time, never the result.
+    """
+    n = len(cells)
+    flat = cells.reshape(n, -1)
+    order = np.arange(n, dtype=np.int32)
+    common = np.full(n, layout.num_bits, np.int32)
+    common[:1] = -1
+    words = np.empty(n, np.uint64)
+    spare_words = np.empty(n, np.uint64)
+    spare_order = np.empty(n, np.int32)
+    pieces = build_slices(n, threads * SLICES_PER_THREAD)
+    for first_bit in range(0, layout.num_bits, WORD_BITS):
+        run_all(
+            lambda start, stop, bit=first_bit: _fill_words(  # type: ignore[misc]
+                flat, order, common, layout, bit, start, stop, words
+            ),
+            pieces,
+            threads,
+        )
+        ties = run_all(
+            lambda start, stop, bit=first_bit: _sort_tied(  # type: ignore[misc]
+                words, order, common, layout.num_bits, bit, start, stop, spare_words, spare_order
+            ),
+            _cut_between_ties(common, layout.num_bits, pieces),
+            threads,
+        )
+        if not any(ties):
+            break
+    return SortedKeys(order, common)
+
+
+def _cut_between_ties(
+    common: npt.NDArray[np.int32], num_bits: int, pieces: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Move the edges of the pieces right, to the next place that is not tied with the one before."""
+    n = len(common)
+    edges = [0]
+    for _, edge in pieces:
+        edge = max(edge, edges[-1])
+        while edge < n and common[edge] == num_bits:
+            step = common[edge : edge + 4096] != num_bits
+            edge += int(step.argmax()) if step.any() else len(step)
+        edges.append(edge)
+    return [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b]
+
+
+@njit(cache=True, nogil=True)
+def _fill_words(flat, order, common, layout, first_bit, start, stop, words):  # type: ignore[no-untyped-def]
+    """Fill ``words`` with key bits ``first_bit`` and on, at tied places of a slice.
+
+    Ensures: the first bit stands at the top of the word; a last, shorter word is
+    padded with zeros below. O(64) per tied place.
+    """
+    num_bits = len(layout.column)
+    last_bit = min(first_bit + WORD_BITS, num_bits)
+    padding = np.uint64(first_bit + WORD_BITS - last_bit)
+    n = len(order)
+    for place in range(start, stop):
+        tied_before = place > 0 and common[place] == num_bits
+        tied_after = place + 1 < n and common[place + 1] == num_bits
+        if not (tied_before or tied_after):
+            continue
+        cells = flat[order[place]]
+        word = np.uint64(0)
+        for bit in range(first_bit, last_bit):
+            one = (cells[layout.column[bit]] >> layout.shift[bit]) & np.uint32(1)
+            word = (word << np.uint64(1)) | np.uint64(one)
+        words[place] = word << padding
+
+
+@njit(cache=True, nogil=True)
+def _sort_tied(words, order, common, num_bits, first_bit, start, stop, spare_words, spare_order):  # type: ignore[no-untyped-def]
+    """Sort each tied run of a slice by its words and find how far its members agree.
+
+    Requires: no run crosses an edge of the slice.
+    Ensures: ``common`` is final where two words differ. Returns whether any tie
+    is left.
+    """
+    any_tie = False
+    place = start
+    while place < stop:
+        end = place + 1
+        while end < stop and common[end] == num_bits:
+            end += 1
+        if end - place > 1:
+            sort_words(words, order, place, end, spare_words, spare_order)
+            for i in range(place + 1, end):
+                difference = words[i - 1] ^ words[i]
+                if difference == np.uint64(0):
+                    any_tie = True
+                else:
+                    common[i] = first_bit + _leading_zeros(difference)
+        place = end
+    return any_tie
+
+
+@njit(cache=True, nogil=True)
+def _leading_zeros(word):  # type: ignore[no-untyped-def]
+    """Count the zeros above the highest one bit of a non-zero uint64."""
+    count = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if word >> np.uint64(64 - step) == np.uint64(0):
+            count += step
+            word = word << np.uint64(step)
+    return count

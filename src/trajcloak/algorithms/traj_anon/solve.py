@@ -1,0 +1,235 @@
+"""The cheapest k-summing configuration of a G-tree (Algorithm 1 of the paper).
+
+For each node m and each number u of trajectories that it passes up, the row of m
+holds the least cost of bundling the others inside its subtree. Rows end at
+2k - 2, because no optimum passes up more (``docs/guarantee.md``, "At most
+2k - 2 are passed up"), so a row's length depends neither on the number of users
+nor on the height of the tree.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.traj_anon.gtree import GTree
+from trajcloak.kernels.threads import run_all
+
+SUBTREES_PER_THREAD = 8
+"""Subtrees are cut small enough that threads finish at about the same time."""
+
+
+class Rows(NamedTuple):
+    """Least cost by node and by number passed up.
+
+    Attributes
+    ----------
+    cost : float64
+        The rows one after the other; infinite where u cannot be passed up.
+    first : (nodes + 1,) int64
+        Where the row of each node starts in ``cost``.
+    """
+
+    cost: npt.NDArray[np.float64]
+    first: npt.NDArray[np.int64]
+
+
+def solve_rows(
+    tree: GTree, k: int, threads: int, limit: npt.NDArray[np.int64] | None = None
+) -> Rows:
+    """Fill the row of every node, children before parents.
+
+    Parameters
+    ----------
+    tree : GTree
+    k : int
+    threads : int
+        Changes the time, never the result.
+    limit : (nodes,) int64, optional
+        The most that each node may pass up; default 2k - 2, the least that is
+        safe. Other bounds serve for comparison.
+    """
+    count = (tree.stop - tree.start).astype(np.int64)
+    if limit is None:
+        limit = np.full(len(count), 2 * k - 2, np.int64)
+    first = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(np.minimum(limit, count) + 1, out=first[1:])
+    rows = Rows(np.empty(first[-1], np.float64), first)
+    subtrees, top = _cut_subtrees(tree, threads * SUBTREES_PER_THREAD)
+    run_all(lambda nodes: _fill_rows(tree, k, rows, nodes), [(s,) for s in subtrees], threads)
+    _fill_rows(tree, k, rows, top)
+    return rows
+
+
+def solve_configuration(
+    tree: GTree, rows: Rows, k: int, top_passed_up: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Read the cheapest configuration off the rows, parents before children.
+
+    Parameters
+    ----------
+    tree, rows, k
+        As given to, and returned by, :func:`solve_rows`.
+    top_passed_up : (nodes,) int64
+        How many trajectories each maximal node passes up, -1 for all other
+        nodes: 0 at the root where nobody is suppressed.
+
+    Returns
+    -------
+    passed_up : (nodes,) int64
+        C(m) of the paper. Above the maximal nodes no bundle is formed.
+    """
+    passed_up = top_passed_up.copy()
+    _read_configuration(tree, k, rows, passed_up)
+    return passed_up
+
+
+def _cut_subtrees(
+    tree: GTree, parts: int
+) -> tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    """Cut the tree into small subtrees and the nodes above them."""
+    num_nodes = len(tree.below)
+    small = tree.below <= max(1, num_nodes // parts)
+    # In postorder a maximal small subtree ends where a small node is followed by its parent
+    # that is not small, or by a node of another subtree; walk from the end.
+    subtrees: list[npt.NDArray[np.int64]] = []
+    top: list[int] = []
+    node = num_nodes - 1
+    while node >= 0:
+        if small[node]:
+            size = int(tree.below[node])
+            subtrees.append(np.arange(node - size + 1, node + 1))
+            node -= size
+        else:
+            top.append(node)
+            node -= 1
+    return subtrees, np.array(top[::-1], np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _fill_rows(tree, k, rows, nodes):  # type: ignore[no-untyped-def]
+    """Fill the rows of ``nodes``, which stand in postorder.
+
+    Requires: the rows of all their children not among them are filled.
+    Ensures: ``row[u]`` is the least cost over all k-summing configurations of the
+    subtree that pass up u. O(k^2) time for each child of a node that has several.
+    """
+    for node in nodes:
+        row = rows.cost[rows.first[node] : rows.first[node + 1]]
+        pool = _pool_children(tree, k, rows, node)[-1]
+        area = tree.area[node]
+        # The cheapest way to bundle here: any pool of at least u + k.
+        best = np.inf
+        most = len(pool) - 1
+        for u in range(min(most - k, len(row) - 1) + 1, len(row)):
+            row[u] = pool[u] if u <= most else np.inf
+        for held in range(most, k - 1, -1):
+            best = min(best, pool[held] + area * held)
+            u = held - k
+            if u < len(row):
+                row[u] = min(pool[u], best - area * u)
+
+
+@njit(cache=True, nogil=True)
+def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
+    """Cost of every number of trajectories that a node can receive, child by child.
+
+    Ensures: row j of the result holds, for each D, the least cost at which the
+    loose trajectories and the last j children hand D trajectories to the node.
+    D is capped at the row's limit + k: whatever is above is bundled here in any
+    case, and is charged at once (``docs/guarantee.md``, "Pools are capped").
+    """
+    area = tree.area[node]
+    limit = rows.first[node + 1] - rows.first[node] - 1
+    count = tree.stop[node] - tree.start[node]
+    cap = min(limit + k, count)
+    bottom = node - tree.below[node]
+    num_children = 0
+    child = node - 1
+    while child > bottom:
+        num_children += 1
+        child -= tree.below[child]
+    pools = np.full((num_children + 1, cap + 1), np.inf)
+    loose = tree.loose[node]
+    least = min(loose, cap)
+    pools[0, least] = area * (loose - least)
+    most = least
+    child = node - 1
+    for j in range(num_children):
+        row = rows.cost[rows.first[child] : rows.first[child + 1]]
+        pool = pools[j]
+        new = pools[j + 1]
+        for held in range(least, most + 1):
+            base = pool[held]
+            if base == np.inf:
+                continue
+            inside = min(len(row), cap - held + 1)
+            for u in range(inside):
+                new[held + u] = min(new[held + u], base + row[u])
+            for u in range(inside, len(row)):
+                new[cap] = min(new[cap], base + row[u] + area * (held + u - cap))
+        most = min(most + len(row) - 1, cap)
+        child -= tree.below[child]
+    return pools
+
+
+@njit(cache=True, nogil=True)
+def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-def]
+    """Set ``passed_up`` of every node below one where it is set already.
+
+    Ensures: the choices are those of ``_fill_rows``; among equals the smallest
+    pool, then the fewest from the child that comes first in the loop. Nodes
+    above every maximal node keep -1.
+    """
+    for node in range(len(tree.start) - 1, -1, -1):
+        u = passed_up[node]
+        if u < 0 or tree.below[node] == 1:
+            continue
+        area = tree.area[node]
+        pools = _pool_children(tree, k, rows, node)
+        num_children = len(pools) - 1
+        pool = pools[num_children]
+        held = -1
+        cost = np.inf
+        if u < len(pool):
+            held = u
+            cost = pool[u]
+        for more in range(u + k, len(pool)):
+            bundled = pool[more] + area * (more - u)
+            if bundled < cost:
+                held = more
+                cost = bundled
+        cap = len(pool) - 1
+        # The pools list the children from the last to the first; undo the first one first.
+        children = np.empty(num_children, np.int64)
+        child = node - 1
+        for j in range(num_children):
+            children[j] = child
+            child -= tree.below[child]
+        for j in range(num_children - 1, -1, -1):
+            child = children[j]
+            row = rows.cost[rows.first[child] : rows.first[child + 1]]
+            before = pools[j]
+            best = np.inf
+            best_u = -1
+            best_held = -1
+            for from_child in range(len(row)):
+                low = held - from_child
+                if held == cap:
+                    # Anything that reaches the cap may have been charged here.
+                    for earlier in range(max(low, 0), len(before)):
+                        extra = earlier + from_child - cap
+                        total = before[earlier] + row[from_child] + area * extra
+                        if total < best:
+                            best = total
+                            best_u = from_child
+                            best_held = earlier
+                elif low >= 0:
+                    total = before[low] + row[from_child]
+                    if total < best:
+                        best = total
+                        best_u = from_child
+                        best_held = low
+            passed_up[child] = best_u
+            held = best_held

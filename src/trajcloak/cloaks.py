@@ -1,0 +1,116 @@
+"""Cloak sequences of sets of trajectories, in cells of the grid, and their cost.
+
+A cloak is four numbers: the first cell and the cell after the last one, on each
+axis. Bundles are numbered by their cloak sequences, so that a bundle's number
+says nothing that its cloaks do not say (invariant 2 of ``docs/guarantee.md``).
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.kernels.threads import run_sliced
+
+QUAD = "quad"
+MBR = "mbr"
+CLOAKS = (QUAD, MBR)
+
+X_START, Y_START, X_STOP, Y_STOP = range(4)
+
+Cloaks = npt.NDArray[np.uint32]
+"""(bundles, instants, 4): X_START, Y_START, X_STOP, Y_STOP in cells, half open."""
+
+
+def build_bounding_boxes(
+    cells: npt.NDArray[np.uint32], bundle: npt.NDArray[np.int32], num_bundles: int, threads: int
+) -> Cloaks:
+    """Compute the smallest cell rectangles around the trajectories of each bundle.
+
+    Parameters
+    ----------
+    cells : (n, instants, 2) uint32
+    bundle : (n,) int32
+        Bundle of each trajectory; those below 0 belong to none.
+    num_bundles : int
+        Each bundle has at least one trajectory.
+    threads : int
+    """
+    members, first = group_members(bundle, num_bundles)
+    boxes = np.empty((num_bundles, cells.shape[1], 4), np.uint32)
+    run_sliced(
+        lambda start, stop: _fill_boxes(cells, members, first, start, stop, boxes),
+        num_bundles,
+        threads,
+    )
+    return boxes
+
+
+def group_members(
+    bundle: npt.NDArray[np.int32], num_bundles: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """List the members of all bundles, bundle after bundle.
+
+    Returns
+    -------
+    members : int32
+        Rows of the trajectories, each bundle's in ascending order.
+    first : (num_bundles + 1,) int64
+        Where each bundle's members start in ``members``.
+    """
+    return _group(bundle, num_bundles)
+
+
+def compute_areas(cloaks: Cloaks) -> npt.NDArray[np.float64]:
+    """Compute the area of every cloak in cells: (bundles, instants) float64."""
+    width = (cloaks[..., X_STOP] - cloaks[..., X_START]).astype(np.float64)
+    height = (cloaks[..., Y_STOP] - cloaks[..., Y_START]).astype(np.float64)
+    return width * height
+
+
+def order_by_cloaks(cloaks: Cloaks, sizes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Sort bundles by cloak sequence, then by size; returns the bundles in that order."""
+    digits = np.concatenate(
+        [cloaks.reshape(len(cloaks), -1), sizes.astype(np.uint32)[:, None]], axis=1
+    ).astype(">u4")
+    # Big-endian numbers sort like the bytes that they are made of.
+    as_bytes = np.ascontiguousarray(digits).view(f"V{4 * digits.shape[1]}").ravel()
+    return np.argsort(as_bytes, kind="stable")
+
+
+@njit(cache=True, nogil=True)
+def _group(bundle, num_bundles):  # type: ignore[no-untyped-def]
+    """Counting sort of the trajectories by bundle; O(n)."""
+    first = np.zeros(num_bundles + 1, np.int64)
+    for i in range(len(bundle)):
+        if bundle[i] >= 0:
+            first[bundle[i] + 1] += 1
+    for b in range(num_bundles):
+        first[b + 1] += first[b]
+    members = np.empty(first[num_bundles], np.int32)
+    position = first[:-1].copy()
+    for i in range(len(bundle)):
+        b = bundle[i]
+        if b >= 0:
+            members[position[b]] = i
+            position[b] += 1
+    return members, first
+
+
+@njit(cache=True, nogil=True)
+def _fill_boxes(cells, members, first, start, stop, boxes):  # type: ignore[no-untyped-def]
+    """Fill ``boxes[start:stop]`` with the bounding boxes; O(instants) per member."""
+    length = cells.shape[1]
+    for b in range(start, stop):
+        box = boxes[b]
+        for i in range(length):
+            box[i, X_START] = box[i, Y_START] = np.uint32(0xFFFFFFFF)
+            box[i, X_STOP] = box[i, Y_STOP] = np.uint32(0)
+        for m in range(first[b], first[b + 1]):
+            trajectory = cells[members[m]]
+            for i in range(length):
+                x = trajectory[i, 0]
+                y = trajectory[i, 1]
+                box[i, X_START] = min(box[i, X_START], x)
+                box[i, Y_START] = min(box[i, Y_START], y)
+                box[i, X_STOP] = max(box[i, X_STOP], x + np.uint32(1))
+                box[i, Y_STOP] = max(box[i, Y_STOP], y + np.uint32(1))

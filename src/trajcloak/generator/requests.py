@@ -1,0 +1,199 @@
+"""What people ask for: a category and a detail, by place and time of day.
+
+The hub nearest to a person decides the mix; the hour shifts it a little. Some
+of the categories are of the kind that nobody would want to be linked to.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+from trajcloak.generator.city import HUBS
+from trajcloak.generator.splitmix import GAMMA, below, key_of, scramble
+
+REQUEST_COLUMNS = ("category", "detail")
+"""The request attributes of a generated log."""
+
+NO_REQUEST = -1
+"""Stands for a location without a request."""
+
+DETAILS = {
+    "restaurant": ("italian", "thai", "burger", "vegan", "halal", "kosher"),
+    "cafe": ("espresso bar", "bakery", "internet"),
+    "bar": ("pub", "cocktail", "gay", "live music"),
+    "hotel": ("budget", "business", "by the hour"),
+    "bus": ("city line", "night line", "airport express"),
+    "fuel": ("petrol", "charging", "diesel"),
+    "parking": ("garage", "street", "accessible"),
+    "pharmacy": ("prescription", "emergency", "methadone"),
+    "hospital": ("emergency", "maternity", "oncology", "psychiatry", "hiv clinic"),
+    "worship": ("church", "mosque", "synagogue", "temple"),
+    "party office": ("liberal", "conservative", "green", "socialist"),
+    "counselling": ("legal", "debt", "addiction", "family"),
+    "library": ("public", "university"),
+    "shopping": ("groceries", "clothes", "electronics", "toys"),
+}
+"""The details of each category, commonest first."""
+
+HUB_MIXES = {
+    "downtown": {"restaurant": 9, "cafe": 8, "bar": 5, "bus": 9, "parking": 8, "shopping": 6},
+    "old town": {"restaurant": 9, "bar": 9, "cafe": 8, "worship": 6, "hotel": 6, "counselling": 3},
+    "station": {"bus": 20, "hotel": 6, "cafe": 7, "pharmacy": 3, "parking": 5},
+    "government": {"party office": 9, "counselling": 5, "bus": 6, "parking": 5, "cafe": 5},
+    "campus": {"library": 12, "cafe": 9, "bar": 5, "bus": 8, "party office": 3, "counselling": 4},
+    "hospital": {"hospital": 25, "pharmacy": 9, "parking": 8, "worship": 3, "counselling": 4},
+    "airport": {"hotel": 12, "parking": 12, "bus": 10, "fuel": 5, "restaurant": 4},
+    "industry": {"fuel": 12, "bus": 8, "restaurant": 4, "parking": 4},
+    "mall": {"shopping": 20, "restaurant": 7, "parking": 9, "cafe": 5, "pharmacy": 3},
+    "leisure": {"bar": 10, "restaurant": 8, "parking": 9, "bus": 7},
+    "suburb": {"shopping": 8, "fuel": 6, "pharmacy": 5, "worship": 5, "bus": 7, "library": 3},
+}
+"""How often each category is asked for around a hub of a kind; 1 where not named."""
+
+RUSH_HOURS = {
+    "restaurant": (12, 13, 18, 19, 20),
+    "cafe": (8, 9, 10, 15),
+    "bar": (18, 19, 20, 21, 22, 23, 0, 1),
+    "bus": (7, 8, 16, 17),
+    "hotel": (20, 21, 22, 23),
+    "fuel": (7, 17, 18),
+    "worship": (9, 18),
+    "pharmacy": (17, 18),
+}
+"""The hours at which a category is asked for half as often again."""
+
+CHOICES = tuple((category, detail) for category in DETAILS for detail in DETAILS[category])
+"""Every request that can be made; a request is kept as a number of this list."""
+
+_HOUR = 3600
+_HOURS = 24
+_CERTAIN = 1 << 53
+
+
+class RequestMix(NamedTuple):
+    """The choices of requests as arrays, the form that the kernel takes.
+
+    Parameters
+    ----------
+    hubs
+        int64 (hubs, 2): the centres, in decimetres.
+    ends
+        int64 (hours, hubs, choices): running sums of the choices' weights.
+    """
+
+    hubs: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+@cache
+def build_mix() -> RequestMix:
+    """Build the tables of :class:`RequestMix` from the lists above."""
+    weights = np.array(
+        [
+            [
+                [_weight(hub.kind, category, detail, hour) for category, detail in CHOICES]
+                for hub in HUBS
+            ]
+            for hour in range(_HOURS)
+        ],
+        dtype=np.int64,
+    )
+    hubs = np.array([(10 * hub.x, 10 * hub.y) for hub in HUBS], dtype=np.int64)
+    return RequestMix(hubs=hubs, ends=np.cumsum(weights, axis=2))
+
+
+def _weight(kind: str, category: str, detail: str, hour: int) -> int:
+    """Weigh a choice; a category's weight is split 1 : 1/2 : 1/3 ... over its details."""
+    details = DETAILS[category]
+    shares = [1000 // rank for rank in range(1, len(details) + 1)]
+    hurry = 3 if hour in RUSH_HOURS.get(category, ()) else 2
+    common = HUB_MIXES[kind].get(category, 1)
+    return 1000 * common * hurry * shares[details.index(detail)] // sum(shares)
+
+
+def draw_requests(
+    seed: int,
+    share: float,
+    moments: NDArray[np.int64],
+    first: tuple[int, int],
+    xs: Any,
+    ys: Any,
+    requests: Any,
+) -> None:
+    """Decide for each location whether it comes with a request, and with which.
+
+    Parameters
+    ----------
+    seed
+        The log's seed.
+    share
+        The share of locations with a request.
+    moments
+        Seconds since the epoch of the instants.
+    first
+        The number of the first instant, and that of the first user.
+    xs, ys
+        int32 (instants, users): where the users are, in decimetres.
+    requests
+        int16 (instants, users), filled: a number of ``CHOICES``, or ``NO_REQUEST``.
+    """
+    hours = moments // _HOUR % _HOURS
+    # Without the JIT, numpy would warn of the overflow that the generator relies on.
+    with np.errstate(over="ignore"):
+        _draw_requests(
+            build_mix(),
+            key_of(seed, "requests"),
+            np.uint64(round(share * _CERTAIN)),
+            hours,
+            first,
+            (xs, ys, requests),
+        )
+
+
+@njit(cache=True, nogil=True)
+def _draw_requests(mix: Any, key: Any, bound: Any, hours: Any, first: Any, block: Any) -> None:
+    """Fill the requests of a block; see :func:`draw_requests`.
+
+    Each is a function of the key and the numbers of user and instant, so that
+    blocks and slices of users can be cut anywhere.
+    """
+    xs, ys, requests = block
+    first_instant, first_user = first
+    for instant in range(requests.shape[0]):
+        counter = np.uint64(2 * (first_instant + instant))
+        for user in range(requests.shape[1]):
+            stream = scramble(key + GAMMA * np.uint64(first_user + user))
+            if scramble(stream + GAMMA * counter) >> np.uint64(11) >= bound:
+                requests[instant, user] = NO_REQUEST
+                continue
+            hub = _nearest_hub(mix.hubs, xs[instant, user], ys[instant, user])
+            ends = mix.ends[hours[instant], hub]
+            draw = below(scramble(stream + GAMMA * (counter + np.uint64(1))), ends[-1])
+            choice = 0
+            while ends[choice] <= draw:
+                choice += 1
+            requests[instant, user] = choice
+
+
+@njit(cache=True, nogil=True)
+def _nearest_hub(hubs: Any, x: int, y: int) -> int:
+    """Return the number of the hub nearest to a point."""
+    nearest = 0
+    best = np.int64(1) << 62
+    for hub in range(hubs.shape[0]):
+        squared = (hubs[hub, 0] - x) ** 2 + (hubs[hub, 1] - y) ** 2
+        if squared < best:
+            best = squared
+            nearest = hub
+    return nearest
+
+
+def request_columns(requests: NDArray[np.int16]) -> tuple[Any, Any]:
+    """Spell out requests: the category and the detail of each, null where there is none."""
+    codes = pa.array(requests, mask=requests == NO_REQUEST)
+    category, detail = (pa.array(texts, pa.string()) for texts in zip(*CHOICES, strict=True))
+    return category.take(codes), detail.take(codes)

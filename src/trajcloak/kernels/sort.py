@@ -1,0 +1,66 @@
+"""Stable radix sort of 64-bit words together with a payload."""
+
+import numpy as np
+from numba import njit
+
+INSERTION_SIZE = 40
+"""Runs up to this length are sorted by insertion; measured, not critical."""
+
+
+@njit(cache=True, nogil=True)
+def sort_words(words, payload, start, stop, spare_words, spare_payload):  # type: ignore[no-untyped-def]
+    """Sort ``words[start:stop]`` ascending and carry ``payload`` along.
+
+    Requires: ``words`` uint64; ``payload`` any dtype; the spare arrays of the
+    same lengths and dtypes.
+    Ensures: equal words keep their order. Least significant digit first; digits
+    that are the same in all words are skipped. O(8 (stop - start)) time.
+    """
+    size = stop - start
+    if size <= INSERTION_SIZE:
+        for i in range(start + 1, stop):
+            word = words[i]
+            item = payload[i]
+            j = i - 1
+            while j >= start and words[j] > word:
+                words[j + 1] = words[j]
+                payload[j + 1] = payload[j]
+                j -= 1
+            words[j + 1] = word
+            payload[j + 1] = item
+        return
+    counts = np.zeros((8, 256), np.int64)
+    for i in range(start, stop):
+        word = words[i]
+        for digit in range(8):
+            counts[digit, (word >> np.uint64(8 * digit)) & np.uint64(255)] += 1
+    in_spare = False
+    for digit in range(8):
+        shift = np.uint64(8 * digit)
+        if counts[digit, (words[start] >> shift) & np.uint64(255)] == size:
+            continue
+        total = start
+        for value in range(256):
+            count = counts[digit, value]
+            counts[digit, value] = total
+            total += count
+        if in_spare:
+            _scatter(spare_words, spare_payload, words, payload, start, stop, shift, counts[digit])
+        else:
+            _scatter(words, payload, spare_words, spare_payload, start, stop, shift, counts[digit])
+        in_spare = not in_spare
+    if in_spare:
+        for i in range(start, stop):
+            words[i] = spare_words[i]
+            payload[i] = spare_payload[i]
+
+
+@njit(cache=True, nogil=True)
+def _scatter(words, payload, to_words, to_payload, start, stop, shift, position):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        word = words[i]
+        digit = (word >> shift) & np.uint64(255)
+        to = position[digit]
+        position[digit] = to + 1
+        to_words[to] = word
+        to_payload[to] = payload[i]

@@ -1,0 +1,246 @@
+"""Open the files of a log and stream their rows as Arrow batches."""
+
+import glob
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from trajcloak.errors import InputError
+from trajcloak.options import LogColumns
+
+SUFFIXES = (".csv", ".parquet")
+BATCH_ROWS = 1 << 19
+CSV_BLOCK_BYTES = 1 << 24
+PREFETCH = 2
+
+LogPath = str | Path | Sequence[str | Path]
+"""A file, a glob, a folder, or a list of those."""
+
+
+def list_files(source: LogPath) -> list[Path]:
+    """List the files of a log, folders and globs in order of their names."""
+    if not isinstance(source, str | Path):
+        return [file for part in source for file in list_files(part)]
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    elif path.exists():
+        files = [path]
+    else:
+        files = sorted(Path(name) for name in glob.glob(str(source)))
+    if not files:
+        raise InputError(
+            f"{source}: no log found; expected a .csv or .parquet file, a folder or a glob of them; "
+            f"check the path"
+        )
+    for file in files:
+        if file.suffix not in SUFFIXES:
+            raise InputError(
+                f"{file}: unknown kind of file; expected a name that ends in .csv or .parquet; "
+                f"rename or convert it"
+            )
+    return files
+
+
+def read_names(file: Path) -> list[str]:
+    """Read the column names of a file."""
+    try:
+        if file.suffix == ".parquet":
+            return list(pq.read_schema(file).names)
+        with pyarrow.csv.open_csv(file) as reader:
+            return list(reader.schema.names)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
+def count_rows(files: Sequence[Path]) -> int:
+    """Count the rows of Parquet files from their footers; 0 for CSV files, which have no count."""
+    try:
+        return sum(pq.read_metadata(f).num_rows for f in files if f.suffix == ".parquet")
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(files[0], error) from error
+
+
+def stream_batches(files: Sequence[Path], columns: LogColumns) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted columns of all files, in order, read ahead in a thread.
+
+    Columns come as the file has them; in CSV, coordinates as float64, times as
+    int64 or timestamp, and all else as text.
+    """
+
+    def produce() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            wanted = _choose_columns(file, columns)
+            try:
+                batches = _open_parquet if file.suffix == ".parquet" else _open_csv
+                yield from batches(file, wanted)
+            except (pa.ArrowException, OSError) as error:
+                raise _unreadable(file, error) from error
+
+    return _read_ahead(produce())
+
+
+def _choose_columns(file: Path, columns: LogColumns) -> list[str]:
+    """List the columns to read: user, time, the two coordinates, the requests."""
+    names = read_names(file)
+    first, second, _ = columns.place(names)
+    wanted = [columns.user, columns.time, first, second, *columns.requests]
+    for name in wanted:
+        if names.count(name) != 1:
+            raise InputError(
+                f"{file}: column '{name}' occurs {names.count(name)} times among "
+                f"{', '.join(names)}; expected it once; name the column to use with --user, "
+                f"--time, --lon, --lat, --x, --y or --request"
+            )
+    return wanted
+
+
+def _open_parquet(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(file) as parquet:
+        yield from parquet.iter_batches(BATCH_ROWS, columns=wanted)
+
+
+def _open_csv(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    types = dict.fromkeys(wanted, pa.string())
+    types[wanted[1]] = _guess_time_type(file, wanted[1])
+    types |= dict.fromkeys(wanted[2:4], pa.float64())
+    convert = pyarrow.csv.ConvertOptions(
+        column_types=types, include_columns=wanted, null_values=[""], strings_can_be_null=True
+    )
+    read = pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
+    try:
+        with pyarrow.csv.open_csv(file, read_options=read, convert_options=convert) as reader:
+            yield from reader
+    except pa.ArrowInvalid:
+        _explain_bad_csv(file, types)
+        raise
+
+
+def _explain_bad_csv(file: Path, types: dict[str, pa.DataType]) -> None:
+    """Read a CSV file again, slowly, and name the first row that cannot be read.
+
+    Arrow's own message would quote the value, which may be a coordinate or an id.
+    """
+    bad_rows: list[tuple[int, int, int]] = []
+
+    def note(row: pyarrow.csv.InvalidRow) -> str:
+        bad_rows.append((row.number, row.expected_columns, row.actual_columns))
+        return "skip"
+
+    convert = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(types, pa.string()),
+        include_columns=list(types),
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    with pyarrow.csv.open_csv(
+        file,
+        read_options=pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
+        parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=note),
+        convert_options=convert,
+    ) as reader:
+        num_rows = 0
+        for batch in reader:
+            if bad_rows:
+                line, expected, found = bad_rows[0]
+                raise InputError(
+                    f"{file}: row {line - 1} has {found} columns; expected {expected}, as in the "
+                    f"header; add or remove separators, or quote values that hold a comma"
+                )
+            for name, type_ in types.items():
+                bad = _find_bad_value(batch.column(name), type_)
+                if bad is not None:
+                    raise InputError(
+                        f"{file}: row {num_rows + bad + 1}: column '{name}' cannot be read; "
+                        f"expected {EXPECTED[type_.id]}; correct or remove the row"
+                    )
+            num_rows += batch.num_rows
+
+
+EXPECTED = {
+    pa.float64().id: "a number",
+    pa.int64().id: "a whole number, as in the first row",
+    pa.timestamp("us").id: "an ISO 8601 date and time, of the same form as in the first row",
+    pa.string().id: "text in UTF-8",
+}
+
+
+def _find_bad_value(column: pa.Array, type_: pa.DataType) -> int | None:
+    """Find the first value that cannot be cast, by halving."""
+    try:
+        column.cast(type_)
+    except pa.ArrowInvalid:
+        if len(column) == 1:
+            return 0
+        middle = len(column) // 2
+        bad = _find_bad_value(column.slice(0, middle), type_)
+        if bad is not None:
+            return bad
+        bad = _find_bad_value(column.slice(middle), type_)
+        return None if bad is None else middle + bad
+    return None
+
+
+def _guess_time_type(file: Path, time: str) -> pa.DataType:
+    """Look at the first time of a CSV file: a whole number, or a date-time with or without a zone."""
+    convert = pyarrow.csv.ConvertOptions(
+        column_types={time: pa.string()}, include_columns=[time], null_values=[]
+    )
+    with pyarrow.csv.open_csv(file, convert_options=convert) as reader:
+        for batch in reader:
+            for value in batch.column(0).slice(0, 1).to_pylist():
+                text = value.strip()
+                if text.lstrip("+-").isdigit():
+                    return pa.int64()
+                zoned = text.endswith("Z") or "+" in text or text[10:].count("-") > 0
+                return pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")
+    return pa.int64()
+
+
+def _unreadable(file: Path, error: Exception) -> InputError:
+    if isinstance(error, PermissionError):
+        return InputError(f"{file}: no permission to read it; ask its owner, or change its mode")
+    if file.stat().st_size == 0:
+        return InputError(f"{file}: the file is empty; expected a header and rows")
+    kind = "comma-separated text" if file.suffix == ".csv" else "Parquet"
+    return InputError(f"{file}: cannot be read as {kind}; the file is damaged or of another kind")
+
+
+def _read_ahead(source: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run ``source`` in a thread, a few batches ahead of the consumer."""
+    batches: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(PREFETCH)
+    stopped = threading.Event()
+
+    def put(item: pa.RecordBatch | BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                batches.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+    def work() -> None:
+        try:
+            for batch in source:
+                put(batch)
+                if stopped.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while (item := batches.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        thread.join()

@@ -1,0 +1,296 @@
+"""Read a log: stream, check, number the users, collect the requests."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from trajcloak.errors import InputError
+from trajcloak.kernels.ids import IntegerIds, TextIds
+from trajcloak.kernels.threads import default_threads, run_sliced
+from trajcloak.log.files import LogPath, count_rows, list_files, read_names, stream_batches
+from trajcloak.log.request_log import RequestLog
+from trajcloak.log.requests import RequestBuilder, to_plain_numbers
+from trajcloak.options import LogColumns
+from trajcloak.progress import Progress, silent
+
+FIRST_ROWS = 1 << 16
+
+
+def read_log(
+    source: LogPath,
+    columns: LogColumns | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> RequestLog:
+    """Read and check a log.
+
+    Parameters
+    ----------
+    source
+        A .csv or .parquet file, a glob, a folder, or a list of those.
+    columns
+        Which columns to read; see :class:`trajcloak.options.LogColumns`.
+    threads
+        Default: all cores. Never changes the result.
+    progress
+        Called as rows are read.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category",)))  # doctest: +SKIP
+    """
+    columns = columns or LogColumns()
+    files = list_files(source)
+    expected_rows = count_rows(files)
+    builder = _Builder(columns, columns.place(read_names(files[0]))[2], expected_rows)
+    for batch in stream_batches(files, columns):
+        builder.add(batch)
+        progress("reading log", builder.num_rows, max(expected_rows, builder.num_rows + 1))
+    if builder.num_rows == 0:
+        raise InputError(f"{source}: the log has no rows; expected at least one location report")
+    log = builder.finish(
+        from_text=any(file.suffix == ".csv" for file in files),
+        threads=threads or default_threads(),
+    )
+    progress("reading log", log.num_rows, log.num_rows)
+    return log
+
+
+class _Builder:
+    """Checks batches and appends them to growing columns."""
+
+    def __init__(self, columns: LogColumns, geographic: bool, expected_rows: int) -> None:
+        self.num_rows = 0
+        self._columns = columns
+        self._geographic = geographic
+        capacity = max(expected_rows, FIRST_ROWS)
+        self._user = np.empty(capacity, np.int32)
+        self._time = np.empty(capacity, np.int64)
+        self._place = np.empty(capacity, np.float64), np.empty(capacity, np.float64)
+        self._ids: IntegerIds | TextIds | None = None
+        self._time_kind: tuple[bool, str | None] | None = None
+        self._requests = RequestBuilder(columns.requests)
+        self._step = 0
+        self._time_range = (2**63 - 1, -(2**63))
+        self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        start, stop = self.num_rows, self.num_rows + batch.num_rows
+        self._reserve(stop)
+        names = batch.schema.names[:4]
+        for name in names:
+            self._check_no_null(batch.column(name), name)
+        self._add_users(batch.column(0), names[0], self._user[start:stop])
+        self._add_times(batch.column(1), names[1], self._time[start:stop])
+        for axis, limit in ((0, 180.0), (1, 90.0)):
+            name = names[2 + axis]
+            out = self._place[axis][start:stop]
+            out[:] = self._to_floats(batch.column(2 + axis), name)
+            low, high, bad = _scan_place(out, limit if self._geographic else math.inf)
+            if bad >= 0:
+                raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
+            self._bounds[axis] = min(self._bounds[axis], low)
+            self._bounds[2 + axis] = max(self._bounds[2 + axis], high)
+        self._requests.add(batch, start)
+        self.num_rows = stop
+
+    def finish(self, *, from_text: bool, threads: int) -> RequestLog:
+        assert self._ids is not None and self._time_kind is not None
+        users = self._ids.distinct()
+        if from_text and not pa.types.is_integer(users.type):
+            users = to_integers_if_plain(users)
+        user = self._user[: self.num_rows]
+        order = pc.sort_indices(users).to_numpy()
+        if (np.diff(order.astype(np.int64)) != 1).any():
+            rank = np.empty(len(order), np.int32)
+            rank[order] = np.arange(len(order), dtype=np.int32)
+            run_sliced(lambda a, b: np.take(rank, user[a:b], out=user[a:b]), len(user), threads)
+            users = users.take(pa.array(order))
+        x, y = (place[: self.num_rows] for place in self._place)
+        low_x, low_y, high_x, high_y = self._bounds
+        return RequestLog(
+            users=users,
+            user=user,
+            time=self._time[: self.num_rows],
+            x=x,
+            y=y,
+            requests=self._requests.finish(from_text=from_text),
+            has_timestamps=self._time_kind[0],
+            zone=self._time_kind[1],
+            geographic=self._geographic,
+            step=self._step,
+            time_range=self._time_range,
+            bounds=(low_x, low_y, high_x, high_y),
+        )
+
+    def _reserve(self, rows: int) -> None:
+        if rows <= len(self._user):
+            return
+        more = max(rows, 2 * len(self._user)) - len(self._user)
+        self._user = np.concatenate([self._user, np.empty(more, np.int32)])
+        self._time = np.concatenate([self._time, np.empty(more, np.int64)])
+        x, y = (np.concatenate([place, np.empty(more)]) for place in self._place)
+        self._place = x, y
+
+    def _check_no_null(self, column: pa.Array, name: str) -> None:
+        if column.null_count:
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise InputError(
+                f"row {self.num_rows + row + 1}: column '{name}' is empty; expected a value in "
+                f"every row; fill or remove the {column.null_count} such rows of this batch"
+            )
+
+    def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind: type[IntegerIds] | type[TextIds]
+        if pa.types.is_integer(column.type):
+            kind = IntegerIds
+        elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            kind = TextIds
+        else:
+            raise InputError(
+                f"column '{name}' is of type {column.type}; expected whole numbers or text; "
+                f"convert the user ids"
+            )
+        if self._ids is None:
+            self._ids = kind()
+        if not isinstance(self._ids, kind):
+            raise InputError(
+                f"column '{name}' holds numbers in one file and text in another; expected one "
+                f"type; convert the user ids"
+            )
+        if isinstance(self._ids, IntegerIds):
+            self._ids.intern(_cast(column, pa.int64(), name).to_numpy(), out)
+        else:
+            text = column.cast(pa.large_string())
+            _, offsets, data = text.buffers()
+            self._ids.intern(
+                np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1],
+                np.frombuffer(data or b"", np.uint8),
+                out,
+            )
+
+    def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
+        values, kind = _to_times(column, name)
+        if self._time_kind is None:
+            self._time_kind = kind
+        if kind != self._time_kind:
+            raise InputError(
+                f"column '{name}' holds times of different kinds (whole numbers, timestamps with "
+                f"and without a zone); expected one kind; convert the times"
+            )
+        out[:] = values
+        origin = self._time[0]
+        low, high, self._step = _scan_times(out, origin, self._step)
+        self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
+
+    def _to_floats(self, column: pa.Array, name: str) -> npt.NDArray[np.float64]:
+        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+            raise InputError(
+                f"column '{name}' is of type {column.type}; expected numbers; convert it, or name "
+                f"another column with --lon/--lat or --x/--y"
+            )
+        values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+        return values
+
+    def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
+        row = self.num_rows + bad + 1
+        if not finite:
+            return InputError(
+                f"row {row}: column '{name}' is not a finite number; expected a coordinate; "
+                f"correct or remove the row"
+            )
+        return InputError(
+            f"row {row}: column '{name}' is out of range; expected -{limit:.0f}..{limit:.0f} "
+            f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
+            f"for planar coordinates"
+        )
+
+
+def to_integers_if_plain(ids: pa.Array) -> pa.Array:
+    """Turn ids into integers if all are whole numbers in plain notation."""
+    numbers = to_plain_numbers(ids)
+    return numbers if pa.types.is_integer(numbers.type) else ids
+
+
+def _to_times(column: pa.Array, name: str) -> tuple[npt.NDArray[np.int64], tuple[bool, str | None]]:
+    """Turn a time column into integers; says whether they are microseconds, and the zone."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    type_ = column.type
+    if pa.types.is_integer(type_):
+        return _cast(column, pa.int64(), name).to_numpy(), (False, None)
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        first = column[0].as_py()
+        zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
+        type_ = pa.timestamp("us", "UTC" if zoned else None)
+        column = _cast(column, type_, name)
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        zone = getattr(type_, "tz", None)
+        # Finer than a microsecond is cut off; a zoned timestamp is stored in UTC already.
+        moments = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+        return moments.to_numpy(), (True, "UTC" if zone else None)
+    raise InputError(
+        f"column '{name}' is of type {type_}; expected whole numbers (instants) or timestamps; "
+        f"convert the times"
+    )
+
+
+def _cast(column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
+    try:
+        return column.cast(type_)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column '{name}' has a value that cannot be read as {type_}; expected values of that "
+            f"type; convert the column"
+        ) from error
+
+
+@njit(cache=True, nogil=True)
+def _scan_place(values, limit):  # type: ignore[no-untyped-def]
+    """Find the least and the greatest value, and the first that is not finite or beyond the limit."""
+    low = np.inf
+    high = -np.inf
+    for i in range(len(values)):
+        value = values[i]
+        if not (np.isfinite(value) and -limit <= value <= limit):
+            return low, high, i
+        low = min(low, value)
+        high = max(high, value)
+    return low, high, -1
+
+
+@njit(cache=True, nogil=True)
+def _scan_times(times, origin, step):  # type: ignore[no-untyped-def]
+    """Find the least and the greatest time, and the common divisor of all differences so far."""
+    low = times[0]
+    high = times[0]
+    last = origin
+    for i in range(len(times)):
+        time = times[i]
+        if time == last:
+            continue
+        last = time
+        low = min(low, time)
+        high = max(high, time)
+        rest = abs(time - origin)
+        if step == 0:
+            step = rest
+        elif rest % step != 0:
+            while rest != 0:
+                step, rest = rest, step % rest
+    return low, high, step

@@ -1,0 +1,63 @@
+"""A log in memory, as columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.log.requests import Requests
+
+
+@dataclass(frozen=True)
+class RequestLog:
+    """A checked log; row numbers count from 0 here, from 1 in messages.
+
+    Attributes
+    ----------
+    users : pyarrow.Array
+        The distinct user ids, ascending: integers or text. The order decides
+        ties between identical trajectories, and nothing else.
+    user : (rows,) int32
+        Position of each row's user in ``users``.
+    time : (rows,) int64
+        Instants, or microseconds since 1970.
+    x, y : (rows,) float64
+        Longitude and latitude in degrees, or planar coordinates.
+    requests : Requests
+    has_timestamps : bool
+        Whether ``time`` is in microseconds.
+    zone : str or None
+        "UTC" where the log's timestamps have a zone.
+    geographic : bool
+        Whether ``x`` and ``y`` are longitude and latitude.
+    step : int
+        Greatest common divisor of all time differences; 0 if all times are one.
+    time_range : (int, int)
+        The earliest and the latest time.
+    bounds : (float, float, float, float)
+        Least x and y, greatest x and y.
+    """
+
+    users: pa.Array
+    user: npt.NDArray[np.int32]
+    time: npt.NDArray[np.int64]
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    requests: Requests
+    has_timestamps: bool
+    zone: str | None
+    geographic: bool
+    step: int
+    time_range: tuple[int, int]
+    bounds: tuple[float, float, float, float]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the log has."""
+        return len(self.user)
+
+    @property
+    def num_users(self) -> int:
+        """How many users the log has."""
+        return len(self.users)

@@ -1,0 +1,158 @@
+"""Requests of a log: distinct name-value sets, numbered in sorted order."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.errors import InputError
+
+PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+"""Text that stays the same when it is read as int64 and written again."""
+
+PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,14})\.[0-9]{1,15}$"
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The requests of a log.
+
+    Attributes
+    ----------
+    row : (requests,) int64
+        The row of the log that each request stands in, ascending.
+    kind : (requests,) int32
+        Which row of ``kinds`` the request is.
+    kinds : pyarrow.Table
+        The distinct requests, one column per attribute, sorted, null first.
+    """
+
+    row: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int32]
+    kinds: pa.Table
+
+
+class RequestBuilder:
+    """Collects requests batch by batch."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._rows: list[npt.NDArray[np.int64]] = []
+        self._columns: dict[str, list[pa.DictionaryArray]] = {name: [] for name in names}
+
+    def add(self, batch: pa.RecordBatch, first_row: int) -> None:
+        """Take the requests of a batch whose rows start at row ``first_row`` (from 0)."""
+        if not self._names:
+            return
+        columns = [batch.column(name) for name in self._names]
+        sent = columns[0].is_valid()
+        for column in columns[1:]:
+            sent = pc.or_(sent, column.is_valid())
+        rows = np.flatnonzero(sent.to_numpy(zero_copy_only=False))
+        if not len(rows):
+            return
+        self._rows.append(rows + first_row)
+        for name, column in zip(self._names, columns, strict=True):
+            if pa.types.is_nested(column.type):
+                raise InputError(
+                    f"request column '{name}' holds nested values ({column.type}); "
+                    f"expected one value per row; split it into columns"
+                )
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            self._columns[name].append(column.filter(sent).dictionary_encode())
+
+    def finish(self, *, from_text: bool) -> Requests:
+        """Number the distinct requests.
+
+        ``from_text``: the columns were read as text; those that hold only
+        numbers in plain notation become numbers.
+        """
+        if not self._rows:
+            empty = pa.table({name: pa.array([], pa.string()) for name in self._names})
+            return Requests(np.empty(0, np.int64), np.empty(0, np.int32), empty)
+        columns = [_sort_codes(self._columns.pop(name), from_text) for name in self._names]
+        kind, codes = _number_rows([code for code, _ in columns], [len(v) + 1 for _, v in columns])
+        kinds = pa.table(
+            [
+                values.take(pa.array(code - 1, mask=code == 0))
+                for (_, values), code in zip(columns, codes, strict=True)
+            ],
+            names=list(self._names),
+        )
+        return Requests(np.concatenate(self._rows), kind, kinds)
+
+
+def _sort_codes(
+    chunks: list[pa.DictionaryArray], from_text: bool
+) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Encode a column as the rank of each value, from 1; 0 is null."""
+    unified = pa.chunked_array(chunks).unify_dictionaries()
+    values = unified.chunk(0).dictionary
+    codes = np.concatenate(
+        [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in unified.chunks]
+    ).astype(np.int64)
+    if from_text:
+        values = to_plain_numbers(values)
+    order = pc.sort_indices(values).to_numpy()
+    rank = np.zeros(len(order) + 1, np.int64)
+    rank[order] = np.arange(1, len(order) + 1)
+    return rank[codes], values.take(pa.array(order))
+
+
+def to_plain_numbers(values: pa.Array) -> pa.Array:
+    """Turn text into numbers if every value is a number in plain notation."""
+    if len(values) == 0:
+        return values
+    if pc.all(pc.match_substring_regex(values, PLAIN_INTEGER)).as_py():
+        return values.cast(pa.int64())
+    decimal = pc.or_(
+        pc.match_substring_regex(values, PLAIN_INTEGER),
+        pc.match_substring_regex(values, PLAIN_DECIMAL),
+    )
+    if pc.all(decimal).as_py():
+        numbers = values.cast(pa.float64())
+        # 1.0 and 1.00 would become one value.
+        if len(numbers.unique()) == len(values):
+            return numbers
+    return values
+
+
+def _number_rows(
+    codes: list[npt.NDArray[np.int64]], sizes: list[int]
+) -> tuple[npt.NDArray[np.int32], list[npt.NDArray[np.int64]]]:
+    """Number the distinct rows of several code columns in lexicographic order.
+
+    Returns the number of each row, and the codes of each distinct row by column.
+    """
+    distinct = [np.empty(0, np.int64)] * len(codes)
+    number = codes[0]
+    size = sizes[0]
+    seen = None
+    for i in range(len(codes)):
+        if i:
+            number = number * sizes[i] + codes[i]
+            size = size * sizes[i]
+        seen, number = _compress(number, size)
+        if i:
+            before, last = np.divmod(seen, sizes[i])
+            distinct = [part[before] for part in distinct[:i]] + [last] + distinct[i + 1 :]
+        else:
+            distinct[0] = seen
+        size = len(seen)
+    return number.astype(np.int32), distinct
+
+
+def _compress(
+    number: npt.NDArray[np.int64], size: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """List the distinct numbers below ``size``, ascending, and where each number stands there."""
+    if size <= max(len(number), 1 << 16):
+        rank = np.zeros(size, np.int64)
+        rank[number] = 1
+        seen = np.flatnonzero(rank)
+        rank[seen] = np.arange(len(seen))
+        return seen, rank[number]
+    return np.unique(number, return_inverse=True)

@@ -1,0 +1,302 @@
+"""Bundles to a release folder and back: the one place that knows the file format.
+
+The format is described in ``docs/data-model.md``.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyproj
+
+from trajcloak.bundles import Bundles
+from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
+from trajcloak.errors import InputError, OptionError
+from trajcloak.kernels.threads import run_all
+from trajcloak.output import PRIVATE, check_new, new_file, new_folder
+from trajcloak.progress import Progress, silent
+from trajcloak.space import Region
+
+FORMAT_VERSION = 1
+BUNDLES_FILE = "bundles.parquet"
+REQUESTS_FILE = "requests.parquet"
+MANIFEST_FILE = "manifest.json"
+ROWS_PER_GROUP = 1 << 20
+COMPRESSION = "zstd"
+COMPRESSION_LEVEL = 1
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is published: bundles with their requests, and how they were made.
+
+    Attributes
+    ----------
+    manifest : dict
+        The content of ``manifest.json``.
+    windows : sequence of Bundles
+    kinds : pyarrow.Table
+        The distinct requests that the bundles refer to.
+    region : Region
+    moments : (int, int) or None
+        Origin and step of the instants in microseconds; None without timestamps.
+    zone : str or None
+        "UTC" or None.
+    """
+
+    manifest: Manifest
+    windows: Sequence[Bundles]
+    kinds: pa.Table
+    region: Region
+    moments: tuple[int, int] | None
+    zone: str | None
+
+    def write(self, path: str | Path, *, progress: Progress = silent) -> None:
+        """Write the release folder, complete or not at all.
+
+        Raises
+        ------
+        OutputError
+            If the path exists already or cannot be written.
+
+        Examples
+        --------
+        >>> result = tc.anonymize(log, k=50)  # doctest: +SKIP
+        >>> result.release.write("release")  # doctest: +SKIP
+        """
+        progress("writing release", 0, 1)
+        with new_folder(Path(path)) as folder:
+            jobs = [
+                (folder / BUNDLES_FILE, bundles_schema(self), self._bundle_batches()),
+                (folder / REQUESTS_FILE, requests_schema(self), self._request_batches()),
+            ]
+            run_all(_write_parquet, jobs, threads=2)
+            text = json.dumps(self.manifest, indent=2, sort_keys=True, ensure_ascii=False)
+            (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+        progress("writing release", 1, 1)
+
+    def _bundle_batches(self) -> Iterator[pa.RecordBatch]:
+        schema = bundles_schema(self)
+        first_id = 0
+        for bundles in self.windows:
+            per_batch = max(1, ROWS_PER_GROUP // (bundles.stop - bundles.start))
+            for start in range(0, len(bundles.sizes), per_batch):
+                part = slice(start, start + per_batch)
+                yield self._bundle_batch(bundles, part, first_id, schema)
+            first_id += len(bundles.sizes)
+
+    def _bundle_batch(
+        self, bundles: Bundles, part: slice, first_id: int, schema: pa.Schema
+    ) -> pa.RecordBatch:
+        cloaks = bundles.cloaks[part]
+        num_bundles, length, _ = cloaks.shape
+        numbers = np.arange(first_id + part.start, first_id + part.start + num_bundles)
+        instants = np.tile(np.arange(bundles.start, bundles.stop, dtype=np.int32), num_bundles)
+        x_min, y_min, x_max, y_max = (
+            self.region.edges(axis, cloaks[..., side].ravel())
+            for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
+        )
+        columns = {
+            "window": np.full(len(instants), bundles.window, np.int32),
+            "bundle_id": np.repeat(numbers, length),
+            "instant": instants,
+            "x_min": x_min,
+            "y_min": y_min,
+            "x_max": x_max,
+            "y_max": y_max,
+            "users": np.repeat(bundles.sizes[part], length),
+            "geometry": build_rectangles(x_min, y_min, x_max, y_max),
+        }
+        if self.moments is not None:
+            origin, every = self.moments
+            t_start = origin + instants.astype(np.int64) * every
+            columns["t_start"] = t_start
+            columns["t_end"] = t_start + every
+        return pa.record_batch(
+            [pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema
+        )
+
+    def _request_batches(self) -> Iterator[pa.RecordBatch]:
+        schema = requests_schema(self)
+        first_id = 0
+        for bundles in self.windows:
+            for start in range(0, len(bundles.request_kind), ROWS_PER_GROUP):
+                part = slice(start, start + ROWS_PER_GROUP)
+                kind = pa.array(bundles.request_kind[part])
+                yield pa.record_batch(
+                    [
+                        np.full(len(kind), bundles.window, np.int32),
+                        first_id + bundles.request_bundle[part].astype(np.int64),
+                        bundles.start + bundles.request_instant[part],
+                        *(column.take(kind) for column in self._kinds_by_code()),
+                    ],
+                    schema=schema,
+                )
+            first_id += len(bundles.sizes)
+
+    def _kinds_by_code(self) -> list[pa.Array]:
+        return [column.combine_chunks() for column in self.kinds.columns]
+
+
+def bundles_schema(release: Release) -> pa.Schema:
+    """Schema of ``bundles.parquet``, with its GeoParquet metadata."""
+    moment = pa.timestamp("us", release.zone)
+    times = [("t_start", moment), ("t_end", moment)] if release.moments is not None else []
+    edges = [(name, pa.float64()) for name in ("x_min", "y_min", "x_max", "y_max")]
+    crs = release.manifest["crs"]
+    geo = {
+        "version": "1.1.0",
+        "primary_column": "geometry",
+        "columns": {
+            "geometry": {
+                "encoding": "WKB",
+                "geometry_types": ["Polygon"],
+                "crs": None if crs is None else pyproj.CRS(crs).to_json_dict(),
+                "orientation": "counterclockwise",
+                "bbox": _bounding_box(release),
+            }
+        },
+    }
+    return pa.schema(
+        [
+            ("window", pa.int32()),
+            ("bundle_id", pa.int64()),
+            ("instant", pa.int32()),
+            *times,
+            *edges,
+            ("users", pa.int32()),
+            ("geometry", pa.binary()),
+        ],
+        metadata={"geo": json.dumps(geo, sort_keys=True)},
+    )
+
+
+def requests_schema(release: Release) -> pa.Schema:
+    """Schema of ``requests.parquet``."""
+    return pa.schema(
+        [
+            ("window", pa.int32()),
+            ("bundle_id", pa.int64()),
+            ("instant", pa.int32()),
+            *((field.name, field.type) for field in release.kinds.schema),
+        ]
+    )
+
+
+def build_rectangles(
+    x_min: npt.NDArray[np.float64],
+    y_min: npt.NDArray[np.float64],
+    x_max: npt.NDArray[np.float64],
+    y_max: npt.NDArray[np.float64],
+) -> pa.Array:
+    """Encode rectangles as WKB polygons, counter-clockwise from the lower left corner."""
+    wkb = np.zeros(
+        len(x_min),
+        np.dtype([("order", "u1"), ("type", "<u4"), ("rings", "<u4"), ("points", "<u4"),
+                  ("ring", "<f8", (5, 2))]),
+    )  # fmt: skip
+    wkb["order"] = 1
+    wkb["type"] = 3
+    wkb["rings"] = 1
+    wkb["points"] = 5
+    corners = ((x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max), (x_min, y_min))
+    for i, (x, y) in enumerate(corners):
+        wkb["ring"][:, i, 0] = x
+        wkb["ring"][:, i, 1] = y
+    offsets = np.arange(len(wkb) + 1, dtype=np.int32) * wkb.dtype.itemsize
+    return pa.Array.from_buffers(
+        pa.binary(), len(wkb), [None, pa.py_buffer(offsets), pa.py_buffer(wkb)]
+    )
+
+
+def write_policy(policy: pa.Table, path: str | Path) -> None:
+    """Write the private policy file, readable by its owner only.
+
+    Raises
+    ------
+    OptionError
+        If the path is inside a release (invariant 5 of ``docs/guarantee.md``).
+    """
+    path = Path(path)
+    check_outside_releases(path)
+    with new_file(path, PRIVATE) as file:
+        pq.write_table(policy, file, compression=COMPRESSION, store_schema=False)
+
+
+def check_outside_releases(path: Path) -> None:
+    """Raise if a private file would stand inside a release folder."""
+    for folder in path.resolve().parents:
+        if (folder / MANIFEST_FILE).exists() and (folder / BUNDLES_FILE).exists():
+            raise OptionError(
+                f"{path}: the policy file would stand inside the release {folder}; expected a "
+                f"private place outside it; pass another --policy"
+            )
+
+
+def check_outputs(release: Path, policy: Path | None) -> None:
+    """Raise early if the outputs of a run cannot be written where the caller wants them."""
+    check_new(release)
+    if policy is None:
+        return
+    check_outside_releases(policy)
+    if release.resolve() in (policy.resolve(), *policy.resolve().parents):
+        raise OptionError(
+            f"{policy}: the policy file would stand inside the release {release}; expected a "
+            f"private place outside it; pass another --policy"
+        )
+    check_new(policy)
+
+
+def read_manifest(path: str | Path) -> Manifest:
+    """Read the manifest of a release.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it cannot be read.
+    """
+    file = Path(path) / MANIFEST_FILE
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{file}: cannot be read; expected the manifest of a release; check the path"
+        ) from error
+    if not isinstance(manifest, dict) or manifest.get("format_version") != FORMAT_VERSION:
+        raise InputError(
+            f"{file}: not a manifest of format version {FORMAT_VERSION}; expected a release made "
+            f"by this version of trajcloak"
+        )
+    return manifest
+
+
+def _bounding_box(release: Release) -> list[float]:
+    """Bound all cloaks of a release: x_min, y_min, x_max, y_max."""
+    low = [w.cloaks[..., :2].reshape(-1, 2).min(axis=0) for w in release.windows]
+    high = [w.cloaks[..., 2:].reshape(-1, 2).max(axis=0) for w in release.windows]
+    corners = np.stack([np.min(low, axis=0), np.max(high, axis=0)])
+    return [
+        float(release.region.edges(axis, corners[corner, axis]))
+        for corner in (0, 1)
+        for axis in (0, 1)
+    ]
+
+
+def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    with pq.ParquetWriter(
+        path,
+        schema,
+        compression=COMPRESSION,
+        compression_level=COMPRESSION_LEVEL,
+        store_schema=False,
+    ) as writer:
+        for batch in batches:
+            writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)

@@ -1,0 +1,253 @@
+"""Projection, region and grid: from coordinates to cells and back."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyproj
+from numba import njit
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.kernels.threads import build_slices, run_sliced
+from trajcloak.log import RequestLog
+
+MAX_HEIGHT = 24
+PLANAR_HEIGHT = 16
+CELL_METRES = 10.0
+CENTRE_DECIMALS = 2
+GRANULES = 1024
+"""The region's corner and side are multiples of about a thousandth of the log's extent."""
+
+OUTLIER_BINS = 4096
+OUTLIER_FACTOR = 64
+OUTLIER_SHARE = 0.01
+SHOWN_ROWS = 5
+PROJECTION_BLOCK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Region:
+    """A square, cut into ``2**height`` by ``2**height`` cells.
+
+    Attributes
+    ----------
+    x_min, y_min
+        Lower left corner.
+    side
+        Length of its sides.
+    height
+        The side has ``2**height`` cells.
+    """
+
+    x_min: float
+    y_min: float
+    side: float
+    height: int
+
+    @property
+    def cell(self) -> float:
+        """Side of a cell."""
+        return math.ldexp(self.side, -self.height)
+
+    def edges(self, axis: int, cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+        """Compute the lower edge of cells on an axis (0: x, 1: y)."""
+        return (self.x_min, self.y_min)[axis] + cells * self.cell
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the rows of a log are, in planar coordinates.
+
+    Attributes
+    ----------
+    x, y : (rows,) float64
+    region : Region
+    crs : str or None
+        PROJ string of the projection; None for coordinates used as they are.
+    """
+
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    region: Region
+    crs: str | None
+
+
+def build_places(
+    log: RequestLog, *, height: int | None, region: Region | None, threads: int
+) -> Places:
+    """Project a log if need be, and lay the grid over it.
+
+    Parameters
+    ----------
+    log : RequestLog
+    height : int, optional
+        Default: the smallest with cells of at most 10 m; 16 for planar logs.
+    region : Region, optional
+        A square to use instead of one fitted to the log.
+    threads : int
+    """
+    if height is not None and not 1 <= height <= MAX_HEIGHT:
+        raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
+    x, y, bounds, crs = log.x, log.y, log.bounds, None
+    if log.geographic:
+        crs = choose_projection(log.bounds)
+        x, y, bounds = _project(log, crs, threads)
+    if region is None:
+        check_outliers(x, y, bounds)
+        region = fit_region(bounds, height, in_metres=log.geographic)
+    else:
+        check_inside(x, y, bounds, region)
+    return Places(x, y, region, crs)
+
+
+def choose_projection(bounds: tuple[float, float, float, float]) -> str:
+    """Choose the equal-area projection centred on a longitude-latitude box."""
+    west, south, east, north = bounds
+    if east - west > 180:
+        raise InputError(
+            "the log spans more than 180 degrees of longitude; expected an area on one half of "
+            "the globe; if it crosses the 180th meridian, publish its two sides as two logs"
+        )
+    lon = round((west + east) / 2, CENTRE_DECIMALS)
+    lat = round((south + north) / 2, CENTRE_DECIMALS)
+    return f"+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
+
+
+def _project(
+    log: RequestLog, crs: str, threads: int
+) -> tuple[
+    npt.NDArray[np.float64], npt.NDArray[np.float64], tuple[float, float, float, float]
+]:
+    x = np.empty_like(log.x)
+    y = np.empty_like(log.y)
+
+    def project(start: int, stop: int) -> None:
+        # A transformer belongs to one thread.
+        transformer = pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True)
+        for a, b in build_slices(stop - start, (stop - start) // PROJECTION_BLOCK + 1):
+            part = slice(start + a, start + b)
+            x[part], y[part] = transformer.transform(log.x[part], log.y[part])
+
+    run_sliced(project, log.num_rows, threads)
+    bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
+    if not all(map(math.isfinite, bounds)):
+        row = int(np.argmin(np.isfinite(x) & np.isfinite(y)))
+        raise InputError(
+            f"row {row + 1}: the place cannot be projected; expected an area on one half of the "
+            f"globe; correct or remove the row"
+        )
+    return x, y, bounds
+
+
+def fit_region(
+    bounds: tuple[float, float, float, float], height: int | None, *, in_metres: bool
+) -> Region:
+    """Fit a square around a box, with the box strictly inside.
+
+    Its corner and side are whole numbers of granules, a power of two, so that no
+    exact coordinate shows in them and cell edges are exact floating-point numbers.
+
+    Examples
+    --------
+    >>> fit_region((3.0, 4.0, 9.0, 6.0), 4, in_metres=False)
+    Region(x_min=2.99609375, y_min=3.99609375, side=6.0078125, height=4)
+    """
+    x_min, y_min, x_max, y_max = bounds
+    extent = max(x_max - x_min, y_max - y_min)
+    magnitude = max(map(abs, bounds))
+    smallest = max(CELL_METRES if in_metres else 1.0, magnitude * 2.0**-30)
+    granule = 2.0 ** math.floor(math.log2(max(extent, smallest))) / GRANULES
+    left = (math.ceil(x_min / granule) - 1) * granule
+    bottom = (math.ceil(y_min / granule) - 1) * granule
+    reach = max(x_max - left, y_max - bottom, smallest)
+    side = (math.floor(reach / granule) + 1) * granule
+    if height is None and in_metres:
+        height = max(1, math.ceil(math.log2(side / CELL_METRES)))
+    return Region(left, bottom, side, PLANAR_HEIGHT if height is None else height)
+
+
+def check_inside(
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    bounds: tuple[float, float, float, float],
+    region: Region,
+) -> None:
+    """Raise unless every place is strictly inside a region that the caller chose."""
+    right, top = region.x_min + region.side, region.y_min + region.side
+    if (
+        region.x_min < bounds[0]
+        and region.y_min < bounds[1]
+        and bounds[2] < right
+        and bounds[3] < top
+    ):
+        return
+    outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
+    raise InputError(
+        f"{_rows(outside)} outside the region; expected every location strictly inside it; "
+        f"correct or remove them, or pass a larger region"
+    )
+
+
+def check_outliers(
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    bounds: tuple[float, float, float, float],
+) -> None:
+    """Raise if a few far rows blow the region up.
+
+    That is, if all but 1% of the rows lie in a stretch of 1/64 of the extent of
+    an axis. The order of rows does not matter.
+    """
+    extent = max(bounds[2] - bounds[0], bounds[3] - bounds[1])
+    if extent == 0:
+        return
+    for values, low, high in ((x, bounds[0], bounds[2]), (y, bounds[1], bounds[3])):
+        if high - low < extent / 2:
+            continue
+        counts = _histogram(values, low, high - low)
+        reach = OUTLIER_BINS // OUTLIER_FACTOR
+        inside = np.cumsum(np.concatenate([[0], counts]))
+        held = inside[reach:] - inside[:-reach]
+        if held.max() < (1 - OUTLIER_SHARE) * len(values) or held.max() == len(values):
+            continue
+        first = int(held.argmax())
+        width = (high - low) / OUTLIER_BINS
+        far = (values < low + first * width) | (values > low + (first + reach) * width)
+        raise InputError(
+            f"{_rows(far)} far from all others and would blow the region up more than "
+            f"{OUTLIER_FACTOR} times; expected one connected area; are they at longitude and "
+            f"latitude 0, or swapped? correct or remove them, or pass --region to keep them"
+        )
+
+
+def _rows(chosen: npt.NDArray[np.bool_]) -> str:
+    """Name the first rows of a set."""
+    rows = np.flatnonzero(chosen) + 1
+    shown = ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
+    return f"row {shown} is" if len(rows) == 1 else f"{len(rows)} rows ({shown}) are"
+
+
+@njit(cache=True, nogil=True)
+def _histogram(values, low, extent):  # type: ignore[no-untyped-def]
+    """Count values in OUTLIER_BINS even bins of [low, low + extent]."""
+    counts = np.zeros(OUTLIER_BINS, np.int64)
+    scale = OUTLIER_BINS / extent
+    for i in range(len(values)):
+        counts[min(np.int64((values[i] - low) * scale), OUTLIER_BINS - 1)] += 1
+    return counts
+
+
+@njit(cache=True, nogil=True, inline="always")
+def find_cell(value, low, cell, num_cells):  # type: ignore[no-untyped-def]
+    """Find the cell of a coordinate, such that the cell's published edges hold it.
+
+    The division may round across an edge; the comparison with the edges, computed
+    as :meth:`Region.edges` does, undoes that.
+    """
+    i = min(max(np.int64((value - low) / cell), 0), num_cells - 1)
+    if low + i * cell > value:
+        i -= 1
+    elif low + (i + 1) * cell < value:
+        i += 1
+    return np.uint32(i)

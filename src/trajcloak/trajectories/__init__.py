@@ -1,0 +1,17 @@
+"""A log to dense trajectories: instants, windows, gaps.
+
+The rules are in ``docs/data-model.md``, "From rows to trajectories".
+"""
+
+from trajcloak.trajectories.grid import TimeGrid, build_grid, format_duration, parse_duration
+from trajcloak.trajectories.windows import MISSING, Window, stream_windows
+
+__all__ = [
+    "MISSING",
+    "TimeGrid",
+    "Window",
+    "build_grid",
+    "format_duration",
+    "parse_duration",
+    "stream_windows",
+]

@@ -1,0 +1,209 @@
+"""Kernels that locate users at instants."""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.kernels.threads import run_sliced
+from trajcloak.log import RequestLog
+from trajcloak.space import Places, find_cell
+from trajcloak.trajectories.grid import TimeGrid
+
+UNKNOWN = np.uint32(0xFFFFFFFF)
+"""Stands for a cell that is not known."""
+
+_NO_ROW = -1
+
+
+def scatter_reports(
+    log: RequestLog,
+    places: Places,
+    grid: TimeGrid,
+    rows: npt.NDArray[np.int64] | None,
+    start: int,
+    stop: int,
+    threads: int,
+) -> tuple[npt.NDArray[np.uint32], int]:
+    """Place the reports that stand exactly at an instant of a window.
+
+    Parameters
+    ----------
+    rows
+        The rows to look at; None: all.
+    start, stop
+        The window's instants.
+
+    Returns
+    -------
+    cells : (users, stop - start, 2) uint32
+        UNKNOWN where a user has no such report.
+    num_placed : int
+        How many reports were placed. More than there are known cells means that
+        some stand at the same place and time, or conflict.
+    """
+    shape = log.num_users, stop - start, 2
+    cells = np.empty(shape, np.uint32)
+    run_sliced(lambda a, b: cells[a:b].fill(UNKNOWN), log.num_users, threads)
+    region = places.region
+    where = region.x_min, region.y_min, region.cell, 1 << region.height
+    when = grid.origin + start * grid.every, grid.every
+    chosen = np.empty(0, np.int64) if rows is None else rows
+    placed = run_sliced(
+        lambda a, b: _scatter(
+            log.user, log.time, places.x, places.y, chosen, rows is None, when, where, a, b, cells
+        ),
+        log.num_rows if rows is None else len(rows),
+        threads,
+    )
+    return cells, sum(placed)
+
+
+def complete_users(
+    log: RequestLog,
+    places: Places,
+    grid: TimeGrid,
+    rows: npt.NDArray[np.int64] | None,
+    start: int,
+    stop: int,
+    margin: int,
+    max_gap: int,
+    hold: bool,
+    done: npt.NDArray[np.bool_],
+    cells: npt.NDArray[np.uint32],
+) -> None:
+    """Interpolate, or hold, the unknown cells of users who are not done.
+
+    Parameters
+    ----------
+    rows
+        All rows of the window and of ``margin`` instants on both sides; None: all.
+    margin
+        How many instants around the window can matter for interpolation.
+    hold
+        Also fill gaps longer than ``max_gap``, with the last place before or else
+        the first place after.
+    done : (users,) bool
+        Users to leave alone.
+    cells : (users, stop - start, 2) uint32
+        Filled in place.
+    """
+    lacking = np.flatnonzero(~done)
+    number = np.full(log.num_users, _NO_ROW, np.int32)
+    number[lacking] = np.arange(len(lacking), dtype=np.int32)
+    bins = stop - start + 2 * margin
+    first = np.full((len(lacking), bins), _NO_ROW, np.int64)
+    last = np.full((len(lacking), bins), _NO_ROW, np.int64)
+    low = start - margin
+    when = grid.origin + low * grid.every, grid.every
+    chosen = np.arange(log.num_rows) if rows is None else rows
+    _index_reports(log.user, log.time, chosen, number, when, first, last)
+    earlier = np.full(len(lacking), _NO_ROW, np.int64)
+    later = np.full(len(lacking), _NO_ROW, np.int64)
+    if hold:
+        edges = when[0], when[0] + bins * grid.every
+        _find_nearest(log.user, log.time, number, edges, earlier, later)
+    region = places.region
+    where = region.x_min, region.y_min, region.cell, 1 << region.height
+    _complete(
+        log.time, places.x, places.y, first, last, earlier, later,
+        when, where, margin, max_gap, hold, lacking, cells,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells):  # type: ignore[no-untyped-def]
+    """Write the cell of each report at an exact instant; returns how many there were."""
+    origin, every = when
+    low_x, low_y, cell, num_cells = where
+    length = cells.shape[1]
+    placed = 0
+    last_time = origin - 1
+    instant = np.int64(-1)
+    for i in range(begin, end):
+        row = i if all_rows else rows[i]
+        if time[row] != last_time:
+            last_time = time[row]
+            offset = last_time - origin
+            instant = offset // every if offset >= 0 and offset % every == 0 else np.int64(-1)
+            if instant >= length:
+                instant = np.int64(-1)
+        if instant >= 0:
+            target = cells[user[row], instant]
+            target[0] = find_cell(x[row], low_x, cell, num_cells)
+            target[1] = find_cell(y[row], low_y, cell, num_cells)
+            placed += 1
+    return placed
+
+
+@njit(cache=True, nogil=True)
+def _index_reports(user, time, rows, number, when, first, last):  # type: ignore[no-untyped-def]
+    """Find the first and the last report of each lacking user in each stretch between instants."""
+    origin, every = when
+    for i in range(len(rows)):
+        row = rows[i]
+        u = number[user[row]]
+        if u < 0 or time[row] < origin:
+            continue
+        b = (time[row] - origin) // every
+        if b >= first.shape[1]:
+            continue
+        if first[u, b] < 0 or time[row] < time[first[u, b]]:
+            first[u, b] = row
+        if last[u, b] < 0 or time[row] > time[last[u, b]]:
+            last[u, b] = row
+
+
+@njit(cache=True, nogil=True)
+def _find_nearest(user, time, number, edges, earlier, later):  # type: ignore[no-untyped-def]
+    """Find each lacking user's last report before, and first one after, the indexed stretch."""
+    for row in range(len(user)):
+        u = number[user[row]]
+        if u < 0:
+            continue
+        if time[row] < edges[0]:
+            if earlier[u] < 0 or time[row] > time[earlier[u]]:
+                earlier[u] = row
+        elif time[row] >= edges[1] and (later[u] < 0 or time[row] < time[later[u]]):
+            later[u] = row
+
+
+@njit(cache=True, nogil=True)
+def _complete(  # type: ignore[no-untyped-def]
+    time, x, y, first, last, earlier, later, when, where, margin, max_gap, hold, lacking, cells
+):
+    """Fill the unknown cells of lacking users from the reports around them.
+
+    Ensures: a cell stays unknown only if the reports around are more than
+    ``max_gap`` apart, or one is missing, and ``hold`` is false.
+    """
+    origin, every = when
+    low_x, low_y, cell, num_cells = where
+    length = cells.shape[1]
+    bins = first.shape[1]
+    after = np.empty(bins + 1, np.int64)
+    for u in range(len(lacking)):
+        after[bins] = later[u]
+        for b in range(bins - 1, -1, -1):
+            after[b] = first[u, b] if first[u, b] >= 0 else after[b + 1]
+        before = earlier[u]
+        for b in range(margin + length):
+            i = b - margin
+            moment = origin + b * every
+            if i >= 0 and cells[lacking[u], i, 0] == UNKNOWN:
+                following = after[b]
+                px = np.nan
+                py = np.nan
+                if before >= 0 and following >= 0 and time[following] - time[before] <= max_gap:
+                    gap = time[following] - time[before]
+                    share = (moment - time[before]) / gap
+                    px = x[before] + share * (x[following] - x[before])
+                    py = y[before] + share * (y[following] - y[before])
+                elif hold:
+                    nearest = before if before >= 0 else following
+                    px = x[nearest]
+                    py = y[nearest]
+                if not np.isnan(px):
+                    cells[lacking[u], i, 0] = find_cell(px, low_x, cell, num_cells)
+                    cells[lacking[u], i, 1] = find_cell(py, low_y, cell, num_cells)
+            if last[u, b] >= 0:
+                before = last[u, b]

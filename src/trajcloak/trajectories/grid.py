@@ -1,0 +1,118 @@
+"""The grid of instants that a log is laid on."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.log import RequestLog
+
+UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+MAX_INSTANTS = 2**31 - 1
+MIN_FILLED = 0.5
+"""Share of instants, between users' first and last reports, that a log's own grid must fill."""
+
+
+@dataclass(frozen=True)
+class TimeGrid:
+    """Instant i is the moment ``origin + i * every`` and the time up to the next.
+
+    Attributes
+    ----------
+    origin, every : int
+        In the log's own unit: instants, or microseconds.
+    num_instants : int
+    on_grid : bool
+        Whether every report of the log stands exactly at an instant.
+    """
+
+    origin: int
+    every: int
+    num_instants: int
+    on_grid: bool
+
+
+def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
+    """Parse ``60s``, ``1500ms``, ``5m``, ``1h``, ``1d``; or a whole number of instants.
+
+    Returns microseconds, or instants where the log has no timestamps.
+
+    Examples
+    --------
+    >>> parse_duration("60s", has_timestamps=True, name="every")
+    60000000
+    >>> parse_duration("2", has_timestamps=False, name="every")
+    2
+    """
+    match = re.fullmatch(r"(\d+)\s*(us|ms|s|m|h|d)?", text.strip())
+    expected = "a duration such as 60s, 1500ms or 5m" if has_timestamps else "a whole number"
+    if match is None or (match[2] is not None) != has_timestamps or int(match[1]) == 0:
+        kind = "timestamps" if has_timestamps else "integer instants"
+        raise OptionError(
+            f"{name} is '{text}'; the log has {kind}, so expected {expected}; pass another --{name}"
+        )
+    return int(match[1]) * (UNITS[match[2]] if match[2] else 1)
+
+
+def format_duration(value: int, *, has_timestamps: bool) -> int | str:
+    """Write a duration as the manifest does: a whole number, or text such as ``60s``."""
+    if not has_timestamps:
+        return value
+    unit = next(unit for unit in ("s", "ms", "us") if value % UNITS[unit] == 0)
+    return f"{value // UNITS[unit]}{unit}"
+
+
+def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
+    """Lay the grid of instants over a log.
+
+    Parameters
+    ----------
+    log : RequestLog
+    every : int, optional
+        Default: the log's own step, if its reports fill it.
+    """
+    low, high = log.time_range
+    if every is None:
+        every = _own_step(log)
+    on_grid = log.step % every == 0
+    origin = low if on_grid else low - low % every
+    num_instants = (high - origin) // every + 1
+    if num_instants > MAX_INSTANTS:
+        raise OptionError(
+            f"the log has {num_instants} instants; expected at most {MAX_INSTANTS}; "
+            f"pass a larger --every"
+        )
+    return TimeGrid(origin, every, num_instants, on_grid)
+
+
+def _own_step(log: RequestLog) -> int:
+    step = log.step or 1
+    low, high = log.time_range
+    most = log.num_users * ((high - low) // step + 1)
+    if log.num_rows < MIN_FILLED * most:
+        most = _sum_spans(log.user, log.time, log.num_users, step)
+        if log.num_rows < MIN_FILLED * most:
+            share = 100 * log.num_rows / most
+            raise InputError(
+                f"the log's reports fill only {share:.2g}% of its finest time grid; expected "
+                f"reports at regular times, or to be told the grid; pass --every, such as --every "
+                f"60s"
+            )
+    return step
+
+
+@njit(cache=True, nogil=True)
+def _sum_spans(user, time, num_users, step):  # type: ignore[no-untyped-def]
+    """Sum over users the instants from the first report to the last."""
+    first = np.full(num_users, np.iinfo(np.int64).max, np.int64)
+    last = np.full(num_users, np.iinfo(np.int64).min, np.int64)
+    for row in range(len(user)):
+        u = user[row]
+        first[u] = min(first[u], time[row])
+        last[u] = max(last[u], time[row])
+    total = 0
+    for u in range(num_users):
+        total += (last[u] - first[u]) // step + 1
+    return total

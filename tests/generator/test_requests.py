@@ -1,0 +1,87 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from trajcloak.generator.city import HUBS
+from trajcloak.generator.requests import (
+    CHOICES,
+    DETAILS,
+    HUB_MIXES,
+    NO_REQUEST,
+    RUSH_HOURS,
+    draw_requests,
+    request_columns,
+)
+
+from .conftest import LENGTH, USERS
+
+MORNING, NOON, EVENING = 8 * 3600, 11 * 3600, 22 * 3600
+
+
+def _categories(hub_name, moment, *, users=3000, share=1.0):
+    hub = next(hub for hub in HUBS if hub.name == hub_name)
+    xs = np.full((1, users), hub.x * 10, np.int32)
+    ys = np.full((1, users), hub.y * 10, np.int32)
+    requests = np.empty((1, users), np.int16)
+    draw_requests(5, share, np.array([moment]), (0, 0), xs, ys, requests)
+    return Counter(CHOICES[request][0] for request in requests[0] if request != NO_REQUEST)
+
+
+def test_share_of_requests(generated, columns):
+    sent = np.not_equal(columns["category"], None)
+    assert generated[1].requests == sent.sum()
+    assert sent.mean() == pytest.approx(0.2, abs=0.015)
+    assert (sent == np.not_equal(columns["detail"], None)).all()
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (1.0, 500)])
+def test_nobody_or_everybody_asks(share, expected):
+    assert sum(_categories("Downtown", MORNING, users=500, share=share).values()) == expected
+
+
+def test_requests_are_from_the_list(columns):
+    sent = np.not_equal(columns["category"], None)
+    pairs = set(zip(columns["category"][sent], columns["detail"][sent], strict=True))
+    assert pairs <= set(CHOICES)
+    assert {category for category, _ in pairs} == set(DETAILS)
+
+
+def test_users_do_not_ask_in_step(columns):
+    sent = np.not_equal(columns["category"], None)
+    per_user = sent.sum(axis=0)
+    assert per_user.var() == pytest.approx(LENGTH * 0.2 * 0.8, rel=0.2)
+    per_instant = sent.sum(axis=1)
+    assert np.abs(per_instant - USERS * 0.2).max() < 80
+
+
+def test_mix_depends_on_the_nearest_hub():
+    for hub_name, favourite in (
+        ("General Hospital", "hospital"),
+        ("University", "library"),
+        ("Eastgate Mall", "shopping"),
+        ("Central Station", "bus"),
+        ("Parliament", "party office"),
+    ):
+        assert _categories(hub_name, NOON).most_common(1)[0][0] == favourite
+
+
+def test_mix_depends_a_little_on_the_hour():
+    morning, evening = _categories("Stadium", MORNING), _categories("Stadium", EVENING)
+    assert evening["bar"] > morning["bar"]
+    assert morning["bus"] > evening["bus"]
+    assert 0.4 < morning["bar"] / evening["bar"] < 1
+
+
+def test_tables_name_known_kinds_and_categories():
+    assert {hub.kind for hub in HUBS} == set(HUB_MIXES)
+    assert set().union(*HUB_MIXES.values()) <= set(DETAILS)
+    assert set(RUSH_HOURS) <= set(DETAILS)
+    assert len(DETAILS) >= 12
+    assert len(set(CHOICES)) == len(CHOICES)
+
+
+def test_null_in_both_columns_without_a_request():
+    category, detail = request_columns(np.array([NO_REQUEST, 1, NO_REQUEST], np.int16))
+    assert category.to_pylist() == [None, CHOICES[1][0], None]
+    assert detail.to_pylist() == [None, CHOICES[1][1], None]
