@@ -1,19 +1,85 @@
-"""Publish location-request logs without giving their senders away."""
+"""Publish location-request logs without giving their senders away.
 
-__version__ = "0.1.0"
+::
 
-from trajcloak.log import RequestLog, read_log
-from trajcloak.options import LogColumns
-from trajcloak.pipeline import Options, Result, anonymize
-from trajcloak.release import Release
+    import trajcloak as tc
+
+    columns = tc.LogColumns(requests=("category",))
+    log = tc.read_log("log.parquet", columns)
+    result = tc.anonymize(log, k=50)
+    result.write("release", policy="policy.parquet")
+    report = tc.audit("log.parquet", "release", "policy.parquet", columns)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from trajcloak.version import __version__
+
+if TYPE_CHECKING:
+    from trajcloak.audit import AuditReport, audit
+    from trajcloak.errors import (
+        InputError,
+        NotEnoughUsersError,
+        OptionError,
+        OutputError,
+        TrajcloakError,
+    )
+    from trajcloak.generator import generate_log
+    from trajcloak.log import RequestLog, read_log
+    from trajcloak.options import LogColumns, Options
+    from trajcloak.pipeline import Result, anonymize
+    from trajcloak.release import Release, read_manifest
 
 __all__ = [
+    "AuditReport",
+    "InputError",
     "LogColumns",
+    "NotEnoughUsersError",
+    "OptionError",
     "Options",
+    "OutputError",
     "Release",
     "RequestLog",
     "Result",
+    "TrajcloakError",
     "__version__",
     "anonymize",
+    "audit",
+    "generate_log",
     "read_log",
+    "read_manifest",
 ]
+
+_HOMES = {
+    "trajcloak.audit": ("AuditReport", "audit"),
+    "trajcloak.errors": (
+        "InputError",
+        "NotEnoughUsersError",
+        "OptionError",
+        "OutputError",
+        "TrajcloakError",
+    ),
+    "trajcloak.generator": ("generate_log",),
+    "trajcloak.log": ("RequestLog", "read_log"),
+    "trajcloak.options": ("LogColumns", "Options"),
+    "trajcloak.pipeline": ("Result", "anonymize"),
+    "trajcloak.release": ("Release", "read_manifest"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home when it is first asked for.
+
+    The command line answers ``--help`` without loading compilers and readers.
+    """
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(home), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'trajcloak' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -11,10 +11,6 @@ from numba import njit
 
 from trajcloak.kernels.threads import run_sliced
 
-QUAD = "quad"
-MBR = "mbr"
-CLOAKS = (QUAD, MBR)
-
 X_START, Y_START, X_STOP, Y_STOP = range(4)
 
 Cloaks = npt.NDArray[np.uint32]
@@ -57,7 +53,8 @@ def group_members(
     first : (num_bundles + 1,) int64
         Where each bundle's members start in ``members``.
     """
-    return _group(bundle, num_bundles)
+    members, first = _group(bundle, num_bundles)
+    return members, first
 
 
 def compute_areas(cloaks: Cloaks) -> npt.NDArray[np.float64]:
@@ -70,7 +67,7 @@ def compute_areas(cloaks: Cloaks) -> npt.NDArray[np.float64]:
 def order_by_cloaks(cloaks: Cloaks, sizes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Sort bundles by cloak sequence, then by size; returns the bundles in that order."""
     digits = np.concatenate(
-        [cloaks.reshape(len(cloaks), -1), sizes.astype(np.uint32)[:, None]], axis=1
+        [cloaks.reshape(len(cloaks), 4 * cloaks.shape[1]), sizes.astype(np.uint32)[:, None]], axis=1
     ).astype(">u4")
     # Big-endian numbers sort like the bytes that they are made of.
     as_bytes = np.ascontiguousarray(digits).view(f"V{4 * digits.shape[1]}").ravel()

@@ -1,11 +1,21 @@
-"""Which columns of a log mean what: shared by all that read a log."""
+"""What a caller can ask for: which columns mean what, and how to anonymize."""
 
+import math
 from dataclasses import dataclass
 
 from trajcloak.errors import OptionError
 
 RESERVED_NAMES = frozenset({"window", "bundle_id", "instant"})
 """Columns that ``requests.parquet`` has of its own."""
+
+ALGORITHMS = ("traj-anon",)
+QUAD = "quad"
+MBR = "mbr"
+CLOAKS = (MBR, QUAD)
+WITHHOLD = "withhold"
+HOLD = "hold"
+MISSING = (WITHHOLD, HOLD)
+MIN_K = 2
 
 
 @dataclass(frozen=True)
@@ -83,3 +93,89 @@ class LogColumns:
         if geographic:
             return "lon", "lat", True
         return "x", "y", False
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything that a run is asked for; all of it is public.
+
+    Attributes
+    ----------
+    k : int
+        Least number of users in a bundle; at least 2.
+    algorithm : str
+    cloak : {"mbr", "quad"}
+        Bounding boxes snapped to cells, or quadrants and semi-quadrants.
+    every : str, optional
+        Step of the instants, such as ``60s``; a whole number for integer times.
+    length : int, optional
+        Instants in a window; default: the whole log is one window.
+    max_gap : str, optional
+        Longest gap between reports to interpolate; default: twice ``every``.
+    missing : {"withhold", "hold"}
+        What to do with users whose location is not known at all instants.
+    height : int, optional
+        The region's side has ``2**height`` cells.
+    region : (x_min, y_min, side), optional
+        A square to use instead of one fitted to the log.
+    suppress_above : float, optional
+        Leave out users who would cost at least this much: the summed area of
+        their cloaks over a window, in square units of the CRS.
+    max_suppressed : float, optional
+        Leave out at most this share of the users, where it saves most.
+    """
+
+    k: int
+    algorithm: str = ALGORITHMS[0]
+    cloak: str = MBR
+    every: str | None = None
+    length: int | None = None
+    max_gap: str | None = None
+    missing: str = WITHHOLD
+    height: int | None = None
+    region: tuple[float, float, float] | None = None
+    suppress_above: float | None = None
+    max_suppressed: float | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < MIN_K:
+            raise OptionError(
+                f"k is {self.k}; expected a whole number of at least {MIN_K}: with fewer, a bundle "
+                f"would give its sender away; pass another --k"
+            )
+        for name, value, known in (
+            ("algorithm", self.algorithm, ALGORITHMS),
+            ("cloak", self.cloak, CLOAKS),
+            ("missing", self.missing, MISSING),
+        ):
+            if value not in known:
+                raise OptionError(
+                    f"{name} is '{value}'; expected one of {', '.join(known)}; "
+                    f"pass another --{name}"
+                )
+        if self.length is not None and self.length < 1:
+            raise OptionError(
+                f"length is {self.length}; expected at least 1; pass another --length"
+            )
+        if self.suppress_above is not None and self.max_suppressed is not None:
+            raise OptionError(
+                "both a price and a budget for suppression are given; expected one of them; "
+                "pass --suppress-above or --max-suppressed"
+            )
+        if self.suppress_above is not None and not self.suppress_above > 0:
+            raise OptionError(
+                f"suppress_above is {self.suppress_above}; expected an area above 0; "
+                f"pass another --suppress-above"
+            )
+        if self.max_suppressed is not None and not 0 <= self.max_suppressed < 1:
+            raise OptionError(
+                f"max_suppressed is {self.max_suppressed}; expected a share from 0 up to 1, or "
+                f"0% up to 100%; pass another --max-suppressed"
+            )
+        if self.region is not None and not (
+            all(map(math.isfinite, self.region)) and self.region[2] > 0
+        ):
+            raise OptionError(
+                "the region is not a square; expected its least x, its least y and the length of "
+                "its side; pass another --region"
+            )

@@ -19,11 +19,11 @@ from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import run_all
+from trajcloak.manifest import FORMAT_VERSION
 from trajcloak.output import PRIVATE, check_new, new_file, new_folder
 from trajcloak.progress import Progress, silent
 from trajcloak.space import Region
 
-FORMAT_VERSION = 1
 BUNDLES_FILE = "bundles.parquet"
 REQUESTS_FILE = "requests.parquet"
 MANIFEST_FILE = "manifest.json"
@@ -147,7 +147,7 @@ class Release:
 
 
 def bundles_schema(release: Release) -> pa.Schema:
-    """Schema of ``bundles.parquet``, with its GeoParquet metadata."""
+    """Build the schema of ``bundles.parquet``, with its GeoParquet metadata."""
     moment = pa.timestamp("us", release.zone)
     times = [("t_start", moment), ("t_end", moment)] if release.moments is not None else []
     edges = [(name, pa.float64()) for name in ("x_min", "y_min", "x_max", "y_max")]
@@ -180,7 +180,7 @@ def bundles_schema(release: Release) -> pa.Schema:
 
 
 def requests_schema(release: Release) -> pa.Schema:
-    """Schema of ``requests.parquet``."""
+    """Build the schema of ``requests.parquet``."""
     return pa.schema(
         [
             ("window", pa.int32()),

@@ -52,7 +52,9 @@ class Region:
 
     def edges(self, axis: int, cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
         """Compute the lower edge of cells on an axis (0: x, 1: y)."""
-        return (self.x_min, self.y_min)[axis] + cells * self.cell
+        low = (self.x_min, self.y_min)[axis]
+        edges: npt.NDArray[np.float64] = low + cells.astype(np.float64) * self.cell
+        return edges
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,7 @@ def choose_projection(bounds: tuple[float, float, float, float]) -> str:
 
 def _project(
     log: RequestLog, crs: str, threads: int
-) -> tuple[
-    npt.NDArray[np.float64], npt.NDArray[np.float64], tuple[float, float, float, float]
-]:
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], tuple[float, float, float, float]]:
     x = np.empty_like(log.x)
     y = np.empty_like(log.y)
 
@@ -234,7 +234,8 @@ def _histogram(values, low, extent):  # type: ignore[no-untyped-def]
     counts = np.zeros(OUTLIER_BINS, np.int64)
     scale = OUTLIER_BINS / extent
     for i in range(len(values)):
-        counts[min(np.int64((values[i] - low) * scale), OUTLIER_BINS - 1)] += 1
+        place = np.int64((values[i] - low) * scale)
+        counts[place if place < OUTLIER_BINS else OUTLIER_BINS - 1] += 1
     return counts
 
 

@@ -8,9 +8,10 @@ import numpy.typing as npt
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
+from trajcloak.options import ALGORITHMS
 from trajcloak.progress import Progress, silent
 
-__all__ = ["ALGORITHMS", "Algorithm", "Policy", "build_algorithm"]
+__all__ = ["Algorithm", "Policy", "build_algorithm"]
 
 
 class Algorithm(Protocol):
@@ -54,9 +55,6 @@ class Algorithm(Protocol):
         Policy
             Every bundle has at least k trajectories, and its cloaks hold them.
         """
-
-
-ALGORITHMS = ("traj-anon",)
 
 
 def build_algorithm(

@@ -31,9 +31,9 @@ class Policy:
     @property
     def sizes(self) -> npt.NDArray[np.int32]:
         """Count the trajectories of each bundle: (bundles,) int32."""
-        return np.bincount(
-            self.bundle[self.bundle >= 0], minlength=self.num_bundles
-        ).astype(np.int32)
+        return np.bincount(self.bundle[self.bundle >= 0], minlength=self.num_bundles).astype(
+            np.int32
+        )
 
     @property
     def num_suppressed(self) -> int:

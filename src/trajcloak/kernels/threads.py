@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,11 +24,13 @@ def build_slices(total: int, parts: int) -> list[tuple[int, int]]:
     """
     parts = max(1, min(parts, total))
     edges = [total * i // parts for i in range(parts + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
-def run_all(function: Callable[..., T], jobs: Iterable[tuple[object, ...]], threads: int) -> list[T]:
-    """Call ``function(*job)`` for every job, ``threads`` at a time; results in order of the jobs."""
+def run_all(
+    function: Callable[..., T], jobs: Iterable[tuple[object, ...]], threads: int
+) -> list[T]:
+    """Call ``function(*job)`` for every job, ``threads`` at a time; results in the jobs' order."""
     jobs = list(jobs)
     if threads == 1 or len(jobs) <= 1:
         return [function(*job) for job in jobs]

@@ -35,7 +35,7 @@ def list_files(source: LogPath) -> list[Path]:
         files = sorted(Path(name) for name in glob.glob(str(source)))
     if not files:
         raise InputError(
-            f"{source}: no log found; expected a .csv or .parquet file, a folder or a glob of them; "
+            f"{source}: no log found; expected a .csv or .parquet file, or a folder or glob of them; "
             f"check the path"
         )
     for file in files:
@@ -187,7 +187,7 @@ def _find_bad_value(column: pa.Array, type_: pa.DataType) -> int | None:
 
 
 def _guess_time_type(file: Path, time: str) -> pa.DataType:
-    """Look at the first time of a CSV file: a whole number, or a date-time with or without a zone."""
+    """Look at the first time of a CSV file: a whole number, or a date-time, zoned or not."""
     convert = pyarrow.csv.ConvertOptions(
         column_types={time: pa.string()}, include_columns=[time], null_values=[]
     )

@@ -108,7 +108,8 @@ class _Builder:
         self.num_rows = stop
 
     def finish(self, *, from_text: bool, threads: int) -> RequestLog:
-        assert self._ids is not None and self._time_kind is not None
+        assert self._ids is not None
+        assert self._time_kind is not None
         users = self._ids.distinct()
         if from_text and not pa.types.is_integer(users.type):
             users = to_integers_if_plain(users)
@@ -262,7 +263,7 @@ def _cast(column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
 
 @njit(cache=True, nogil=True)
 def _scan_place(values, limit):  # type: ignore[no-untyped-def]
-    """Find the least and the greatest value, and the first that is not finite or beyond the limit."""
+    """Find the least and the greatest value, and the first that is not finite or too large."""
     low = np.inf
     high = -np.inf
     for i in range(len(values)):

@@ -65,7 +65,7 @@ class RequestBuilder:
             self._columns[name].append(column.filter(sent).dictionary_encode())
 
     def finish(self, *, from_text: bool) -> Requests:
-        """Number the distinct requests.
+        """Give each distinct request a number.
 
         ``from_text``: the columns were read as text; those that hold only
         numbers in plain notation become numbers.
@@ -123,14 +123,13 @@ def to_plain_numbers(values: pa.Array) -> pa.Array:
 def _number_rows(
     codes: list[npt.NDArray[np.int64]], sizes: list[int]
 ) -> tuple[npt.NDArray[np.int32], list[npt.NDArray[np.int64]]]:
-    """Number the distinct rows of several code columns in lexicographic order.
+    """Give numbers to the distinct rows of several code columns in lexicographic order.
 
     Returns the number of each row, and the codes of each distinct row by column.
     """
     distinct = [np.empty(0, np.int64)] * len(codes)
     number = codes[0]
     size = sizes[0]
-    seen = None
     for i in range(len(codes)):
         if i:
             number = number * sizes[i] + codes[i]

@@ -4,10 +4,9 @@ The rules are in ``docs/data-model.md``, "From rows to trajectories".
 """
 
 from trajcloak.trajectories.grid import TimeGrid, build_grid, format_duration, parse_duration
-from trajcloak.trajectories.windows import MISSING, Window, stream_windows
+from trajcloak.trajectories.windows import Window, stream_windows
 
 __all__ = [
-    "MISSING",
     "TimeGrid",
     "Window",
     "build_grid",

@@ -9,14 +9,11 @@ import numpy.typing as npt
 from trajcloak.errors import InputError
 from trajcloak.kernels.sort import sort_words
 from trajcloak.log import RequestLog
+from trajcloak.options import HOLD
 from trajcloak.progress import Progress, silent
 from trajcloak.space import Places
 from trajcloak.trajectories.fill import UNKNOWN, complete_users, scatter_reports
 from trajcloak.trajectories.grid import TimeGrid
-
-WITHHOLD = "withhold"
-HOLD = "hold"
-MISSING = (WITHHOLD, HOLD)
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,7 @@ def stream_windows(
     for number in range(num_windows):
         start, stop = number * length, min((number + 1) * length, grid.num_instants)
         progress("building trajectories", start, grid.num_instants)
-        cells, known = _build_cells(
-            log, places, grid, rows, start, stop, max_gap, missing, threads
-        )
+        cells, known = _build_cells(log, places, grid, rows, start, stop, max_gap, missing, threads)
         inside = by_window[edges[number] : edges[number + 1]] if num_windows > 1 else slice(None)
         sender = log.user[request_rows[inside]]
         present = _find_present(log, rows, start, stop)

@@ -23,7 +23,8 @@ from trajcloak.algorithms.traj_anon.suppression import (
     suppress_at_most,
     suppress_nobody,
 )
-from trajcloak.cloaks import MBR, build_bounding_boxes
+from trajcloak.cloaks import build_bounding_boxes
+from trajcloak.options import MBR
 from trajcloak.progress import Progress, silent
 
 

@@ -25,7 +25,8 @@ def assign_bundles(
     node : (bundles,) int32
         The node that each bundle belongs to.
     """
-    return _assign(tree, keys.order, passed_up)
+    bundle, node = _assign(tree, keys.order, passed_up)
+    return bundle, node
 
 
 def build_node_cloaks(
@@ -38,7 +39,8 @@ def build_node_cloaks(
 ) -> Cloaks:
     """Build the cloak sequences that the given nodes stand for."""
     sample = keys.order[tree.start[node]]
-    return _node_cloaks(cells, sample, tree.depth[node], layout.column, height)
+    cloaks: Cloaks = _node_cloaks(cells, sample, tree.depth[node], layout.column, height)
+    return cloaks
 
 
 @njit(cache=True, nogil=True)

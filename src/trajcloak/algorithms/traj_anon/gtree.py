@@ -58,7 +58,8 @@ def build_areas(length: int, height: int) -> npt.NDArray[np.float64]:
     depth = np.arange(2 * length * height + 1)
     halvings, split = np.divmod(depth, length)
     whole = np.ldexp(1.0, 2 * height - halvings)
-    return whole * (length - split / 2)
+    areas: npt.NDArray[np.float64] = whole * (length - split / 2)
+    return areas
 
 
 def build_gtree(keys: SortedKeys, areas: npt.NDArray[np.float64], k: int) -> GTree:

@@ -10,6 +10,7 @@ Keys are long (2 x instants x height bits) and are never built as a whole: the
 next 64 bits are computed only for trajectories that are still tied with another.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -96,14 +97,14 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
     pieces = build_slices(n, threads * SLICES_PER_THREAD)
     for first_bit in range(0, layout.num_bits, WORD_BITS):
         run_all(
-            lambda start, stop, bit=first_bit: _fill_words(  # type: ignore[misc]
+            lambda start, stop, bit=first_bit: _fill_words(
                 flat, order, common, layout, bit, start, stop, words
             ),
             pieces,
             threads,
         )
         ties = run_all(
-            lambda start, stop, bit=first_bit: _sort_tied(  # type: ignore[misc]
+            lambda start, stop, bit=first_bit: _sort_tied(
                 words, order, common, layout.num_bits, bit, start, stop, spare_words, spare_order
             ),
             _cut_between_ties(common, layout.num_bits, pieces),
@@ -117,7 +118,7 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
 def _cut_between_ties(
     common: npt.NDArray[np.int32], num_bits: int, pieces: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Move the edges of the pieces right, to the next place that is not tied with the one before."""
+    """Move the edges of the pieces right, to the next place that is not tied to the one before."""
     n = len(common)
     edges = [0]
     for _, edge in pieces:
@@ -126,7 +127,7 @@ def _cut_between_ties(
             step = common[edge : edge + 4096] != num_bits
             edge += int(step.argmax()) if step.any() else len(step)
         edges.append(edge)
-    return [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b]
+    return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,68 @@
+"""Judge a release from files alone: the log, the release and the policy file.
+
+Shares no code with what it judges: it reads the log, completes the trajectories,
+recounts and recomputes on its own, as ``docs/data-model.md`` says.
+"""
+
+from pathlib import Path
+
+from trajcloak.audit.checks import judge
+from trajcloak.audit.files import LogPaths
+from trajcloak.audit.findings import CHECKS, AuditReport, Check
+from trajcloak.errors import InputError
+from trajcloak.options import LogColumns
+from trajcloak.progress import Progress, silent
+
+__all__ = ["CHECKS", "AuditReport", "Check", "audit"]
+
+
+def audit(
+    log: LogPaths,
+    release: str | Path,
+    policy: str | Path,
+    columns: LogColumns | None = None,
+    *,
+    progress: Progress = silent,
+) -> AuditReport:
+    """Check that a release keeps every rule and the guarantee.
+
+    Parameters
+    ----------
+    log
+        The log that was anonymized: a file, a glob, a folder, or a list of these.
+    release
+        The release folder.
+    policy
+        The private policy file that belongs to the release.
+    columns
+        Which columns of the log mean what. Where no request attributes are named,
+        those of the release are taken.
+    progress
+        Told how far the audit is.
+
+    Returns
+    -------
+    AuditReport
+        One line for each check, always all of them. Damaged files of the release
+        and a damaged policy file are failed checks.
+
+    Raises
+    ------
+    InputError
+        If a path leads to nothing, or the log breaks a rule of the data model.
+
+    Examples
+    --------
+    >>> report = audit("log.parquet", "release", "policy.parquet")  # doctest: +SKIP
+    >>> [check.name for check in report.checks if not check.passed]  # doctest: +SKIP
+    []
+    """
+    release, policy = Path(release), Path(policy)
+    if not release.is_dir():
+        raise InputError(f"{release}: is no folder; expected a release; check the path")
+    if not policy.is_file():
+        raise InputError(
+            f"{policy}: does not exist; expected the policy file of the release; check the path, "
+            f"or anonymize again with --policy"
+        )
+    return judge(log, release, policy, columns or LogColumns(), progress)

@@ -1,0 +1,149 @@
+"""The rows of a log, checked batch by batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.audit.times import Times, read_times
+from trajcloak.errors import InputError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Batches:
+    """Takes the batches of a log and checks each row by itself.
+
+    Parameters
+    ----------
+    user, time, place
+        Names of the columns.
+    geographic
+        Whether the place is longitude and latitude.
+    requests
+        Names of the request attributes.
+    """
+
+    def __init__(
+        self,
+        user: str,
+        time: str,
+        place: tuple[str, str],
+        geographic: bool,
+        requests: tuple[str, ...],
+    ) -> None:
+        self.user, self.time, self.place = user, time, place
+        self.geographic = geographic
+        self.num_rows = 0
+        self.users: list[Any] = []
+        self.user_kinds: set[str] = set()
+        self.times: list[Times] = []
+        self.coordinates: tuple[list[Floats], list[Floats]] = ([], [])
+        self.request_rows: list[Ints] = []
+        self.requests: dict[str, list[Any]] = {name: [] for name in requests}
+        self.request_kinds: dict[str, set[str]] = {name: set() for name in requests}
+
+    def add(self, batch: dict[str, Any], is_csv: bool) -> None:
+        """Check a batch and keep it.
+
+        Raises
+        ------
+        InputError
+            If a row breaks a rule of the data model.
+        """
+        for name in (self.user, self.time, *self.place):
+            if batch[name].null_count:
+                at = int(np.argmax(batch[name].is_null().to_numpy(zero_copy_only=False)))
+                raise self._refuse(at, name, "is empty", "a value in every row")
+        if not len(batch[self.user]):
+            return
+        self.users.append(self._take_users(batch[self.user], is_csv))
+        self.times.append(self._take_times(batch[self.time]))
+        for axis, name in enumerate(self.place):
+            self.coordinates[axis].append(self._take_coordinate(batch[name], axis))
+        self._take_requests(batch, is_csv)
+        self.num_rows += len(batch[self.user])
+
+    def _take_users(self, column: Any, is_csv: bool) -> Any:
+        kind = column.type
+        if pa.types.is_integer(kind):
+            column = try_cast(column, pa.int64())
+            if column is None:
+                raise self._refuse(0, self.user, "holds ids beyond 2^63", "smaller ids, or text")
+            self.user_kinds.add("integer")
+        elif pa.types.is_string(kind):
+            self.user_kinds.add("csv" if is_csv else "text")
+        else:
+            raise self._refuse(0, self.user, f"is of type {kind}", "integers or text")
+        if self.user_kinds >= {"integer", "text"}:
+            raise self._refuse(0, self.user, "changes its type", "one type in all files")
+        return column
+
+    def _take_times(self, column: Any) -> Times:
+        times = read_times(column)
+        expected = "integers, timestamps or ISO 8601 text (all with a time zone or all without)"
+        if times is None:
+            at = _first_bad(column, lambda part: read_times(part) is None)
+            raise self._refuse(at, self.time, "holds no time of that kind", expected)
+        if self.times:
+            first = self.times[0]
+            if (first.stamped, first.zoned) != (times.stamped, times.zoned):
+                raise self._refuse(0, self.time, "changes its kind of time", expected)
+        return times
+
+    def _take_coordinate(self, column: Any, axis: int) -> Floats:
+        name = self.place[axis]
+        values = try_cast(column, pa.float64())
+        if values is None:
+            at = _first_bad(column, lambda part: try_cast(part, pa.float64()) is None)
+            raise self._refuse(at, name, "holds no number", "a finite number")
+        numbers: Floats = values.to_numpy(zero_copy_only=False)
+        bound = (180.0, 90.0)[axis] if self.geographic else np.inf
+        bad = ~(np.isfinite(numbers) & (np.abs(numbers) <= bound))
+        if bad.any():
+            expected = "a finite number"
+            if self.geographic:
+                expected = f"{-bound:g}..{bound:g} degrees; are longitude and latitude swapped?"
+            raise self._refuse(int(np.argmax(bad)), name, "is out of range", expected)
+        return numbers
+
+    def _take_requests(self, batch: dict[str, Any], is_csv: bool) -> None:
+        if not self.requests:
+            return
+        filled = np.zeros(len(batch[self.user]), dtype=bool)
+        for name in self.requests:
+            if pa.types.is_nested(batch[name].type):
+                raise self._refuse(0, name, f"is of type {batch[name].type}", "plain values")
+            filled |= batch[name].is_valid().to_numpy(zero_copy_only=False)
+        self.request_rows.append(np.flatnonzero(filled) + self.num_rows)
+        mask = pa.array(filled)
+        for name, parts in self.requests.items():
+            self.request_kinds[name].add("csv" if is_csv else str(batch[name].type))
+            parts.append(batch[name] if filled.all() else batch[name].filter(mask))
+
+    def _refuse(self, at: int, name: str, found: str, expected: str) -> InputError:
+        return InputError(
+            f"log, row {self.num_rows + at + 1}: column '{name}' {found}; expected {expected}; "
+            f"correct the row, or name another column"
+        )
+
+
+def try_cast(column: Any, kind: Any) -> Any:
+    """Cast a column, or return None if a value has no such form."""
+    try:
+        return pc.cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _first_bad(column: Any, is_bad: Callable[[Any], bool]) -> int:
+    """Find the first row that makes a column bad, by bisection."""
+    good, bad = 0, len(column)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (good, middle) if is_bad(column.slice(0, middle)) else (middle, bad)
+    return good

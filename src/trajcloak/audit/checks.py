@@ -1,0 +1,200 @@
+"""All checks in order: what each needs, and what it hands on to the next."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.audit.cloaks import (
+    find_cloak_problems,
+    find_geometry_problems,
+    find_moment_problems,
+)
+from trajcloak.audit.files import LogPaths
+from trajcloak.audit.findings import AuditReport, Findings
+from trajcloak.audit.grid import (
+    Grid,
+    build_grid,
+    find_crs_problems,
+    find_region_problems,
+    project,
+)
+from trajcloak.audit.identifiers import Published, find_column_problems, find_text_problems
+from trajcloak.audit.layout import Layout, build_layout, find_order_problems
+from trajcloak.audit.logs import Log, read_log
+from trajcloak.audit.manifest import Manifest
+from trajcloak.audit.members import Members, build_members, find_size_problems
+from trajcloak.audit.parts import Bundles, Part
+from trajcloak.audit.recount import Case, Recount, find_location_problems, recount
+from trajcloak.audit.release_files import (
+    Release,
+    check_bundles_file,
+    check_policy,
+    check_requests_file,
+    choose_attributes,
+    read_release,
+)
+from trajcloak.audit.requests import (
+    encode_requests,
+    find_request_order_problems,
+    find_request_problems,
+    place_requests,
+)
+from trajcloak.audit.totals import (
+    count_suppressed,
+    find_cost_problems,
+    find_count_problems,
+    find_member_problems,
+    find_window_problems,
+    find_withheld_problems,
+)
+from trajcloak.options import LogColumns
+from trajcloak.progress import Progress
+
+STAGE = "Searching the release for ids"
+
+Floats = npt.NDArray[np.float64]
+
+
+def judge(
+    paths: LogPaths, folder: Path, policy_path: Path, columns: LogColumns, progress: Progress
+) -> AuditReport:
+    """Run all checks."""
+    findings = Findings()
+    release = read_release(folder, findings)
+    log = read_log(paths, columns, choose_attributes(paths, columns, release), progress)
+    bundles = check_bundles_file(release, log, findings)
+    requests = check_requests_file(release, log, findings)
+    policy = check_policy(policy_path, folder, log, findings)
+    manifest = release.manifest
+    if manifest is None:
+        return findings.report(None)
+
+    grid, place = _check_parameters(manifest, log, findings)
+    layout = _check_bundles(manifest, release, bundles, grid, findings)
+    progress(STAGE, 0, 1)
+    problems = []
+    if release.bundles and release.requests:
+        published = Published(release.names, manifest, release.bundles, release.requests)
+        problems = find_text_problems(published, log)
+    if layout and grid and place and policy and requests:
+        whole = _Whole(manifest, log, policy, requests, grid, layout)
+        members = _check_contents(whole, place, findings, progress)
+        problems += find_column_problems(requests, log, members, layout, grid.num_windows)
+        findings.record("user ids", log.num_users, problems, "ids")
+    elif problems:
+        findings.record("user ids", log.num_users, problems, "ids")
+    progress(STAGE, 1, 1)
+    return findings.report(manifest["k"])
+
+
+def _check_parameters(
+    manifest: Manifest, log: Log, findings: Findings
+) -> tuple[Grid | None, tuple[Floats, Floats] | None]:
+    grid, problems = build_grid(manifest, log)
+    crs_problems = find_crs_problems(manifest, log)
+    num_instants = grid.num_instants if grid else 0
+    findings.record("parameters", num_instants, problems + crs_problems, "instants")
+    if crs_problems:
+        return grid, None
+    x, y = project(log, manifest["crs"])
+    findings.record("region", len(x), find_region_problems(manifest, x, y, log.row), "reports")
+    finite = bool(np.isfinite(x).all() and np.isfinite(y).all())
+    return grid, (x, y) if finite else None
+
+
+def _check_bundles(
+    manifest: Manifest,
+    release: Release,
+    bundles: Bundles | None,
+    grid: Grid | None,
+    findings: Findings,
+) -> Layout | None:
+    if bundles is None or release.bundles is None:
+        return None
+    rows = bundles.num_rows
+    findings.record("cloaks", rows, find_cloak_problems(bundles, manifest), "cloaks")
+    geo = release.bundles.metadata.get(b"geo")
+    problems = find_geometry_problems(bundles, geo, manifest["crs"])
+    findings.record("geometry", rows, problems, "polygons")
+    if grid is None:
+        return None
+    findings.record("instants", rows, find_moment_problems(bundles, grid), "rows")
+    layout, problems = build_layout(bundles, grid)
+    num_bundles = len(layout.ids) if layout else 0
+    findings.record("bundle rows", rows, problems, "rows")
+    if layout is not None:
+        problems = find_order_problems(bundles, layout)
+        findings.record("bundle order", num_bundles, problems, "bundles")
+    return layout
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A release of which all files have the right form, with its log and policy."""
+
+    manifest: Manifest
+    log: Log
+    policy: Part
+    requests: Part
+    grid: Grid
+    layout: Layout
+
+
+def _check_contents(
+    whole: _Whole, place: tuple[Floats, Floats], findings: Findings, progress: Progress
+) -> Members:
+    log, grid, layout = whole.log, whole.grid, whole.layout
+    attributes = list(log.requests)
+    slot, problems = place_requests(whole.requests, grid, layout)
+    problems += find_request_order_problems(whole.requests, attributes)
+    num_requests = whole.requests.table.num_rows
+    findings.record("request rows", num_requests, problems, "rows")
+
+    members, member_problems = build_members(whole.policy, log, grid, layout)
+    coded, problems = encode_requests(whole.requests, log)
+    counted = recount(
+        Case(log, *place, coded.of_row, coded.num_codes, grid, layout, members), progress
+    )
+    if not problems:
+        sent = np.concatenate(counted.sent)
+        published = slot * coded.num_codes + coded.published
+        problems = find_request_problems(sent, published, coded.num_codes, layout)
+    counted.sent.clear()
+    findings.record("requests", num_requests, problems, "requests")
+    _check_users(whole, members, member_problems, counted, findings)
+    _check_totals(whole, members, counted, findings)
+    return members
+
+
+def _check_users(
+    whole: _Whole,
+    members: Members,
+    problems: list[str],
+    counted: Recount,
+    findings: Findings,
+) -> None:
+    manifest, layout = whole.manifest, whole.layout
+    num_suppressed = count_suppressed(counted, manifest["k"])
+    problems = problems + find_member_problems(counted, members, manifest, num_suppressed)
+    num_pairs = int(counted.participants.sum())
+    findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
+    problems = find_window_problems(counted, layout, manifest)
+    findings.record("windows", len(counted.participants), problems, "windows")
+    problems = find_size_problems(layout, members.sizes, manifest["k"])
+    findings.record("at least k users", len(layout.ids), problems, "bundles")
+    problems = find_location_problems(counted, layout)
+    findings.record("locations", counted.num_located, problems, "locations")
+
+
+def _check_totals(whole: _Whole, members: Members, counted: Recount, findings: Findings) -> None:
+    manifest, grid, layout = whole.manifest, whole.grid, whole.layout
+    num_users = whole.log.num_users
+    num_requests = whole.requests.table.num_rows
+    problems = find_count_problems(manifest, grid, layout, members, num_requests)
+    findings.record("counts", 6, problems, "counts")
+    problems = find_cost_problems(manifest, layout, members)
+    findings.record("costs", len(layout.rectangle), problems, "cloaks")
+    problems = find_withheld_problems(manifest, grid, counted, members, num_users)
+    findings.record("withheld", num_users, problems, "users")

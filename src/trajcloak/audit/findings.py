@@ -1,0 +1,134 @@
+"""What an audit found: one line for each check, always in the same order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+CHECKS = (
+    "release folder",
+    "manifest",
+    "bundles file",
+    "requests file",
+    "policy file",
+    "policy private",
+    "parameters",
+    "region",
+    "bundle rows",
+    "bundle order",
+    "instants",
+    "cloaks",
+    "geometry",
+    "windows",
+    "one bundle per user",
+    "at least k users",
+    "locations",
+    "request rows",
+    "requests",
+    "counts",
+    "costs",
+    "withheld",
+    "user ids",
+)
+"""Names of all checks, in the order of the report."""
+
+NOT_RUN = "not run: it needs what a failed check above could not supply"
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check.
+
+    Attributes
+    ----------
+    name
+        One of :data:`CHECKS`.
+    passed
+        Whether every item keeps the rule; false for a check that could not be run.
+    checked
+        How many items (rows, users, bundles, ...) were looked at.
+    detail
+        What was looked at or what is wrong: row numbers, bundle ids and counts,
+        never user ids or coordinates (invariant 6 of ``docs/guarantee.md``).
+    """
+
+    name: str
+    passed: bool
+    checked: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The outcome of an audit.
+
+    Attributes
+    ----------
+    k
+        The ``k`` that the release claims; None if its manifest cannot be read.
+    checks
+        One for each of :data:`CHECKS`, in that order.
+    """
+
+    k: int | None
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    def __getitem__(self, name: str) -> Check:
+        """Find a check by its name."""
+        return self.checks[CHECKS.index(name)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain dicts and lists, for JSON."""
+        return {
+            "passed": self.passed,
+            "k": self.k,
+            "checks": [
+                {
+                    "check": check.name,
+                    "passed": check.passed,
+                    "checked": check.checked,
+                    "detail": check.detail,
+                }
+                for check in self.checks
+            ],
+        }
+
+
+@dataclass
+class Findings:
+    """Collects the outcomes; what is never recorded counts as failed."""
+
+    _recorded: dict[str, Check] = field(default_factory=dict)
+
+    def record(self, name: str, checked: int, problems: Sequence[str], what: str) -> bool:
+        """Record a check: passed if there are no problems.
+
+        ``what`` names the items that were looked at. Returns whether it passed.
+        """
+        assert name in CHECKS
+        assert name not in self._recorded
+        detail = "; ".join(problems) if problems else f"{checked:,} {what}"
+        self._recorded[name] = Check(name, not problems, checked, detail)
+        return not problems
+
+    def report(self, k: int | None) -> AuditReport:
+        """List all checks, with those that could not be run."""
+        return AuditReport(
+            k, tuple(self._recorded.get(name, Check(name, False, 0, NOT_RUN)) for name in CHECKS)
+        )
+
+
+def first_few(numbers: Sequence[int] | Any, shown: int = 3) -> str:
+    """List the first few of many numbers: ``4, 7, 9, ...``."""
+    listed = ", ".join(str(int(number)) for number in numbers[:shown])
+    return listed + (", ..." if len(numbers) > shown else "")
+
+
+def first_rows(rows: Any) -> str:
+    """Name rows, given from 0, by their numbers from 1: ``3 rows (4, 7, 9)``."""
+    plural = "row" if len(rows) == 1 else "rows"
+    return f"{len(rows):,} {plural} ({first_few([int(row) + 1 for row in rows[:4]])})"

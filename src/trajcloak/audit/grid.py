@@ -1,0 +1,116 @@
+"""Instants and windows of a log, and the plane they are in, as the manifest says."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyproj
+
+from trajcloak.audit.logs import Log
+from trajcloak.audit.manifest import Manifest
+from trajcloak.audit.times import parse_duration, parse_moment
+
+CENTRE_TOLERANCE = 0.01
+"""Degrees; the centre of the projection is rounded to as much."""
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """When the instants are, and which belong to which window; all in ticks."""
+
+    origin: int
+    every: int
+    max_gap: int
+    length: int
+    num_instants: int
+    hold: bool
+
+    @property
+    def num_windows(self) -> int:
+        """How many windows the log has, published or not."""
+        return -(-self.num_instants // self.length)
+
+    def window_sizes(self, windows: npt.NDArray[Any]) -> Ints:
+        """Count the instants of windows: the last window may be shorter."""
+        starts = windows.astype(np.int64) * self.length
+        return np.minimum(starts + self.length, self.num_instants) - starts
+
+
+def build_grid(manifest: Manifest, log: Log) -> tuple[Grid | None, list[str]]:
+    """Read the grid of instants from the manifest, and hold it against the log.
+
+    Returns the grid, if one can be built, and what is wrong.
+    """
+    parameters = manifest.parameters
+    origin = parse_moment(parameters["origin"], log.stamped, log.zoned)
+    every = parse_duration(parameters["every"], log.stamped)
+    max_gap = parse_duration(parameters["max_gap"], log.stamped)
+    kind = "timestamps" if log.stamped else "integer times"
+    problems = [
+        f"parameter '{name}' does not fit a log with {kind}"
+        for name, value in (("origin", origin), ("every", every), ("max_gap", max_gap))
+        if value is None
+    ]
+    if every is not None and every <= 0:
+        problems.append("parameter 'every' is not positive")
+    if max_gap is not None and max_gap < 0:
+        problems.append("parameter 'max_gap' is negative")
+    if problems or origin is None or every is None or max_gap is None:
+        return None, problems
+
+    earliest, latest = int(log.time.min()), int(log.time.max())
+    on_grid = bool(((log.time - earliest) % every == 0).all())
+    if origin != (earliest if on_grid else earliest // every * every):
+        return None, ["parameter 'origin' is not the start of the log's grid of instants"]
+    num_instants = (latest - origin) // every + 1
+    length = parameters["length"] or num_instants
+    hold = parameters["missing"] == "hold"
+    return Grid(origin, every, max_gap, length, num_instants, hold), []
+
+
+def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
+    """Check that the projection is the one that the data model prescribes for the log."""
+    crs = manifest["crs"]
+    if not log.geographic:
+        return [] if crs is None else ["a planar log was projected: 'crs' is not null"]
+    if crs is None:
+        return ["the log has longitude and latitude, but 'crs' is null"]
+    operation = pyproj.CRS.from_user_input(crs).coordinate_operation
+    if operation is None or operation.method_name != "Lambert Azimuthal Equal Area":
+        return ["'crs' is not a Lambert azimuthal equal-area projection"]
+    values = {parameter.name: float(parameter.value) for parameter in operation.params}
+    centre = values["Longitude of natural origin"], values["Latitude of natural origin"]
+    for coordinates, value in zip((log.x, log.y), centre, strict=True):
+        middle = (float(coordinates.min()) + float(coordinates.max())) / 2
+        if abs(middle - value) > CENTRE_TOLERANCE:
+            return ["'crs' is not centred on the log"]
+    return []
+
+
+def project(log: Log, crs: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Compute the planar coordinates of all rows; not finite where there are none."""
+    if crs is None:
+        return log.x, log.y
+    transformer = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+    x, y = transformer.transform(log.x, log.y)
+    return x, y
+
+
+def find_region_problems(
+    manifest: Manifest, x: npt.NDArray[Any], y: npt.NDArray[Any], row: Ints
+) -> list[str]:
+    """Check that the region holds every location of the log strictly inside."""
+    region = manifest["region"]
+    inside = np.ones(len(x), dtype=bool)
+    for values, low in ((x, region["x_min"]), (y, region["y_min"])):
+        inside &= (values > low) & (values < low + region["side"])
+    outside = np.sort(row[~inside])
+    if not len(outside):
+        return []
+    return [
+        f"{len(outside):,} rows of the log are not inside the region; "
+        f"the first is row {outside[0] + 1}"
+    ]

@@ -1,0 +1,195 @@
+"""The auditor's own reading of a log: rows by user and time, requests apart."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.audit.batches import Batches, try_cast
+from trajcloak.audit.files import LogPaths, list_columns, list_log_files, read_batches
+from trajcloak.errors import InputError
+from trajcloak.options import LogColumns
+from trajcloak.progress import Progress
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+PLAIN_WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
+"""Text that is taken as an integer id: one notation for each number."""
+
+STAGE = "Reading the log"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log, its rows in order of user and time.
+
+    Attributes
+    ----------
+    ids
+        Arrow array of the distinct user ids: int64 or text.
+    user
+        Of each row, the index of its user in ``ids``; ascending.
+    time
+        Of each row, in ticks; ascending for each user.
+    x, y
+        Of each row: the coordinates as the log has them.
+    row
+        Of each row, its number in the files, from 0.
+    stamped
+        Whether times are timestamps, in microseconds; otherwise integer instants.
+    zoned
+        Whether the timestamps have a zone, and so are in UTC.
+    geographic
+        Whether the coordinates are longitude and latitude.
+    request_row
+        Row numbers (in the files, from 0) of the rows with a request; ascending.
+    requests
+        By attribute: a chunked array, one value for each of ``request_row``; text
+        where a file is CSV.
+    request_types
+        By attribute: its type; None where the log does not fix one, as in CSV.
+    """
+
+    ids: Any
+    user: Codes
+    time: Ints
+    x: Floats
+    y: Floats
+    row: Ints
+    stamped: bool
+    zoned: bool
+    geographic: bool
+    request_row: Ints
+    requests: dict[str, Any]
+    request_types: dict[str, Any]
+
+    @property
+    def num_users(self) -> int:
+        """How many users the log has."""
+        return len(self.ids)
+
+
+def read_log(
+    paths: LogPaths, columns: LogColumns, requests: tuple[str, ...], progress: Progress
+) -> Log:
+    """Read a log, and check its rows as ``docs/data-model.md`` says.
+
+    Raises
+    ------
+    InputError
+        If a file or a row breaks a rule.
+    """
+    files = list_log_files(paths)
+    headers = [list_columns(file) for file in files]
+    x_name, y_name, geographic = columns.place(headers[0])
+    names = [columns.user, columns.time, x_name, y_name, *requests]
+    for file, present in zip(files, headers, strict=True):
+        for name in names:
+            if present.count(name) != 1:
+                raise InputError(
+                    f"{file}: has {present.count(name)} columns '{name}'; expected one; "
+                    f"name the column that holds it by option"
+                )
+
+    batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests)
+    for number, file in enumerate(files):
+        progress(STAGE, number, len(files))
+        for batch in read_batches(file, names):
+            batches.add(batch, file.suffix.lower() == ".csv")
+    log = _join_batches(batches)
+    progress(STAGE, len(files), len(files))
+    return log
+
+
+def _join_batches(batches: Batches) -> Log:
+    if not batches.num_rows:
+        raise InputError("the log has no rows; expected at least one; check the path")
+    user, ids = _encode_users(batches)
+    stamped, zoned = batches.times[0].stamped, batches.times[0].zoned
+    time = np.concatenate([part.ticks for part in batches.times])
+    batches.times.clear()
+    order = sort_by(user, time)
+    user, time = user[order], time[order]
+    places = []
+    for parts in batches.coordinates:
+        places.append(np.concatenate(parts)[order])
+        parts.clear()
+    x, y = places
+    _check_agreement(user, time, x, y, order)
+    request_row = np.zeros(0, np.int64)
+    if batches.request_rows:
+        request_row = np.concatenate(batches.request_rows)
+    return Log(
+        ids=ids,
+        user=user,
+        time=time,
+        x=x,
+        y=y,
+        row=order,
+        stamped=stamped,
+        zoned=zoned,
+        geographic=batches.geographic,
+        request_row=request_row,
+        requests={
+            name: pa.chunked_array(_one_type(parts)) for name, parts in batches.requests.items()
+        },
+        request_types={
+            name: None if "csv" in kinds or len(kinds) > 1 else parts[0].type
+            for name, parts in batches.requests.items()
+            for kinds in [batches.request_kinds[name]]
+        },
+    )
+
+
+def _encode_users(batches: Batches) -> tuple[Codes, Any]:
+    """Give each user a number.
+
+    Ids of CSV files are text; if all are plain whole numbers they become integers,
+    which keeps the numbering, since each number has one plain notation.
+    """
+    encoded = pa.chunked_array(_one_type(batches.users)).dictionary_encode()
+    batches.users.clear()
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+    ids = encoded.chunk(0).dictionary
+    if "csv" in batches.user_kinds:
+        whole = pc.all(pc.match_substring_regex(ids, PLAIN_WHOLE_NUMBER)).as_py()
+        numbers = try_cast(ids, pa.int64()) if whole else None
+        if numbers is None and "integer" in batches.user_kinds:
+            raise InputError(
+                f"log: column '{batches.user}' holds integers in a Parquet file and text in a "
+                f"CSV file; expected one type; convert one of them"
+            )
+        ids = ids if numbers is None else numbers
+    return codes, ids
+
+
+def sort_by(major: npt.NDArray[Any], minor: Ints) -> Ints:
+    """Find the stable order by two columns."""
+    low = int(minor.min())
+    span = int(minor.max()) - low + 1
+    if span * (int(major.max()) + 1) < 2**63:
+        return np.argsort(major.astype(np.int64) * span + (minor - low), kind="stable")
+    return np.lexsort((minor, major))
+
+
+def _check_agreement(user: Codes, time: Ints, x: Floats, y: Floats, row: Ints) -> None:
+    same = (user[1:] == user[:-1]) & (time[1:] == time[:-1])
+    moved = np.flatnonzero(same & ((x[1:] != x[:-1]) | (y[1:] != y[:-1])))
+    if len(moved):
+        one, other = int(row[moved[0]]) + 1, int(row[moved[0] + 1]) + 1
+        raise InputError(
+            f"log, rows {one} and {other}: one user is at two places at the same time; "
+            f"expected one place; remove one of the rows"
+        )
+
+
+def _one_type(parts: list[Any]) -> list[Any]:
+    """Turn arrays of several types into text; leave those of one type."""
+    if len({str(part.type) for part in parts}) > 1:
+        return [pc.cast(part, pa.string()) for part in parts]
+    return parts

@@ -1,0 +1,171 @@
+"""The manifest of a release: its fields and the parameters in it."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyproj
+
+FORMAT_VERSION = 1
+MAX_HEIGHT = 32
+REASONS = ("missing_location", "window_below_k", "suppressed")
+
+Rule = tuple[str, Callable[[Any], bool]]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_integer(value) and value >= 0
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, str | bool) or _is_number(value)
+
+
+def _is_crs(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, str):
+        return False
+    try:
+        return bool(pyproj.CRS.from_user_input(value).is_projected)
+    except pyproj.exceptions.CRSError:
+        return False
+
+
+def _has_fields(value: Any, rules: dict[str, Rule]) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == rules.keys()
+        and all(is_right(value[name]) for name, (_, is_right) in rules.items())
+    )
+
+
+def _is_parameters(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"origin", "every", "max_gap", "length", "missing"} <= value.keys()
+        and (value["length"] is None or (_is_integer(value["length"]) and value["length"] >= 1))
+        and value["missing"] in ("withhold", "hold")
+        and all(_is_scalar(part) for part in value.values())
+    )
+
+
+COUNT: Rule = ("a count", _is_count)
+TEXT: Rule = ("text", lambda value: isinstance(value, str))
+NUMBER: Rule = ("a finite number", _is_number)
+REASON: dict[str, Rule] = {"user_windows": COUNT, "requests": COUNT}
+REGION: dict[str, Rule] = {
+    "x_min": NUMBER,
+    "y_min": NUMBER,
+    "side": ("a positive number", lambda value: _is_number(value) and value > 0),
+}
+WHY: dict[str, Rule] = {
+    reason: ("counts", lambda value: _has_fields(value, REASON)) for reason in REASONS
+}
+WITHHELD: dict[str, Rule] = {
+    "users": COUNT,
+    "requests": COUNT,
+    "why": ("counts by reason", lambda value: _has_fields(value, WHY)),
+}
+FIELDS: dict[str, Rule] = {
+    "format_version": (
+        f"{FORMAT_VERSION}",
+        lambda value: _is_integer(value) and value == FORMAT_VERSION,
+    ),
+    "software": TEXT,
+    "k": ("an integer, at least 2", lambda value: _is_integer(value) and value >= 2),
+    "algorithm": TEXT,
+    "parameters": (
+        "an object with origin, every, max_gap, length and missing, all plain values",
+        _is_parameters,
+    ),
+    "cloak": ("'quad' or 'mbr'", lambda value: value in ("quad", "mbr")),
+    "crs": ("a PROJ string of a projection, or null", _is_crs),
+    "region": ("x_min, y_min and a positive side", lambda value: _has_fields(value, REGION)),
+    "height": (f"0..{MAX_HEIGHT}", lambda value: _is_count(value) and value <= MAX_HEIGHT),
+    "windows": COUNT,
+    "instants": COUNT,
+    "users": COUNT,
+    "bundles": COUNT,
+    "smallest_bundle": COUNT,
+    "cost": NUMBER,
+    "mean_cloak_area": NUMBER,
+    "requests": COUNT,
+    "withheld": ("users, requests and why", lambda value: _has_fields(value, WITHHELD)),
+    "suppressed": COUNT,
+}
+"""Every field of a manifest, with what is expected of it."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest that has every field, each of the right type.
+
+    ``raw`` is the file itself.
+    """
+
+    fields: dict[str, Any]
+    raw: bytes
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters."""
+        return dict(self.fields["parameters"])
+
+    @property
+    def may_suppress(self) -> bool:
+        """Whether users may be left out on purpose."""
+        return any(
+            self.parameters.get(name) is not None for name in ("suppress_above", "max_suppressed")
+        )
+
+
+def read_manifest(path: Path) -> tuple[Manifest | None, list[str]]:
+    """Read a manifest; returns it if it is whole, and what is wrong with it.
+
+    Unknown fields are counted, not quoted: a name could be a user's.
+    """
+    try:
+        raw = path.read_bytes()
+        fields = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants
+        )
+    except (OSError, ValueError, RecursionError):
+        return None, ["manifest.json cannot be read as JSON in UTF-8 with each key once"]
+    if not isinstance(fields, dict):
+        return None, ["manifest.json holds no JSON object"]
+    problems = [
+        f"field '{name}' is not {expected}" if name in fields else f"field '{name}' is missing"
+        for name, (expected, is_right) in FIELDS.items()
+        if name not in fields or not is_right(fields[name])
+    ]
+    whole = None if problems else Manifest(fields, raw)
+    unknown = len(fields.keys() - FIELDS.keys())
+    if unknown:
+        problems.append(f"{unknown} fields that the format does not have")
+    return whole, problems
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return fields
+
+
+def _no_constants(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,188 @@
+"""The Parquet files of a release, and the policy file: contents, types, metadata."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajcloak.audit.files import plain_type
+
+Column = tuple[str, Any]
+
+KEYS = (
+    ("window", pa.int32()),
+    ("bundle_id", pa.int64()),
+    ("instant", pa.int32()),
+)
+RECTANGLE = ("x_min", "y_min", "x_max", "y_max")
+ARROW_SCHEMA = b"ARROW:schema"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A Parquet file that could be read.
+
+    Attributes
+    ----------
+    table
+        Its contents.
+    metadata
+        Its key-value metadata.
+    outside
+        All its bytes that are not column data: the footer, and whatever lies between.
+    schema_bytes
+        The Arrow schema that the metadata holds, decoded.
+    field_metadata
+        Key-value metadata of the columns, without Parquet's own field ids.
+    """
+
+    table: Any
+    metadata: dict[bytes, bytes]
+    outside: bytes
+    schema_bytes: bytes
+    field_metadata: list[tuple[bytes, bytes]]
+
+
+def read_part(path: Path) -> Part | None:
+    """Read a Parquet file whole; None if it cannot be."""
+    try:
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+            footer = file.metadata
+        outside = _read_outside(path, footer)
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    metadata = dict(footer.metadata or {})
+    try:
+        schema_bytes = base64.b64decode(metadata.get(ARROW_SCHEMA, b""))
+    except binascii.Error:
+        schema_bytes = b""
+    field_metadata = [
+        (key, value)
+        for field in table.schema
+        for key, value in (field.metadata or {}).items()
+        if key != b"PARQUET:field_id"
+    ]
+    return Part(table, metadata, outside, schema_bytes, field_metadata)
+
+
+def _read_outside(path: Path, footer: Any) -> bytes:
+    """Read all bytes of a Parquet file that belong to no column."""
+    stretches = []
+    for group in range(footer.num_row_groups):
+        for number in range(footer.num_columns):
+            column = footer.row_group(group).column(number)
+            start = column.data_page_offset
+            if column.has_dictionary_page:
+                start = min(start, column.dictionary_page_offset)
+            stretches.append((start, start + column.total_compressed_size))
+    pieces = []
+    position = 0
+    with path.open("rb") as file:
+        for start, stop in sorted(stretches):
+            file.seek(position)
+            pieces.append(file.read(max(start - position, 0)))
+            position = max(position, stop)
+        file.seek(position)
+        pieces.append(file.read())
+    return b"\0".join(pieces)
+
+
+def bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
+    """List the columns of ``bundles.parquet`` for a kind of log."""
+    moment = pa.timestamp("us", "UTC" if zoned else None)
+    return [
+        *KEYS,
+        *([("t_start", moment), ("t_end", moment)] if stamped else []),
+        *((name, pa.float64()) for name in RECTANGLE),
+        ("users", pa.int32()),
+        ("geometry", pa.binary()),
+    ]
+
+
+def find_schema_problems(
+    part: Part, expected: Sequence[Column], file: str, as_in_log: Sequence[str] = ()
+) -> list[str]:
+    """Compare names, types and order of columns; an expected type of None is any.
+
+    The columns ``as_in_log`` may also be dictionaries, or another kind of text. The
+    names that were found are not quoted: one could be a user's.
+    """
+    found = part.table.schema
+    problems = []
+    if len(found) != len(expected):
+        problems.append(f"{file} has {len(found)} columns; expected {len(expected)}")
+    for number, (name, kind) in enumerate(expected[: len(found)]):
+        field = found.field(number)
+        if field.name != name:
+            problems.append(f"column {number + 1} of {file} is not '{name}'")
+        elif kind not in (None, plain_type(field.type) if name in as_in_log else field.type):
+            problems.append(f"column '{name}' of {file} is {field.type}; expected {kind}")
+    return problems
+
+
+def find_metadata_problems(part: Part, allowed: set[bytes], file: str) -> list[str]:
+    """Look for metadata that the format does not have."""
+    problems = []
+    others = len(part.metadata.keys() - allowed)
+    if others:
+        problems.append(f"{file} has {others} metadata keys that the format does not have")
+    if part.field_metadata:
+        problems.append(f"{file} has metadata on {len(part.field_metadata)} columns")
+    return problems
+
+
+def find_nulls(part: Part, names: Sequence[str], file: str) -> list[str]:
+    """Look for nulls in columns that must not have any."""
+    return [
+        f"column '{name}' of {file} has {part.table[name].null_count} nulls"
+        for name in names
+        if part.table[name].null_count
+    ]
+
+
+@dataclass(frozen=True)
+class Bundles:
+    """The columns of ``bundles.parquet``; the moments are microseconds, or None."""
+
+    window: npt.NDArray[np.int32]
+    bundle_id: npt.NDArray[np.int64]
+    instant: npt.NDArray[np.int32]
+    t_start: npt.NDArray[np.int64] | None
+    t_end: npt.NDArray[np.int64] | None
+    rectangle: npt.NDArray[np.float64]
+    users: npt.NDArray[np.int32]
+    geometry: Any
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the file has."""
+        return len(self.window)
+
+
+def build_bundles(part: Part) -> Bundles:
+    """Take the columns of ``bundles.parquet``, whose schema was found right.
+
+    ``rectangle`` has one row for each of the file, in the order of ``RECTANGLE``.
+    """
+    table = part.table
+    moments: list[Any] = [None, None]
+    if "t_start" in table.column_names:
+        moments = [table[name].cast(pa.int64()).to_numpy() for name in ("t_start", "t_end")]
+    return Bundles(
+        window=table["window"].to_numpy(),
+        bundle_id=table["bundle_id"].to_numpy(),
+        instant=table["instant"].to_numpy(),
+        t_start=moments[0],
+        t_end=moments[1],
+        rectangle=np.column_stack([table[name].to_numpy() for name in RECTANGLE]),
+        users=table["users"].to_numpy(),
+        geometry=table["geometry"],
+    )

@@ -1,0 +1,190 @@
+"""One pass over the users of a log: who takes part, where they are, what they sent."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.audit.findings import first_few
+from trajcloak.audit.grid import Grid
+from trajcloak.audit.layout import Layout
+from trajcloak.audit.logs import Log
+from trajcloak.audit.members import Members, find_sorted
+from trajcloak.audit.trajectories import Locations, list_blocks, locate
+from trajcloak.progress import Progress
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+SLACK = 1e-6
+"""CRS units that projection and interpolation may round away; reports in the plane: none."""
+
+STAGE = "Following the users"
+
+
+@dataclass
+class Recount:
+    """What the log and the policy say, for the checks to compare with the release.
+
+    Attributes
+    ----------
+    participants
+        Of each window of the log, how many users take part.
+    takes_part
+        Of each row of the policy that is usable, whether its user takes part.
+    unlisted_user, unlisted_window
+        Pairs of a user and a window who take part but are in no bundle.
+    unlisted_reporting, unlisted_requests
+        Of each window: those of the pairs with a report in it, and their requests.
+    missing_pairs, missing_requests
+        Pairs of a user and a window, with a report in it, who do not take part, and
+        their requests.
+    num_located
+        How many locations were compared with a cloak.
+    outside
+        Cloaks (rows of the layout) that do not hold a location of their users.
+    num_outside
+        How many locations are outside.
+    sent
+        Requests that must be published: ``cloak * num_codes + code``, with duplicates.
+    """
+
+    participants: Ints
+    takes_part: npt.NDArray[np.bool_]
+    unlisted_reporting: Ints
+    unlisted_requests: Ints
+    unlisted_user: list[Ints] = field(default_factory=list)
+    unlisted_window: list[Ints] = field(default_factory=list)
+    missing_pairs: int = 0
+    missing_requests: int = 0
+    num_located: int = 0
+    num_outside: int = 0
+    outside: list[Ints] = field(default_factory=list)
+    sent: list[Ints] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that a recount needs.
+
+    Attributes
+    ----------
+    x, y
+        Planar coordinates of the rows of the log.
+    code
+        Request of each row of the log, by its number in the files; -1: none.
+    num_codes
+        All codes are less.
+    """
+
+    log: Log
+    x: Floats
+    y: Floats
+    code: Ints
+    num_codes: int
+    grid: Grid
+    layout: Layout
+    members: Members
+
+
+def recount(case: Case, progress: Progress) -> Recount:
+    """Follow every user through every window."""
+    windows = case.grid.num_windows
+    counted = Recount(
+        participants=np.zeros(windows, dtype=np.int64),
+        takes_part=np.zeros(len(case.members.key), dtype=bool),
+        unlisted_reporting=np.zeros(windows, dtype=np.int64),
+        unlisted_requests=np.zeros(windows, dtype=np.int64),
+    )
+    num_rows = len(case.log.user)
+    for block in list_blocks(case.log, case.grid):
+        progress(STAGE, block.start, num_rows)
+        user, time = case.log.user[block].astype(np.int64), case.log.time[block]
+        locations = locate(user, time, case.x[block], case.y[block], case.grid)
+        pairs, bundle = _follow(case, locations, counted)
+        _collect(case, block, pairs, bundle, counted)
+    progress(STAGE, num_rows, num_rows)
+    return counted
+
+
+def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, Ints]:
+    """Find who takes part in which window, and compare their locations with the cloaks.
+
+    Returns the pairs ``user * num_windows + window`` who take part, ascending, and the
+    bundle of each; -1: none.
+    """
+    windows = case.grid.num_windows
+    pairs, known = _runs(locations.user * windows + locations.instant // case.grid.length)
+    whole = known == case.grid.window_sizes(pairs % windows)
+    position = np.where(whole, case.members.find(pairs), -1)
+    listed = position >= 0
+    bundle = _pick(case.members.bundle, position)
+    counted.takes_part[position[listed]] = True
+    counted.participants += np.bincount(pairs[whole] % windows, minlength=windows)
+    counted.unlisted_user.append(pairs[whole & ~listed] // windows)
+    counted.unlisted_window.append(pairs[whole & ~listed] % windows)
+
+    at = np.flatnonzero(np.repeat(listed, known))
+    within = locations.instant[at] % case.grid.length
+    cloak = case.layout.first[np.repeat(bundle, known)[at]] + within
+    x_min, y_min, x_max, y_max = case.layout.rectangle[cloak].T
+    x, y = locations.x[at], locations.y[at]
+    rounded = case.log.geographic | ~locations.reported[at]
+    slack = np.where(rounded, SLACK, 0.0)
+    inside = (x >= x_min - slack) & (x <= x_max + slack)
+    inside &= (y >= y_min - slack) & (y <= y_max + slack)
+    counted.num_located += len(at)
+    counted.num_outside += int((~inside).sum())
+    counted.outside.append(np.unique(cloak[~inside]))
+    return pairs[whole], bundle[whole]
+
+
+def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recount) -> None:
+    """Sort the requests of a block into published and withheld.
+
+    ``pairs`` and ``bundle`` are those of :func:`_follow`.
+    """
+    windows = case.grid.num_windows
+    code = case.code[case.log.row[block]]
+    instant = (case.log.time[block] - case.grid.origin) // case.grid.every
+    reporting, rows = _runs(case.log.user[block] * windows + instant // case.grid.length)
+    requests = np.add.reduceat(code >= 0, np.cumsum(rows) - rows, dtype=np.int64)
+    position = find_sorted(pairs, reporting)
+    missing = position < 0
+    counted.missing_pairs += int(missing.sum())
+    counted.missing_requests += int(requests[missing].sum())
+    of_pair = _pick(bundle, position)
+    unlisted = ~missing & (of_pair < 0)
+    window = reporting % windows
+    counted.unlisted_reporting += np.bincount(window[unlisted], minlength=windows)
+    np.add.at(counted.unlisted_requests, window[unlisted], requests[unlisted])
+
+    bundle_of_row = np.repeat(of_pair, rows)
+    at = np.flatnonzero((bundle_of_row >= 0) & (code >= 0))
+    cloak = case.layout.first[bundle_of_row[at]] + instant[at] % case.grid.length
+    counted.sent.append(cloak * case.num_codes + code[at])
+
+
+def _pick(values: Ints, position: Ints) -> Ints:
+    """Take values by position; -1 where the position is -1."""
+    return np.append(values, -1)[position]
+
+
+def _runs(ascending: Ints) -> tuple[Ints, Ints]:
+    """List the distinct values of ascending ones, and how often each occurs."""
+    if not len(ascending):
+        return ascending, np.zeros(0, dtype=np.int64)
+    start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+    return ascending[start], np.diff(np.append(start, len(ascending)))
+
+
+def find_location_problems(counted: Recount, layout: Layout) -> list[str]:
+    """Tell which bundles do not hold all locations of their users."""
+    if not counted.num_outside:
+        return []
+    cloaks = np.unique(np.concatenate(counted.outside))
+    bundles = layout.ids[np.unique(layout.bundle[cloaks])]
+    return [
+        f"{counted.num_outside:,} of {counted.num_located:,} locations are outside "
+        f"{len(cloaks):,} cloaks of {len(bundles):,} bundles ({first_few(bundles)})"
+    ]

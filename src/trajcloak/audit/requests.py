@@ -1,0 +1,178 @@
+"""The published requests against those of the log, as sets per bundle and instant."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.audit.files import plain, plain_type
+from trajcloak.audit.findings import first_few, first_rows
+from trajcloak.audit.grid import Grid
+from trajcloak.audit.layout import Layout
+from trajcloak.audit.logs import Log
+from trajcloak.audit.members import find_sorted
+from trajcloak.audit.parts import KEYS, Part, find_nulls, find_schema_problems
+
+Ints = npt.NDArray[np.int64]
+
+_WHOLE_NUMBER = "^-?[0-9]+$"
+
+
+def find_request_file_problems(part: Part, log: Log) -> list[str]:
+    """Check the columns of ``requests.parquet``; the attributes are as in the log.
+
+    A log that is text leaves their types open; its values must then have that type.
+    """
+    # Without a request there is no value whose type could be wrong.
+    sent = len(log.request_row) or part.table.num_rows
+    attributes = [(name, kind if sent else None) for name, kind in log.request_types.items()]
+    problems = find_schema_problems(
+        part, [*KEYS, *attributes], "requests.parquet", as_in_log=list(log.requests)
+    )
+    return problems or find_nulls(part, [name for name, _ in KEYS], "requests.parquet")
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Requests as numbers: equal numbers, equal name-value pairs.
+
+    Attributes
+    ----------
+    of_row
+        Of each row of the log (by its number in the files), its request; -1: none.
+    published
+        Of each row of ``requests.parquet``.
+    num_codes
+        All are less.
+    """
+
+    of_row: Ints
+    published: Ints
+    num_codes: int
+
+
+def encode_requests(part: Part, log: Log) -> tuple[Coded, list[str]]:
+    """Give the requests of the log and of the release numbers.
+
+    An attribute of the log that does not have the published type is a problem; it is
+    then left out of the comparison.
+    """
+    problems = []
+    sent = np.zeros(len(log.request_row), dtype=np.int64)
+    published = np.zeros(part.table.num_rows, dtype=np.int64)
+    num_codes = 1
+    for name, column in log.requests.items():
+        kind = plain_type(part.table.schema.field(name).type)
+        values = _convert(column, kind)
+        if values is None:
+            problems.append(f"attribute '{name}' of the log cannot be read as {kind}")
+            continue
+        chunks = [*values.chunks, *(plain(chunk) for chunk in part.table[name].chunks)]
+        encoded = pa.chunked_array(chunks, kind).dictionary_encode("encode")
+        codes = _join_codes(encoded, 0)
+        num_values = int(codes.max()) + 1 if len(codes) else 1
+        if num_codes * num_values >= 2**62:
+            sent, published, num_codes = _renumber(sent, published)
+        sent = sent * num_values + codes[: len(sent)]
+        published = published * num_values + codes[len(sent) :]
+        num_codes *= num_values
+    if num_codes >= 2**31:
+        sent, published, num_codes = _renumber(sent, published)
+    of_row = np.full(len(log.row), -1, dtype=np.int64)
+    of_row[log.request_row] = sent
+    return Coded(of_row, published, num_codes), problems
+
+
+def _renumber(sent: Ints, published: Ints) -> tuple[Ints, Ints, int]:
+    distinct, codes = np.unique(np.concatenate([sent, published]), return_inverse=True)
+    return codes[: len(sent)], codes[len(sent) :], len(distinct)
+
+
+def _convert(column: Any, kind: Any) -> Any:
+    if column.type == kind:
+        return column
+    is_text = pa.types.is_string(column.type)
+    if is_text and pa.types.is_integer(kind):
+        # A cast from text would also take hexadecimal numbers.
+        plain_numbers = pc.all(pc.match_substring_regex(column, _WHOLE_NUMBER)).as_py()
+        if plain_numbers is False:
+            return None
+    try:
+        return pc.cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def place_requests(part: Part, grid: Grid, layout: Layout) -> tuple[Ints, list[str]]:
+    """Find the cloak (row of the layout) of each published request; -1: there is none."""
+    table = part.table
+    window = table["window"].to_numpy().astype(np.int64)
+    instant = table["instant"].to_numpy().astype(np.int64)
+    bundle = layout.find(table["bundle_id"].to_numpy())
+    right = (bundle >= 0) & (layout.window[bundle] == window)
+    within = instant - window * grid.length
+    right &= (within >= 0) & (within < grid.window_sizes(window))
+    slot = np.where(right, layout.first[bundle] + within, -1)
+    if right.all():
+        return slot, []
+    wrong = first_rows(np.flatnonzero(~right))
+    return slot, [f"no such bundle and instant of that window: {wrong} of requests.parquet"]
+
+
+def find_request_order_problems(part: Part, attributes: list[str]) -> list[str]:
+    """Check that requests are in ascending order, null first, and each is there once."""
+    columns = [part.table[name].to_numpy() for name in ("bundle_id", "instant")]
+    columns += [_rank(part.table[name]) for name in attributes]
+    if part.table.num_rows < 2:
+        return []
+    step = np.zeros(part.table.num_rows - 1, dtype=np.int64)
+    for column in columns:
+        sign = (column[1:] > column[:-1]).astype(np.int64) - (column[1:] < column[:-1])
+        step = np.where(step == 0, sign, step)
+    problems = []
+    for wrong, what in ((step < 0, "out of order"), (step == 0, "duplicates")):
+        if wrong.any():
+            rows = first_rows(np.flatnonzero(wrong) + 1)
+            problems.append(f"{what}: {rows} of requests.parquet")
+    return problems
+
+
+def _rank(column: Any) -> Ints:
+    """Replace values by their rank; null is 0. Arrow sorts text by its bytes."""
+    encoded = pa.chunked_array([plain(chunk) for chunk in column.chunks], plain_type(column.type))
+    encoded = encoded.dictionary_encode()
+    if not encoded.num_chunks:
+        return np.zeros(0, np.int64)
+    distinct = encoded.chunk(0).dictionary
+    rank = np.zeros(len(distinct) + 1, dtype=np.int64)
+    rank[pc.sort_indices(distinct).to_numpy()] = np.arange(1, len(distinct) + 1)
+    return rank[_join_codes(encoded, len(distinct))]
+
+
+def _join_codes(encoded: Any, null: int) -> Ints:
+    """Take the codes of a dictionary-encoded column, with one for null."""
+    codes = [pc.fill_null(chunk.indices, null).to_numpy() for chunk in encoded.chunks]
+    return np.concatenate([np.zeros(0, np.int32), *codes])
+
+
+def find_request_problems(sent: Ints, published: Ints, num_codes: int, layout: Layout) -> list[str]:
+    """Compare two sets of requests; each is ``slot * num_codes + code``."""
+    sent = np.unique(sent)
+    expected, found = sent, np.unique(published)
+    if np.array_equal(expected, found):
+        return []
+    problems = []
+    missing = expected[find_sorted(found, expected) < 0]
+    if len(missing):
+        bundles = layout.ids[np.unique(layout.bundle[missing // num_codes])]
+        problems.append(
+            f"{len(missing):,} requests that were sent are not published "
+            f"(bundles {first_few(bundles)})"
+        )
+    added = np.flatnonzero(find_sorted(expected, published) < 0)
+    if len(added):
+        problems.append(f"published but never sent: {first_rows(added)} of requests.parquet")
+    return problems

@@ -1,0 +1,141 @@
+"""Windows, users, counts and costs of a release against the recount."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.audit.findings import first_few, first_rows
+from trajcloak.audit.grid import Grid
+from trajcloak.audit.layout import Layout
+from trajcloak.audit.manifest import REASONS, Manifest
+from trajcloak.audit.members import Members
+from trajcloak.audit.recount import Recount
+
+Ints = npt.NDArray[np.int64]
+
+COST_TOLERANCE = 1e-9
+"""Relative; the order of summation may round as much away."""
+
+
+def find_window_problems(counted: Recount, layout: Layout, manifest: Manifest) -> list[str]:
+    """Check that the windows with at least k participants, and no others, are published."""
+    published = np.zeros(len(counted.participants), dtype=bool)
+    published[layout.window] = True
+    enough = counted.participants >= manifest["k"]
+    problems = []
+    absent = enough & ~published
+    if manifest.may_suppress:
+        # Whether as many were suppressed as the manifest says is counted elsewhere.
+        absent[:] = False
+    for wrong, what in (
+        (absent, "with at least k participants are not published"),
+        (published & ~enough, "with fewer than k participants are published"),
+    ):
+        if wrong.any():
+            windows = np.flatnonzero(wrong)
+            problems.append(f"{len(windows):,} windows {what} ({first_few(windows)})")
+    return problems
+
+
+def find_member_problems(
+    counted: Recount, members: Members, manifest: Manifest, num_suppressed: int
+) -> list[str]:
+    """Check that all who take part are in a bundle, but the suppressed, and no others."""
+    problems = []
+    strangers = np.sort(members.row[~counted.takes_part])
+    if len(strangers):
+        problems.append(
+            f"users who do not take part in the window in {first_rows(strangers)} of the policy"
+        )
+    if num_suppressed != manifest["suppressed"]:
+        problems.append(
+            f"{num_suppressed:,} pairs of a user who takes part and a published window are in no "
+            f"bundle; the manifest has {manifest['suppressed']:,} suppressed"
+        )
+    return problems
+
+
+def count_suppressed(counted: Recount, k: int) -> int:
+    """Count the pairs who take part in a window that is published, without a bundle."""
+    window = np.concatenate(counted.unlisted_window)
+    return int((counted.participants[window] >= k).sum())
+
+
+def find_count_problems(
+    manifest: Manifest, grid: Grid, layout: Layout, members: Members, num_requests: int
+) -> list[str]:
+    """Recount what the manifest counts."""
+    windows = np.unique(layout.window)
+    users = np.unique(members.key // grid.num_windows)
+    return _compare(
+        manifest.fields,
+        {
+            "windows": len(windows),
+            "instants": int(grid.window_sizes(windows).sum()),
+            "users": len(users),
+            "bundles": len(layout.ids),
+            "smallest_bundle": int(members.sizes.min()),
+            "requests": num_requests,
+        },
+    )
+
+
+def find_cost_problems(manifest: Manifest, layout: Layout, members: Members) -> list[str]:
+    """Recompute the costs."""
+    x_min, y_min, x_max, y_max = layout.rectangle.T
+    areas = (x_max - x_min) * (y_max - y_min)
+    recomputed = {
+        "cost": float((areas * members.sizes[layout.bundle]).sum()),
+        "mean_cloak_area": float(areas.mean()),
+    }
+    return [
+        f"'{name}' is {manifest[name]!r}; recomputed: {value!r}"
+        for name, value in recomputed.items()
+        if not math.isclose(manifest[name], value, rel_tol=COST_TOLERANCE)
+    ]
+
+
+def find_withheld_problems(
+    manifest: Manifest, grid: Grid, counted: Recount, members: Members, num_users: int
+) -> list[str]:
+    """Recount what was left out, and why."""
+    k = manifest["k"]
+    below = counted.participants < k
+    in_bundle = np.zeros(num_users, dtype=bool)
+    in_bundle[members.key // grid.num_windows] = True
+    unlisted_user = np.concatenate(counted.unlisted_user)
+    unlisted_window = np.concatenate(counted.unlisted_window)
+    suppressed = np.zeros(num_users, dtype=bool)
+    suppressed[unlisted_user[~below[unlisted_window]]] = True
+    pairs = (
+        counted.missing_pairs,
+        int(counted.unlisted_reporting[below].sum()),
+        int(counted.unlisted_reporting[~below].sum()),
+    )
+    requests = (
+        counted.missing_requests,
+        int(counted.unlisted_requests[below].sum()),
+        int(counted.unlisted_requests[~below].sum()),
+    )
+    withheld = manifest["withheld"]
+    problems = _compare(
+        withheld,
+        {"users": int((~in_bundle & ~suppressed).sum()), "requests": sum(requests)},
+        "withheld.",
+    )
+    for reason, num_pairs, num_requests in zip(REASONS, pairs, requests, strict=True):
+        problems += _compare(
+            withheld["why"][reason],
+            {"user_windows": num_pairs, "requests": num_requests},
+            f"withheld.why.{reason}.",
+        )
+    return problems
+
+
+def _compare(found: dict[str, int], recounted: dict[str, int], prefix: str = "") -> list[str]:
+    return [
+        f"'{prefix}{name}' is {found[name]:,}; recounted: {value:,}"
+        for name, value in recounted.items()
+        if found[name] != value
+    ]

@@ -1,0 +1,98 @@
+"""The auditor's own completion of a log: where each user is at each instant.
+
+Follows "From rows to trajectories" in ``docs/data-model.md`` word by word. Works on
+blocks of whole users, so that memory does not grow with the log.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.audit.grid import Grid
+from trajcloak.audit.logs import Log
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+BLOCK = 1 << 22
+"""Rows, or locations, of a block; a user with more has a block alone."""
+
+
+@dataclass(frozen=True)
+class Locations:
+    """Known locations, in order of user and instant.
+
+    Attributes
+    ----------
+    user, instant
+        Whose, and when.
+    x, y
+        Where.
+    reported
+        Whether it is that of a report, not interpolated.
+    """
+
+    user: Ints
+    instant: Ints
+    x: Floats
+    y: Floats
+    reported: npt.NDArray[np.bool_]
+
+
+def list_blocks(log: Log, grid: Grid) -> Iterator[slice]:
+    """Cut the rows of a log into blocks of whole users."""
+    stop = np.flatnonzero(np.diff(log.user, append=-1)) + 1
+    start = np.concatenate([[0], stop[:-1]])
+    rows = stop - start
+    if grid.hold:
+        weight = np.maximum(rows, grid.num_instants)
+    else:
+        spanned = (log.time[stop - 1] - log.time[start]) // grid.every + 1
+        weight = np.maximum(rows, np.minimum(spanned, rows * (grid.max_gap // grid.every + 1)))
+    block = np.cumsum(weight) // BLOCK
+    first = np.flatnonzero(np.diff(block, prepend=-1))
+    for one, other in zip(first, [*first[1:], len(start)], strict=True):
+        yield slice(int(start[one]), int(stop[other - 1]))
+
+
+def locate(user: Ints, time: Ints, x: Floats, y: Floats, grid: Grid) -> Locations:
+    """Find the known locations of users at the instants.
+
+    The arguments are rows in order of user and time; users are whole. Each instant
+    is looked up from the last report at or before it: a report is good for the
+    instants from its own moment up to, not including, that of the next report.
+    """
+    again = (user[1:] == user[:-1]) & (time[1:] == time[:-1])
+    kept = np.flatnonzero(np.append(True, ~again))
+    user, time, x, y = user[kept], time[kept], x[kept], y[kept]
+
+    offset = time - grid.origin
+    begin = -(-offset // grid.every)
+    exact = offset % grid.every == 0
+    is_last = np.append(user[1:] != user[:-1], True)
+    next_begin = np.where(is_last, grid.num_instants, np.append(begin[1:], 0))
+    gap = np.where(is_last, 0, np.append(time[1:], 0) - time)
+    bridged = ~is_last & (gap <= grid.max_gap)
+    if grid.hold:
+        is_first = np.append(True, user[1:] != user[:-1])
+        begin = np.where(is_first, 0, begin)
+        count = next_begin - begin
+    else:
+        count = np.where(bridged, next_begin - begin, exact)
+
+    report = np.repeat(np.arange(len(user)), count)
+    within = np.arange(len(report)) - np.repeat(np.cumsum(count) - count, count)
+    instant = begin[report] + within
+    since = grid.origin + instant * grid.every - time[report]
+    between = bridged[report] & (since > 0)
+    following = np.minimum(report + 1, len(user) - 1)
+    share = np.where(between, since / np.maximum(gap[report], 1), 0.0)
+    return Locations(
+        user=user[report],
+        instant=instant,
+        x=x[report] + share * (x[following] - x[report]),
+        y=y[report] + share * (y[following] - y[report]),
+        reported=~between,
+    )

@@ -1,0 +1,141 @@
+"""``trajcloak anonymize``."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trajcloak.cli.common import (
+    PATH,
+    facts_table,
+    json_option,
+    log_options,
+    out,
+    print_json,
+    progress_bars,
+    time_options,
+)
+from trajcloak.options import LogColumns
+
+
+class Share(click.ParamType[float]):
+    """A share: ``1%`` or ``0.01``."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """Parse a share."""
+        text = str(value).strip()
+        try:
+            return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        except ValueError:
+            self.fail(f"'{value}' is not a share such as 1% or 0.01", param, ctx)
+
+
+class Square(click.ParamType[tuple[float, float, float]]):
+    """A square: least x, least y and side."""
+
+    name = "x_min,y_min,side"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, float, float]:
+        """Parse a square."""
+        try:
+            x_min, y_min, side = map(float, str(value).split(","))
+        except ValueError:
+            self.fail(f"'{value}' is not three numbers separated by commas", param, ctx)
+        return x_min, y_min, side
+
+
+@click.command("anonymize")
+@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", required=True, type=PATH, help="Folder of the release; new.")
+@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@click.option("--algorithm", default="traj-anon", show_default=True, help="How to bundle users.")
+@click.option(
+    "--cloak",
+    default="mbr",
+    show_default=True,
+    type=click.Choice(["mbr", "quad"]),
+    help="Bounding boxes snapped to cells, or (semi-)quadrants.",
+)
+@click.option("--policy", type=PATH, help="Also write the private map from users to bundles.")
+@log_options
+@time_options
+@click.option("--height", type=int, help="2^height cells per side.  [default: cells of 10 m; 16]")
+@click.option("--region", type=Square(), help="Square to use instead of one fitted to the log.")
+@click.option(
+    "--suppress-above",
+    type=float,
+    metavar="AREA",
+    help="Leave out users whose cloaks would sum to this area or more.",
+)
+@click.option("--max-suppressed", type=Share(), help="Leave out at most this share, such as 1%.")
+@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@json_option
+def command(
+    log: tuple[Path, ...],
+    output: Path,
+    policy: Path | None,
+    columns: LogColumns,
+    threads: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Turn a request log into a release with at least K possible senders per request.
+
+    LOG is a .csv or .parquet file, a folder of them, or a glob.
+    """
+    from trajcloak.log import read_log
+    from trajcloak.options import Options
+    from trajcloak.pipeline import anonymize
+    from trajcloak.release import check_outputs
+
+    started = time.monotonic()
+    options = {name: value for name, value in options.items() if value is not None}
+    Options(**options)
+    check_outputs(output, policy)
+    with progress_bars(hidden=as_json) as progress:
+        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        result = anonymize(request_log, threads=threads, progress=progress, **options)
+        result.write(output, policy, progress=progress)
+    manifest = result.release.manifest
+    seconds = time.monotonic() - started
+    if as_json:
+        print_json({"release": str(output), "seconds": round(seconds, 3), "manifest": manifest})
+        return
+    print_summary(manifest, output, policy, seconds)
+
+
+def print_summary(
+    manifest: dict[str, Any], output: Path, policy: Path | None, seconds: float
+) -> None:
+    """Show what a release holds, and what it does not."""
+    unit = "m" if manifest["crs"] else "units"
+    withheld = manifest["withheld"]
+    facts = [
+        ("users published", f"{manifest['users']:,}"),
+        ("users withheld", f"{withheld['users']:,}"),
+        ("users suppressed", f"{manifest['suppressed']:,}"),
+        ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
+        ("requests withheld", f"{withheld['requests']:,}"),
+        ("windows", f"{manifest['windows']:,}"),
+        ("instants", f"{manifest['instants']:,}"),
+        ("bundles", f"{manifest['bundles']:,}"),
+        ("smallest bundle", f"{manifest['smallest_bundle']:,} users (k = {manifest['k']})"),
+        ("mean cloak", f"{manifest['mean_cloak_area'] ** 0.5:,.0f} {unit} square"),
+        ("cost", f"{manifest['cost']:.4g} {unit}²"),
+        ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
+        ("time", f"{seconds:.1f} s"),
+    ]
+    out.print(facts_table(f"Release {output}", facts))
+    for reason, counts in withheld["why"].items():
+        if counts["user_windows"] or counts["requests"]:
+            out.print(
+                f"Not published ({reason.replace('_', ' ')}): {counts['user_windows']:,} users "
+                f"in a window, {counts['requests']:,} requests."
+            )
+    if policy is None:
+        out.print("No policy file was written; the audit needs one (--policy FILE).")
+    else:
+        out.print(f"The policy file {policy} is private: it says who is in which bundle.")

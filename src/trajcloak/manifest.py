@@ -1,0 +1,106 @@
+"""What the manifest of a release says."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trajcloak.bundles import Bundles
+from trajcloak.cloaks import compute_areas
+from trajcloak.log import RequestLog
+from trajcloak.options import Options
+from trajcloak.space import Places
+from trajcloak.trajectories import TimeGrid, Window, format_duration
+from trajcloak.version import __version__
+
+FORMAT_VERSION = 1
+
+
+class LeftOut:
+    """Counts who and what is not published, and why."""
+
+    def __init__(self, num_users: int) -> None:
+        self.largest_window = 0
+        self.published_users = np.zeros(num_users, np.bool_)
+        self.suppressed_users = np.zeros(num_users, np.bool_)
+        self.why = {
+            reason: {"user_windows": 0, "requests": 0}
+            for reason in ("missing_location", "window_below_k", "suppressed")
+        }
+
+    def _add(self, reason: str, users: int, requests: int) -> None:
+        self.why[reason]["user_windows"] += users
+        self.why[reason]["requests"] += requests
+
+    def add_missing(self, window: Window) -> None:
+        """Count the users of a window whose location is not known throughout."""
+        self.largest_window = max(self.largest_window, len(window.user))
+        self._add("missing_location", window.left_out_users, window.left_out_requests)
+
+    def add_below_k(self, window: Window) -> None:
+        """Count the participants of a window that has too few of them."""
+        self._add("window_below_k", len(window.user), len(window.request_user))
+
+    def add_suppressed(self, bundles: Bundles) -> None:
+        """Count the participants that were left out on purpose, and those published."""
+        self._add("suppressed", bundles.num_suppressed, bundles.suppressed_requests)
+        self.published_users[bundles.user[bundles.bundle >= 0]] = True
+        self.suppressed_users[bundles.user[bundles.bundle < 0]] = True
+
+
+def build_manifest(
+    log: RequestLog,
+    asked: Options,
+    grid: TimeGrid,
+    max_gap: int,
+    places: Places,
+    published: Sequence[Bundles],
+    left_out: LeftOut,
+) -> dict[str, Any]:
+    """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it."""
+    region = places.region
+    cell_area = region.cell**2
+    areas = [compute_areas(bundles.cloaks) for bundles in published]
+    num_cloaks = sum(area.size for area in areas)
+    origin: int | str = grid.origin
+    if log.has_timestamps:
+        origin = str(np.datetime64(grid.origin, "us")) + ("Z" if log.zone else "")
+    gone = ~left_out.published_users & ~left_out.suppressed_users
+    return {
+        "format_version": FORMAT_VERSION,
+        "software": f"trajcloak {__version__}",
+        "k": int(asked.k),
+        "algorithm": asked.algorithm,
+        "parameters": {
+            "origin": origin,
+            "every": format_duration(grid.every, has_timestamps=log.has_timestamps),
+            "max_gap": format_duration(max_gap, has_timestamps=log.has_timestamps),
+            "length": asked.length,
+            "missing": asked.missing,
+            "suppress_above": asked.suppress_above,
+            "max_suppressed": asked.max_suppressed,
+        },
+        "cloak": asked.cloak,
+        "crs": places.crs,
+        "region": {"x_min": region.x_min, "y_min": region.y_min, "side": region.side},
+        "height": region.height,
+        "windows": len(published),
+        "instants": sum(bundles.stop - bundles.start for bundles in published),
+        "users": int(left_out.published_users.sum()),
+        "bundles": sum(len(bundles.sizes) for bundles in published),
+        "smallest_bundle": min(int(bundles.sizes.min()) for bundles in published),
+        "cost": cell_area
+        * math.fsum(
+            float((area.sum(axis=1) * bundles.sizes).sum())
+            for area, bundles in zip(areas, published, strict=True)
+        ),
+        "mean_cloak_area": cell_area * math.fsum(float(a.sum()) for a in areas) / num_cloaks,
+        "requests": sum(len(bundles.request_kind) for bundles in published),
+        "withheld": {
+            "users": int(gone.sum()),
+            "requests": sum(counts["requests"] for counts in left_out.why.values()),
+            "why": left_out.why,
+        },
+        "suppressed": left_out.why["suppressed"]["user_windows"],
+    }
