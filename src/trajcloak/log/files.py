@@ -35,7 +35,7 @@ def list_files(source: LogPath) -> list[Path]:
         files = sorted(Path(name) for name in glob.glob(str(source)))
     if not files:
         raise InputError(
-            f"{source}: no log found; expected a .csv or .parquet file, or a folder or glob of them; "
+            f"{source}: no log found; expected a .csv or .parquet file, a folder or a glob; "
             f"check the path"
         )
     for file in files:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -76,16 +77,14 @@ def stream_windows(
     length = grid.num_instants if length is None else length
     num_windows = -(-grid.num_instants // length)
     rows = _RowsByInstant(log, grid) if num_windows > 1 else None
-    request_rows = log.requests.row
-    request_instant = (log.time[request_rows] - grid.origin) // grid.every
-    by_window = np.argsort(request_instant // length, kind="stable")
-    edges = np.searchsorted(request_instant[by_window] // length, np.arange(num_windows + 1))
+    request_instant = (log.time[log.requests.row] - grid.origin) // grid.every
+    requests = _group_by_window(request_instant // length, num_windows)
     for number in range(num_windows):
         start, stop = number * length, min((number + 1) * length, grid.num_instants)
         progress("building trajectories", start, grid.num_instants)
         cells, known = _build_cells(log, places, grid, rows, start, stop, max_gap, missing, threads)
-        inside = by_window[edges[number] : edges[number + 1]] if num_windows > 1 else slice(None)
-        sender = log.user[request_rows[inside]]
+        inside = requests[number]
+        sender = log.user[log.requests.row[inside]]
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
         position = np.full(log.num_users, -1, np.int32)
@@ -104,6 +103,17 @@ def stream_windows(
             left_out_requests=int((~taking_part).sum()),
         )
     progress("building trajectories", grid.num_instants, grid.num_instants)
+
+
+def _group_by_window(
+    window: npt.NDArray[np.int64], num_windows: int
+) -> list[npt.NDArray[np.int64] | slice]:
+    """List, window by window, the positions of its requests."""
+    if num_windows == 1:
+        return [slice(None)]
+    order = np.argsort(window, kind="stable")
+    edges = np.searchsorted(window[order], np.arange(num_windows + 1))
+    return [order[start:stop] for start, stop in pairwise(edges)]
 
 
 def _build_cells(
