@@ -53,7 +53,7 @@ def test_rows_are_time_major(columns):
 
 def test_same_seed_same_bytes_whatever_the_threads(generated, tmp_path, monkeypatch):
     for threads in (1, 3):
-        monkeypatch.setattr(generate, "_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(generate, "default_threads", lambda threads=threads: threads)
         path = tmp_path / f"{threads}.parquet"
         generate_log(path, users=USERS, length=LENGTH, seed=SEED)
         assert path.read_bytes() == generated[0].read_bytes()
@@ -220,7 +220,7 @@ def test_failed_write_is_an_output_error(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(write.pq, "ParquetWriter", FullDisk)
-    with pytest.raises(OutputError, match=r"No space left.*choose another"):
+    with pytest.raises(OutputError, match=r"No space left.*free space"):
         generate_log(tmp_path / "log.parquet", users=3, length=2)
     assert list(tmp_path.iterdir()) == []
 

@@ -21,6 +21,7 @@ from trajcloak.generator.requests import (
     request_columns,
 )
 from trajcloak.generator.write import ROWS_PER_GROUP, check_log_path, log_writer
+from trajcloak.kernels.threads import build_slices, default_threads
 from trajcloak.progress import Progress, silent
 
 FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
@@ -153,7 +154,7 @@ def _write_log(path: Path, options: _Options, ids: Any, progress: Progress) -> G
     movers = build_movers(city, users=options.users, seed=options.seed)
     instants_per_block = max(1, ROWS_PER_GROUP // options.users)
     requests_sent = 0
-    with log_writer(path, schema) as append, ThreadPoolExecutor(_num_threads()) as pool:
+    with log_writer(path, schema) as append, ThreadPoolExecutor(default_threads()) as pool:
         for start in range(0, options.length, instants_per_block):
             stop = min(start + instants_per_block, options.length)
             moments = (FIRST_MOMENT + np.arange(start, stop) * options.every_seconds).astype(
@@ -206,14 +207,10 @@ def _run_block(
             requests[part],
         )
 
-    ends = np.linspace(0, options.users, _num_threads() + 1, dtype=np.int64).tolist()
-    for done in [pool.submit(run_slice, *ends[i : i + 2]) for i in range(len(ends) - 1)]:
+    slices = build_slices(options.users, default_threads())
+    for done in [pool.submit(run_slice, *part) for part in slices]:
         done.result()
     return xs.ravel(), ys.ravel(), requests.ravel()
-
-
-def _num_threads() -> int:
-    return os.cpu_count() or 1
 
 
 def _whole_number(name: str, value: int, low: int, high: int) -> int:

@@ -1,7 +1,5 @@
 """A log file that appears complete or not at all."""
 
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +9,8 @@ from typing import Any
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from trajcloak.errors import OptionError, OutputError
+from trajcloak.errors import OptionError
+from trajcloak.output import check_new, new_file
 
 ROWS_PER_GROUP = 1 << 20
 """Rows per row group of a Parquet file."""
@@ -52,70 +51,30 @@ def check_log_path(path: Path) -> None:
             f"{path}: the name of a log ends in '{path.suffix}'; expected '.parquet' or '.csv'; "
             f"rename the output"
         )
-    _check_free(path)
-    if not path.parent.is_dir():
-        raise OutputError(
-            f"{path}: there is no folder {path.parent}; expected one to write into; create it first"
-        )
-
-
-def _check_free(path: Path) -> None:
-    if os.path.lexists(path):
-        raise OutputError(
-            f"{path}: exists already; expected a new path, nothing is overwritten; "
-            f"remove it, or choose another name"
-        )
+    check_new(path)
 
 
 @contextmanager
 def log_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
     """Open a log for writing; yields the function that appends a table.
 
-    The rows go to a hidden file beside ``path``, which takes its name once it
-    is complete. If anything fails, that file is removed and ``path`` does not
-    appear.
+    The log appears at ``path`` complete or not at all.
 
     Raises
     ------
     OutputError
         If the file cannot be written, or the path has been taken meanwhile.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with _output_errors(path):
-            file = draft.open("xb")
-        with file:
-            with _output_errors(path):
-                writer = _FORMATS[path.suffix](file, schema)
-            try:
-                yield partial(_append, path, writer)
-            finally:
-                with _output_errors(path):
-                    writer.close()
-            with _output_errors(path):
-                file.flush()
-                os.fsync(file.fileno())
-        _check_free(path)
-        with _output_errors(path):
-            draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with (
+        new_file(path) as file,
+        file.open("wb") as stream,
+        _FORMATS[path.suffix](stream, schema) as writer,
+    ):
+        yield partial(_append, writer)
 
 
-def _append(path: Path, writer: Any, table: Any) -> None:
-    with _output_errors(path):
-        if isinstance(writer, pq.ParquetWriter):
-            writer.write_table(table, row_group_size=ROWS_PER_GROUP)
-        else:
-            writer.write_table(table)
-
-
-@contextmanager
-def _output_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written ({error.strerror or error}); expected a folder with "
-            f"write permission and enough space; choose another"
-        ) from error
+def _append(writer: Any, table: Any) -> None:
+    if isinstance(writer, pq.ParquetWriter):
+        writer.write_table(table, row_group_size=ROWS_PER_GROUP)
+    else:
+        writer.write_table(table)
