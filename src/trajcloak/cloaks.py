@@ -10,6 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.kernels.threads import run_sliced
+from trajcloak.options import MBR
 
 X_START, Y_START, X_STOP, Y_STOP = range(4)
 
@@ -39,6 +40,41 @@ def build_bounding_boxes(
         threads,
     )
     return boxes
+
+
+def build_covering_quads(boxes: Cloaks) -> Cloaks:
+    """Find the smallest quadrant or semi-quadrant around each box.
+
+    A semi-quadrant is a quadrant cut in x, as in the binary US-tree.
+    """
+    cover = np.empty_like(boxes)
+    # The free bits of an axis are those from the highest in which its first and last cell differ.
+    free_x = _count_bits(boxes[..., X_START] ^ (boxes[..., X_STOP] - np.uint32(1)))
+    free_y = _count_bits(boxes[..., Y_START] ^ (boxes[..., Y_STOP] - np.uint32(1)))
+    quadrant = free_x >= free_y
+    free_y = np.maximum(free_x, free_y)
+    free_x = np.where(quadrant, free_x, free_y - np.uint32(1))
+    for start, stop, free in ((X_START, X_STOP, free_x), (Y_START, Y_STOP, free_y)):
+        cover[..., start] = boxes[..., start] >> free << free
+        cover[..., stop] = cover[..., start] + (np.uint32(1) << free)
+    return cover
+
+
+def _count_bits(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Count the bits of each number, from the highest that is set; 0 for 0."""
+    exponent: npt.NDArray[np.uint32] = np.frexp(numbers.astype(np.float64))[1].astype(np.uint32)
+    return exponent
+
+
+def build_cloaks(
+    cells: npt.NDArray[np.uint32],
+    bundle: npt.NDArray[np.int32],
+    cloak: str,
+    threads: int,
+) -> Cloaks:
+    """Cover the trajectories of each bundle: bounding boxes, or (semi-)quadrants."""
+    boxes = build_bounding_boxes(cells, bundle, int(bundle.max()) + 1, threads)
+    return boxes if cloak == MBR else build_covering_quads(boxes)
 
 
 def group_members(

@@ -22,6 +22,7 @@ class LeftOut:
 
     def __init__(self, num_users: int) -> None:
         self.largest_window = 0
+        self.num_suppressed = 0
         self.published_users = np.zeros(num_users, np.bool_)
         self.suppressed_users = np.zeros(num_users, np.bool_)
         self.why = {
@@ -40,11 +41,13 @@ class LeftOut:
 
     def add_below_k(self, window: Window) -> None:
         """Count the participants of a window that has too few of them."""
-        self._add("window_below_k", len(window.user), len(window.request_user))
+        self._add("window_below_k", int(window.reported.sum()), len(window.request_user))
 
-    def add_suppressed(self, bundles: Bundles) -> None:
+    def add_suppressed(self, window: Window, bundles: Bundles) -> None:
         """Count the participants that were left out on purpose, and those published."""
-        self._add("suppressed", bundles.num_suppressed, bundles.suppressed_requests)
+        reported = int(window.reported[bundles.bundle < 0].sum())
+        self._add("suppressed", reported, bundles.suppressed_requests)
+        self.num_suppressed += bundles.num_suppressed
         self.published_users[bundles.user[bundles.bundle >= 0]] = True
         self.suppressed_users[bundles.user[bundles.bundle < 0]] = True
 
@@ -70,7 +73,7 @@ def build_manifest(
     return {
         "format_version": FORMAT_VERSION,
         "software": f"trajcloak {__version__}",
-        "k": int(asked.k),
+        "k": asked.k,
         "algorithm": asked.algorithm,
         "parameters": {
             "origin": origin,
@@ -102,5 +105,5 @@ def build_manifest(
             "requests": sum(counts["requests"] for counts in left_out.why.values()),
             "why": left_out.why,
         },
-        "suppressed": left_out.why["suppressed"]["user_windows"],
+        "suppressed": left_out.num_suppressed,
     }

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from trajcloak.errors import OptionError
 
@@ -138,7 +139,7 @@ class Options:
     max_suppressed: float | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < MIN_K:
+        if not _is_whole(self.k) or self.k < MIN_K:
             raise OptionError(
                 f"k is {self.k}; expected a whole number of at least {MIN_K}: with fewer, a bundle "
                 f"would give its sender away; pass another --k"
@@ -153,29 +154,53 @@ class Options:
                     f"{name} is '{value}'; expected one of {', '.join(known)}; "
                     f"pass another --{name}"
                 )
-        if self.length is not None and self.length < 1:
-            raise OptionError(
-                f"length is {self.length}; expected at least 1; pass another --length"
-            )
+        for name, number in (("length", self.length), ("height", self.height)):
+            if number is not None and (not _is_whole(number) or number < 1):
+                raise OptionError(
+                    f"{name} is {number}; expected a whole number of at least 1; "
+                    f"pass another --{name}"
+                )
         if self.suppress_above is not None and self.max_suppressed is not None:
             raise OptionError(
                 "both a price and a budget for suppression are given; expected one of them; "
                 "pass --suppress-above or --max-suppressed"
             )
-        if self.suppress_above is not None and not self.suppress_above > 0:
+        if self.suppress_above is not None and not (
+            _is_finite(self.suppress_above) and self.suppress_above > 0
+        ):
             raise OptionError(
                 f"suppress_above is {self.suppress_above}; expected an area above 0; "
                 f"pass another --suppress-above"
             )
-        if self.max_suppressed is not None and not 0 <= self.max_suppressed < 1:
+        if self.max_suppressed is not None and not (
+            _is_finite(self.max_suppressed) and 0 <= self.max_suppressed < 1
+        ):
             raise OptionError(
                 f"max_suppressed is {self.max_suppressed}; expected a share from 0 up to 1, or "
                 f"0% up to 100%; pass another --max-suppressed"
             )
         if self.region is not None and not (
-            all(map(math.isfinite, self.region)) and self.region[2] > 0
+            isinstance(self.region, tuple | list)
+            and len(self.region) == 3
+            and all(map(_is_finite, self.region))
+            and self.region[2] > 0
         ):
             raise OptionError(
                 "the region is not a square; expected its least x, its least y and the length of "
                 "its side; pass another --region"
             )
+        # numpy's numbers are not those of JSON.
+        for name in ("k", "length", "height"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, int(getattr(self, name)))
+        for name in ("suppress_above", "max_suppressed"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, float(getattr(self, name)))
+
+
+def _is_whole(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral)
+
+
+def _is_finite(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

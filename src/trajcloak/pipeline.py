@@ -31,7 +31,7 @@ from trajcloak.options import Options
 from trajcloak.output import PRIVATE, new_file
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, write_policy
-from trajcloak.space import Places, Region, build_places
+from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import TimeGrid, build_grid, parse_duration, stream_windows
 
 DEFAULT_GAP = 2
@@ -117,7 +117,7 @@ def anonymize(
     every = _parse(asked.every, log, "every")
     grid = build_grid(log, every)
     max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
-    region = None if asked.region is None else Region(*asked.region, asked.height or 16)
+    region = None if asked.region is None else _build_region(asked, in_metres=log.geographic)
     places = build_places(log, height=asked.height, region=region, threads=threads)
     cell_area = places.region.cell**2
     algorithm = build_algorithm(
@@ -155,7 +155,7 @@ def anonymize(
                 f"window {window.number}: everybody would be left out; expected a price above the "
                 f"cost of the cheapest bundle; pass a higher --suppress-above"
             )
-        left_out.add_suppressed(bundles)
+        left_out.add_suppressed(window, bundles)
         published.append(bundles)
     if not published:
         raise NotEnoughUsersError(
@@ -187,6 +187,12 @@ def build_result(
         ),
         _build_policy_table(log, published),
     )
+
+
+def _build_region(asked: Options, *, in_metres: bool) -> Region:
+    assert asked.region is not None
+    x_min, y_min, side = map(float, asked.region)
+    return Region(x_min, y_min, side, asked.height or default_height(side, in_metres=in_metres))
 
 
 def _parse(text: str | None, log: RequestLog, name: str) -> int | None:

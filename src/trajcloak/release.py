@@ -160,7 +160,6 @@ def bundles_schema(release: Release) -> pa.Schema:
                 "encoding": "WKB",
                 "geometry_types": ["Polygon"],
                 "crs": None if crs is None else pyproj.CRS(crs).to_json_dict(),
-                "orientation": "counterclockwise",
                 "bbox": _bounding_box(release),
             }
         },
@@ -296,7 +295,6 @@ def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBat
         schema,
         compression=COMPRESSION,
         compression_level=COMPRESSION_LEVEL,
-        store_schema=False,
     ) as writer:
         for batch in batches:
             writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)

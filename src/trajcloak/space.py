@@ -15,6 +15,9 @@ from trajcloak.log import RequestLog
 MAX_HEIGHT = 24
 PLANAR_HEIGHT = 16
 CELL_METRES = 10.0
+MIN_CELL_ULPS = 4
+"""A cell is at least so many floating-point numbers wide, so that its edges differ."""
+
 CENTRE_DECIMALS = 2
 GRANULES = 1024
 """The region's corner and side are multiples of about a thousandth of the log's extent."""
@@ -22,6 +25,7 @@ GRANULES = 1024
 OUTLIER_BINS = 4096
 OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
+ROUNDING = 1e-9
 SHOWN_ROWS = 5
 PROJECTION_BLOCK = 1 << 18
 
@@ -100,6 +104,7 @@ def build_places(
         region = fit_region(bounds, height, in_metres=log.geographic)
     else:
         check_inside(x, y, bounds, region)
+    check_cells(region)
     return Places(x, y, region, crs)
 
 
@@ -162,9 +167,25 @@ def fit_region(
     bottom = (math.ceil(y_min / granule) - 1) * granule
     reach = max(x_max - left, y_max - bottom, smallest)
     side = (math.floor(reach / granule) + 1) * granule
-    if height is None and in_metres:
-        height = max(1, math.ceil(math.log2(side / CELL_METRES)))
-    return Region(left, bottom, side, PLANAR_HEIGHT if height is None else height)
+    height = default_height(side, in_metres=in_metres) if height is None else height
+    return Region(left, bottom, side, height)
+
+
+def default_height(side: float, *, in_metres: bool) -> int:
+    """Choose the smallest height with cells of at most 10 m; 16 where there is no unit."""
+    if not in_metres:
+        return PLANAR_HEIGHT
+    return min(max(1, math.ceil(math.log2(side / CELL_METRES))), MAX_HEIGHT)
+
+
+def check_cells(region: Region) -> None:
+    """Raise if cells are so small that their edges could be exact coordinates."""
+    corners = region.x_min, region.y_min, region.x_min + region.side, region.y_min + region.side
+    if region.cell < MIN_CELL_ULPS * math.ulp(max(map(abs, corners))):
+        raise OptionError(
+            f"height is {region.height}, which makes cells smaller than coordinates can be told "
+            f"apart; expected larger cells; pass a smaller --height, or move the log's origin"
+        )
 
 
 def check_inside(
@@ -197,11 +218,13 @@ def check_outliers(
     """Raise if a few far rows blow the region up.
 
     That is, if all but 1% of the rows lie in a stretch of 1/64 of the extent of
-    an axis. The order of rows does not matter.
+    an axis, and the region of the others would be as much smaller. The order of
+    rows does not matter.
     """
     extent = max(bounds[2] - bounds[0], bounds[3] - bounds[1])
     if extent == 0:
         return
+    far = np.zeros(len(x), np.bool_)
     for values, low, high in ((x, bounds[0], bounds[2]), (y, bounds[1], bounds[3])):
         if high - low < extent / 2:
             continue
@@ -213,12 +236,18 @@ def check_outliers(
             continue
         first = int(held.argmax())
         width = (high - low) / OUTLIER_BINS
-        far = (values < low + first * width) | (values > low + (first + reach) * width)
-        raise InputError(
-            f"{_rows(far)} far from all others and would blow the region up more than "
-            f"{OUTLIER_FACTOR} times; expected one connected area; are they at longitude and "
-            f"latitude 0, or swapped? correct or remove them, or pass --region to keep them"
-        )
+        far |= (values < low + first * width) | (values > low + (first + reach) * width)
+    if not far.any():
+        return
+    rest = max(float(np.ptp(values[~far])) for values in (x, y))
+    # Bins and edges may differ by a rounding error.
+    if rest * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
+        return
+    raise InputError(
+        f"{_rows(far)} far from all others and would blow the region up more than "
+        f"{OUTLIER_FACTOR} times; expected one connected area; are they at longitude and "
+        f"latitude 0, or swapped? correct or remove them, or pass --region to keep them"
+    )
 
 
 def _rows(chosen: npt.NDArray[np.bool_]) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from trajcloak.errors import InputError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 
 SUFFIXES = (".csv", ".parquet")
@@ -25,6 +26,8 @@ LogPath = str | Path | Sequence[str | Path]
 def list_files(source: LogPath) -> list[Path]:
     """List the files of a log, folders and globs in order of their names."""
     if not isinstance(source, str | Path):
+        if not source:
+            raise InputError("no log is given; expected a file, a folder or a glob; name one")
         return [file for part in source for file in list_files(part)]
     path = Path(source)
     if path.is_dir():
@@ -52,18 +55,24 @@ def read_names(file: Path) -> list[str]:
     try:
         if file.suffix == ".parquet":
             return list(pq.read_schema(file).names)
-        with pyarrow.csv.open_csv(file) as reader:
+        # Bad rows are named later, with their numbers.
+        skip = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _: "skip")
+        with pyarrow.csv.open_csv(file, parse_options=skip) as reader:
             return list(reader.schema.names)
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from None
 
 
 def count_rows(files: Sequence[Path]) -> int:
     """Count the rows of Parquet files from their footers; 0 for CSV files, which have no count."""
-    try:
-        return sum(pq.read_metadata(f).num_rows for f in files if f.suffix == ".parquet")
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(files[0], error) from error
+    num_rows = 0
+    for file in files:
+        if file.suffix == ".parquet":
+            try:
+                num_rows += pq.read_metadata(file).num_rows
+            except (pa.ArrowException, OSError) as error:
+                raise _unreadable(file, error) from None
+    return num_rows
 
 
 def stream_batches(files: Sequence[Path], columns: LogColumns) -> Iterator[pa.RecordBatch]:
@@ -74,30 +83,50 @@ def stream_batches(files: Sequence[Path], columns: LogColumns) -> Iterator[pa.Re
     """
 
     def produce() -> Iterator[pa.RecordBatch]:
+        wanted = _choose_columns(files[0], columns)
+        num_rows = 0
         for file in files:
-            wanted = _choose_columns(file, columns)
+            _check_columns(file, wanted)
             try:
-                batches = _open_parquet if file.suffix == ".parquet" else _open_csv
-                yield from batches(file, wanted)
+                batches = (
+                    _open_parquet(file, wanted)
+                    if file.suffix == ".parquet"
+                    else _open_csv(file, wanted, num_rows)
+                )
+                for batch in batches:
+                    num_rows += batch.num_rows
+                    yield batch
             except (pa.ArrowException, OSError) as error:
-                raise _unreadable(file, error) from error
+                raise _unreadable(file, error) from None
 
     return _read_ahead(produce())
 
 
 def _choose_columns(file: Path, columns: LogColumns) -> list[str]:
     """List the columns to read: user, time, the two coordinates, the requests."""
-    names = read_names(file)
-    first, second, _ = columns.place(names)
+    first, second, _ = columns.place(read_names(file))
     wanted = [columns.user, columns.time, first, second, *columns.requests]
+    for name in wanted:
+        if wanted.count(name) > 1:
+            raise OptionError(
+                f"column '{name}' is to hold two of user, time, place and request; expected a "
+                f"column for each, and to publish neither user, time nor place; name other columns"
+            )
+    return wanted
+
+
+def _check_columns(file: Path, wanted: list[str]) -> None:
+    """Raise unless a file has each column once."""
+    names = read_names(file)
+    # The first line of a CSV file that lacks a header is a user's row.
+    listed = ", ".join(names) if file.suffix == ".parquet" else f"{len(names)} of its header line"
     for name in wanted:
         if names.count(name) != 1:
             raise InputError(
-                f"{file}: column '{name}' occurs {names.count(name)} times among "
-                f"{', '.join(names)}; expected it once; name the column to use with --user, "
-                f"--time, --lon, --lat, --x, --y or --request"
+                f"{file}: column '{name}' occurs {names.count(name)} times among {listed}; "
+                f"expected it once; name the column to use with --user, --time, --lon, --lat, --x, "
+                f"--y or --request"
             )
-    return wanted
 
 
 def _open_parquet(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
@@ -105,7 +134,7 @@ def _open_parquet(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         yield from parquet.iter_batches(BATCH_ROWS, columns=wanted)
 
 
-def _open_csv(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+def _open_csv(file: Path, wanted: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:
     types = dict.fromkeys(wanted, pa.string())
     types[wanted[1]] = _guess_time_type(file, wanted[1])
     types |= dict.fromkeys(wanted[2:4], pa.float64())
@@ -117,11 +146,11 @@ def _open_csv(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         with pyarrow.csv.open_csv(file, read_options=read, convert_options=convert) as reader:
             yield from reader
     except pa.ArrowInvalid:
-        _explain_bad_csv(file, types)
+        _explain_bad_csv(file, types, rows_before)
         raise
 
 
-def _explain_bad_csv(file: Path, types: dict[str, pa.DataType]) -> None:
+def _explain_bad_csv(file: Path, types: dict[str, pa.DataType], rows_before: int) -> None:
     """Read a CSV file again, slowly, and name the first row that cannot be read.
 
     Arrow's own message would quote the value, which may be a coordinate or an id.
@@ -133,7 +162,7 @@ def _explain_bad_csv(file: Path, types: dict[str, pa.DataType]) -> None:
         return "skip"
 
     convert = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(types, pa.string()),
+        column_types=dict.fromkeys(types, pa.binary()),
         include_columns=list(types),
         null_values=[""],
         strings_can_be_null=True,
@@ -144,21 +173,22 @@ def _explain_bad_csv(file: Path, types: dict[str, pa.DataType]) -> None:
         parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=note),
         convert_options=convert,
     ) as reader:
-        num_rows = 0
+        num_rows = rows_before
         for batch in reader:
             if bad_rows:
                 line, expected, found = bad_rows[0]
                 raise InputError(
-                    f"{file}: row {line - 1} has {found} columns; expected {expected}, as in the "
-                    f"header; add or remove separators, or quote values that hold a comma"
-                )
+                    f"{file}: row {rows_before + line - 1} has {found} columns; expected "
+                    f"{expected}, as in the header; add or remove separators, or quote values "
+                    f"that hold a comma"
+                ) from None
             for name, type_ in types.items():
-                bad = _find_bad_value(batch.column(name), type_)
+                bad = find_bad_value(batch.column(name), pc.CastOptions(type_))
                 if bad is not None:
                     raise InputError(
                         f"{file}: row {num_rows + bad + 1}: column '{name}' cannot be read; "
                         f"expected {EXPECTED[type_.id]}; correct or remove the row"
-                    )
+                    ) from None
             num_rows += batch.num_rows
 
 
@@ -170,18 +200,20 @@ EXPECTED = {
 }
 
 
-def _find_bad_value(column: pa.Array, type_: pa.DataType) -> int | None:
+def find_bad_value(column: pa.Array, options: pc.CastOptions) -> int | None:
     """Find the first value that cannot be cast, by halving."""
     try:
-        column.cast(type_)
+        if pa.types.is_binary(column.type):
+            column = column.cast(pa.string())
+        column.cast(options=options)
     except pa.ArrowInvalid:
         if len(column) == 1:
             return 0
         middle = len(column) // 2
-        bad = _find_bad_value(column.slice(0, middle), type_)
+        bad = find_bad_value(column.slice(0, middle), options)
         if bad is not None:
             return bad
-        bad = _find_bad_value(column.slice(middle), type_)
+        bad = find_bad_value(column.slice(middle), options)
         return None if bad is None else middle + bad
     return None
 
@@ -191,10 +223,13 @@ def _guess_time_type(file: Path, time: str) -> pa.DataType:
     convert = pyarrow.csv.ConvertOptions(
         column_types={time: pa.string()}, include_columns=[time], null_values=[]
     )
-    with pyarrow.csv.open_csv(file, convert_options=convert) as reader:
+    skip = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _: "skip")
+    with pyarrow.csv.open_csv(file, parse_options=skip, convert_options=convert) as reader:
         for batch in reader:
-            for value in batch.column(0).slice(0, 1).to_pylist():
-                text = value.strip()
+            for value in batch.column(0):
+                text = value.as_py().strip()
+                if not text:
+                    continue
                 if text.lstrip("+-").isdigit():
                     return pa.int64()
                 zoned = text.endswith("Z") or "+" in text or text[10:].count("-") > 0
@@ -204,11 +239,17 @@ def _guess_time_type(file: Path, time: str) -> pa.DataType:
 
 def _unreadable(file: Path, error: Exception) -> InputError:
     if isinstance(error, PermissionError):
-        return InputError(f"{file}: no permission to read it; ask its owner, or change its mode")
-    if file.stat().st_size == 0:
-        return InputError(f"{file}: the file is empty; expected a header and rows")
-    kind = "comma-separated text" if file.suffix == ".csv" else "Parquet"
-    return InputError(f"{file}: cannot be read as {kind}; the file is damaged or of another kind")
+        return InputError(
+            f"{file}: cannot be opened; expected permission to read it; ask its owner, or change "
+            f"its mode"
+        )
+    if file.is_file() and file.stat().st_size == 0:
+        return InputError(f"{file}: the file is empty; expected a header and rows; make it anew")
+    kind = "comma-separated text in UTF-8" if file.suffix == ".csv" else "Parquet"
+    return InputError(
+        f"{file}: cannot be read; expected {kind}; the file is damaged or of another kind: make it "
+        f"anew, or rename it"
+    )
 
 
 def _read_ahead(source: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

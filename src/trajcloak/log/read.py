@@ -11,13 +11,21 @@ from numba import njit
 from trajcloak.errors import InputError
 from trajcloak.kernels.ids import IntegerIds, TextIds
 from trajcloak.kernels.threads import default_threads, run_sliced
-from trajcloak.log.files import LogPath, count_rows, list_files, read_names, stream_batches
+from trajcloak.log.files import (
+    LogPath,
+    count_rows,
+    find_bad_value,
+    list_files,
+    read_names,
+    stream_batches,
+)
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.requests import RequestBuilder, to_plain_numbers
+from trajcloak.log.requests import RequestBuilder, to_plain, to_plain_numbers
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
 FIRST_ROWS = 1 << 16
+MAX_TIME_SPAN = 1 << 62
 
 
 def read_log(
@@ -53,16 +61,17 @@ def read_log(
     columns = columns or LogColumns()
     files = list_files(source)
     expected_rows = count_rows(files)
-    builder = _Builder(columns, columns.place(read_names(files[0]))[2], expected_rows)
+    from_text = any(file.suffix == ".csv" for file in files)
+    geographic = columns.place(read_names(files[0]))[2]
+    builder = _Builder(columns, geographic, from_text, expected_rows)
     for batch in stream_batches(files, columns):
         builder.add(batch)
         progress("reading log", builder.num_rows, max(expected_rows, builder.num_rows + 1))
     if builder.num_rows == 0:
-        raise InputError(f"{source}: the log has no rows; expected at least one location report")
-    log = builder.finish(
-        from_text=any(file.suffix == ".csv" for file in files),
-        threads=threads or default_threads(),
-    )
+        raise InputError(
+            f"{source}: the log has no rows; expected at least one location report; check the path"
+        )
+    log = builder.finish(threads=threads or default_threads())
     progress("reading log", log.num_rows, log.num_rows)
     return log
 
@@ -70,17 +79,21 @@ def read_log(
 class _Builder:
     """Checks batches and appends them to growing columns."""
 
-    def __init__(self, columns: LogColumns, geographic: bool, expected_rows: int) -> None:
+    def __init__(
+        self, columns: LogColumns, geographic: bool, from_text: bool, expected_rows: int
+    ) -> None:
         self.num_rows = 0
         self._columns = columns
         self._geographic = geographic
+        self._from_text = from_text
+        self._has_integer_ids = False
         capacity = max(expected_rows, FIRST_ROWS)
         self._user = np.empty(capacity, np.int32)
         self._time = np.empty(capacity, np.int64)
         self._place = np.empty(capacity, np.float64), np.empty(capacity, np.float64)
         self._ids: IntegerIds | TextIds | None = None
         self._time_kind: tuple[bool, str | None] | None = None
-        self._requests = RequestBuilder(columns.requests)
+        self._requests = RequestBuilder(columns.requests, from_text=from_text)
         self._step = 0
         self._time_range = (2**63 - 1, -(2**63))
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
@@ -107,12 +120,20 @@ class _Builder:
         self._requests.add(batch, start)
         self.num_rows = stop
 
-    def finish(self, *, from_text: bool, threads: int) -> RequestLog:
+    def finish(self, *, threads: int) -> RequestLog:
         assert self._ids is not None
         assert self._time_kind is not None
+        low, high = self._time_range
+        if high - low >= MAX_TIME_SPAN:
+            raise InputError(
+                f"column '{self._columns.time}' spans more than 2^62 units of time; expected times "
+                f"near to each other; are they in the unit that their type says? convert them"
+            )
         users = self._ids.distinct()
-        if from_text and not pa.types.is_integer(users.type):
+        if self._from_text:
             users = to_integers_if_plain(users)
+            if self._has_integer_ids and not pa.types.is_integer(users.type):
+                raise self._mixed_ids(self._columns.user)
         user = self._user[: self.num_rows]
         order = pc.sort_indices(users).to_numpy()
         if (np.diff(order.astype(np.int64)) != 1).any():
@@ -128,7 +149,7 @@ class _Builder:
             time=self._time[: self.num_rows],
             x=x,
             y=y,
-            requests=self._requests.finish(from_text=from_text),
+            requests=self._requests.finish(),
             has_timestamps=self._time_kind[0],
             zone=self._time_kind[1],
             geographic=self._geographic,
@@ -155,9 +176,12 @@ class _Builder:
             )
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        column = to_plain(column)
         kind: type[IntegerIds] | type[TextIds]
+        if pa.types.is_integer(column.type) and self._from_text:
+            # Ids of CSV files are text until all of them are known.
+            self._has_integer_ids = True
+            column = column.cast(pa.string())
         if pa.types.is_integer(column.type):
             kind = IntegerIds
         elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -170,12 +194,9 @@ class _Builder:
         if self._ids is None:
             self._ids = kind()
         if not isinstance(self._ids, kind):
-            raise InputError(
-                f"column '{name}' holds numbers in one file and text in another; expected one "
-                f"type; convert the user ids"
-            )
+            raise self._mixed_ids(name)
         if isinstance(self._ids, IntegerIds):
-            self._ids.intern(_cast(column, pa.int64(), name).to_numpy(), out)
+            self._ids.intern(self._cast(column, pa.int64(), name).to_numpy(), out)
         else:
             text = column.cast(pa.large_string())
             _, offsets, data = text.buffers()
@@ -186,7 +207,7 @@ class _Builder:
             )
 
     def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
-        values, kind = _to_times(column, name)
+        values, kind = self._to_times(to_plain(column), name)
         if self._time_kind is None:
             self._time_kind = kind
         if kind != self._time_kind:
@@ -199,14 +220,60 @@ class _Builder:
         low, high, self._step = _scan_times(out, origin, self._step)
         self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
 
+    def _to_times(
+        self, column: pa.Array, name: str
+    ) -> tuple[npt.NDArray[np.int64], tuple[bool, str | None]]:
+        """Turn a time column into integers; says whether they are microseconds, and the zone."""
+        type_ = column.type
+        if pa.types.is_integer(type_):
+            return self._cast(column, pa.int64(), name).to_numpy(), (False, None)
+        if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+            first = column[0].as_py()
+            zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
+            type_ = pa.timestamp("us", "UTC" if zoned else None)
+            column = self._cast(column, type_, name)
+        if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+            zone = getattr(type_, "tz", None)
+            # Finer than a microsecond is cut off; a zoned timestamp is stored in UTC already.
+            moments = self._cast(column, pa.timestamp("us", zone), name).cast(pa.int64())
+            return moments.to_numpy(), (True, "UTC" if zone else None)
+        raise InputError(
+            f"column '{name}' is of type {type_}; expected whole numbers (instants) or timestamps; "
+            f"convert the times"
+        )
+
+    def _cast(self, column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
+        options = pc.CastOptions(type_, allow_time_truncate=True)
+        try:
+            return column.cast(options=options)
+        except pa.ArrowInvalid:
+            # Arrow's own message quotes the value, which may be an id.
+            bad = find_bad_value(column, options) or 0
+            raise InputError(
+                f"row {self.num_rows + bad + 1}: column '{name}' cannot be read as {type_}; "
+                f"expected a value of that type, as in the first row; correct the row, or convert "
+                f"the column"
+            ) from None
+
     def _to_floats(self, column: pa.Array, name: str) -> npt.NDArray[np.float64]:
-        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        is_number = (
+            pa.types.is_floating(column.type)
+            or pa.types.is_integer(column.type)
+            or pa.types.is_decimal(column.type)
+        )
+        if not is_number:
             raise InputError(
                 f"column '{name}' is of type {column.type}; expected numbers; convert it, or name "
                 f"another column with --lon/--lat or --x/--y"
             )
         values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
         return values
+
+    def _mixed_ids(self, name: str) -> InputError:
+        return InputError(
+            f"column '{name}' holds numbers in one file and text in another; expected one type; "
+            f"convert the user ids"
+        )
 
     def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
         row = self.num_rows + bad + 1
@@ -226,39 +293,6 @@ def to_integers_if_plain(ids: pa.Array) -> pa.Array:
     """Turn ids into integers if all are whole numbers in plain notation."""
     numbers = to_plain_numbers(ids)
     return numbers if pa.types.is_integer(numbers.type) else ids
-
-
-def _to_times(column: pa.Array, name: str) -> tuple[npt.NDArray[np.int64], tuple[bool, str | None]]:
-    """Turn a time column into integers; says whether they are microseconds, and the zone."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    type_ = column.type
-    if pa.types.is_integer(type_):
-        return _cast(column, pa.int64(), name).to_numpy(), (False, None)
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        first = column[0].as_py()
-        zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
-        type_ = pa.timestamp("us", "UTC" if zoned else None)
-        column = _cast(column, type_, name)
-    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
-        zone = getattr(type_, "tz", None)
-        # Finer than a microsecond is cut off; a zoned timestamp is stored in UTC already.
-        moments = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
-        return moments.to_numpy(), (True, "UTC" if zone else None)
-    raise InputError(
-        f"column '{name}' is of type {type_}; expected whole numbers (instants) or timestamps; "
-        f"convert the times"
-    )
-
-
-def _cast(column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
-    try:
-        return column.cast(type_)
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"column '{name}' has a value that cannot be read as {type_}; expected values of that "
-            f"type; convert the column"
-        ) from error
 
 
 @njit(cache=True, nogil=True)

@@ -35,10 +35,21 @@ class Requests:
 
 
 class RequestBuilder:
-    """Collects requests batch by batch."""
+    """Collects requests batch by batch.
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    Parameters
+    ----------
+    names
+        The request attributes.
+    from_text
+        Whether a file of the log is text. Then columns that hold only numbers in
+        plain notation become numbers, and those of several types become text.
+    """
+
+    def __init__(self, names: tuple[str, ...], *, from_text: bool) -> None:
         self._names = names
+        self._from_text = from_text
+        self._types: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
         self._rows: list[npt.NDArray[np.int64]] = []
         self._columns: dict[str, list[pa.DictionaryArray]] = {name: [] for name in names}
 
@@ -46,7 +57,9 @@ class RequestBuilder:
         """Take the requests of a batch whose rows start at row ``first_row`` (from 0)."""
         if not self._names:
             return
-        columns = [batch.column(name) for name in self._names]
+        columns = [to_plain(batch.column(name)) for name in self._names]
+        for name, column in zip(self._names, columns, strict=True):
+            self._add_type(name, column.type)
         sent = columns[0].is_valid()
         for column in columns[1:]:
             sent = pc.or_(sent, column.is_valid())
@@ -55,25 +68,40 @@ class RequestBuilder:
             return
         self._rows.append(rows + first_row)
         for name, column in zip(self._names, columns, strict=True):
-            if pa.types.is_nested(column.type):
-                raise InputError(
-                    f"request column '{name}' holds nested values ({column.type}); "
-                    f"expected one value per row; split it into columns"
-                )
-            if pa.types.is_dictionary(column.type):
-                column = column.cast(column.type.value_type)
             self._columns[name].append(column.filter(sent).dictionary_encode())
 
-    def finish(self, *, from_text: bool) -> Requests:
-        """Give each distinct request a number.
+    def _add_type(self, name: str, type_: pa.DataType) -> None:
+        """Find one type for the values of all files."""
+        known = self._types[name]
+        if type_ == known:
+            return
+        if pa.types.is_nested(type_):
+            raise InputError(
+                f"request column '{name}' holds nested values ({type_}); "
+                f"expected one value per row; split it into columns"
+            )
+        try:
+            self._types[name] = pa.unify_schemas(
+                [pa.schema([(name, known)]), pa.schema([(name, type_)])],
+                promote_options="permissive",
+            ).types[0]
+        except pa.ArrowException:
+            if not self._from_text:
+                raise InputError(
+                    f"request column '{name}' is of type {known} in one file and {type_} in "
+                    f"another; expected one type; convert one of them"
+                ) from None
+            self._types[name] = pa.string()
 
-        ``from_text``: the columns were read as text; those that hold only
-        numbers in plain notation become numbers.
-        """
+    def finish(self) -> Requests:
+        """Give each distinct request a number."""
         if not self._rows:
-            empty = pa.table({name: pa.array([], pa.string()) for name in self._names})
+            empty = pa.table({name: pa.array([], self._types[name]) for name in self._names})
             return Requests(np.empty(0, np.int64), np.empty(0, np.int32), empty)
-        columns = [_sort_codes(self._columns.pop(name), from_text) for name in self._names]
+        columns = [
+            _sort_codes(self._columns.pop(name), self._types[name], self._from_text)
+            for name in self._names
+        ]
         kind, codes = _number_rows([code for code, _ in columns], [len(v) + 1 for _, v in columns])
         kinds = pa.table(
             [
@@ -85,21 +113,47 @@ class RequestBuilder:
         return Requests(np.concatenate(self._rows), kind, kinds)
 
 
+def to_plain(column: pa.Array) -> pa.Array:
+    """Decode dictionaries, and types that few functions of Arrow take."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    simple = {
+        pa.string_view(): pa.string(),
+        pa.binary_view(): pa.binary(),
+        pa.float16(): pa.float32(),
+    }.get(column.type)
+    return column if simple is None else column.cast(simple)
+
+
 def _sort_codes(
-    chunks: list[pa.DictionaryArray], from_text: bool
+    chunks: list[pa.DictionaryArray], type_: pa.DataType, from_text: bool
 ) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Encode a column as the rank of each value, from 1; 0 is null."""
-    unified = pa.chunked_array(chunks).unify_dictionaries()
+    same_type = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(type_))
+        for chunk in chunks
+    ]
+    unified = pa.chunked_array(same_type).unify_dictionaries()
     values = unified.chunk(0).dictionary
     codes = np.concatenate(
         [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in unified.chunks]
     ).astype(np.int64)
     if from_text:
         values = to_plain_numbers(values)
-    order = pc.sort_indices(values).to_numpy()
+    order = _sort_values(values)
     rank = np.zeros(len(order) + 1, np.int64)
     rank[order] = np.arange(1, len(order) + 1)
     return rank[codes], values.take(pa.array(order))
+
+
+def _sort_values(values: pa.Array) -> npt.NDArray[np.uint64]:
+    """Sort distinct values, -0.0 before 0.0, so that the order of rows does not show."""
+    order: npt.NDArray[np.uint64] = pc.sort_indices(values).to_numpy()
+    if pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)[order]
+        positive = np.isnan(numbers) | ~np.signbit(numbers)
+        order = order[np.argsort(positive, kind="stable")]
+    return order
 
 
 def to_plain_numbers(values: pa.Array) -> pa.Array:

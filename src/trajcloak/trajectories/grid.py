@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
@@ -11,6 +12,7 @@ from trajcloak.log import RequestLog
 
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 MAX_INSTANTS = 2**31 - 1
+MAX_DURATION = 2**62
 MIN_FILLED = 0.5
 """Share of instants, between users' first and last reports, that a log's own grid must fill."""
 
@@ -46,14 +48,16 @@ def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
     >>> parse_duration("2", has_timestamps=False, name="every")
     2
     """
-    match = re.fullmatch(r"(\d+)\s*(us|ms|s|m|h|d)?", text.strip())
+    match = re.fullmatch(r"([0-9]{1,19})\s*(us|ms|s|m|h|d)?", text.strip())
     expected = "a duration such as 60s, 1500ms or 5m" if has_timestamps else "a whole number"
-    if match is None or (match[2] is not None) != has_timestamps or int(match[1]) == 0:
+    value = int(match[1]) * UNITS[match[2] or "us"] if match else 0
+    fits = match is not None and (match[2] is not None) == has_timestamps
+    if not fits or not 0 < value <= MAX_DURATION:
         kind = "timestamps" if has_timestamps else "integer instants"
         raise OptionError(
             f"{name} is '{text}'; the log has {kind}, so expected {expected}; pass another --{name}"
         )
-    return int(match[1]) * (UNITS[match[2]] if match[2] else 1)
+    return value
 
 
 def format_duration(value: int, *, has_timestamps: bool) -> int | str:
@@ -89,30 +93,64 @@ def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
 
 def _own_step(log: RequestLog) -> int:
     step = log.step or 1
-    low, high = log.time_range
-    most = log.num_users * ((high - low) // step + 1)
-    if log.num_rows < MIN_FILLED * most:
-        most = _sum_spans(log.user, log.time, log.num_users, step)
-        if log.num_rows < MIN_FILLED * most:
-            share = 100 * log.num_rows / most
-            raise InputError(
-                f"the log's reports fill only {share:.2g}% of its finest time grid; expected "
-                f"reports at regular times, or to be told the grid; pass --every, such as --every "
-                f"60s"
-            )
+    low = log.time_range[0]
+    start, most = _find_spans(log.user, log.time, log.num_users, low, step)
+    filled = log.num_rows
+    if filled >= MIN_FILLED * most:
+        filled = _count_filled(log.user, log.time, low, step, start, np.zeros(most, np.bool_))
+    if filled < MIN_FILLED * most:
+        raise InputError(
+            f"the log's reports fill only {100 * filled / most:.2g}% of its finest time grid; "
+            f"expected reports at regular times, or to be told the grid; pass --every, such as "
+            f"--every 60s"
+        )
     return step
 
 
+def _find_spans(
+    user: npt.NDArray[np.int32],
+    time: npt.NDArray[np.int64],
+    num_users: int,
+    low: int,
+    step: int,
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Lay the users' spans, from first to last report, one after the other.
+
+    Returns where each user's instant 0 would stand there, and the instants of all.
+    """
+    first, last = _find_ends(user, time, num_users)
+    first = (first - low) // step
+    last = (last - low) // step
+    total = int((last - first).sum(dtype=np.float64)) + num_users
+    return np.cumsum(last - first + 1) - last - 1, total
+
+
 @njit(cache=True, nogil=True)
-def _sum_spans(user, time, num_users, step):  # type: ignore[no-untyped-def]
-    """Sum over users the instants from the first report to the last."""
+def _find_ends(user, time, num_users):  # type: ignore[no-untyped-def]
+    """Find each user's first and last time."""
     first = np.full(num_users, np.iinfo(np.int64).max, np.int64)
     last = np.full(num_users, np.iinfo(np.int64).min, np.int64)
     for row in range(len(user)):
         u = user[row]
         first[u] = min(first[u], time[row])
         last[u] = max(last[u], time[row])
-    total = 0
-    for u in range(num_users):
-        total += (last[u] - first[u]) // step + 1
-    return total
+    return first, last
+
+
+@njit(cache=True, nogil=True)
+def _count_filled(user, time, low, step, start, filled):  # type: ignore[no-untyped-def]
+    """Count the instants with a report; several reports fill an instant once.
+
+    Requires: ``filled`` is false, one entry for each instant of each user's span.
+    """
+    count = 0
+    last_time = low
+    instant = 0
+    for row in range(len(user)):
+        if time[row] != last_time:
+            last_time = time[row]
+            instant = (last_time - low) // step
+        place = start[user[row]] + instant
+        count += not filled[place]
+        filled[place] = True
+    return count

@@ -28,6 +28,8 @@ class Window:
         Half-open range of instants.
     user : (n,) int32
         Position of each participant in the log's ``users``, ascending.
+    reported : (n,) bool
+        Whether the participant has a report in the window.
     cells : (n, stop - start, 2) uint32
         Cell of each participant at each instant, x and y.
     request_user : int32
@@ -46,6 +48,7 @@ class Window:
     start: int
     stop: int
     user: npt.NDArray[np.int32]
+    reported: npt.NDArray[np.bool_]
     cells: npt.NDArray[np.uint32]
     request_user: npt.NDArray[np.int32]
     request_instant: npt.NDArray[np.int32]
@@ -72,7 +75,8 @@ def stream_windows(
     InputError
         If a user has two different places at one time.
     """
-    if not grid.on_grid:
+    is_checked = not grid.on_grid
+    if is_checked:
         check_conflicts(log)
     length = grid.num_instants if length is None else length
     num_windows = -(-grid.num_instants // length)
@@ -82,7 +86,12 @@ def stream_windows(
     for number in range(num_windows):
         start, stop = number * length, min((number + 1) * length, grid.num_instants)
         progress("building trajectories", start, grid.num_instants)
-        cells, known = _build_cells(log, places, grid, rows, start, stop, max_gap, missing, threads)
+        cells, known, has_repeats = _build_cells(
+            log, places, grid, rows, start, stop, max_gap, missing, threads
+        )
+        if has_repeats and not is_checked:
+            check_conflicts(log)
+            is_checked = True
         inside = requests[number]
         sender = log.user[log.requests.row[inside]]
         present = _find_present(log, rows, start, stop)
@@ -95,6 +104,7 @@ def stream_windows(
             start=start,
             stop=stop,
             user=user,
+            reported=present[user],
             cells=cells if len(user) == log.num_users else cells[user],
             request_user=position[sender][taking_part],
             request_instant=(request_instant[inside] - start)[taking_part].astype(np.int32),
@@ -126,25 +136,26 @@ def _build_cells(
     max_gap: int,
     missing: str,
     threads: int,
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
-    """Locate every user at every instant of a window; says who is located at all of them."""
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], bool]:
+    """Locate every user at every instant of a window.
+
+    Says who is located at all of them, and whether a user has several reports at one.
+    """
     inside = None if rows is None else rows.between(start, stop)
     cells, num_placed = scatter_reports(log, places, grid, inside, start, stop, threads)
     found = cells[:, :, 0] != UNKNOWN
-    num_found = int(np.count_nonzero(found))
-    if num_found < num_placed:
-        check_conflicts(log)
+    has_repeats = int(np.count_nonzero(found)) < num_placed
     known: npt.NDArray[np.bool_] = found.all(axis=1)
     if known.all():
-        return cells, known
+        return cells, known, has_repeats
     if missing == HOLD or max_gap >= 2 * grid.every or not grid.on_grid:
-        margin = -(-max_gap // grid.every)
+        margin = min(-(-max_gap // grid.every), grid.num_instants)
         around = None if rows is None else rows.between(start - margin, stop + margin)
         complete_users(
             log, places, grid, around, start, stop, margin, max_gap, missing == HOLD, known, cells
         )
         known = (cells[:, :, 0] != UNKNOWN).all(axis=1)
-    return cells, known
+    return cells, known, has_repeats
 
 
 class _RowsByInstant:

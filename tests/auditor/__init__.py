@@ -1,0 +1,1 @@
+"""Tests of the audit: an undamaged release passes, each planted damage is found."""

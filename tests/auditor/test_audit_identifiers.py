@@ -1,0 +1,175 @@
+import pyarrow as pa
+import pytest
+
+from reference.release_by_hand import geographic, make, planar, sort_requests
+from trajcloak.auditor.search import Words
+
+
+def with_ids(example, rename):
+    """Rename all users of an example."""
+    for row in [*example.log, *example.policy]:
+        row["user_id"] = rename(row["user_id"])
+    kind = pa.string() if isinstance(example.log[0]["user_id"], str) else pa.int64()
+    example.columns["user_id"] = kind
+    return example
+
+
+def planted_planar(attribute, value, kind, **changes):
+    """Make the planar example anew, with another value of an attribute in each request."""
+    base = planar(**changes)
+    rows = [dict(row) for row in base.log]
+    for row in rows:
+        if any(row.get(name) is not None for name in base.attributes):
+            row[attribute] = value(row)
+    return make(
+        rows,
+        base.columns | {attribute: kind},
+        k=changes.get("k", 3),
+        attributes=base.attributes,
+        every=1,
+        region=base.manifest["region"],
+        height=base.manifest["height"],
+        group=changes.get("group"),
+    )
+
+
+def geographic_with(rows):
+    """Make the geographic example of other rows."""
+    base = geographic()
+    return make(
+        rows,
+        base.columns,
+        k=4,
+        attributes=base.attributes,
+        every="60s",
+        max_gap="120s",
+        length=4,
+        suppressed=[("device-0005", 0)],
+    )
+
+
+def test_short_ids_in_a_column_of_numbers(find_failed):
+    example = planted_planar("amount", lambda row: row["user_id"], pa.int32())
+    assert find_failed(example) == {"user ids"}
+
+
+def test_short_ids_in_a_column_of_floats(find_failed):
+    example = planted_planar("amount", lambda row: float(row["user_id"]), pa.float64())
+    assert find_failed(example) == {"user ids"}
+
+
+def test_short_ids_in_a_column_of_text(find_failed):
+    example = planted_planar("category", lambda row: f"sent by {row['user_id']}", pa.string())
+    assert find_failed(example) == {"user ids"}
+
+
+def test_short_ids_where_bundles_are_few(find_failed):
+    def group(_, users):
+        return [users[:12], users[12:24], users[24:]]
+
+    example = planted_planar("amount", lambda row: row["user_id"], pa.int32(), group=group)
+    assert find_failed(example) == {"user ids"}
+
+
+def test_numbers_that_are_no_ids_pass(find_failed):
+    example = planted_planar(
+        "amount", lambda row: (row["user_id"] * 7 + row["time"]) % 36, pa.int32()
+    )
+    assert find_failed(example) == set()
+
+
+def test_text_id_in_one_request(find_failed):
+    example = geographic()
+    row = next(row for row in example.log if row.get("query"))
+    row["query"] = f"call {row['user_id']} back"
+    assert find_failed(geographic_with(example.log)) == {"user ids"}
+
+
+@pytest.mark.parametrize("file", ["bundles.parquet", "requests.parquet"])
+def test_text_id_in_parquet_metadata(find_failed, file):
+    example = geographic()
+    example.extra_metadata[file] = {"note": "from device-0003"}
+    assert find_failed(example) == {file.split(".")[0] + " file", "user ids"}
+
+
+def test_text_id_in_the_manifest(find_failed):
+    example = geographic()
+    example.manifest["software"] = "trajcloak of device-0003"
+    assert find_failed(example) == {"user ids"}
+
+
+def test_escaped_text_id_in_the_manifest(find_failed):
+    example = with_ids(geographic(), lambda user: user.replace("device", "gerät"))
+    example.manifest["algorithm"] = "gerät-0003"
+    assert find_failed(example) == {"user ids"}
+
+
+def test_text_id_as_a_column_name(find_failed):
+    example = geographic()
+    example.extra_columns["requests.parquet"] = {"device-0003": pa.nulls(len(example.requests))}
+    assert {"requests file", "user ids"} <= find_failed(example)
+
+
+def test_text_id_as_a_file_name(find_failed):
+    failed = find_failed(
+        geographic(), lambda paths: (paths.release / "device-0003.txt").write_text("")
+    )
+    assert failed == {"release folder", "user ids"}
+
+
+def test_text_id_behind_the_last_column(find_failed):
+    def hide(paths):
+        path = paths.release / "requests.parquet"
+        content = path.read_bytes()
+        length = int.from_bytes(content[-8:-4], "little") + 8
+        path.write_bytes(content[:-length] + b"device-0003" + content[-length:])
+
+    assert find_failed(geographic(), hide) == {"user ids"}
+
+
+def test_long_number_in_a_request(find_failed):
+    example = with_ids(geographic(), lambda user: 7_000_000_000 + int(user[-4:]) * 7919)
+    row = next(row for row in example.requests if row["query"])
+    row["query"] = "order 7000023757 (express)"
+    sort_requests(example)
+    assert find_failed(example) == {"requests", "user ids"}
+
+
+def test_long_number_in_metadata(find_failed):
+    example = with_ids(geographic(), lambda user: 7_000_000_000 + int(user[-4:]) * 7919)
+    example.manifest["software"] = "trajcloak 7000023757"
+    assert find_failed(example) == {"user ids"}
+
+
+def test_dense_numbers_in_requests_are_chance(find_failed):
+    example = with_ids(geographic(), lambda user: 100_000 + int(user[-4:]))
+    assert find_failed(example) == set()
+
+
+def test_ids_that_are_words_of_the_format_pass(find_failed):
+    names = ["bundles", "Lambert", "geometry", "origin", "parquet", "instant"]
+    names += [f"person-{number}" for number in range(14)]
+    example = with_ids(geographic(), lambda user: names[int(user[-4:])])
+    assert find_failed(example) == set()
+
+
+def test_words_are_found_wherever_they_stand():
+    words = Words(pa.array(["alpha", "beta", "gamma", "β-ray", "delta", ""]))
+    found = words.find_in("alphabeta β-rays gamm".encode())
+    assert found.tolist() == [True, True, False, True, False, False]
+    assert not Words(pa.array([], pa.string())).find_in(b"alpha").any()
+    assert not words.find_in(b"").any()
+
+
+def test_words_are_found_across_chunks(monkeypatch):
+    monkeypatch.setattr("trajcloak.auditor.search.CHUNK", 8)
+    words = Words(pa.array(["needle", "haystack-and-more", "absent"]))
+    text = b"x" * 5 + b"needle" + b"y" * 6 + b"haystack-and-more"
+    assert words.find_in(text).tolist() == [True, True, False]
+
+
+def test_numbers_are_found_whole():
+    words = Words(pa.array(["123456", "777777"]))
+    found, by_chance = words.find_numbers_in(b"a123456b 7777777 77777")
+    assert found.tolist() == [True, False]
+    assert by_chance == pytest.approx(2e-6)

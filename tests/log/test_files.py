@@ -1,0 +1,179 @@
+"""Which files make up a log, and which columns of them are read."""
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from trajcloak.log import files as log_files
+from trajcloak.log.files import list_files, read_names, stream_batches
+
+HEADER = "user_id,time,x,y\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with files in an order of names that is not that of their making."""
+    (tmp_path / "b.csv").write_text(HEADER + "u2,1,3,4\n")
+    (tmp_path / "a.csv").write_text(HEADER + "u1,0,1,2\n")
+    write_parquet(tmp_path / "c.parquet", ["u3"], [2])
+    (tmp_path / "notes.txt").write_text("not a log")
+    return tmp_path
+
+
+def write_parquet(path: Path, users, times, **more):
+    n = len(users)
+    pq.write_table(
+        pa.table({"user_id": users, "time": times, "x": [5.0] * n, "y": [6.0] * n, **more}), path
+    )
+    return path
+
+
+def test_a_file(folder):
+    assert list_files(folder / "b.csv") == [folder / "b.csv"]
+    assert list_files(str(folder / "c.parquet")) == [folder / "c.parquet"]
+
+
+def test_a_folder_has_its_csv_and_parquet_files_in_order_of_names(folder):
+    assert [file.name for file in list_files(folder)] == ["a.csv", "b.csv", "c.parquet"]
+    assert list_files(str(folder)) == list_files(folder)
+
+
+def test_a_folder_that_is_named_like_a_file(tmp_path):
+    (tmp_path / "log.parquet").mkdir()
+    part = write_parquet(tmp_path / "log.parquet" / "part-0.parquet", ["u"], [0])
+    assert list_files(tmp_path / "log.parquet") == [part]
+
+
+def test_a_glob_is_in_order_of_names(folder):
+    assert [file.name for file in list_files(str(folder / "*.csv"))] == ["a.csv", "b.csv"]
+    assert [file.name for file in list_files(folder / "[bc].*")] == ["b.csv", "c.parquet"]
+
+
+def test_a_file_whose_name_looks_like_a_glob(tmp_path):
+    (tmp_path / "log[1].csv").write_text(HEADER + "u,0,1,2\n")
+    assert list_files(tmp_path / "log[1].csv") == [tmp_path / "log[1].csv"]
+
+
+def test_a_list_keeps_its_order(folder):
+    chosen = [folder / "c.parquet", str(folder / "*.csv")]
+    assert [file.name for file in list_files(chosen)] == ["c.parquet", "a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("source", ["missing.csv", "*.csv", "empty"])
+def test_nothing_found(tmp_path, source):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(tc.InputError, match=r"no log found; expected .*; check the path"):
+        list_files(tmp_path / source)
+
+
+def test_nothing_given():
+    with pytest.raises(tc.InputError, match="no log is given; expected"):
+        list_files([])
+
+
+def test_another_kind_of_file(folder):
+    with pytest.raises(tc.InputError, match=r"notes\.txt: unknown kind of file; expected"):
+        list_files(folder / "notes.txt")
+
+
+def test_rows_are_those_of_all_files_in_order(folder):
+    for source in (folder, str(folder / "*.[cp]*"), [folder / "[ab].csv", folder / "c.parquet"]):
+        log = tc.read_log(source)
+        assert log.users.to_pylist() == ["u1", "u2", "u3"]
+        assert log.time.tolist() == [0, 1, 2]
+        assert log.x.tolist() == [1, 3, 5]
+        assert log.y.tolist() == [2, 4, 6]
+
+
+def test_columns_may_stand_in_any_order_and_differ_between_files(tmp_path):
+    (tmp_path / "a.csv").write_text("y,extra,time,x,user_id\n2,?,0,1,u1\n")
+    (tmp_path / "b.csv").write_text("x,y,user_id,time\n3,4,u2,1\n")
+    table = pa.table({"time": [2], "y": [6.0], "user_id": ["u3"], "more": [[1]], "x": [5.0]})
+    pq.write_table(table, tmp_path / "c.parquet")
+    log = tc.read_log(tmp_path)
+    assert log.users.to_pylist() == ["u1", "u2", "u3"]
+    assert [log.time.tolist(), log.x.tolist(), log.y.tolist()] == [[0, 1, 2], [1, 3, 5], [2, 4, 6]]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_column_is_missing_in_a_later_file(tmp_path, suffix):
+    write_parquet(tmp_path / "a.parquet", ["u"], [0])
+    late = tmp_path / f"b{suffix}"
+    if suffix == ".csv":
+        late.write_text("user_id,when,x,y\nu,1,1,1\n")
+    else:
+        pq.write_table(pa.table({"user_id": ["u"], "when": [1], "x": [1.0], "y": [1.0]}), late)
+    with pytest.raises(tc.InputError, match=rf"b\{suffix}: column 'time' occurs 0 times among"):
+        tc.read_log(tmp_path)
+
+
+def test_a_column_that_stands_twice(tmp_path):
+    (tmp_path / "log.csv").write_text("user_id,time,x,y,x\nu,0,1,2,3\n")
+    with pytest.raises(tc.InputError, match="column 'x' occurs 2 times"):
+        tc.read_log(tmp_path)
+
+
+def test_files_with_different_places_are_not_mixed(tmp_path):
+    (tmp_path / "a.csv").write_text("user_id,time,lon,lat\nu,0,13.4,52.5\n")
+    (tmp_path / "b.csv").write_text("user_id,time,x,y\nu,1,13.4,52.5\n")
+    with pytest.raises(tc.InputError, match=r"b\.csv: column 'lon' occurs 0 times"):
+        tc.read_log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        tc.LogColumns(requests=("lon",)),
+        tc.LogColumns(requests=("lat",)),
+        tc.LogColumns(lon="lat", lat="lat"),
+        tc.LogColumns(user="time"),
+        tc.LogColumns(user="lon"),
+    ],
+    ids=["lon", "lat", "one column twice", "user is time", "user is place"],
+)
+def test_a_place_found_by_its_name_cannot_be_published(tmp_path, columns):
+    (tmp_path / "log.csv").write_text("user_id,time,lon,lat\nu,0,13.4,52.5\n")
+    with pytest.raises(tc.OptionError, match="is to hold two of user, time, place and request"):
+        tc.read_log(tmp_path, columns)
+
+
+def test_names_of_a_csv_file_with_bad_rows(tmp_path):
+    (tmp_path / "log.csv").write_text("a,b\n1\n1,2,3\n")
+    assert read_names(tmp_path / "log.csv") == ["a", "b"]
+
+
+def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_files, "BATCH_ROWS", 3)
+    monkeypatch.setattr(log_files, "CSV_BLOCK_BYTES", 64)
+    write_parquet(tmp_path / "a.parquet", [f"u{i}" for i in range(10)], list(range(10)))
+    lines = [f"u{i},{i},5,6" for i in range(10, 40)]
+    (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
+    sizes = [batch.num_rows for batch in stream_batches(list_files(tmp_path), tc.LogColumns())]
+    assert sum(sizes) == 40
+    assert max(sizes) < 10
+    log = tc.read_log(tmp_path)
+    assert log.time.tolist() == list(range(40))
+    assert [log.users[i].as_py() for i in log.user.tolist()] == [f"u{i}" for i in range(40)]
+
+    lines[25] = "u35,35,what,6"
+    (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
+    with pytest.raises(tc.InputError, match="row 36: column 'x' cannot be read; expected a number"):
+        tc.read_log(tmp_path)
+    lines[25] = "u35,35,6"
+    (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
+    with pytest.raises(tc.InputError, match="row 36 has 3 columns; expected 4"):
+        tc.read_log(tmp_path)
+
+
+def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_files, "BATCH_ROWS", 1)
+    write_parquet(tmp_path / "a.parquet", ["u"] * 20, list(range(20)))
+    before = threading.active_count()
+    batches = stream_batches([tmp_path / "a.parquet"], tc.LogColumns())
+    next(batches)
+    batches.close()
+    assert threading.active_count() == before

@@ -1,0 +1,219 @@
+"""Requests: what counts as one, which types they keep, how they are numbered."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+
+DAY = datetime.date(2024, 2, 29)
+
+
+def read_values(folder, *columns, csv=()):
+    """Read logs with one request attribute, ``what``: a Parquet file for each column, then CSV."""
+    files = []
+    for number, column in enumerate(columns):
+        n = len(column)
+        table = {"user_id": [f"u{i}" for i in range(n)], "time": [number] * n}
+        table |= {"x": [1.0] * n, "y": [1.0] * n, "what": column}
+        files.append(folder / f"{number}.parquet")
+        pq.write_table(pa.table(table), files[-1])
+    if csv:
+        lines = [f"u{i},9,1,1,{value}\n" for i, value in enumerate(csv)]
+        files.append(folder / "z.csv")
+        files[-1].write_text("user_id,time,x,y,what\n" + "".join(lines))
+    return tc.read_log(files, tc.LogColumns(requests=("what",))).requests
+
+
+def sent(requests):
+    """The requests in the order of their rows."""
+    return [tuple(requests.kinds.slice(kind, 1).to_pylist()[0].values()) for kind in requests.kind]
+
+
+def test_a_row_with_null_in_all_attributes_is_no_request(tmp_path):
+    (tmp_path / "log.csv").write_text(
+        "user_id,time,x,y,what,where\n"
+        "u1,0,1,1,cafe,\n"
+        "u2,0,1,1,,\n"
+        "u3,0,1,1,,near\n"
+        "u1,1,1,1,cafe,near\n"
+    )
+    columns = tc.LogColumns(requests=("what", "where"))
+    requests = tc.read_log(tmp_path / "log.csv", columns).requests
+    assert requests.row.tolist() == [0, 2, 3]
+    assert requests.kinds.column_names == ["what", "where"]
+    assert sent(requests) == [("cafe", None), (None, "near"), ("cafe", "near")]
+    assert requests.kinds.to_pylist() == [
+        {"what": None, "where": "near"},
+        {"what": "cafe", "where": None},
+        {"what": "cafe", "where": "near"},
+    ]
+
+
+def test_only_named_columns_are_read(tmp_path):
+    (tmp_path / "log.csv").write_text("user_id,time,x,y,what,phone\nu1,0,1,1,cafe,555\n")
+    log = tc.read_log(tmp_path / "log.csv", tc.LogColumns(requests=("what",)))
+    assert log.requests.kinds.to_pylist() == [{"what": "cafe"}]
+    log = tc.read_log(tmp_path / "log.csv")
+    assert (len(log.requests.row), log.requests.kinds.num_columns) == (0, 0)
+
+
+def test_several_requests_of_a_user_at_one_time(tmp_path):
+    (tmp_path / "log.csv").write_text(
+        "user_id,time,x,y,what\nu1,0,1,1,b\nu1,0,1,1,a\nu1,0,1,1,b\nu1,0,1,1,\n"
+    )
+    log = tc.read_log(tmp_path / "log.csv", tc.LogColumns(requests=("what",)))
+    assert log.requests.row.tolist() == [0, 1, 2]
+    assert sent(log.requests) == [("b",), ("a",), ("b",)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([True, False, None]),
+        pa.array([3, None, -1], pa.int8()),
+        pa.array([3, 2**64 - 1, None], pa.uint64()),
+        pa.array([0.5, None, -2], pa.float32()),
+        pa.array(["b", "a", None], pa.string()),
+        pa.array(["b", "a", None], pa.large_string()),
+        pa.array([b"\xff", b"", None], pa.binary()),
+        pa.array([b"yy", b"xx"], pa.binary(2)),
+        pa.array([DAY, None], pa.date32()),
+        pa.array([datetime.datetime(2024, 1, 1), None], pa.timestamp("ms")),
+        pa.array([datetime.datetime(2024, 1, 1)], pa.timestamp("us", "UTC")),
+        pa.array([datetime.time(3, 4), None], pa.time64("us")),
+        pa.array([decimal.Decimal("1.50"), None], pa.decimal128(9, 2)),
+        pa.array([None, None], pa.int32()),
+        pa.array([], pa.float32()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_parquet_keeps_types(tmp_path, column):
+    table = {"user_id": list(range(len(column) + 1)), "time": [0] * (len(column) + 1)}
+    table |= {"x": [1.0] * (len(column) + 1), "y": [1.0] * (len(column) + 1)}
+    table["what"] = pa.concat_arrays([column, pa.nulls(1, column.type)])
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    kinds = tc.read_log(tmp_path / "log.parquet", tc.LogColumns(requests=("what",))).requests.kinds
+    assert kinds.schema.field("what").type == column.type
+    expected = column.drop_null().unique()
+    assert kinds["what"].to_pylist() == expected.take(pc.sort_indices(expected)).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("column", "type_"),
+    [
+        (pa.array(["b", "a"]).dictionary_encode(), pa.string()),
+        (pa.array([2, 1]).dictionary_encode(), pa.int64()),
+        (pa.array(["b", "a"], pa.string_view()), pa.string()),
+        (pa.array([2, 1], pa.float16()), pa.float32()),
+    ],
+    ids=["text in a dictionary", "numbers in a dictionary", "string_view", "float16"],
+)
+def test_types_with_a_plainer_equal(tmp_path, column, type_):
+    requests = read_values(tmp_path, column)
+    assert requests.kinds.schema.field("what").type == type_
+    assert requests.kind.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("column", [pa.array([[1], [2]]), pa.array([{"a": 1}])])
+def test_nested_values_are_refused(tmp_path, column):
+    with pytest.raises(tc.InputError, match=r"'what' holds nested values .*; expected one value"):
+        read_values(tmp_path, column)
+
+
+def test_types_that_differ_between_files_are_widened(tmp_path):
+    wide = read_values(tmp_path, pa.array([2], pa.int8()), pa.array([1, 2], pa.int64()))
+    assert wide.kinds.schema.field("what").type == pa.int64()
+    assert sent(wide) == [(2,), (1,), (2,)]
+    text = read_values(tmp_path, pa.array(["b"]), pa.array(["a", "b"], pa.large_string()))
+    assert sent(text) == [("b",), ("a",), ("b",)]
+    empty = read_values(tmp_path, pa.nulls(2), pa.array(["a"]), pa.nulls(1))
+    assert (empty.row.tolist(), sent(empty)) == ([2], [("a",)])
+
+
+def test_types_that_cannot_be_one_are_refused(tmp_path):
+    with pytest.raises(tc.InputError, match="is of type string in one file and int64 in another"):
+        read_values(tmp_path, pa.array(["b"]), pa.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["10", "9", "-3", "0"], [10, 9, -3, 0]),
+        (["1.5", "2", "-0.25"], [1.5, 2.0, -0.25]),
+        (["007", "7"], ["007", "7"]),
+        (["1.0", "1.00"], ["1.0", "1.00"]),
+        (["1", "1.0"], ["1", "1.0"]),
+        (["+1", "2"], ["+1", "2"]),
+        (["1e3", "2"], ["1e3", "2"]),
+        (["nan", "1.5"], ["nan", "1.5"]),
+        (["NA", "null", "x"], ["NA", "null", "x"]),
+        (["0x1f", "3"], ["0x1f", "3"]),
+        (["1", "true"], ["1", "true"]),
+        ([" 1", "2"], [" 1", "2"]),
+        (["9" * 19], ["9" * 19]),
+        (["9" * 18], [10**18 - 1]),
+    ],
+    ids=lambda values: "/".join(map(str, values)),
+)
+def test_csv_values_are_numbers_only_if_all_are_in_plain_notation(tmp_path, values, expected):
+    requests = read_values(tmp_path, csv=values)
+    assert sent(requests) == [(value,) for value in expected]
+    assert [type(value) for (value,) in sent(requests)] == [type(value) for value in expected]
+    assert requests.kinds["what"].to_pylist() == sorted(set(expected))
+
+
+def test_csv_and_parquet_together(tmp_path):
+    both = read_values(tmp_path, pa.array([6, 5]), csv=["5", "70"])
+    assert sent(both) == [(6,), (5,), (5,), (70,)]
+    both = read_values(tmp_path, pa.array([6, 5]), csv=["5", "x"])
+    assert sent(both) == [("6",), ("5",), ("5",), ("x",)]
+    both = read_values(tmp_path, pa.array(["b", "a"]), csv=["a", "x"])
+    assert sent(both) == [("b",), ("a",), ("a",), ("x",)]
+
+
+def test_zeros_of_both_signs_are_in_an_order_of_their_own(tmp_path):
+    """Equal numbers would otherwise be numbered in the order of the rows."""
+    values = [0.0, -0.0, 1.0, -1.0, float("nan"), -0.0]
+    for column in (values, values[::-1]):
+        kinds = read_values(tmp_path, pa.array(column)).kinds["what"].to_pylist()
+        assert list(map(str, kinds)) == ["-1.0", "-0.0", "0.0", "1.0", "nan"]
+
+
+def test_text_is_in_the_order_of_its_bytes(tmp_path):
+    values = ["é", "z", "Z", "a", "", "😀", "\uff5e"]
+    kinds = read_values(tmp_path, pa.array(values)).kinds["what"].to_pylist()
+    assert kinds == sorted(values, key=lambda text: text.encode())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_numbers_of_distinct_requests_are_those_of_sorted_tuples(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 60))
+    names = ["one", "two", "three"][: rng.integers(1, 4)]
+    columns = {
+        name: pa.array(
+            rng.integers(0, 5, n), pa.int64(), mask=rng.random(n) < 0.3, from_pandas=False
+        )
+        for name in names
+    }
+    base = {"user_id": list(range(n)), "time": [0] * n, "x": [1.0] * n, "y": [1.0] * n}
+    pq.write_table(pa.table(base | columns), tmp_path / "log.parquet", row_group_size=7)
+    requests = tc.read_log(tmp_path / "log.parquet", tc.LogColumns(requests=tuple(names))).requests
+    rows = list(zip(*(column.to_pylist() for column in columns.values()), strict=True))
+    expected_rows = [i for i, row in enumerate(rows) if any(value is not None for value in row)]
+    expected = [rows[i] for i in expected_rows]
+    assert requests.row.tolist() == expected_rows
+    assert sent(requests) == expected
+
+    def null_first(row):
+        return [(value is not None, value) for value in row]
+
+    assert [tuple(kind.values()) for kind in requests.kinds.to_pylist()] == sorted(
+        set(expected), key=null_first
+    )

@@ -1,0 +1,1 @@
+"""Slow twins of the package: obviously right, and importing nothing from it."""

@@ -1,0 +1,349 @@
+"""The whole run: options, counts of who is left out, suppression."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import trajcloak as tc
+from reference import completion
+from small_logs import (
+    UNIT_CELLS,
+    Drawn,
+    Published,
+    Row,
+    clustered_rows,
+    draw_log,
+    publish,
+    publish_rows,
+    read_rows,
+)
+
+SEEDS_PER_TEST = 30
+
+
+def check_against_twin(drawn: Drawn, published: Published) -> None:
+    """Compare what is published, and what is counted as withheld, with the slow twin."""
+    participants = {}
+    plain = completion.complete(drawn.rows, k=drawn.k, **drawn.options)
+    for window in plain.windows:
+        if window.is_published:
+            participants |= {(window.number, user): window for user in window.participants}
+    bundle_of = {
+        (row["window"], row["user_id"]): row["bundle_id"] for row in published.policy.to_pylist()
+    }
+    assert bundle_of.keys() <= participants.keys()
+    left_out = {(user, window) for window, user in participants.keys() - bundle_of.keys()}
+    expected = completion.complete(drawn.rows, k=drawn.k, suppressed=left_out, **drawn.options)
+
+    manifest = published.manifest
+    assert manifest["withheld"] == expected.withheld
+    assert manifest["suppressed"] == len(left_out)
+    assert manifest["users"] == len({user for _, user in bundle_of})
+    assert manifest["parameters"]["origin"] == expected.origin
+    assert manifest["parameters"]["every"] == expected.every
+    shown = {w.number: (w.start, w.stop) for w in expected.windows if w.is_published}
+    assert manifest["windows"] == len(shown)
+    assert manifest["instants"] == sum(stop - start for start, stop in shown.values())
+
+    cloaks = {}
+    for row in published.bundles.to_pylist():
+        start, stop = shown[row["window"]]
+        assert start <= row["instant"] < stop
+        cloaks[row["bundle_id"], row["instant"]] = row
+    for (number, user), bundle in bundle_of.items():
+        window = participants[number, user]
+        for instant, (x, y) in enumerate(window.participants[user], window.start):
+            cloak = cloaks[bundle, instant]
+            assert cloak["window"] == number
+            assert cloak["x_min"] - 1e-9 <= x <= cloak["x_max"] + 1e-9
+            assert cloak["y_min"] - 1e-9 <= y <= cloak["y_max"] + 1e-9
+
+    sent = {
+        (number, bundle, instant, request)
+        for (number, user), bundle in bundle_of.items()
+        for instant in range(*shown[number])
+        for request in expected.requests.get((user, instant), [])
+    }
+    rows = [tuple(row.values()) for row in published.requests.to_pylist()]
+    assert len(rows) == len(set(rows)) == manifest["requests"]
+    assert set(rows) == sent
+
+
+def run(drawn: Drawn, **more) -> Published | None:
+    """Publish a drawn log; None if the slow twin refuses it, which the library must do too."""
+    try:
+        completion.complete(drawn.rows, k=drawn.k, **drawn.options)
+    except ValueError as refused:
+        error = tc.NotEnoughUsersError if "no window has" in str(refused) else tc.InputError
+        with pytest.raises(error):
+            publish(read_rows(drawn.rows), drawn.k, **drawn.run_options)
+        return None
+    return publish(read_rows(drawn.rows), drawn.k, **drawn.run_options, **more)
+
+
+@pytest.mark.parametrize("first", range(0, 240, SEEDS_PER_TEST))
+def test_releases_are_what_the_slow_twin_asks_for(first):
+    checked = 0
+    for seed in range(first, first + SEEDS_PER_TEST):
+        drawn = draw_log(seed)
+        published = run(drawn, cloak=("mbr", "quad")[seed % 2])
+        if published is not None:
+            check_against_twin(drawn, published)
+            checked += 1
+    assert checked >= SEEDS_PER_TEST // 4
+
+
+@pytest.mark.parametrize(
+    "more", [{"suppress_above": 40.0}, {"suppress_above": 6.0}, {"max_suppressed": 0.4}], ids=str
+)
+def test_suppression_is_counted_apart(more):
+    suppressed = Counter()
+    for seed in range(60):
+        drawn = draw_log(seed)
+        try:
+            published = run(drawn, **more)
+        except tc.OptionError as error:
+            assert "everybody would be left out" in str(error)
+            suppressed["all"] += 1
+            continue
+        if published is not None:
+            check_against_twin(drawn, published)
+            suppressed["some"] += published.manifest["suppressed"] > 0
+    assert suppressed["some"] >= 1, suppressed
+
+
+def stay(user, instants, x, request="r"):
+    return [Row(user, instant, x, 1, request) for instant in instants]
+
+
+def test_a_window_below_k_is_withheld_as_a_whole_and_counted():
+    rows = [row for user in "abc" for row in stay(user, range(4), 1)]
+    rows += stay("d", range(2), 1) + stay("e", [2], 1)
+    published = publish_rows(rows, 4, length=2)
+    assert published.manifest["windows"] == 1
+    assert set(published.bundles["window"].to_pylist()) == {0}
+    assert set(published.requests["instant"].to_pylist()) == {0, 1}
+    assert published.manifest["users"] == 4
+    assert published.manifest["withheld"] == {
+        "users": 1,
+        "requests": 7,
+        "why": {
+            "missing_location": {"user_windows": 1, "requests": 1},
+            "window_below_k": {"user_windows": 3, "requests": 6},
+            "suppressed": {"user_windows": 0, "requests": 0},
+        },
+    }
+
+
+def test_only_pairs_with_a_report_in_the_window_are_counted():
+    """A user may take part in a window without a report, and so withhold nothing there."""
+    rows = stay("a", [0, 2], 1, None) + stay("b", [0, 1, 2], 1) + stay("c", [0, 2], 1, None)
+    published = publish_rows([*rows, *stay("d", [0, 2], 1, None)], 4, length=1)
+    assert [row["instant"] for row in published.bundles.to_pylist()] == [0, 1, 2]
+    held = [*rows[:5], Row("c", 0, 1, 1), Row("d", 2, 1, 1)]
+    below = publish_rows(held, 3, length=1, every="1").manifest
+    assert below["windows"] == 2
+    assert below["withheld"]["why"]["window_below_k"] == {"user_windows": 1, "requests": 1}
+
+
+def test_a_window_without_participants_withholds_nothing():
+    rows = stay("a", [0, 9], 1) + stay("b", [0, 9], 1)
+    manifest = publish_rows(rows, 2, length=1, every="1").manifest
+    assert (manifest["windows"], manifest["instants"]) == (2, 2)
+    assert manifest["withheld"]["requests"] == 0
+
+
+@pytest.mark.parametrize(("k", "options"), [(4, {}), (3, {"length": None}), (100, {})])
+def test_not_enough_users(k, options):
+    rows = stay("a", range(4), 1) + stay("b", range(4), 1) + stay("c", [0, 1], 1)
+    rows = rows if k != 4 else [row for row in rows if row.user != "c"] + stay("c", range(4), 1)
+    with pytest.raises(tc.NotEnoughUsersError) as caught:
+        tc.anonymize(read_rows(rows), k, **UNIT_CELLS, **options)
+    taking_part = 2 if k == 3 or k == 100 else 3
+    assert str(caught.value) == (
+        f"at most {taking_part} of 3 users take part in a window; expected at least k = {k}; "
+        f"lower --k, or keep more users with --missing hold, a larger --max-gap or a smaller "
+        f"--length"
+    )
+    assert isinstance(caught.value, ValueError)
+
+
+def test_hold_or_a_shorter_window_keeps_more_users():
+    rows = stay("a", range(4), 1) + stay("b", range(4), 1) + stay("c", [0, 1], 1)
+    for more in ({"missing": "hold"}, {"length": 2}):
+        assert publish_rows(rows, 3, **more).manifest["users"] == 3
+
+
+def lonely_rows():
+    """Ten users side by side, and two far away."""
+    rows = [row for i in range(10) for row in stay(f"near{i}", range(3), i % 2, f"n{i}")]
+    return rows + [row for i in range(2) for row in stay(f"far{i}", range(3), 14 + i, "far")]
+
+
+def check_the_far_ones_are_left_out(published):
+    assert published.manifest["suppressed"] == 2
+    assert published.manifest["users"] == 10
+    why = published.manifest["withheld"]["why"]
+    assert why["suppressed"] == {"user_windows": 2, "requests": 6}
+    assert published.manifest["withheld"]["users"] == 0
+    assert published.manifest["withheld"]["requests"] == 6
+    users = published.policy["user_id"].to_pylist()
+    assert sorted(users) == sorted(f"near{i}" for i in range(10))
+    assert "far" not in published.requests["what"].to_pylist()
+
+
+def test_suppression_by_price():
+    whole = publish_rows(lonely_rows(), 5)
+    assert (whole.manifest["suppressed"], whole.manifest["users"]) == (0, 12)
+    published = publish_rows(lonely_rows(), 5, suppress_above=20.0)
+    check_the_far_ones_are_left_out(published)
+    assert published.manifest["parameters"]["suppress_above"] == 20.0
+    assert published.manifest["cost"] < whole.manifest["cost"]
+
+
+def test_suppression_by_budget():
+    published = publish_rows(lonely_rows(), 5, max_suppressed=0.17)
+    check_the_far_ones_are_left_out(published)
+    assert published.manifest["parameters"]["max_suppressed"] == 0.17
+    for share in (0.0, 0.1, 0.16):
+        kept = publish_rows(lonely_rows(), 5, max_suppressed=share).manifest
+        assert kept["suppressed"] <= share * 12
+
+
+def test_a_price_is_an_area_whatever_the_cells():
+    for height in (4, 6, 8):
+        check_the_far_ones_are_left_out(
+            publish_rows(lonely_rows(), 5, suppress_above=20.0, height=height)
+        )
+
+
+def test_a_price_below_every_bundle():
+    with pytest.raises(tc.OptionError, match=r"window 0: everybody would be left out; expected"):
+        publish_rows(lonely_rows(), 5, suppress_above=1e-6)
+
+
+def test_suppression_in_one_window_of_several():
+    rows = [row for i in range(8) for row in stay(f"u{i}", range(2), i % 2)]
+    rows += stay("far", [0], 1) + stay("far", [1], 15)
+    published = publish_rows(rows, 4, length=1, suppress_above=10.0)
+    assert published.manifest["suppressed"] == 1
+    assert published.manifest["users"] == 9
+    assert published.manifest["withheld"]["users"] == 0
+    windows = [row["window"] for row in published.policy.to_pylist() if row["user_id"] == "far"]
+    assert windows == [0]
+
+
+@pytest.mark.parametrize("k", [0, 1, -3, True, False, 2.5, 2.0, "x", "5", None, float("nan"), [5]])
+def test_k_that_cannot_be_used(k):
+    with pytest.raises(tc.OptionError, match=r"k is .*; expected a whole number of at least 2"):
+        tc.Options(k=k)
+
+
+@pytest.mark.parametrize("k", [2, 10**6, np.int64(5), np.int8(3)])
+def test_k_that_can_be_used(k):
+    assert tc.Options(k=k).k == k
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("algorithm", "magic"),
+        ("algorithm", None),
+        ("cloak", "circle"),
+        ("cloak", ""),
+        ("missing", "guess"),
+        ("length", 0),
+        ("length", -1),
+        ("length", 2.5),
+        ("length", True),
+        ("length", "3"),
+        ("height", 0),
+        ("height", "x"),
+        ("height", 1.5),
+        ("suppress_above", 0),
+        ("suppress_above", -1.0),
+        ("suppress_above", float("nan")),
+        ("suppress_above", float("inf")),
+        ("suppress_above", "x"),
+        ("max_suppressed", -0.1),
+        ("max_suppressed", 1),
+        ("max_suppressed", float("nan")),
+        ("max_suppressed", "1%"),
+        ("region", (0, 0)),
+        ("region", (0, 0, 0)),
+        ("region", (0, 0, -1)),
+        ("region", (0, 0, float("inf"))),
+        ("region", (float("nan"), 0, 1)),
+        ("region", "0,0,9"),
+        ("region", ("a", "b", "c")),
+        ("region", 5),
+    ],
+)
+def test_options_that_cannot_be_used(name, value):
+    with pytest.raises(tc.OptionError) as caught:
+        tc.Options(k=2, **{name: value})
+    message = str(caught.value)
+    assert name in message
+    assert "; expected " in message
+    assert f"--{name.replace('_', '-')}" in message
+
+
+def test_a_price_and_a_budget_exclude_each_other():
+    with pytest.raises(tc.OptionError, match=r"both a price and a budget .*; expected one"):
+        tc.Options(k=2, suppress_above=5.0, max_suppressed=0.1)
+
+
+def test_an_option_that_does_not_exist():
+    with pytest.raises(TypeError, match="colour"):
+        tc.anonymize(read_rows(clustered_rows()), 2, colour="red")
+
+
+@pytest.mark.parametrize("name", ["every", "max_gap"])
+@pytest.mark.parametrize("value", ["60s", "0", "-1", "x", "", True, 1.5])
+def test_durations_that_cannot_be_used_with_integer_times(name, value):
+    with pytest.raises(tc.OptionError, match=f"--{name.replace('_', '-')}"):
+        tc.anonymize(read_rows(clustered_rows()), 2, **{name: value})
+
+
+def test_numbers_of_any_type_are_written_as_json():
+    published = publish_rows(
+        clustered_rows(),
+        np.int64(3),
+        length=np.int64(2),
+        height=np.int64(4),
+        region=tuple(map(np.float32, (-0.5, -0.5, 16))),
+        max_suppressed=np.float32(0.25),
+        every=1,
+        max_gap=2,
+    )
+    assert published.manifest["parameters"]["length"] == 2
+    assert published.manifest["parameters"]["max_suppressed"] == 0.25
+
+
+def test_options_are_frozen_and_all_have_a_default_but_k():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tc.Options(k=2).k = 1
+    required = [f.name for f in dataclasses.fields(tc.Options) if f.default is dataclasses.MISSING]
+    assert required == ["k"]
+
+
+def test_nothing_is_shared_between_a_log_and_its_results():
+    log = read_rows(clustered_rows())
+    before = [array.copy() for array in (log.user, log.time, log.x, log.y)]
+    first = publish(log, 3, **UNIT_CELLS)
+    publish(log, 2, **UNIT_CELLS, cloak="quad", length=1)
+    assert publish(log, 3, **UNIT_CELLS).files == first.files
+    for array, old in zip((log.user, log.time, log.x, log.y), before, strict=True):
+        assert np.array_equal(array, old)
+
+
+def test_progress_names_every_stage():
+    stages = {}
+    result = tc.anonymize(
+        read_rows(clustered_rows()), 3, progress=lambda stage, done, total: stages.update({stage: (done, total)})
+    )  # fmt: skip
+    assert {"building trajectories", "bundling"} <= set(stages)
+    assert all(done == total for done, total in stages.values())
+    assert result.release.manifest["bundles"] == 4

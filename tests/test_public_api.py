@@ -1,0 +1,101 @@
+"""The names that callers may rely on."""
+
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import trajcloak
+from trajcloak import errors
+
+PUBLIC = [
+    "AuditReport",
+    "InputError",
+    "LogColumns",
+    "NotEnoughUsersError",
+    "OptionError",
+    "Options",
+    "OutputError",
+    "Release",
+    "RequestLog",
+    "Result",
+    "TrajcloakError",
+    "__version__",
+    "anonymize",
+    "audit",
+    "generate_log",
+    "read_log",
+    "read_manifest",
+]
+
+
+def test_exported_names():
+    assert trajcloak.__all__ == PUBLIC
+    assert set(PUBLIC) <= set(dir(trajcloak))
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_every_name_is_what_its_home_has_whatever_is_asked_for_first(order):
+    """In a fresh process, since names are imported when they are first asked for."""
+    kinds = run_python(
+        f"import trajcloak\nfor name in {PUBLIC[::order]}:\n"
+        f"    value = getattr(trajcloak, name)\n"
+        f"    print(name, type(value).__name__, bool(value.__doc__))"
+    )
+    expected = [
+        f"{name} {'str' if name == '__version__' else 'function' if name.islower() else 'type'} True"
+        for name in PUBLIC[::order]
+    ]
+    assert kinds.splitlines() == expected
+
+
+def test_a_name_that_does_not_exist():
+    with pytest.raises(AttributeError, match="module 'trajcloak' has no attribute 'anonymise'"):
+        _ = trajcloak.anonymise
+
+
+def test_the_version_is_that_of_the_package():
+    assert importlib.metadata.version("trajcloak") == trajcloak.__version__
+
+
+def test_importing_the_package_loads_no_compiler():
+    code = "import sys, trajcloak; print(any(m in sys.modules for m in ('numba', 'pyarrow')))"
+    assert run_python(code) == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.InputError, ValueError),
+        (errors.OptionError, ValueError),
+        (errors.NotEnoughUsersError, ValueError),
+        (errors.OutputError, OSError),
+    ],
+)
+def test_errors_have_one_base_and_the_fitting_builtin(error, builtin):
+    assert issubclass(error, errors.TrajcloakError)
+    assert issubclass(error, builtin)
+    assert error.__name__ in (errors.__doc__ or "")
+
+
+def test_signatures():
+    assert list(inspect.signature(trajcloak.read_log).parameters) == [
+        "source", "columns", "threads", "progress",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.anonymize).parameters) == [
+        "log", "k", "threads", "progress", "options",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.Options).parameters) == [
+        "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "height", "region",
+        "suppress_above", "max_suppressed",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
+        "user", "time", "lon", "lat", "x", "y", "requests",
+    ]  # fmt: skip
