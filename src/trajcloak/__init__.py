@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from trajcloak.version import __version__
 
 if TYPE_CHECKING:
-    from trajcloak.audit import AuditReport, audit
+    from trajcloak.auditor import AuditReport, audit
     from trajcloak.errors import (
         InputError,
         NotEnoughUsersError,
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "trajcloak.audit": ("AuditReport", "audit"),
+    "trajcloak.auditor": ("AuditReport", "audit"),
     "trajcloak.errors": (
         "InputError",
         "NotEnoughUsersError",
@@ -75,9 +75,10 @@ def __getattr__(name: str) -> Any:
     """
     for home, names in _HOMES.items():
         if name in names:
-            value = getattr(import_module(home), name)
-            globals()[name] = value
-            return value
+            # All at once: importing ``trajcloak.auditor`` puts the package in the function's place.
+            module = import_module(home)
+            globals().update({each: getattr(module, each) for each in names})
+            return globals()[name]
     raise AttributeError(f"module 'trajcloak' has no attribute '{name}'")
 
 

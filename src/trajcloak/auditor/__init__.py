@@ -6,9 +6,9 @@ recounts and recomputes on its own, as ``docs/data-model.md`` says.
 
 from pathlib import Path
 
-from trajcloak.audit.checks import judge
-from trajcloak.audit.files import LogPaths
-from trajcloak.audit.findings import CHECKS, AuditReport, Check
+from trajcloak.auditor.checks import judge
+from trajcloak.auditor.files import LogPaths
+from trajcloak.auditor.findings import CHECKS, AuditReport, Check
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent

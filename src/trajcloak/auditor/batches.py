@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.audit.times import Times, read_times
+from trajcloak.auditor.times import Times, read_times
 from trajcloak.errors import InputError
 
 Ints = npt.NDArray[np.int64]

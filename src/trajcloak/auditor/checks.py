@@ -6,28 +6,28 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.audit.cloaks import (
+from trajcloak.auditor.cloaks import (
     find_cloak_problems,
     find_geometry_problems,
     find_moment_problems,
 )
-from trajcloak.audit.files import LogPaths
-from trajcloak.audit.findings import AuditReport, Findings
-from trajcloak.audit.grid import (
+from trajcloak.auditor.files import LogPaths
+from trajcloak.auditor.findings import AuditReport, Findings
+from trajcloak.auditor.grid import (
     Grid,
     build_grid,
     find_crs_problems,
     find_region_problems,
     project,
 )
-from trajcloak.audit.identifiers import Published, find_column_problems, find_text_problems
-from trajcloak.audit.layout import Layout, build_layout, find_order_problems
-from trajcloak.audit.logs import Log, read_log
-from trajcloak.audit.manifest import Manifest
-from trajcloak.audit.members import Members, build_members, find_size_problems
-from trajcloak.audit.parts import Bundles, Part
-from trajcloak.audit.recount import Case, Recount, find_location_problems, recount
-from trajcloak.audit.release_files import (
+from trajcloak.auditor.identifiers import Published, find_column_problems, find_text_problems
+from trajcloak.auditor.layout import Layout, build_layout, find_order_problems
+from trajcloak.auditor.logs import Log, read_log
+from trajcloak.auditor.manifest import Manifest
+from trajcloak.auditor.members import Members, build_members, find_small_bundles
+from trajcloak.auditor.parts import Bundles, Part
+from trajcloak.auditor.recount import Case, Recount, find_location_problems, recount
+from trajcloak.auditor.release_files import (
     Release,
     check_bundles_file,
     check_policy,
@@ -35,13 +35,13 @@ from trajcloak.audit.release_files import (
     choose_attributes,
     read_release,
 )
-from trajcloak.audit.requests import (
+from trajcloak.auditor.requests import (
     encode_requests,
     find_request_order_problems,
     find_request_problems,
     place_requests,
 )
-from trajcloak.audit.totals import (
+from trajcloak.auditor.totals import (
     count_suppressed,
     find_cost_problems,
     find_count_problems,
@@ -49,10 +49,11 @@ from trajcloak.audit.totals import (
     find_window_problems,
     find_withheld_problems,
 )
+from trajcloak.auditor.trajectories import find_size_problems
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
-STAGE = "Searching the release for ids"
+STAGE = "searching release for ids"
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,17 +74,21 @@ def judge(
 
     grid, place = _check_parameters(manifest, log, findings)
     layout = _check_bundles(manifest, release, bundles, grid, findings)
+    whole = members = None
+    if layout and grid and place and policy and requests:
+        whole = _Whole(manifest, log, policy, requests, grid, layout)
+        members = _check_contents(whole, place, findings, progress)
     progress(STAGE, 0, 1)
     problems = []
     if release.bundles and release.requests:
         published = Published(release.names, manifest, release.bundles, release.requests)
         problems = find_text_problems(published, log)
-    if layout and grid and place and policy and requests:
-        whole = _Whole(manifest, log, policy, requests, grid, layout)
-        members = _check_contents(whole, place, findings, progress)
-        problems += find_column_problems(requests, log, members, layout, grid.num_windows)
-        findings.record("user ids", log.num_users, problems, "ids")
-    elif problems:
+    if whole and members:
+        problems += find_column_problems(
+            whole.requests, log, members, whole.layout, whole.grid.num_windows
+        )
+    # A search of half the release may find ids, but cannot find that there are none.
+    if problems or members:
         findings.record("user ids", log.num_users, problems, "ids")
     progress(STAGE, 1, 1)
     return findings.report(manifest["k"])
@@ -93,6 +98,9 @@ def _check_parameters(
     manifest: Manifest, log: Log, findings: Findings
 ) -> tuple[Grid | None, tuple[Floats, Floats] | None]:
     grid, problems = build_grid(manifest, log)
+    if grid is not None:
+        problems = find_size_problems(log, grid)
+        grid = None if problems else grid
     crs_problems = find_crs_problems(manifest, log)
     num_instants = grid.num_instants if grid else 0
     findings.record("parameters", num_instants, problems + crs_problems, "instants")
@@ -182,7 +190,7 @@ def _check_users(
     findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
     problems = find_window_problems(counted, layout, manifest)
     findings.record("windows", len(counted.participants), problems, "windows")
-    problems = find_size_problems(layout, members.sizes, manifest["k"])
+    problems = find_small_bundles(layout, members.sizes, manifest["k"])
     findings.record("at least k users", len(layout.ids), problems, "bundles")
     problems = find_location_problems(counted, layout)
     findings.record("locations", counted.num_located, problems, "locations")

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
-from trajcloak.audit.findings import first_rows
-from trajcloak.audit.grid import Grid
-from trajcloak.audit.manifest import Manifest
-from trajcloak.audit.parts import Bundles
+from trajcloak.auditor.findings import first_rows
+from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.manifest import Manifest
+from trajcloak.auditor.parts import Bundles
 
 WKB_POLYGON = np.dtype(
     [("byte_order", "u1"), ("kind", "<u4"), ("rings", "<u4"), ("points", "<u4"), ("xy", "<f8", 10)]
@@ -19,16 +19,7 @@ CORNERS = (0, 1, 2, 1, 2, 3, 0, 3, 0, 1)
 """Columns of a rectangle in the order of its corners, counter-clockwise and closed."""
 
 GEO_KEYS = {"version", "primary_column", "columns"}
-GEO_COLUMN_KEYS = {
-    "encoding",
-    "geometry_types",
-    "crs",
-    "edges",
-    "orientation",
-    "bbox",
-    "epoch",
-    "covering",
-}
+GEO_COLUMN_KEYS = {"encoding", "geometry_types", "crs", "edges", "orientation", "bbox"}
 
 
 def find_cloak_problems(bundles: Bundles, manifest: Manifest) -> list[str]:
@@ -37,7 +28,8 @@ def find_cloak_problems(bundles: Bundles, manifest: Manifest) -> list[str]:
     num_cells = 2 ** int(manifest["height"])
     cell = region["side"] / num_cells
     corner = np.array([region["x_min"], region["y_min"]] * 2, dtype=np.float64)
-    steps = np.rint((bundles.rectangle - corner) / cell)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.rint((bundles.rectangle - corner) / cell)
     usable = np.isfinite(steps) & (steps >= 0) & (steps <= num_cells)
     cells = np.where(usable, steps, 0).astype(np.int64)
     off_grid = ~usable | (corner + cells * cell != bundles.rectangle)
@@ -116,6 +108,8 @@ def _find_geo_problems(bundles: Bundles, raw: bytes | None, crs: str | None) -> 
             and geo["columns"].keys() == {"geometry"}
             and column["encoding"] == "WKB"
             and column["geometry_types"] == ["Polygon"]
+            and column.get("edges", "planar") == "planar"
+            and column.get("orientation", "counterclockwise") == "counterclockwise"
             and _is_same_crs(column["crs"], crs)
         )
         bbox = [float(edge) for edge in column["bbox"]]
@@ -124,6 +118,8 @@ def _find_geo_problems(bundles: Bundles, raw: bytes | None, crs: str | None) -> 
     problems = []
     if not right:
         problems.append("the 'geo' metadata of bundles.parquet is not as documented")
+    if not bundles.num_rows:
+        return problems
     low, high = bundles.rectangle[:, :2].min(axis=0), bundles.rectangle[:, 2:].max(axis=0)
     if bbox != [*low.tolist(), *high.tolist()]:
         problems.append("the bounding box in the 'geo' metadata is not that of the cloaks")

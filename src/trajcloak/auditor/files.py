@@ -69,6 +69,13 @@ def list_columns(file: Path) -> list[str]:
         raise _unreadable(file) from error
 
 
+def count_rows(files: list[Path]) -> int:
+    """Count the rows of Parquet files; 0 if one is CSV, whose rows are not known in advance."""
+    if any(file.suffix.lower() == ".csv" for file in files):
+        return 0
+    return sum(int(pq.read_metadata(file).num_rows) for file in files)
+
+
 def read_batches(file: Path, names: list[str]) -> Iterator[dict[str, Any]]:
     """Yield some columns of a file of a log, as plain arrays; those of CSV are text."""
     try:

@@ -111,7 +111,7 @@ class Findings:
         """
         assert name in CHECKS
         assert name not in self._recorded
-        detail = "; ".join(problems) if problems else f"{checked:,} {what}"
+        detail = "; ".join(problems) if problems else f"{what}: {checked:,}"
         self._recorded[name] = Check(name, not problems, checked, detail)
         return not problems
 

@@ -7,12 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
-from trajcloak.audit.logs import Log
-from trajcloak.audit.manifest import Manifest
-from trajcloak.audit.times import parse_duration, parse_moment
+from trajcloak.auditor.logs import Log
+from trajcloak.auditor.manifest import Manifest
+from trajcloak.auditor.times import parse_duration, parse_moment
 
 CENTRE_TOLERANCE = 0.01
 """Degrees; the centre of the projection is rounded to as much."""
+
+MAX_INSTANTS = 2**31 - 1
 
 Ints = npt.NDArray[np.int64]
 
@@ -66,7 +68,9 @@ def build_grid(manifest: Manifest, log: Log) -> tuple[Grid | None, list[str]]:
     if origin != (earliest if on_grid else earliest // every * every):
         return None, ["parameter 'origin' is not the start of the log's grid of instants"]
     num_instants = (latest - origin) // every + 1
-    length = parameters["length"] or num_instants
+    if num_instants > MAX_INSTANTS:
+        return None, ["parameter 'every' makes more instants than a release can number"]
+    length = min(parameters["length"] or num_instants, num_instants)
     hold = parameters["missing"] == "hold"
     return Grid(origin, every, max_gap, length, num_instants, hold), []
 
@@ -78,9 +82,11 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
         return [] if crs is None else ["a planar log was projected: 'crs' is not null"]
     if crs is None:
         return ["the log has longitude and latitude, but 'crs' is null"]
-    operation = pyproj.CRS.from_user_input(crs).coordinate_operation
-    if operation is None or operation.method_name != "Lambert Azimuthal Equal Area":
-        return ["'crs' is not a Lambert azimuthal equal-area projection"]
+    projection = pyproj.CRS.from_user_input(crs)
+    operation = projection.coordinate_operation
+    in_metres = all(axis.unit_name == "metre" for axis in projection.axis_info)
+    if not in_metres or not operation or operation.method_name != "Lambert Azimuthal Equal Area":
+        return ["'crs' is not a Lambert azimuthal equal-area projection in metres"]
     values = {parameter.name: float(parameter.value) for parameter in operation.params}
     centre = values["Longitude of natural origin"], values["Latitude of natural origin"]
     for coordinates, value in zip((log.x, log.y), centre, strict=True):

@@ -17,14 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyproj
 
-from trajcloak.audit.cloaks import GEO_COLUMN_KEYS, GEO_KEYS
-from trajcloak.audit.files import plain, plain_type
-from trajcloak.audit.layout import Layout
-from trajcloak.audit.logs import Log
-from trajcloak.audit.manifest import FIELDS, REASONS, Manifest
-from trajcloak.audit.members import Members
-from trajcloak.audit.parts import ARROW_SCHEMA, Part, bundle_columns
-from trajcloak.audit.search import Words
+from trajcloak.auditor.arrays import list_distinct, pick
+from trajcloak.auditor.cloaks import GEO_COLUMN_KEYS, GEO_KEYS
+from trajcloak.auditor.files import plain, plain_type
+from trajcloak.auditor.layout import Layout
+from trajcloak.auditor.logs import Log
+from trajcloak.auditor.manifest import FIELDS, REASONS, Manifest
+from trajcloak.auditor.members import Members
+from trajcloak.auditor.parts import ARROW_SCHEMA, Part, bundle_columns
+from trajcloak.auditor.search import Words
 
 LONG = 6
 """Characters of an id that is searched for in text."""
@@ -136,6 +137,7 @@ def _list_strings(published: Published) -> Iterator[str]:
     }
     yield from _walk(fields)
     for part in (published.bundles, published.requests):
+        yield part.created_by
         yield from part.table.column_names
         for key, value in [*part.metadata.items(), *part.field_metadata]:
             if key != ARROW_SCHEMA:
@@ -177,10 +179,10 @@ def find_column_problems(
         for user in _list_users(table[name], ids):
             rows = np.flatnonzero((user >= 0) & (bundle >= 0))
             position = members.find(user[rows] * num_windows + window[rows])
-            own = np.append(members.bundle, -1)[position] == bundle[rows]
+            own = pick(members.bundle, position) == bundle[rows]
             num_own = int(own.sum())
             expected = float(share[bundle[rows]].mean()) if len(rows) else 0.0
-            distinct = len(np.unique(user[rows[own]]))
+            distinct = len(list_distinct(user[rows[own]]))
             if _is_leak(num_own, len(rows), distinct, expected):
                 problems.append(
                     f"request attribute '{name}' holds users' ids: in {num_own:,} of the "
@@ -209,7 +211,7 @@ def _list_users(column: Any, ids: Any) -> Iterator[npt.NDArray[np.int64]]:
     Text is taken as a whole, and by the number in it if it holds just one.
     """
     kind = plain_type(column.type)
-    if not column.num_chunks:
+    if not len(column):
         return
     encoded = pa.chunked_array([plain(chunk) for chunk in column.chunks]).dictionary_encode()
     values = encoded.chunk(0).dictionary
@@ -228,4 +230,4 @@ def _list_users(column: Any, ids: Any) -> Iterator[npt.NDArray[np.int64]]:
         texts.append(single.field("number"))
     for text in texts:
         user = pc.fill_null(pc.index_in(text, value_set=ids), -1).to_numpy().astype(np.int64)
-        yield np.append(user, -1)[codes]
+        yield pick(user, codes)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.audit.findings import first_few, first_rows
-from trajcloak.audit.grid import Grid
-from trajcloak.audit.logs import sort_by
-from trajcloak.audit.parts import Bundles
+from trajcloak.auditor.arrays import find_runs, find_sorted, sort_by
+from trajcloak.auditor.findings import first_few, first_rows
+from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.parts import Bundles
 
 Ints = npt.NDArray[np.int64]
 
@@ -41,9 +41,7 @@ class Layout:
 
     def find(self, bundle_ids: npt.NDArray[Any]) -> Ints:
         """Find the index of bundles by their ids; -1 for those that do not exist."""
-        index = np.searchsorted(self.ids, bundle_ids)
-        index[index == len(self.ids)] = 0
-        return np.where(self.ids[index] == bundle_ids, index, -1)
+        return find_sorted(self.ids, bundle_ids)
 
 
 def build_layout(bundles: Bundles, grid: Grid) -> tuple[Layout | None, list[str]]:
@@ -52,7 +50,8 @@ def build_layout(bundles: Bundles, grid: Grid) -> tuple[Layout | None, list[str]
         return None, ["bundles.parquet has no rows"]
     order = sort_by(_ranks(bundles.bundle_id), bundles.instant.astype(np.int64))
     bundle_id = bundles.bundle_id[order]
-    ids, first, counts = np.unique(bundle_id, return_index=True, return_counts=True)
+    ids, counts = find_runs(bundle_id)
+    first = np.cumsum(counts) - counts
     bundle = np.repeat(np.arange(len(ids)), counts)
     window = bundles.window[order][first].astype(np.int64)
     users = bundles.users[order][first].astype(np.int64)
@@ -123,7 +122,8 @@ def _compare_with_next(layout: Layout) -> Ints:
     here = layout.rectangle[rows]
     there = layout.rectangle[rows + size[layout.bundle[rows]]]
     for column in range(here.shape[1]):
-        sign = np.sign(here[:, column] - there[:, column]).astype(np.int64)
+        one, other = here[:, column], there[:, column]
+        sign = (one > other).astype(np.int64) - (one < other)
         of_row = np.where(of_row == 0, sign, of_row)
     decided = np.flatnonzero(of_row)
     # The first instant at which the two cloaks differ decides.

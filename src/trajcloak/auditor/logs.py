@@ -8,8 +8,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.audit.batches import Batches, try_cast
-from trajcloak.audit.files import LogPaths, list_columns, list_log_files, read_batches
+from trajcloak.auditor.arrays import sort_by
+from trajcloak.auditor.batches import Batches, try_cast
+from trajcloak.auditor.files import (
+    LogPaths,
+    count_rows,
+    list_columns,
+    list_log_files,
+    read_batches,
+)
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
@@ -21,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 PLAIN_WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
 """Text that is taken as an integer id: one notation for each number."""
 
-STAGE = "Reading the log"
+STAGE = "reading log"
 
 
 @dataclass(frozen=True)
@@ -97,12 +104,14 @@ def read_log(
                 )
 
     batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests)
-    for number, file in enumerate(files):
-        progress(STAGE, number, len(files))
+    num_rows = count_rows(files)
+    for file in files:
         for batch in read_batches(file, names):
             batches.add(batch, file.suffix.lower() == ".csv")
+            # Sorting is still to come, so that the stage ends only after it.
+            progress(STAGE, batches.num_rows, num_rows + 1 if num_rows else 0)
     log = _join_batches(batches)
-    progress(STAGE, len(files), len(files))
+    progress(STAGE, len(log.row), len(log.row))
     return log
 
 
@@ -166,15 +175,6 @@ def _encode_users(batches: Batches) -> tuple[Codes, Any]:
             )
         ids = ids if numbers is None else numbers
     return codes, ids
-
-
-def sort_by(major: npt.NDArray[Any], minor: Ints) -> Ints:
-    """Find the stable order by two columns."""
-    low = int(minor.min())
-    span = int(minor.max()) - low + 1
-    if span * (int(major.max()) + 1) < 2**63:
-        return np.argsort(major.astype(np.int64) * span + (minor - low), kind="stable")
-    return np.lexsort((minor, major))
 
 
 def _check_agreement(user: Codes, time: Ints, x: Floats, y: Floats, row: Ints) -> None:

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.audit.files import plain
-from trajcloak.audit.findings import first_few, first_rows
-from trajcloak.audit.grid import Grid
-from trajcloak.audit.layout import Layout
-from trajcloak.audit.logs import Log
-from trajcloak.audit.parts import Part, find_nulls, find_schema_problems
+from trajcloak.auditor.arrays import find_sorted, list_distinct
+from trajcloak.auditor.files import plain
+from trajcloak.auditor.findings import first_few, first_rows
+from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.layout import Layout
+from trajcloak.auditor.logs import Log
+from trajcloak.auditor.parts import Part, find_nulls, find_schema_problems
 
 Ints = npt.NDArray[np.int64]
 
@@ -45,15 +46,6 @@ class Members:
     def find(self, keys: Ints) -> Ints:
         """Find the positions of keys; -1 for those that are not there."""
         return find_sorted(self.key, keys)
-
-
-def find_sorted(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> Ints:
-    """Find the positions of values among ascending ones; -1 for those that are not there."""
-    if not len(ascending):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    position = np.searchsorted(ascending, wanted)
-    position[position == len(ascending)] = 0
-    return np.where(ascending[position] == wanted, position, -1)
 
 
 def find_policy_problems(part: Part, log: Log) -> list[str]:
@@ -111,7 +103,7 @@ def build_members(part: Part, log: Log, grid: Grid, layout: Layout) -> tuple[Mem
             f"a user more than once in a window: {first_rows(np.sort(row[repeated]))} of the policy"
         )
     once = np.append(True, key[1:] != key[:-1])[: len(key)]
-    pairs = np.unique(bundle[row] * log.num_users + user[row])
+    pairs = list_distinct(bundle[row] * log.num_users + user[row])
     sizes = np.bincount(pairs // log.num_users, minlength=len(layout.ids))
     return Members(key[once], bundle[row[once]], row[once], sizes), problems
 
@@ -131,7 +123,7 @@ def _fill(indices: Any) -> Ints:
     return filled
 
 
-def find_size_problems(layout: Layout, sizes: Ints, k: int) -> list[str]:
+def find_small_bundles(layout: Layout, sizes: Ints, k: int) -> list[str]:
     """Check that every bundle has at least k users, and as many as it says."""
     problems = []
     small = np.flatnonzero(sizes < k)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.audit.files import plain_type
+from trajcloak.auditor.files import plain_type
 
 Column = tuple[str, Any]
 
@@ -41,6 +41,8 @@ class Part:
         The Arrow schema that the metadata holds, decoded.
     field_metadata
         Key-value metadata of the columns, without Parquet's own field ids.
+    created_by
+        What the file says about its writer.
     """
 
     table: Any
@@ -48,6 +50,7 @@ class Part:
     outside: bytes
     schema_bytes: bytes
     field_metadata: list[tuple[bytes, bytes]]
+    created_by: str
 
 
 def read_part(path: Path) -> Part | None:
@@ -70,7 +73,8 @@ def read_part(path: Path) -> Part | None:
         for key, value in (field.metadata or {}).items()
         if key != b"PARQUET:field_id"
     ]
-    return Part(table, metadata, outside, schema_bytes, field_metadata)
+    created_by = str(footer.created_by or "")
+    return Part(table, metadata, outside, schema_bytes, field_metadata, created_by)
 
 
 def _read_outside(path: Path, footer: Any) -> bytes:
@@ -112,8 +116,9 @@ def find_schema_problems(
 ) -> list[str]:
     """Compare names, types and order of columns; an expected type of None is any.
 
-    The columns ``as_in_log`` may also be dictionaries, or another kind of text. The
-    names that were found are not quoted: one could be a user's.
+    The columns ``as_in_log`` may also be dictionaries, another kind of text, or what
+    Parquet makes of their type by itself. The names that were found are not quoted: one
+    could be a user's.
     """
     found = part.table.schema
     problems = []
@@ -123,9 +128,18 @@ def find_schema_problems(
         field = found.field(number)
         if field.name != name:
             problems.append(f"column {number + 1} of {file} is not '{name}'")
-        elif kind not in (None, plain_type(field.type) if name in as_in_log else field.type):
-            problems.append(f"column '{name}' of {file} is {field.type}; expected {kind}")
+        elif kind is None or field.type == kind:
+            continue
+        elif name not in as_in_log or plain_type(field.type) not in (kind, _stored_type(kind)):
+            problems.append(f"column '{name}' of {file} is not of type {kind}")
     return problems
+
+
+def _stored_type(kind: Any) -> Any:
+    """Tell the type that a column has once it was in a Parquet file without Arrow's schema."""
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table({"values": pa.array([], kind)}), file, store_schema=False)
+    return pq.read_schema(pa.BufferReader(file.getvalue())).field("values").type
 
 
 def find_metadata_problems(part: Part, allowed: set[bytes], file: str) -> list[str]:

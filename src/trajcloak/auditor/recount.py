@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.audit.findings import first_few
-from trajcloak.audit.grid import Grid
-from trajcloak.audit.layout import Layout
-from trajcloak.audit.logs import Log
-from trajcloak.audit.members import Members, find_sorted
-from trajcloak.audit.trajectories import Locations, list_blocks, locate
+from trajcloak.auditor.arrays import find_runs, find_sorted, list_distinct, pick
+from trajcloak.auditor.findings import first_few
+from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.layout import Layout
+from trajcloak.auditor.logs import Log
+from trajcloak.auditor.members import Members
+from trajcloak.auditor.trajectories import Locations, list_blocks, locate
 from trajcloak.progress import Progress
 
 Ints = npt.NDArray[np.int64]
@@ -19,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 SLACK = 1e-6
 """CRS units that projection and interpolation may round away; reports in the plane: none."""
 
-STAGE = "Following the users"
+STAGE = "following users"
 
 
 @dataclass
@@ -114,11 +115,11 @@ def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, I
     bundle of each; -1: none.
     """
     windows = case.grid.num_windows
-    pairs, known = _runs(locations.user * windows + locations.instant // case.grid.length)
+    pairs, known = find_runs(locations.user * windows + locations.instant // case.grid.length)
     whole = known == case.grid.window_sizes(pairs % windows)
     position = np.where(whole, case.members.find(pairs), -1)
     listed = position >= 0
-    bundle = _pick(case.members.bundle, position)
+    bundle = pick(case.members.bundle, position)
     counted.takes_part[position[listed]] = True
     counted.participants += np.bincount(pairs[whole] % windows, minlength=windows)
     counted.unlisted_user.append(pairs[whole & ~listed] // windows)
@@ -135,7 +136,7 @@ def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, I
     inside &= (y >= y_min - slack) & (y <= y_max + slack)
     counted.num_located += len(at)
     counted.num_outside += int((~inside).sum())
-    counted.outside.append(np.unique(cloak[~inside]))
+    counted.outside.append(list_distinct(cloak[~inside]))
     return pairs[whole], bundle[whole]
 
 
@@ -147,13 +148,13 @@ def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recou
     windows = case.grid.num_windows
     code = case.code[case.log.row[block]]
     instant = (case.log.time[block] - case.grid.origin) // case.grid.every
-    reporting, rows = _runs(case.log.user[block] * windows + instant // case.grid.length)
+    reporting, rows = find_runs(case.log.user[block] * windows + instant // case.grid.length)
     requests = np.add.reduceat(code >= 0, np.cumsum(rows) - rows, dtype=np.int64)
     position = find_sorted(pairs, reporting)
     missing = position < 0
     counted.missing_pairs += int(missing.sum())
     counted.missing_requests += int(requests[missing].sum())
-    of_pair = _pick(bundle, position)
+    of_pair = pick(bundle, position)
     unlisted = ~missing & (of_pair < 0)
     window = reporting % windows
     counted.unlisted_reporting += np.bincount(window[unlisted], minlength=windows)
@@ -163,19 +164,6 @@ def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recou
     at = np.flatnonzero((bundle_of_row >= 0) & (code >= 0))
     cloak = case.layout.first[bundle_of_row[at]] + instant[at] % case.grid.length
     counted.sent.append(cloak * case.num_codes + code[at])
-
-
-def _pick(values: Ints, position: Ints) -> Ints:
-    """Take values by position; -1 where the position is -1."""
-    return np.append(values, -1)[position]
-
-
-def _runs(ascending: Ints) -> tuple[Ints, Ints]:
-    """List the distinct values of ascending ones, and how often each occurs."""
-    if not len(ascending):
-        return ascending, np.zeros(0, dtype=np.int64)
-    start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
-    return ascending[start], np.diff(np.append(start, len(ascending)))
 
 
 def find_location_problems(counted: Recount, layout: Layout) -> list[str]:

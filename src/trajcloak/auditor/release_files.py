@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from trajcloak.audit.files import LogPaths, list_columns, list_log_files
-from trajcloak.audit.findings import Findings
-from trajcloak.audit.logs import Log
-from trajcloak.audit.manifest import Manifest, read_manifest
-from trajcloak.audit.members import find_exposure, find_policy_problems
-from trajcloak.audit.parts import (
+from trajcloak.auditor.files import LogPaths, list_columns, list_log_files
+from trajcloak.auditor.findings import Findings
+from trajcloak.auditor.logs import Log
+from trajcloak.auditor.manifest import Manifest, read_manifest
+from trajcloak.auditor.members import find_exposure, find_policy_problems
+from trajcloak.auditor.parts import (
     ARROW_SCHEMA,
     KEYS,
     Bundles,
@@ -20,7 +20,7 @@ from trajcloak.audit.parts import (
     find_schema_problems,
     read_part,
 )
-from trajcloak.audit.requests import find_request_file_problems
+from trajcloak.auditor.requests import find_request_file_problems
 from trajcloak.options import LogColumns
 
 FILES = ("bundles.parquet", "manifest.json", "requests.parquet")
@@ -47,7 +47,7 @@ def read_release(folder: Path, findings: Findings) -> Release:
     findings.record("release folder", len(entries), problems, "files")
 
     manifest, problems = read_manifest(folder / "manifest.json")
-    findings.record("manifest", 1, problems, "file")
+    findings.record("manifest", 1, problems, "files")
     return Release(
         names,
         manifest,
@@ -101,7 +101,7 @@ def check_requests_file(release: Release, log: Log, findings: Findings) -> Part 
 
 def check_policy(path: Path, folder: Path, log: Log, findings: Findings) -> Part | None:
     """Check the form and the place of the policy file; returns it if it can be used."""
-    findings.record("policy private", 1, find_exposure(path, folder), "file")
+    findings.record("policy private", 1, find_exposure(path, folder), "files")
     part = read_part(path)
     if part is None:
         findings.record("policy file", 0, ["the policy cannot be read as Parquet"], "")

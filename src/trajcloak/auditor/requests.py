@@ -8,13 +8,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.audit.files import plain, plain_type
-from trajcloak.audit.findings import first_few, first_rows
-from trajcloak.audit.grid import Grid
-from trajcloak.audit.layout import Layout
-from trajcloak.audit.logs import Log
-from trajcloak.audit.members import find_sorted
-from trajcloak.audit.parts import KEYS, Part, find_nulls, find_schema_problems
+from trajcloak.auditor.arrays import find_sorted, list_distinct
+from trajcloak.auditor.files import plain, plain_type
+from trajcloak.auditor.findings import first_few, first_rows
+from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.layout import Layout
+from trajcloak.auditor.logs import Log
+from trajcloak.auditor.parts import KEYS, Part, find_nulls, find_schema_problems
 
 Ints = npt.NDArray[np.int64]
 
@@ -144,7 +144,7 @@ def _rank(column: Any) -> Ints:
     """Replace values by their rank; null is 0. Arrow sorts text by its bytes."""
     encoded = pa.chunked_array([plain(chunk) for chunk in column.chunks], plain_type(column.type))
     encoded = encoded.dictionary_encode()
-    if not encoded.num_chunks:
+    if not len(column):
         return np.zeros(0, np.int64)
     distinct = encoded.chunk(0).dictionary
     rank = np.zeros(len(distinct) + 1, dtype=np.int64)
@@ -160,8 +160,7 @@ def _join_codes(encoded: Any, null: int) -> Ints:
 
 def find_request_problems(sent: Ints, published: Ints, num_codes: int, layout: Layout) -> list[str]:
     """Compare two sets of requests; each is ``slot * num_codes + code``."""
-    sent = np.unique(sent)
-    expected, found = sent, np.unique(published)
+    expected, found = list_distinct(sent), list_distinct(published)
     if np.array_equal(expected, found):
         return []
     problems = []

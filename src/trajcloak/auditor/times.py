@@ -98,4 +98,4 @@ def parse_duration(value: object, stamped: bool) -> int | None:
     if match is None:
         return None
     ticks = Fraction(match[1]) * _MICROSECONDS[match[2]]
-    return int(ticks) if ticks.denominator == 1 else None
+    return int(ticks) if ticks.denominator == 1 and ticks < 2**62 else None

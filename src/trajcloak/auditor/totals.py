@@ -5,12 +5,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.audit.findings import first_few, first_rows
-from trajcloak.audit.grid import Grid
-from trajcloak.audit.layout import Layout
-from trajcloak.audit.manifest import REASONS, Manifest
-from trajcloak.audit.members import Members
-from trajcloak.audit.recount import Recount
+from trajcloak.auditor.arrays import list_distinct
+from trajcloak.auditor.findings import first_few, first_rows
+from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.layout import Layout
+from trajcloak.auditor.manifest import REASONS, Manifest
+from trajcloak.auditor.members import Members
+from trajcloak.auditor.recount import Recount
 
 Ints = npt.NDArray[np.int64]
 
@@ -66,8 +67,8 @@ def find_count_problems(
     manifest: Manifest, grid: Grid, layout: Layout, members: Members, num_requests: int
 ) -> list[str]:
     """Recount what the manifest counts."""
-    windows = np.unique(layout.window)
-    users = np.unique(members.key // grid.num_windows)
+    windows = list_distinct(layout.window)
+    users = list_distinct(members.key // grid.num_windows)
     return _compare(
         manifest.fields,
         {
@@ -84,11 +85,12 @@ def find_count_problems(
 def find_cost_problems(manifest: Manifest, layout: Layout, members: Members) -> list[str]:
     """Recompute the costs."""
     x_min, y_min, x_max, y_max = layout.rectangle.T
-    areas = (x_max - x_min) * (y_max - y_min)
-    recomputed = {
-        "cost": float((areas * members.sizes[layout.bundle]).sum()),
-        "mean_cloak_area": float(areas.mean()),
-    }
+    with np.errstate(over="ignore", invalid="ignore"):
+        areas = (x_max - x_min) * (y_max - y_min)
+        recomputed = {
+            "cost": float((areas * members.sizes[layout.bundle]).sum()),
+            "mean_cloak_area": float(areas.mean()),
+        }
     return [
         f"'{name}' is {manifest[name]!r}; recomputed: {value!r}"
         for name, value in recomputed.items()

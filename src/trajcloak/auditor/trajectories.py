@@ -10,14 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.audit.grid import Grid
-from trajcloak.audit.logs import Log
+from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.logs import Log
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 BLOCK = 1 << 22
 """Rows, or locations, of a block; a user with more has a block alone."""
+
+MAX_WINDOWS = 2**27
+MAX_OF_USER = 2**27
+MAX_IN_ALL = 2**34
+"""Bounds on windows and locations: far beyond any log, but not beyond a damaged manifest."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +46,33 @@ class Locations:
     reported: npt.NDArray[np.bool_]
 
 
-def list_blocks(log: Log, grid: Grid) -> Iterator[slice]:
-    """Cut the rows of a log into blocks of whole users."""
+def _weigh_users(log: Log, grid: Grid) -> tuple[Ints, Ints, Ints]:
+    """Tell where the rows of each user start and stop, and bound the user's locations."""
     stop = np.flatnonzero(np.diff(log.user, append=-1)) + 1
     start = np.concatenate([[0], stop[:-1]])
     rows = stop - start
     if grid.hold:
-        weight = np.maximum(rows, grid.num_instants)
-    else:
-        spanned = (log.time[stop - 1] - log.time[start]) // grid.every + 1
-        weight = np.maximum(rows, np.minimum(spanned, rows * (grid.max_gap // grid.every + 1)))
+        return start, stop, np.maximum(rows, grid.num_instants)
+    spanned = (log.time[stop - 1] - log.time[start]) // grid.every + 1
+    bridged = rows * (grid.max_gap // grid.every + 1.0)
+    return start, stop, np.maximum(rows, np.minimum(spanned, bridged)).astype(np.int64)
+
+
+def find_size_problems(log: Log, grid: Grid) -> list[str]:
+    """Refuse parameters that make too much of a log to be followed."""
+    _, _, weight = _weigh_users(log, grid)
+    if (
+        grid.num_windows > MAX_WINDOWS
+        or int(weight.max()) > MAX_OF_USER
+        or float(weight.sum(dtype=np.float64)) > MAX_IN_ALL
+    ):
+        return ["the parameters make more locations of the log than can be followed"]
+    return []
+
+
+def list_blocks(log: Log, grid: Grid) -> Iterator[slice]:
+    """Cut the rows of a log into blocks of whole users."""
+    start, stop, weight = _weigh_users(log, grid)
     block = np.cumsum(weight) // BLOCK
     first = np.flatnonzero(np.diff(block, prepend=-1))
     for one, other in zip(first, [*first[1:], len(start)], strict=True):

@@ -113,6 +113,7 @@ def print_summary(
     """Show what a release holds, and what it does not."""
     unit = "m" if manifest["crs"] else "units"
     withheld = manifest["withheld"]
+    side = manifest["mean_cloak_area"] ** 0.5
     facts = [
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),
@@ -123,7 +124,7 @@ def print_summary(
         ("instants", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
         ("smallest bundle", f"{manifest['smallest_bundle']:,} users (k = {manifest['k']})"),
-        ("mean cloak", f"{manifest['mean_cloak_area'] ** 0.5:,.0f} {unit} square"),
+        ("mean cloak", f"{side:,.0f} x {side:,.0f} {unit}"),
         ("cost", f"{manifest['cost']:.4g} {unit}²"),
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),

@@ -11,7 +11,7 @@ from trajcloak.cli.common import PATH, json_option, log_options, out, print_json
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
-    from trajcloak.audit import AuditReport
+    from trajcloak.auditor import AuditReport
 
 EXIT_BREACH = 3
 
@@ -27,7 +27,7 @@ def command(log: Path, release: Path, policy: Path, columns: LogColumns, as_json
 
     Shares no code with what made the release. Exit code 3 if a check fails.
     """
-    from trajcloak.audit import audit
+    from trajcloak.auditor import audit
 
     with progress_bars(hidden=as_json) as progress:
         report = audit(log, release, policy, columns, progress=progress)

@@ -29,7 +29,7 @@ K = 50
 @click.pass_context
 def command(context: click.Context, output: Path, users: int, k: int, seed: int) -> None:
     """Generate a city's log, publish it, and check the result: the whole path in one go."""
-    from trajcloak.audit import audit
+    from trajcloak.auditor import audit
     from trajcloak.generator import generate_log
     from trajcloak.log import read_log
     from trajcloak.options import LogColumns
@@ -56,6 +56,8 @@ def command(context: click.Context, output: Path, users: int, k: int, seed: int)
     print_summary(manifest, output / names["release"], output / names["policy"], seconds)
     out.print("\n[bold]3. An audit[/], which shares no code with what made the release.\n")
     print_report(report)
+    if not report.passed:
+        context.exit(EXIT_BREACH)
     out.print(
         f"\n[bold]What was hidden, and from whom.[/] Somebody who knows where every one of the "
         f"{manifest['users']:,} people was at every minute, who knows this program and all its "
@@ -72,5 +74,3 @@ def command(context: click.Context, output: Path, users: int, k: int, seed: int)
         f"  trajcloak audit log.parquet release {requests} --policy policy.parquet\n",
         soft_wrap=True,
     )
-    if not report.passed:
-        context.exit(EXIT_BREACH)
