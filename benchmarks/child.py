@@ -39,7 +39,6 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak.algorithms.policy import Policy
     from trajcloak.algorithms.traj_anon import (
         assign_bundles,
-        build_areas,
         build_gtree,
         build_layout,
         solve_configuration,
@@ -53,31 +52,18 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak.log import read_log
     from trajcloak.manifest import LeftOut
     from trajcloak.options import LogColumns, Options
-    from trajcloak.pipeline import build_result
-    from trajcloak.space import build_places
-    from trajcloak.trajectories import build_grid, stream_windows
+    from trajcloak.pipeline import build_result, prepare
 
     threads = default_threads()
     clock = _Clock()
     request_log = clock("read", read_log, log, LogColumns(requests=REQUESTS))
-    grid = clock("grid and region", build_grid, request_log, None)
-    places = clock(
-        "grid and region", build_places, request_log, height=None, region=None, threads=threads
-    )
-    window = clock(
-        "pivot",
-        lambda: next(
-            stream_windows(
-                request_log, places, grid,
-                length=None, max_gap=grid.every, missing="withhold", threads=threads,
-            )
-        ),
-    )  # fmt: skip
-    cells, height = window.cells, places.region.height
+    prepared = clock("grid and region", prepare, request_log, Options(k=int(k)), threads)
+    window = clock("pivot", lambda: next(prepared.windows()))
+    cells, height = window.cells, prepared.places.region.height
     length = cells.shape[1]
     layout = build_layout(length, height)
     keys = clock("sort keys", sort_keys, cells, layout, threads)
-    tree = clock("build tree", build_gtree, keys, build_areas(length, height), int(k))
+    tree = clock("build tree", build_gtree, keys, layout, int(k))
     rows = clock("solve rows", solve_rows, tree, int(k), threads)
     passed_up = clock(
         "read configuration", solve_configuration, tree, rows, int(k), suppress_nobody(tree)
@@ -93,8 +79,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     try:
         result = clock(
             "manifest and policy",
-            build_result, request_log, Options(k=int(k)), grid, grid.every, places, [bundles],
-            LeftOut(request_log.num_users),
+            build_result, prepared, [bundles], LeftOut(request_log.num_users),
         )  # fmt: skip
         clock("write release", result.release.write, folder / "release")
     finally:
@@ -121,7 +106,6 @@ def bounds(log: str, k: str, users: str) -> dict[str, Any]:
     """Time the rows with 2k - 2 entries against the paper's k (h + 1) on the same tree."""
     _warm_up()
     from trajcloak.algorithms.traj_anon import (
-        build_areas,
         build_gtree,
         build_layout,
         solve_rows,
@@ -130,8 +114,9 @@ def bounds(log: str, k: str, users: str) -> dict[str, Any]:
 
     cells, height = _dense(log, int(users))
     length = cells.shape[1]
-    keys = sort_keys(cells, build_layout(length, height), 1)
-    tree = build_gtree(keys, build_areas(length, height), int(k))
+    layout = build_layout(length, height)
+    keys = sort_keys(cells, layout, 1)
+    tree = build_gtree(keys, layout, int(k))
     level = np.zeros(len(tree.start), np.int64)
     for node in range(len(level) - 1, -1, -1):
         child = node - 1
@@ -165,19 +150,12 @@ class _Clock:
 def _dense(log: str, users: int) -> tuple[np.ndarray, int]:
     """Build the dense array of a log's first users."""
     from trajcloak.log import read_log
-    from trajcloak.space import build_places
-    from trajcloak.trajectories import build_grid, stream_windows
+    from trajcloak.options import Options
+    from trajcloak.pipeline import prepare
 
-    request_log = read_log(log)
-    grid = build_grid(request_log, None)
-    places = build_places(request_log, height=None, region=None, threads=1)
-    window = next(
-        stream_windows(
-            request_log, places, grid, length=None, max_gap=grid.every, missing="withhold",
-            threads=1,
-        )
-    )  # fmt: skip
-    return np.ascontiguousarray(window.cells[:users]), places.region.height
+    prepared = prepare(read_log(log), Options(k=2), threads=1)
+    window = next(prepared.windows())
+    return np.ascontiguousarray(window.cells[:users]), prepared.places.region.height
 
 
 def _warm_up() -> None:

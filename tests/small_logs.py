@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import trajcloak as tc
+from trajcloak.options import ALGORITHMS, CLOAKS, TREES
 
 COLUMNS = tc.LogColumns(requests=("what",))
 REGION = (-0.5, -0.5, 16.0)
@@ -184,6 +185,8 @@ def dense_logs(
 ) -> Drawn:
     """Logs in which every user has a location at every instant, at least k users.
 
+    All algorithms are asked for.
+
     ``distinct``: no two users have the same trajectory.
     """
     k = draw(st.integers(2, 3))
@@ -204,7 +207,9 @@ def dense_logs(
         for instant, (x, y) in enumerate(trajectory)
     ]
     options = {
-        "cloak": draw(st.sampled_from(["mbr", "quad"])),
+        "algorithm": draw(st.sampled_from(ALGORITHMS)),
+        "tree": draw(st.sampled_from(TREES)),
+        "cloak": draw(st.sampled_from(CLOAKS)),
         "length": draw(st.none() | st.integers(1, length)),
     }
     return Drawn(rows, k, options)
@@ -222,5 +227,7 @@ def clustered_rows(
             x, y = divmod(number % num_clusters, 2)
             step = number // num_clusters
             request = f"r{rng.integers(0, 3)}" if rng.random() < 0.7 else None
-            rows.append(Row(f"u{number:02d}", instant, 6 * x + step % 2, 6 * y + step // 2, request))
+            rows.append(
+                Row(f"u{number:02d}", instant, 6 * x + step % 2, 6 * y + step // 2, request)
+            )
     return rows

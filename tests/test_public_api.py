@@ -11,7 +11,9 @@ import trajcloak
 from trajcloak import errors
 
 PUBLIC = [
+    "Attack",
     "AuditReport",
+    "Comparison",
     "InputError",
     "LogColumns",
     "NotEnoughUsersError",
@@ -24,7 +26,9 @@ PUBLIC = [
     "TrajcloakError",
     "__version__",
     "anonymize",
+    "attack",
     "audit",
+    "compare",
     "generate_log",
     "read_log",
     "read_manifest",
@@ -41,6 +45,13 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
+def kind_of(name: str) -> str:
+    """By our convention for names."""
+    if name == "__version__":
+        return "str"
+    return "function" if name.islower() else "type"
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_every_name_is_what_its_home_has_whatever_is_asked_for_first(order):
     """In a fresh process, since names are imported when they are first asked for."""
@@ -49,11 +60,7 @@ def test_every_name_is_what_its_home_has_whatever_is_asked_for_first(order):
         f"    value = getattr(trajcloak, name)\n"
         f"    print(name, type(value).__name__, bool(value.__doc__))"
     )
-    expected = [
-        f"{name} {'str' if name == '__version__' else 'function' if name.islower() else 'type'} True"
-        for name in PUBLIC[::order]
-    ]
-    assert kinds.splitlines() == expected
+    assert kinds.splitlines() == [f"{name} {kind_of(name)} True" for name in PUBLIC[::order]]
 
 
 def test_a_name_that_does_not_exist():
@@ -94,7 +101,7 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "height", "region",
-        "suppress_above", "max_suppressed",
+        "suppress_above", "max_suppressed", "tree", "seed",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests",

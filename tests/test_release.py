@@ -191,7 +191,7 @@ def test_every_location_is_inside_its_cloak(tmp_path, cloak):
     published = publish(log, 5, cloak=cloak)
     transform = pyproj.Transformer.from_crs("OGC:CRS84", published.manifest["crs"])
     x, y = transform.transform(log.x, log.y)
-    bundle = dict(zip(*published.policy.select(["user_id", "bundle_id"]).to_pydict().values()))
+    bundle = {row["user_id"]: row["bundle_id"] for row in published.policy.to_pylist()}
     cloaks = {(row["bundle_id"], row["instant"]): row for row in published.bundles.to_pylist()}
     for row in range(log.num_rows):
         found = cloaks[bundle[log.users[log.user[row]].as_py()], int(log.time[row]) // 60]

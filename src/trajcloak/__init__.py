@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from trajcloak.version import __version__
 
 if TYPE_CHECKING:
+    from trajcloak.attackers import Attack, attack
     from trajcloak.auditor import AuditReport, audit
+    from trajcloak.comparison import Comparison, compare
     from trajcloak.errors import (
         InputError,
         NotEnoughUsersError,
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from trajcloak.release import Release, read_manifest
 
 __all__ = [
+    "Attack",
     "AuditReport",
+    "Comparison",
     "InputError",
     "LogColumns",
     "NotEnoughUsersError",
@@ -45,13 +49,17 @@ __all__ = [
     "TrajcloakError",
     "__version__",
     "anonymize",
+    "attack",
     "audit",
+    "compare",
     "generate_log",
     "read_log",
     "read_manifest",
 ]
 
 _HOMES = {
+    "trajcloak.attackers": ("Attack", "attack"),
+    "trajcloak.comparison": ("Comparison", "compare"),
     "trajcloak.auditor": ("AuditReport", "audit"),
     "trajcloak.errors": (
         "InputError",
@@ -75,10 +83,9 @@ def __getattr__(name: str) -> Any:
     """
     for home, names in _HOMES.items():
         if name in names:
-            # All at once: importing ``trajcloak.auditor`` puts the package in the function's place.
-            module = import_module(home)
-            globals().update({each: getattr(module, each) for each in names})
-            return globals()[name]
+            value = getattr(import_module(home), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'trajcloak' has no attribute '{name}'")
 
 

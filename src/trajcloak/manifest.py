@@ -81,6 +81,8 @@ def build_manifest(
             "max_gap": format_duration(max_gap, has_timestamps=log.has_timestamps),
             "length": asked.length,
             "missing": asked.missing,
+            "tree": asked.tree,
+            "seed": asked.seed,
             "suppress_above": asked.suppress_above,
             "max_suppressed": asked.max_suppressed,
         },

@@ -9,7 +9,15 @@ from trajcloak.errors import OptionError
 RESERVED_NAMES = frozenset({"window", "bundle_id", "instant"})
 """Columns that ``requests.parquet`` has of its own."""
 
-ALGORITHMS = ("traj-anon",)
+ALGORITHMS = (
+    "traj-anon",
+    "baseline",
+    "fast-clustering",
+    "slow-clustering",
+    "hilbert-clustering",
+    "exact",
+)
+TREES = ("usb", "usb-instant", "us", "u")
 QUAD = "quad"
 MBR = "mbr"
 CLOAKS = (MBR, QUAD)
@@ -73,7 +81,7 @@ class LogColumns:
                     f"publishing it would give senders away; leave it out"
                 )
         if len(set(self.requests)) != len(self.requests):
-            raise OptionError("a request column is named twice; expected each once")
+            raise OptionError("a request column is named twice; expected each once; leave one out")
 
     def place(self, present: list[str]) -> tuple[str, str, bool]:
         """Choose the two coordinate columns among those present.
@@ -124,6 +132,10 @@ class Options:
         their cloaks over a window, in square units of the CRS.
     max_suppressed : float, optional
         Leave out at most this share of the users, where it saves most.
+    tree : {"usb", "usb-instant", "us", "u"}
+        Which tree of the paper ``traj-anon`` searches.
+    seed : int
+        For algorithms that draw at random.
     """
 
     k: int
@@ -137,6 +149,8 @@ class Options:
     region: tuple[float, float, float] | None = None
     suppress_above: float | None = None
     max_suppressed: float | None = None
+    tree: str = TREES[0]
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if not _is_whole(self.k) or self.k < MIN_K:
@@ -148,6 +162,7 @@ class Options:
             ("algorithm", self.algorithm, ALGORITHMS),
             ("cloak", self.cloak, CLOAKS),
             ("missing", self.missing, MISSING),
+            ("tree", self.tree, TREES),
         ):
             if value not in known:
                 raise OptionError(
@@ -189,8 +204,12 @@ class Options:
                 "the region is not a square; expected its least x, its least y and the length of "
                 "its side; pass another --region"
             )
+        if not _is_whole(self.seed) or self.seed < 0:
+            raise OptionError(
+                f"seed is {self.seed}; expected a whole number of at least 0; pass another --seed"
+            )
         # numpy's numbers are not those of JSON.
-        for name in ("k", "length", "height"):
+        for name in ("k", "length", "height", "seed"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("suppress_above", "max_suppressed"):

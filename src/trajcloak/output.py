@@ -30,7 +30,8 @@ def check_new(path: Path) -> None:
         )
     if not os.access(path.parent, os.W_OK):
         raise OutputError(
-            f"{path}: no permission to write into {path.parent}; choose another folder"
+            f"{path}: no permission to write into {path.parent}; expected a folder to write into; "
+            f"choose another one"
         )
 
 

@@ -11,7 +11,7 @@
     Release.write  Bundles                  -> release folder      trajcloak.release
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,55 @@ from trajcloak.output import PRIVATE, new_file
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
-from trajcloak.trajectories import TimeGrid, build_grid, parse_duration, stream_windows
+from trajcloak.trajectories import TimeGrid, Window, build_grid, parse_duration, stream_windows
 
 DEFAULT_GAP = 2
 """Default of ``max_gap``, in steps of the grid."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A log laid out in time and space, ready to be cut into windows.
+
+    Attributes
+    ----------
+    log : RequestLog
+    asked : Options
+    grid : TimeGrid
+    max_gap : int
+        In the unit of the log's times.
+    places : Places
+    threads : int
+    """
+
+    log: RequestLog
+    asked: Options
+    grid: TimeGrid
+    max_gap: int
+    places: Places
+    threads: int
+
+    def windows(self, progress: Progress = silent) -> Iterator[Window]:
+        """Yield the windows in order."""
+        return stream_windows(
+            self.log,
+            self.places,
+            self.grid,
+            length=self.asked.length,
+            max_gap=self.max_gap,
+            missing=self.asked.missing,
+            threads=self.threads,
+            progress=progress,
+        )
+
+
+def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
+    """Lay a log out in time and space."""
+    grid = build_grid(log, _parse(asked.every, log, "every"))
+    max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
+    region = None if asked.region is None else _build_region(asked, in_metres=log.geographic)
+    places = build_places(log, height=asked.height, region=region, threads=threads)
+    return Prepared(log, asked, grid, max_gap, places, threads)
 
 
 @dataclass(frozen=True)
@@ -114,40 +159,24 @@ def anonymize(
     """
     asked = Options(k=k, **options)
     threads = threads or default_threads()
-    every = _parse(asked.every, log, "every")
-    grid = build_grid(log, every)
-    max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
-    region = None if asked.region is None else _build_region(asked, in_metres=log.geographic)
-    places = build_places(log, height=asked.height, region=region, threads=threads)
-    cell_area = places.region.cell**2
+    prepared = prepare(log, asked, threads)
+    height, cell = prepared.places.region.height, prepared.places.region.cell
     algorithm = build_algorithm(
         asked.algorithm,
-        suppress_above=asked.suppress_above and asked.suppress_above / cell_area,
+        seed=asked.seed,
+        tree=asked.tree,
+        suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
         max_suppressed=asked.max_suppressed,
     )
     published: list[Bundles] = []
     left_out = LeftOut(log.num_users)
-    for window in stream_windows(
-        log,
-        places,
-        grid,
-        length=asked.length,
-        max_gap=max_gap,
-        missing=asked.missing,
-        threads=threads,
-        progress=progress,
-    ):
+    for window in prepared.windows(progress):
         left_out.add_missing(window)
         if len(window.user) < k:
             left_out.add_below_k(window)
             continue
         policy = algorithm.solve(
-            window.cells,
-            places.region.height,
-            k,
-            asked.cloak,
-            threads=threads,
-            progress=progress,
+            window.cells, height, k, asked.cloak, threads=threads, progress=progress
         )
         bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k)
         if not len(bundles.sizes):
@@ -163,25 +192,21 @@ def anonymize(
             f"expected at least k = {k}; lower --k, or keep more users with --missing hold, a "
             f"larger --max-gap or a smaller --length"
         )
-    return build_result(log, asked, grid, max_gap, places, published, left_out)
+    return build_result(prepared, published, left_out)
 
 
-def build_result(
-    log: RequestLog,
-    asked: Options,
-    grid: TimeGrid,
-    max_gap: int,
-    places: Places,
-    published: Sequence[Bundles],
-    left_out: LeftOut,
-) -> Result:
+def build_result(prepared: Prepared, published: Sequence[Bundles], left_out: LeftOut) -> Result:
     """Put the bundles of all windows together with their manifest and policy."""
+    log, grid = prepared.log, prepared.grid
+    manifest = build_manifest(
+        log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out
+    )
     return Result(
         Release(
-            manifest=build_manifest(log, asked, grid, max_gap, places, published, left_out),
+            manifest=manifest,
             windows=published,
             kinds=log.requests.kinds,
-            region=places.region,
+            region=prepared.places.region,
             moments=(grid.origin, grid.every) if log.has_timestamps else None,
             zone=log.zone,
         ),

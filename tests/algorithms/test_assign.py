@@ -5,7 +5,7 @@ import pytest
 
 from reference.tree import build_tree, path_to_root
 from trajcloak.algorithms.traj_anon.assign import assign_bundles, build_node_cloaks
-from trajcloak.algorithms.traj_anon.gtree import build_areas, build_gtree
+from trajcloak.algorithms.traj_anon.gtree import build_gtree
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_above, suppress_nobody
@@ -17,10 +17,9 @@ ZOO = build_zoo()
 
 def build(example):
     cells, height, k = example
-    length = cells.shape[1]
-    layout = build_layout(length, height)
+    layout = build_layout(cells.shape[1], height)
     keys = sort_keys(cells, layout, 1)
-    return layout, keys, build_gtree(keys, build_areas(length, height), k)
+    return layout, keys, build_gtree(keys, layout, k)
 
 
 def all_node_cloaks(example):

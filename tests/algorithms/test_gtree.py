@@ -23,9 +23,9 @@ ZOO = build_zoo()
 
 def build(example):
     cells, height, k = example
-    length = cells.shape[1]
-    keys = sort_keys(cells, build_layout(length, height), 1)
-    return keys, build_gtree(keys, build_areas(length, height), k)
+    layout = build_layout(cells.shape[1], height)
+    keys = sort_keys(cells, layout, 1)
+    return keys, build_gtree(keys, layout, k)
 
 
 def naive_nodes(keys, k):
@@ -141,7 +141,7 @@ def test_areas_by_depth(length, height):
     for depth in range(2 * length * height + 1):
         expected.append(sum(cloak))
         cloak[depth % length] /= 2
-    actual = build_areas(length, height)
+    actual = build_areas(build_layout(length, height))
     assert actual.dtype == np.float64
     assert [Fraction(area) for area in actual] == expected
     assert (np.diff(actual) < 0).all()

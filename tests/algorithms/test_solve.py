@@ -9,7 +9,7 @@ import pytest
 from reference import k_summing
 from reference.tree import build_tree
 from trajcloak.algorithms.traj_anon.assign import assign_bundles
-from trajcloak.algorithms.traj_anon.gtree import GTree, build_areas, build_gtree
+from trajcloak.algorithms.traj_anon.gtree import GTree, build_gtree
 from trajcloak.algorithms.traj_anon.keys import SortedKeys, build_layout, sort_keys
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_nobody
@@ -30,9 +30,9 @@ ZOO = build_zoo()
 
 def build(example):
     cells, height, k = example
-    length = cells.shape[1]
-    keys = sort_keys(cells, build_layout(length, height), 1)
-    return keys, build_gtree(keys, build_areas(length, height), k)
+    layout = build_layout(cells.shape[1], height)
+    keys = sort_keys(cells, layout, 1)
+    return keys, build_gtree(keys, layout, k)
 
 
 def cost_of_root(tree, k, limit=None):
@@ -311,3 +311,22 @@ def test_every_node_may_keep_its_own():
     passed_up = solve_configuration(tree, rows, 4, suppress_nobody(tree))
     assert passed_up.tolist() == [0, 0, 0, 0]
     assert rows.cost[rows.first[-2]] == 4 + 10 + 18
+
+
+def test_among_equals_the_smallest_bundle_at_the_top():
+    # Two at the bottom and three at the root, or three in the middle and two at the root: 14.
+    branch = Branch(4, 1, [Branch(2, 2, [Branch(1, 2)])])
+    tree = flatten(branch, np.random.default_rng(0))
+    rows = solve_rows(tree, 2, 1)
+    assert rows.cost[rows.first[-2]] == 2 * 1 + 3 * 4 == 3 * 2 + 2 * 4
+    assert solve_configuration(tree, rows, 2, suppress_nobody(tree)).tolist() == [2, 1, 0]
+
+
+def test_input_is_left_as_it_was():
+    for example in draw_examples(seed=26, count=10):
+        _, tree = build(example)
+        before = [column.copy() for column in tree]
+        top = suppress_nobody(tree)
+        solve_configuration(tree, solve_rows(tree, example.k, 1), example.k, top)
+        assert np.array_equal(top, suppress_nobody(tree))
+        assert all(np.array_equal(a, b) for a, b in zip(tree, before, strict=True))

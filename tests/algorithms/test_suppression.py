@@ -12,7 +12,7 @@ from reference.tree import build_tree
 from trajcloak.algorithms import build_algorithm
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.assign import assign_bundles
-from trajcloak.algorithms.traj_anon.gtree import build_areas, build_gtree
+from trajcloak.algorithms.traj_anon.gtree import build_gtree
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import (
@@ -33,9 +33,9 @@ def solve(example, **settings):
 
 def build(example):
     cells, height, k = example
-    length = cells.shape[1]
-    keys = sort_keys(cells, build_layout(length, height), 1)
-    tree = build_gtree(keys, build_areas(length, height), k)
+    layout = build_layout(cells.shape[1], height)
+    keys = sort_keys(cells, layout, 1)
+    tree = build_gtree(keys, layout, k)
     return keys, tree, solve_rows(tree, k, 1)
 
 
@@ -189,6 +189,13 @@ def test_a_budget_is_kept_and_never_raises_the_cost(name, share):
     assert policy.num_suppressed <= share * len(example.cells)
     assert policy.num_bundles == 0 or policy.sizes.min() >= example.k
     assert policy.cost() <= solve(example).cost()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.34, 0.5, 0.77])
+def test_a_share_is_rounded_down(share):
+    for example in draw_examples(seed=38, count=40):
+        policy = solve(example, max_suppressed=share)
+        assert policy.num_suppressed <= share * len(example.cells)
 
 
 @needs_jit

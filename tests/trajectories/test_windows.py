@@ -161,7 +161,7 @@ def walk(user, places, **requests):
 
 
 def test_interpolation_by_hand():
-    rows = walk("a", {0: 0, 4: 8, 6: 9}) + walk("b", {time: 1 for time in range(7)})
+    rows = walk("a", {0: 0, 4: 8, 6: 9}) + walk("b", dict.fromkeys(range(7), 1))
     drawn = Drawn(rows, 2, {"every": 1, "max_gap": 4})
     _, (window,) = build_windows(drawn)
     assert window.cells[0, :, 0].tolist()[:5] == [0, 2, 4, 6, 8]
@@ -172,7 +172,7 @@ def test_interpolation_by_hand():
 
 
 def test_a_gap_wider_than_the_log_costs_nothing():
-    rows = walk("a", {0: 0, 9: 9}) + walk("b", {time: 1 for time in range(10)})
+    rows = walk("a", {0: 0, 9: 9}) + walk("b", dict.fromkeys(range(10), 1))
     _, windows = build_windows(Drawn(rows, 2, {"every": 1, "max_gap": 10**12, "length": 4}))
     assert [window.user.tolist() for window in windows] == [[0, 1]] * 3
     assert windows[1].cells[0, :, 0].tolist() == [4, 5, 6, 7]
@@ -184,7 +184,7 @@ def test_a_gap_wider_than_the_log_costs_nothing():
 
 
 def test_hold_by_hand():
-    rows = walk("a", {3: 3, 4: 4, 8: 8}) + walk("b", {time: 1 for time in range(11)})
+    rows = walk("a", {3: 3, 4: 4, 8: 8}) + walk("b", dict.fromkeys(range(11), 1))
     options = {"every": 1, "max_gap": 1, "missing": "hold"}
     _, (window,) = build_windows(Drawn(rows, 2, options))
     assert window.cells[0, :, 0].tolist() == [3, 3, 3, 3, 4, 4, 4, 4, 8, 8, 8]
@@ -207,7 +207,7 @@ def test_two_places_at_one_time_are_refused(every, length):
 
 
 def test_progress_ends_with_all_instants():
-    log = read_rows(walk("a", {time: 1 for time in range(5)}))
+    log = read_rows(walk("a", dict.fromkeys(range(5), 1)))
     heard = []
     places = build_places(log, height=None, region=None, threads=1)
     windows = stream_windows(

@@ -1,10 +1,14 @@
 """Algorithms: trajectories and k to a policy, all behind one interface."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.algorithms.baseline import Baseline
+from trajcloak.algorithms.clustering import Clustering, HilbertClustering
+from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
@@ -58,22 +62,45 @@ class Algorithm(Protocol):
 
 
 def build_algorithm(
-    name: str, *, suppress_above: float | None = None, max_suppressed: float | None = None
+    name: str,
+    *,
+    seed: int = 0,
+    tree: str = "usb",
+    suppress_above: float | None = None,
+    max_suppressed: float | None = None,
 ) -> Algorithm:
     """Build an algorithm by name.
 
     Parameters
     ----------
     name : str
-        One of ALGORITHMS.
+        One of :data:`trajcloak.options.ALGORITHMS`.
+    seed : int
+        For algorithms that draw at random.
+    tree : str
+        For ``traj-anon``.
     suppress_above : float, optional
         Leave out trajectories that cost at least this much, in cells.
     max_suppressed : float, optional
         Leave out at most this share of the trajectories.
     """
-    if name == "traj-anon":
-        return TrajAnon(suppress_above=suppress_above, max_suppressed=max_suppressed)
-    raise OptionError(
-        f"algorithm '{name}' is not known; expected one of {', '.join(ALGORITHMS)}; "
-        f"pass another --algorithm"
-    )
+    if name == TrajAnon.name:
+        return TrajAnon(tree, suppress_above, max_suppressed)
+    rivals: dict[str, Callable[[], Algorithm]] = {
+        Baseline.name: Baseline,
+        "fast-clustering": lambda: Clustering(slow=False, seed=seed),
+        "slow-clustering": lambda: Clustering(slow=True, seed=seed),
+        HilbertClustering.name: HilbertClustering,
+        Exact.name: Exact,
+    }
+    if name not in rivals:
+        raise OptionError(
+            f"algorithm '{name}' is not known; expected one of {', '.join(ALGORITHMS)}; "
+            f"pass another --algorithm"
+        )
+    if suppress_above is not None or max_suppressed is not None:
+        raise OptionError(
+            f"algorithm '{name}' suppresses nobody; expected no --suppress-above and no "
+            f"--max-suppressed with it; leave them out, or pass --algorithm traj-anon"
+        )
+    return rivals[name]()

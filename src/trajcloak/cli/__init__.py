@@ -4,6 +4,7 @@ Exit codes: 0 done, 2 bad input or usage (nothing written), 3 breach found.
 """
 
 import importlib
+import io
 import sys
 from typing import Any
 
@@ -20,6 +21,8 @@ COMMANDS = {
     "generate": "Make a request log of a generated city.",
     "anonymize": "Turn a request log into a release.",
     "audit": "Check a release against its log and policy.",
+    "attack": "See what attackers learn from snapshot policies and from bundles.",
+    "compare": "Show cost and time of algorithms side by side.",
 }
 """Every command and its one line of help; each lives in the module of its name."""
 
@@ -36,6 +39,14 @@ class _Commands(click.Group):
         command: click.Command = importlib.import_module(f"trajcloak.cli.{name}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        # Inside click's own handler, which would say "Aborted!" and exit with 1.
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted; nothing unfinished was left behind.", err=True)
+            sys.exit(EXIT_INTERRUPTED)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -49,11 +60,13 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> Any:
     """Run the command line; turns every error of ours into a message and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot show a character is no reason to stop after the work is done.
+        sys.stdout.reconfigure(errors="replace")
     try:
         return cli(args, prog_name="trajcloak")
     except TrajcloakError as error:
-        click.echo(f"Error: {error}", err=True)
+        from trajcloak.cli.common import print_error
+
+        print_error(str(error))
         sys.exit(EXIT_BAD_INPUT)
-    except KeyboardInterrupt:
-        click.echo("Interrupted; nothing was written.", err=True)
-        sys.exit(EXIT_INTERRUPTED)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
@@ -16,7 +17,7 @@ from trajcloak.cli.common import (
     progress_bars,
     time_options,
 )
-from trajcloak.options import LogColumns
+from trajcloak.options import ALGORITHMS, LogColumns
 
 
 class Share(click.ParamType[float]):
@@ -49,29 +50,73 @@ class Square(click.ParamType[tuple[float, float, float]]):
 
 @click.command("anonymize")
 @click.argument("log", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", required=True, type=PATH, help="Folder of the release; new.")
+@click.option(
+    "-o", "--output", required=True, type=PATH, help="Folder of the release, to be created."
+)
 @click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
-@click.option("--algorithm", default="traj-anon", show_default=True, help="How to bundle users.")
+@click.option(
+    "--algorithm",
+    default=ALGORITHMS[0],
+    show_default=True,
+    metavar="NAME",
+    help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
+)
 @click.option(
     "--cloak",
     default="mbr",
     show_default=True,
     type=click.Choice(["mbr", "quad"]),
-    help="Bounding boxes snapped to cells, or (semi-)quadrants.",
+    help="Areas to publish: bounding boxes snapped to cells, or (semi-)quadrants.",
 )
-@click.option("--policy", type=PATH, help="Also write the private map from users to bundles.")
+@click.option(
+    "--policy",
+    type=PATH,
+    help="Also write the private map from users to bundles, which the audit needs.",
+)
 @log_options
 @time_options
-@click.option("--height", type=int, help="2^height cells per side.  [default: cells of 10 m; 16]")
-@click.option("--region", type=Square(), help="Square to use instead of one fitted to the log.")
+@click.option(
+    "--height",
+    type=int,
+    help="Split each side of the region into 2^HEIGHT cells.  [default: as many as make cells of "
+    "at most 10 m; 16 for planar coordinates]",
+)
+@click.option(
+    "--region",
+    type=Square(),
+    help="Square to use instead of one fitted to the log, in metres or the log's own units.",
+)
 @click.option(
     "--suppress-above",
     type=float,
     metavar="AREA",
-    help="Leave out users whose cloaks would sum to this area or more.",
+    help="Leave out users whose cloaks would sum to this area or more in a window.",
 )
-@click.option("--max-suppressed", type=Share(), help="Leave out at most this share, such as 1%.")
-@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@click.option(
+    "--max-suppressed",
+    type=Share(),
+    help="Leave out at most this share of users, such as 1%, where it saves most area.",
+)
+@click.option(
+    "--tree",
+    default="usb",
+    show_default=True,
+    type=click.Choice(["usb", "usb-instant", "us", "u"]),
+    metavar="NAME",
+    help="Tree of the paper that traj-anon searches: usb, usb-instant, us or u.",
+)
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=int,
+    help="For algorithms that draw at random; same seed, same release.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Threads to use; never changes the result.  [default: all cores]",
+)
 @json_option
 def command(
     log: tuple[Path, ...],
@@ -105,6 +150,10 @@ def command(
         print_json({"release": str(output), "seconds": round(seconds, 3), "manifest": manifest})
         return
     print_summary(manifest, output, policy, seconds)
+    if not columns.requests:
+        out.print(
+            "No request column was named (--request COLUMN): areas are published, no requests."
+        )
 
 
 def print_summary(
@@ -114,10 +163,11 @@ def print_summary(
     unit = "m" if manifest["crs"] else "units"
     withheld = manifest["withheld"]
     side = manifest["mean_cloak_area"] ** 0.5
+    per_window = " (counted per window)" if manifest["windows"] > 1 else ""
     facts = [
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),
-        ("users suppressed", f"{manifest['suppressed']:,}"),
+        ("users suppressed", f"{manifest['suppressed']:,}{per_window}"),
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
         ("requests withheld", f"{withheld['requests']:,}"),
         ("windows", f"{manifest['windows']:,}"),
@@ -129,14 +179,16 @@ def print_summary(
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]
-    out.print(facts_table(f"Release {output}", facts))
+    out.print(facts_table(f"Release: {output}", facts))
     for reason, counts in withheld["why"].items():
         if counts["user_windows"] or counts["requests"]:
             out.print(
-                f"Not published ({reason.replace('_', ' ')}): {counts['user_windows']:,} users "
-                f"in a window, {counts['requests']:,} requests."
+                f"Not published ({reason.replace('_', ' ')}): {counts['user_windows']:,} "
+                f"users{per_window}, {counts['requests']:,} requests."
             )
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
     else:
-        out.print(f"The policy file {policy} is private: it says who is in which bundle.")
+        out.print(
+            f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
+        )

@@ -1,24 +1,27 @@
 """Options and displays that several commands share."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
-    TaskID,
+    Task,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress as Listener
@@ -30,27 +33,35 @@ err = Console(stderr=True, highlight=False)
 
 PATH = click.Path(path_type=Path)
 
+PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
+TIME_DEFAULTS = {
+    "every": "the log's own",
+    "length": "the whole log",
+    "max_gap": "twice --every",
+    "missing": "withhold",
+}
+"""What holds where a time option is not given."""
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )
 
 
-def log_options(function: F) -> F:
+def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     """Add the options that say how to read a log; passes them on as ``columns``."""
 
-    @click.option("--user", default="user_id", show_default=True, help="Column of user ids.")
-    @click.option("--time", default="time", show_default=True, help="Column of times.")
-    @click.option("--lon", help="Column of longitudes (degrees).  [default: lon]")
-    @click.option("--lat", help="Column of latitudes (degrees).  [default: lat]")
-    @click.option("--x", help="Column of planar x coordinates.  [default: x]")
-    @click.option("--y", help="Column of planar y coordinates.  [default: y]")
-    @click.option(
-        "--request",
-        "requests",
-        multiple=True,
-        metavar="COLUMN",
-        help="Request attribute to publish; repeat for more. No other column is ever published.",
-    )
+    def column(
+        name: str, help_: str, *names: str, **settings: Any
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        return click.option(f"--{name}", *names, metavar="COLUMN", help=help_, **settings)
+
+    @column("user", "Column of user ids.", default="user_id", show_default=True)
+    @column("time", "Column of times.", default="time", show_default=True)
+    @column("lon", "Column of longitudes (degrees).  [default: lon]")
+    @column("lat", "Column of latitudes (degrees).  [default: lat]")
+    @column("x", "Column of planar x coordinates.  [default: x]")
+    @column("y", "Column of planar y coordinates.  [default: y]")
+    @column("request", request_help, "requests", multiple=True)
     @wraps(function)
     def wrapped(
         user: str,
@@ -68,64 +79,105 @@ def log_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def time_options(function: F) -> F:
+def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
     """Add the options that say how a log is laid on instants and windows."""
     for option in (
         click.option(
             "--missing",
             type=click.Choice(["withhold", "hold"]),
-            help="Users with unknown locations: leave out, or hold the nearest known one.  "
-            "[default: withhold]",
+            help="Users whose location is not always known: leave out, or hold their nearest "
+            f"known location.  [default: {defaults['missing']}]",
         ),
-        click.option("--max-gap", help="Longest gap to interpolate.  [default: 2 x every]"),
-        click.option("--length", type=int, help="Instants in a window.  [default: the whole log]"),
-        click.option("--every", help="Step of instants, such as 60s.  [default: the log's own]"),
+        click.option(
+            "--max-gap",
+            metavar="DURATION",
+            help=f"Longest gap to interpolate.  [default: {defaults['max_gap']}]",
+        ),
+        click.option(
+            "--length", type=int, help=f"Instants in a window.  [default: {defaults['length']}]"
+        ),
+        click.option(
+            "--every",
+            metavar="DURATION",
+            help="Time from one instant to the next, such as 60s or 5m.  "
+            f"[default: {defaults['every']}]",
+        ),
     ):
         function = option(function)
     return function
 
 
+class _Done(ProgressColumn):
+    """How much is done: a percentage, or a count where the whole is not known."""
+
+    def render(self, task: Task) -> Text:
+        """Write it in a column of even width; 100% only when all is done."""
+        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
+        return Text(done.rjust(4))
+
+
 @contextmanager
-def progress_bars(*, hidden: bool = False) -> Iterator[Listener]:
-    """Draw a bar per stage on a terminal; yields the listener that moves them."""
+def progress_bars(
+    *,
+    hidden: bool = False,
+    kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
+) -> Iterator[Listener]:
+    """Draw a bar per stage on a terminal; yields the listener that moves them.
+
+    ``kernel``, a module and a name in it, tells whether the first run is still to
+    compile; None for a command that compiles nothing.
+    """
+    is_shown = err.is_terminal and not hidden
     bars = Progress(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
-        MofNCompleteColumn(),
+        _Done(),
         TimeElapsedColumn(),
         console=err,
-        disable=hidden or not err.is_terminal,
+        disable=not is_shown,
     )
-    tasks: dict[str, TaskID] = {}
+    tasks: dict[str, Task] = {}
 
     def listen(stage: str, done: int, total: int) -> None:
         if stage not in tasks:
-            tasks[stage] = bars.add_task(_describe(stage), total=total)
-        bars.update(tasks[stage], completed=done, total=total)
+            number = bars.add_task(stage, total=total or None)
+            tasks[stage] = next(task for task in bars.tasks if task.id == number)
+        task = tasks[stage]
+        if done < total:
+            # The stage begins again in the next window.
+            task.finished_time = None
+        bars.update(task.id, completed=done, total=total or None)
 
     with bars:
+        if is_shown and kernel is not None and not _is_compiled(*kernel):
+            err.print("First run here: compiling takes some seconds, once.")
         yield listen
 
 
-def _describe(stage: str) -> str:
-    """Say so where a stage first has to compile its kernels, which takes seconds."""
-    from trajcloak.kernels.sort import sort_words
+def _is_compiled(module: str, name: str) -> bool:
+    """Whether a kernel is in the cache on disk."""
+    kernel = getattr(import_module(module), name)
+    pattern = f"{module.rpartition('.')[2]}.{name}-*.nbi"
+    return any(Path(str(kernel.stats.cache_path)).glob(pattern))
 
-    compiled = any(Path(str(sort_words.stats.cache_path)).glob("sort.sort_words-*.nbi"))
-    return stage if compiled else f"{stage} (compiling on first use)"
+
+def print_error(message: str) -> None:
+    """Print an error: words wrapped on a terminal, one line in a file."""
+    text = Text.assemble(("Error:", "bold red"), " ", message)
+    err.print(text, soft_wrap=not err.is_terminal)
 
 
 def print_json(content: dict[str, Any]) -> None:
     """Print one JSON object on standard output."""
-    click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(content, indent=2))
 
 
 def facts_table(title: str, facts: list[tuple[str, str]]) -> Table:
     """Lay out names and values in two columns."""
-    table = Table(title=title, title_justify="left", show_header=False, min_width=48)
+    table = Table(title=escape(title), title_justify="left", show_header=False, min_width=48)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right")
     for name, value in facts:
-        table.add_row(name, value)
+        table.add_row(name, escape(value))
     return table

@@ -6,9 +6,12 @@ import click
 
 from trajcloak.cli.common import PATH, facts_table, json_option, out, print_json, progress_bars
 
+KERNEL = ("trajcloak.generator.splitmix", "scramble")
+"""Compiled by the first run that generates."""
+
 
 @click.command("generate")
-@click.option("-o", "--output", required=True, type=PATH, help="Log to write: .parquet or .csv.")
+@click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
 @click.option("--users", required=True, type=int, help="How many users.")
 @click.option("--length", required=True, type=int, help="How many instants.")
 @click.option(
@@ -16,13 +19,24 @@ from trajcloak.cli.common import PATH, facts_table, json_option, out, print_json
     default="city",
     show_default=True,
     type=click.Choice(["city"]),
-    help="Streets to move on.",
+    help="Streets to move on: those of the built-in city.",
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Same seed, same bytes.")
 @click.option(
-    "--request-share", default=0.2, show_default=True, type=float, help="Rows with a request."
+    "--request-share",
+    default=0.2,
+    show_default=True,
+    type=float,
+    help="Share of rows with a request, 0 to 1.",
 )
-@click.option("--every", default=60, show_default=True, type=int, help="Seconds between instants.")
+@click.option(
+    "--every",
+    default=60,
+    show_default=True,
+    type=click.IntRange(1, 86_400),
+    metavar="SECONDS",
+    help="Time from one instant to the next.",
+)
 @click.option("--string-ids", is_flag=True, help="User ids as text instead of numbers.")
 @json_option
 def command(
@@ -36,10 +50,13 @@ def command(
     string_ids: bool,
     as_json: bool,
 ) -> None:
-    """Make a request log: people who move along the streets of a city and ask for things."""
+    """Make a request log: people who move along the streets of a city and ask for things.
+
+    The log has the columns user_id, time, x and y (metres), category and detail.
+    """
     from trajcloak.generator import generate_log
 
-    with progress_bars(hidden=as_json) as progress:
+    with progress_bars(hidden=as_json, kernel=KERNEL) as progress:
         log = generate_log(
             output,
             users=users,
@@ -69,4 +86,4 @@ def command(
         ("requests", f"{log.requests:,}"),
         ("request columns", ", ".join(log.request_columns)),
     ]
-    out.print(facts_table(f"Log {output}", facts))
+    out.print(facts_table(f"Log: {output}", facts))

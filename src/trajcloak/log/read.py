@@ -115,8 +115,8 @@ class _Builder:
             low, high, bad = _scan_place(out, limit if self._geographic else math.inf)
             if bad >= 0:
                 raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
-            self._bounds[axis] = min(self._bounds[axis], low)
-            self._bounds[2 + axis] = max(self._bounds[2 + axis], high)
+            self._bounds[axis] = min(self._bounds[axis], float(low))
+            self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
         self._requests.add(batch, start)
         self.num_rows = stop
 
@@ -217,7 +217,7 @@ class _Builder:
             )
         out[:] = values
         origin = self._time[0]
-        low, high, self._step = _scan_times(out, origin, self._step)
+        low, high, self._step = map(int, _scan_times(out, origin, self._step))
         self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
 
     def _to_times(

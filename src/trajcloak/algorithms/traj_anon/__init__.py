@@ -1,4 +1,4 @@
-"""``traj-anon``: the paper's algorithm, exact on the binary US-tree.
+"""``traj-anon``: the paper's algorithm, exact on the tree it is given.
 
 Sort the trajectories' keys (:mod:`.keys`), build the compressed tree over them
 (:mod:`.gtree`), find the cheapest configuration (:mod:`.solve`), possibly with
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.traj_anon.assign import assign_bundles, build_node_cloaks
-from trajcloak.algorithms.traj_anon.gtree import GTree, build_areas, build_gtree
+from trajcloak.algorithms.traj_anon.gtree import GTree, build_gtree
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.algorithms.traj_anon.solve import Rows, solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import (
@@ -34,6 +34,8 @@ class TrajAnon:
 
     Attributes
     ----------
+    tree
+        As :func:`trajcloak.algorithms.traj_anon.keys.build_layout` takes it.
     suppress_above
         Leave out trajectories that cost at least this much (summed area of
         their cloaks, in cells).
@@ -41,6 +43,7 @@ class TrajAnon:
         Leave out at most this share of the trajectories, where it saves most.
     """
 
+    tree: str = "usb"
     suppress_above: float | None = None
     max_suppressed: float | None = None
 
@@ -57,12 +60,12 @@ class TrajAnon:
         progress: Progress = silent,
     ) -> Policy:
         """Bundle trajectories; see :class:`trajcloak.algorithms.Algorithm`."""
-        layout = build_layout(cells.shape[1], height)
+        layout = build_layout(cells.shape[1], height, self.tree)
         progress("sorting trajectories", 0, 1)
         keys = sort_keys(cells, layout, threads)
         progress("sorting trajectories", 1, 1)
         progress("bundling", 0, 3)
-        tree = build_gtree(keys, build_areas(cells.shape[1], height), k)
+        tree = build_gtree(keys, layout, k)
         progress("bundling", 1, 3)
         rows = solve_rows(tree, k, threads)
         progress("bundling", 2, 3)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from trajcloak.algorithms.traj_anon.keys import SortedKeys
+from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys
 
 
 class GTree(NamedTuple):
@@ -44,37 +44,45 @@ class GTree(NamedTuple):
     area: npt.NDArray[np.float64]
 
 
-def build_areas(length: int, height: int) -> npt.NDArray[np.float64]:
+def build_areas(layout: KeyLayout) -> npt.NDArray[np.float64]:
     """Compute the summed area, in cells, of a node's cloaks for each depth.
 
-    In axis-major order the depth alone decides the area: every bit halves the
-    cloak of one instant, and after ``length`` bits all cloaks are alike again.
+    Every key bit halves the cloak of one instant, so the depth alone decides the area.
 
     Examples
     --------
-    >>> build_areas(length=2, height=1).tolist()
+    >>> from trajcloak.algorithms.traj_anon.keys import build_layout
+    >>> build_areas(build_layout(length=2, height=1)).tolist()
     [8.0, 6.0, 4.0, 3.0, 2.0]
     """
-    depth = np.arange(2 * length * height + 1)
-    halvings, split = np.divmod(depth, length)
-    whole = np.ldexp(1.0, 2 * height - halvings)
-    areas: npt.NDArray[np.float64] = whole * (length - split / 2)
-    return areas
+    instant = layout.column // 2
+    length = int(instant.max()) + 1
+    # The n-th halving of an instant takes half of what is left of it.
+    cut = np.empty(layout.num_bits)
+    for i in range(length):
+        of_instant = instant == i
+        count = np.count_nonzero(of_instant)
+        cut[of_instant] = np.ldexp(1.0, count - 1 - np.arange(count))
+    # From the finest depth up, small numbers are added first, which keeps the sums exact.
+    return np.cumsum(np.append(float(length), cut[::-1]))[::-1]
 
 
-def build_gtree(keys: SortedKeys, areas: npt.NDArray[np.float64], k: int) -> GTree:
+def build_gtree(keys: SortedKeys, layout: KeyLayout, k: int) -> GTree:
     """Build the tree over sorted keys; its last node is the root.
 
     Parameters
     ----------
     keys : SortedKeys
         At least k of them.
-    areas : (bits + 1,) float64
-        Area by depth; falls from each depth to the next.
+    layout : KeyLayout
+        Its bits per level say which prefixes are nodes.
     k : int
     """
-    start, stop, depth, loose, below = _find_nodes(keys.common, k)
-    return GTree(start, stop, depth, loose, below, areas[depth])
+    common = keys.common
+    if layout.bits_per_level > 1:
+        common = common // layout.bits_per_level * layout.bits_per_level
+    start, stop, depth, loose, below = _find_nodes(common, k)
+    return GTree(start, stop, depth, loose, below, build_areas(layout)[depth])
 
 
 @njit(cache=True, nogil=True)

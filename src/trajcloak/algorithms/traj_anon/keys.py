@@ -34,10 +34,13 @@ class KeyLayout(NamedTuple):
         ``2 * instant + axis`` of each key bit.
     shift : (bits,) uint32
         How far right that coordinate's cell is shifted to bring the bit down.
+    bits_per_level : int
+        A node of the tree is a prefix of a whole number of so many bits.
     """
 
     column: npt.NDArray[np.int32]
     shift: npt.NDArray[np.uint32]
+    bits_per_level: int = 1
 
     @property
     def num_bits(self) -> int:
@@ -61,18 +64,26 @@ class SortedKeys(NamedTuple):
     common: npt.NDArray[np.int32]
 
 
-def build_layout(length: int, height: int) -> KeyLayout:
-    """Lay a key out as the binary US-tree splits: level, then axis, then instant.
+def build_layout(length: int, height: int, tree: str = "usb") -> KeyLayout:
+    """Lay a key out in the order in which a tree of the paper splits space.
 
-    All uniform quadrant and semi-quadrant sequences are prefixes of this order
-    (section 4.2.2 of the paper).
+    Parameters
+    ----------
+    length, height : int
+    tree : {"usb", "usb-instant", "us", "u"}
+        ``usb``, the binary US-tree: level by level, first x at all instants, then y.
+        All uniform quadrant and semi-quadrant sequences are nodes (section 4.2.2).
+        ``usb-instant``: level by level, x and y of one instant after the other
+        (section 4.1.3). ``us``: the same, both at once, a 4-way split. ``u``: all
+        instants at once, up to 4^length children.
     """
-    level, axis, instant = (
-        part.ravel() for part in np.indices((height, 2, length), dtype=np.int32)
-    )
+    axes = (height, 2, length) if tree == "usb" else (height, length, 2)
+    level, *rest = (part.ravel() for part in np.indices(axes, dtype=np.int32))
+    axis, instant = rest if tree == "usb" else rest[::-1]
     return KeyLayout(
         column=np.ascontiguousarray(2 * instant + axis, dtype=np.int32),
         shift=np.ascontiguousarray(height - 1 - level, dtype=np.uint32),
+        bits_per_level={"us": 2, "u": 2 * length}.get(tree, 1),
     )
 
 

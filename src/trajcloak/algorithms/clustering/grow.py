@@ -1,0 +1,217 @@
+"""Fast and slow clustering: grow clusters of k around random centres."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.clustering.boxes import (
+    Columns,
+    cost_with,
+    costs_with_each,
+    grow_box,
+    start_box,
+)
+from trajcloak.progress import Progress
+
+CLUSTERS_PER_CALL = 64
+
+
+class _Pool(NamedTuple):
+    """Trajectories that are in no cluster yet, moved together at the front.
+
+    Attributes
+    ----------
+    columns : (2 x instants, n) float32
+    number : (n,) int64
+        Which trajectory stands in each column.
+    rank : (n,) int64
+        Place of each trajectory in the random order of centres.
+    """
+
+    columns: Columns
+    number: npt.NDArray[np.int64]
+    rank: npt.NDArray[np.int64]
+
+
+def cluster(
+    columns: Columns, k: int, centres: npt.NDArray[np.int64], *, slow: bool, progress: Progress
+) -> npt.NDArray[np.int32]:
+    """Cluster trajectories.
+
+    Parameters
+    ----------
+    columns : Columns
+        Room to work in as well: its order is changed.
+    k : int
+    centres : (n,) int64
+        The order in which trajectories are tried as centres.
+    slow : bool
+        Add the trajectory that least raises the cluster's cost, one by one;
+        otherwise the k - 1 nearest to the centre at once.
+    progress : Progress
+
+    Returns
+    -------
+    cluster : (n,) int32
+        By trajectory. Fewer than k that are left at the end join the clusters
+        whose cost they raise least.
+    """
+    n = columns.shape[1]
+    rank = np.empty(n, np.int64)
+    rank[centres] = np.arange(n)
+    pool = _Pool(columns, np.arange(n), rank)
+    label = np.full(n, -1, np.int32)
+    num_clusters = n // k
+    boxes = np.empty((num_clusters, len(columns), 2), np.float32)
+    count = n
+    stage = "clustering"
+    for first in range(0, num_clusters, CLUSTERS_PER_CALL):
+        progress(stage, first, num_clusters)
+        stop = min(first + CLUSTERS_PER_CALL, num_clusters)
+        count = _grow_clusters(pool, count, k, first, stop, slow, label, boxes)
+    _place_leftovers(pool, count, label, boxes)
+    progress(stage, num_clusters, num_clusters)
+    return label
+
+
+@njit(cache=True, nogil=True)
+def _grow_clusters(pool, count, k, first, stop, slow, label, boxes):  # type: ignore[no-untyped-def]
+    """Grow the clusters ``first`` up to ``stop``; returns how many trajectories are left."""
+    n = len(pool.number)
+    product = np.empty(n)
+    costs = np.empty(n)
+    chosen = np.empty(k, np.int64)
+    for number in range(first, stop):
+        box = boxes[number]
+        centre = 0
+        for i in range(1, count):
+            if pool.rank[pool.number[i]] < pool.rank[pool.number[centre]]:
+                centre = i
+        start_box(pool.columns, centre, box)
+        costs_with_each(pool.columns, count, box, product, costs)
+        costs[centre] = np.inf
+        chosen[0] = centre
+        if slow:
+            _choose_one_by_one(pool, count, k, costs, box, chosen)
+        else:
+            _choose_nearest(pool, count, k, costs, chosen)
+            for j in range(1, k):
+                grow_box(pool.columns, chosen[j], box)
+        for j in range(k):
+            label[pool.number[chosen[j]]] = number
+        count = _drop(pool, count, label)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _choose_one_by_one(pool, count, k, costs, box, chosen):  # type: ignore[no-untyped-def]
+    """Add, k - 1 times, the trajectory that least raises the cost.
+
+    A cluster only grows, so the cost found for a trajectory earlier is a lower
+    bound of its cost now. A heap by that bound is enough: what comes out on top
+    is evaluated again, and taken if it is still the least. The choices are those
+    of a full scan at every step; ties go to the trajectory with the least number.
+    """
+    heap = np.empty(count, np.int64)
+    size = 0
+    for i in range(count):
+        if costs[i] != np.inf:
+            heap[size] = i
+            size += 1
+    for top in range(size // 2 - 1, -1, -1):
+        _sift_down(heap, size, top, costs, pool.number)
+    known_at = np.zeros(count, np.int64)
+    taken = 1
+    while taken < k:
+        best = heap[0]
+        if known_at[best] == taken - 1:
+            chosen[taken] = best
+            taken += 1
+            grow_box(pool.columns, best, box)
+            size -= 1
+            heap[0] = heap[size]
+        else:
+            costs[best] = cost_with(pool.columns, best, box)
+            known_at[best] = taken - 1
+        _sift_down(heap, size, 0, costs, pool.number)
+
+
+@njit(cache=True, nogil=True)
+def _choose_nearest(pool, count, k, costs, chosen):  # type: ignore[no-untyped-def]
+    """Take the k - 1 least costs; ties go to the trajectory with the least number."""
+    heap = np.empty(count, np.int64)
+    size = 0
+    for i in range(count):
+        if costs[i] != np.inf:
+            heap[size] = i
+            size += 1
+    for top in range(size // 2 - 1, -1, -1):
+        _sift_down(heap, size, top, costs, pool.number)
+    for taken in range(1, k):
+        chosen[taken] = heap[0]
+        size -= 1
+        heap[0] = heap[size]
+        _sift_down(heap, size, 0, costs, pool.number)
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(heap, size, top, costs, number):  # type: ignore[no-untyped-def]
+    """Restore the heap order, least cost and then least number first, below ``top``."""
+    while True:
+        least = top
+        for child in (2 * top + 1, 2 * top + 2):
+            if child < size:
+                a = heap[child]
+                b = heap[least]
+                if costs[a] < costs[b] or (costs[a] == costs[b] and number[a] < number[b]):
+                    least = child
+        if least == top:
+            return
+        heap[top], heap[least] = heap[least], heap[top]
+        top = least
+
+
+@njit(cache=True, nogil=True)
+def _drop(pool, count, label):  # type: ignore[no-untyped-def]
+    """Move the trajectories without a cluster together at the front, in order."""
+    kept = 0
+    keep = np.empty(count, np.int64)
+    for i in range(count):
+        if label[pool.number[i]] < 0:
+            keep[kept] = i
+            kept += 1
+    for c in range(len(pool.columns)):
+        column = pool.columns[c]
+        for j in range(kept):
+            column[j] = column[keep[j]]
+    for j in range(kept):
+        pool.number[j] = pool.number[keep[j]]
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _place_leftovers(pool, count, label, boxes):  # type: ignore[no-untyped-def]
+    """Add each leftover to the cluster whose cost it raises least."""
+    for i in range(count):
+        best = 0
+        least = np.inf
+        for number in range(len(boxes)):
+            raised = cost_with(pool.columns, i, boxes[number]) - _cost(boxes[number])
+            if raised < least:
+                least = raised
+                best = number
+        label[pool.number[i]] = best
+        grow_box(pool.columns, i, boxes[best])
+
+
+@njit(cache=True, nogil=True)
+def _cost(box):  # type: ignore[no-untyped-def]
+    """Sum the logarithms of the areas of a box."""
+    total = 0.0
+    for c in range(0, len(box), 2):
+        width = np.float64(box[c, 1] - box[c, 0]) + 1
+        height = np.float64(box[c + 1, 1] - box[c + 1, 0]) + 1
+        total += np.log2(width * height)
+    return total

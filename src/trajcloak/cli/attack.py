@@ -1,0 +1,124 @@
+"""``trajcloak attack``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from trajcloak.cli.common import (
+    PATH,
+    json_option,
+    log_options,
+    out,
+    print_json,
+    progress_bars,
+    time_options,
+)
+from trajcloak.options import ALGORITHMS, LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.attackers import Attack, Breach
+
+
+@click.command("attack")
+@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@click.option(
+    "--algorithms",
+    default="traj-anon",
+    show_default=True,
+    help=f"Bundles to attack, separated by commas: {', '.join(ALGORITHMS)}.",
+)
+@log_options
+@time_options
+@click.option("--height", type=int, help="2^height cells per side.  [default: cells of 10 m; 16]")
+@click.option("--seed", default=0, show_default=True, type=int, help="For algorithms that draw.")
+@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@click.option("--example", is_flag=True, help="Walk through one breach, step by step.")
+@json_option
+def command(
+    log: tuple[Path, ...],
+    k: int,
+    algorithms: str,
+    columns: LogColumns,
+    seed: int,
+    threads: int | None,
+    example: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Attack snapshot policies and bundles of LOG, as each class of attacker would.
+
+    Without --request, every location report counts as a request.
+    """
+    from trajcloak.attackers import attack
+    from trajcloak.log import read_log
+
+    options = {name: value for name, value in options.items() if value is not None}
+    with progress_bars(hidden=as_json) as progress:
+        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        found = attack(
+            request_log,
+            k,
+            algorithms=[name.strip() for name in algorithms.split(",")],
+            seed=seed,
+            threads=threads,
+            progress=progress,
+            **options,
+        )
+    if as_json:
+        print_json({"results": [finding.to_dict() for finding in found.findings]})
+        return
+    print_findings(found, k)
+    if example:
+        print_breach(found.breach, k)
+
+
+def print_findings(found: "Attack", k: int) -> None:
+    """Show who learns what."""
+    table = Table(title=f"What attackers learn (k = {k})", title_justify="left")
+    table.add_column("policy", style="bold")
+    table.add_column("attacker")
+    for name in ("requests", "breaches", "smallest candidate set", "identified exactly"):
+        table.add_column(name, justify="right")
+    last = None
+    for finding in found.findings:
+        if last not in (None, finding.policy):
+            table.add_section()
+        share = finding.identified / max(finding.requests, 1)
+        style = "red" if finding.breaches else "green"
+        table.add_row(
+            "" if last == finding.policy else finding.policy,
+            finding.attacker,
+            f"{finding.requests:,}",
+            f"[{style}]{finding.breaches:,}",
+            f"{finding.smallest_candidate_set:,}",
+            f"{share:.1%}",
+        )
+        last = finding.policy
+    out.print(table)
+
+
+def print_breach(breach: "Breach | None", k: int) -> None:
+    """Tell how one sender is found."""
+    if breach is None:
+        out.print("No request of these policies has fewer than k candidates: nothing to show.")
+        return
+    out.print(
+        f"\n[bold]One breach, step by step.[/] Policy {breach.policy}, attacker "
+        f"{breach.attacker}. One sender's requests carry one pseudonym. The attacker knows where "
+        f"everybody was, and the policy.\n"
+    )
+    for step in breach.steps:
+        out.print(
+            f"  instant {step.instant}: the cloak fits {step.fitting:,} users; "
+            f"{step.left:,} of them fit all requests so far"
+        )
+    last = breach.steps[-1].left
+    verdict = "The sender is identified." if last == 1 else f"{last} suspects are fewer than {k}."
+    out.print(f"\n[bold red]{verdict}[/]")
+    out.print(
+        f"In bundles of {breach.bundle_algorithm} the same requests have "
+        f"{breach.bundle_candidates:,} possible senders each.\n"
+    )

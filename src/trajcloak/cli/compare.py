@@ -1,0 +1,112 @@
+"""``trajcloak compare``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from trajcloak.cli.common import (
+    PATH,
+    json_option,
+    log_options,
+    out,
+    print_json,
+    progress_bars,
+    time_options,
+)
+from trajcloak.options import ALGORITHMS, LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.comparison import Comparison
+
+
+@click.command("compare")
+@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@click.option(
+    "--algorithms",
+    default=",".join(name for name in ALGORITHMS if name != "exact"),
+    show_default=True,
+    help="Which to compare, separated by commas.",
+)
+@log_options
+@time_options
+@click.option("--height", type=int, help="2^height cells per side.  [default: cells of 10 m; 16]")
+@click.option("--seed", default=0, show_default=True, type=int, help="For algorithms that draw.")
+@click.option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
+@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@json_option
+def command(
+    log: tuple[Path, ...],
+    k: int,
+    algorithms: str,
+    columns: LogColumns,
+    seed: int,
+    time_limit: float | None,
+    threads: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run algorithms on the same LOG and show cost and time side by side.
+
+    Costs are recomputed from the bundles: with bounding boxes (mbr), and with the
+    smallest quadrants and semi-quadrants around each bundle (quad).
+    """
+    from trajcloak.comparison import compare
+    from trajcloak.log import read_log
+
+    options = {name: value for name, value in options.items() if value is not None}
+    with progress_bars(hidden=as_json) as progress:
+        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        results = compare(
+            request_log,
+            k,
+            [name.strip() for name in algorithms.split(",")],
+            seed=seed,
+            time_limit=time_limit,
+            threads=threads,
+            progress=progress,
+            **options,
+        )
+    if as_json:
+        print_json({"results": [result.to_dict() for result in results]})
+    else:
+        print_comparisons(results)
+
+
+def print_comparisons(results: Sequence["Comparison"]) -> None:
+    """Show cost and time side by side."""
+    table = Table(title_justify="left")
+    table.add_column("algorithm", style="bold")
+    for name in (
+        "cost (mbr)", "of best", "cost (quad)", "of best", "proven within", "seconds",
+        "bundles", "smallest", "largest", "median side",
+    ):  # fmt: skip
+        table.add_column(name, justify="right")
+    best_mbr = min((r.cost_mbr for r in results if r.cost_mbr is not None), default=1.0) or 1.0
+    best_quad = min((r.cost_quad for r in results if r.cost_quad is not None), default=1.0) or 1.0
+    problems = []
+    for r in results:
+        if r.status != "ok":
+            problems.append(f"[bold red]{r.algorithm}[/]: {r.status}")
+        if r.cost_mbr is None or r.cost_quad is None:
+            table.add_row(r.algorithm, *["-"] * 10)
+            continue
+        table.add_row(
+            r.algorithm,
+            f"{r.cost_mbr:.4g}",
+            f"{r.cost_mbr / best_mbr:.2f}",
+            f"{r.cost_quad:.4g}",
+            f"{r.cost_quad / best_quad:.2f}",
+            f"{r.within_quad:.2f} x best",
+            f"{r.seconds:.2f}",
+            f"{r.bundles:,}",
+            f"{r.smallest_bundle:,}",
+            f"{r.largest_bundle:,}",
+            f"{r.median_side:,.0f}",
+        )
+    out.print(table)
+    for problem in problems:
+        out.print(problem)

@@ -1,0 +1,268 @@
+"""Run several algorithms on the same log and measure them all the same way.
+
+Each runs in a process of its own, with its kernels compiled before the clock starts,
+and returns nothing but who is bundled with whom. Sizes and costs are computed here,
+from the bundles, for all alike; no algorithm's own figure is trusted.
+"""
+
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms import Algorithm, build_algorithm
+from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.cloaks import (
+    Cloaks,
+    build_bounding_boxes,
+    build_covering_quads,
+    compute_areas,
+)
+from trajcloak.errors import NotEnoughUsersError, TrajcloakError
+from trajcloak.kernels.threads import default_threads
+from trajcloak.log import RequestLog
+from trajcloak.options import MIN_K, QUAD, TREES, Options
+from trajcloak.pipeline import prepare
+from trajcloak.progress import Progress, silent
+from trajcloak.snapshot import K_INSIDE, solve_snapshot
+
+OK = "ok"
+TIMED_OUT = "out of time"
+WARM_UP_USERS = 64
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one algorithm did.
+
+    Attributes
+    ----------
+    algorithm : str
+    status : str
+        "ok", "out of time", or what went wrong.
+    seconds : float or None
+        From trajectories to bundles; compiling not counted.
+    cost_mbr, cost_quad : float or None
+        Cost with bounding boxes, and with the smallest (semi-)quadrants around the
+        bundles, in square units of the CRS.
+    within_quad : float or None
+        Proven: ``cost_quad`` is at most so many times that of the best quad-cloak policy.
+    bundles, smallest_bundle, largest_bundle : int or None
+    median_side : float or None
+        Square root of the median area of the bounding boxes.
+    """
+
+    algorithm: str
+    status: str
+    seconds: float | None = None
+    cost_mbr: float | None = None
+    cost_quad: float | None = None
+    within_quad: float | None = None
+    bundles: int | None = None
+    smallest_bundle: int | None = None
+    largest_bundle: int | None = None
+    median_side: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
+
+
+def compare(
+    log: RequestLog,
+    k: int,
+    algorithms: Sequence[str],
+    *,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    progress: Progress = silent,
+    **options: Any,
+) -> list[Comparison]:
+    """Compare algorithms on a log.
+
+    Parameters
+    ----------
+    log : RequestLog
+    k : int
+    algorithms : sequence of str
+        Names as in :data:`trajcloak.options.ALGORITHMS`; ``traj-anon:TREE`` for another
+        tree of the paper.
+    time_limit : float, optional
+        Seconds for each algorithm; compiling not counted.
+    threads : int, optional
+        For each algorithm.
+    progress : Progress
+    **options
+        Fields of :class:`trajcloak.options.Options` that say how to lay out the log.
+    """
+    threads = threads or default_threads()
+    for name in algorithms:
+        _build(name, 0)
+    prepared = prepare(log, Options(k=k, **options), threads)
+    height, cell = prepared.places.region.height, prepared.places.region.cell
+    trajectories = [w.cells for w in prepared.windows(progress) if len(w.cells) >= k]
+    if not trajectories:
+        raise NotEnoughUsersError(
+            f"no window has k = {k} users whose location is known throughout; expected at least "
+            f"one; lower --k, or pass --missing hold or a smaller --length"
+        )
+    least = sum(bound_optimum(cells, height, k, threads) for cells in trajectories)
+    results = []
+    with tempfile.TemporaryDirectory(prefix="trajcloak-") as folder:
+        for w, cells in enumerate(trajectories):
+            np.save(Path(folder) / f"cells-{w}.npy", cells)
+        for i, name in enumerate(algorithms):
+            progress("comparing", i, len(algorithms))
+            seconds, outcome = _run(
+                name,
+                Path(folder),
+                len(trajectories),
+                height,
+                k,
+                prepared.asked.seed,
+                time_limit,
+                threads,
+            )
+            if isinstance(outcome, str):
+                results.append(Comparison(name, outcome, seconds))
+            else:
+                results.append(
+                    _judge(name, seconds, trajectories, outcome, cell, k, least, threads)
+                )
+    progress("comparing", len(algorithms), len(algorithms))
+    return results
+
+
+def _build(name: str, seed: int) -> Algorithm:
+    """Build an algorithm from its name and, after a colon, its tree."""
+    name, _, tree = name.partition(":")
+    asked = Options(k=MIN_K, algorithm=name, tree=tree or TREES[0])
+    return build_algorithm(asked.algorithm, seed=seed, tree=asked.tree)
+
+
+def bound_optimum(cells: npt.NDArray[np.uint32], height: int, k: int, threads: int) -> float:
+    """Bound, from below, the cost of the best quad-cloak policy, in cells.
+
+    The larger of two bounds. The optimum of the tree is at most ``length`` times the
+    best (Theorem 2 of the paper). And every cloak of a user holds at least k users at
+    its instant, so its area is at least that of the smallest (semi-)quadrant around
+    the user that holds k.
+    """
+    length = cells.shape[1]
+    tree = TrajAnon().solve(cells, height, k, QUAD, threads=threads).cost() / length
+    inside = 0.0
+    for i in range(length):
+        snapshot = solve_snapshot(cells[:, i], height, k, K_INSIDE, threads)
+        inside += float(compute_areas(snapshot.cloaks)[snapshot.cloak].sum())
+    return float(max(tree, inside))
+
+
+def _judge(
+    name: str,
+    seconds: float,
+    trajectories: Sequence[npt.NDArray[np.uint32]],
+    bundles: Sequence[npt.NDArray[np.int32]],
+    cell: float,
+    k: int,
+    least: float,
+    threads: int,
+) -> Comparison:
+    """Measure bundles."""
+    cost_mbr = cost_quad = 0.0
+    sizes: list[npt.NDArray[np.int64]] = []
+    areas: list[npt.NDArray[np.float64]] = []
+    for cells, bundle in zip(trajectories, bundles, strict=True):
+        size = np.bincount(bundle)
+        boxes = build_bounding_boxes(cells, bundle, len(size), threads)
+        sizes.append(size)
+        areas.append(compute_areas(boxes).ravel())
+        cost_mbr += _cost(boxes, size)
+        cost_quad += _cost(build_covering_quads(boxes), size)
+    every = np.concatenate(sizes)
+    smallest = int(every.min())
+    return Comparison(
+        algorithm=name,
+        status=OK if smallest >= k else f"defect: a bundle of {smallest} users, fewer than {k}",
+        seconds=seconds,
+        cost_mbr=cost_mbr * cell**2,
+        cost_quad=cost_quad * cell**2,
+        within_quad=cost_quad / least,
+        bundles=len(every),
+        smallest_bundle=smallest,
+        largest_bundle=int(every.max()),
+        median_side=float(np.sqrt(np.median(np.concatenate(areas)))) * cell,
+    )
+
+
+def _cost(cloaks: Cloaks, sizes: npt.NDArray[np.int64]) -> float:
+    return float((compute_areas(cloaks).sum(axis=1) * sizes).sum())
+
+
+def _run(
+    name: str,
+    folder: Path,
+    num_windows: int,
+    height: int,
+    k: int,
+    seed: int,
+    time_limit: float | None,
+    threads: int,
+) -> tuple[float, list[npt.NDArray[np.int32]] | str]:
+    """Run an algorithm in a process of its own; returns its seconds and its bundles."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    job = (there, name, folder, num_windows, height, k, seed, threads)
+    process = context.Process(target=_work, args=job, daemon=True)
+    process.start()
+    there.close()
+    try:
+        here.recv()
+        started = time.monotonic()
+        if not here.poll(time_limit):
+            return time.monotonic() - started, TIMED_OUT
+        seconds, problem = here.recv()
+    except EOFError:
+        process.join()
+        return 0.0, f"failed: the process ended with exit code {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+    if problem:
+        return seconds, problem
+    return seconds, [np.load(folder / f"bundles-{w}.npy") for w in range(num_windows)]
+
+
+def _work(
+    there: Any,
+    name: str,
+    folder: Path,
+    num_windows: int,
+    height: int,
+    k: int,
+    seed: int,
+    threads: int,
+) -> None:
+    """Compile, tell that the clock may start, solve every window, and tell the time."""
+    windows = [np.load(folder / f"cells-{w}.npy") for w in range(num_windows)]
+    algorithm = _build(name, seed)
+    few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
+    algorithm.solve(few, 2, 2, QUAD, threads=threads)
+    there.send("ready")
+    started = time.monotonic()
+    try:
+        bundles = [
+            algorithm.solve(cells, height, k, QUAD, threads=threads).bundle for cells in windows
+        ]
+    except TrajcloakError as error:
+        there.send((time.monotonic() - started, f"refused: {error}"))
+        return
+    seconds = time.monotonic() - started
+    for w, bundle in enumerate(bundles):
+        np.save(folder / f"bundles-{w}.npy", bundle)
+    there.send((seconds, ""))
