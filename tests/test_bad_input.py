@@ -213,6 +213,11 @@ def short_row(folder, secrets):
     return Attempt(write_csv(folder, *lines))
 
 
+@case(tc.InputError, r"log\.csv: row 1 has 2 columns; expected 5")
+def only_short_rows(folder, secrets):
+    return Attempt(write_csv(folder, f"{secrets.user()},{secrets.place()}\n" * 2))
+
+
 @case(tc.InputError, r"b\.csv: row 5 has 6 columns; expected 5")
 def long_row_in_the_second_file(folder, secrets):
     write_csv(folder, *good_lines(secrets), name="a.csv")

@@ -92,7 +92,7 @@ def check_invariant_1(drawn: Drawn, seed: int) -> None:
 
 
 def test_invariant_1_requests_never_decide_who_is_bundled_with_whom():
-    @property_test(40)
+    @property_test(60)
     @given(dense_logs(), st.integers(0, 1000))
     def holds(drawn, seed):
         check_invariant_1(drawn, seed)
@@ -204,7 +204,7 @@ def check_nothing_else_in_files(published: Published) -> None:
 
 
 def test_invariant_2_the_same_bytes_whatever_the_order_of_rows_or_threads():
-    @property_test(25)
+    @property_test(50)
     @given(dense_logs(distinct=True), st.integers(0, 1000))
     def holds(drawn, seed):
         check_invariant_2(drawn, seed)
@@ -215,7 +215,7 @@ def test_invariant_2_the_same_bytes_whatever_the_order_of_rows_or_threads():
 def test_invariant_2_ids_decide_only_between_equal_trajectories():
     """With equal trajectories, names may exchange members, but never cloaks or sizes."""
 
-    @property_test(25)
+    @property_test(50)
     @given(dense_logs(size=2, max_length=2), st.integers(0, 1000))
     def holds(drawn, seed):
         rng = np.random.default_rng(seed)
@@ -343,7 +343,7 @@ def check_invariant_3(drawn: Drawn) -> None:
 
 
 def test_invariant_3_no_bundle_below_k():
-    @property_test(60)
+    @property_test(100)
     @given(dense_logs(), st.sampled_from([{}, {"max_suppressed": 0.5}, {"suppress_above": 30.0}]))
     def holds(drawn, more):
         if drawn.options["algorithm"] != "traj-anon":
@@ -483,7 +483,7 @@ def write_stopping_at(result: tc.Result, path: Path, stop: int | None) -> int:
 
 
 def test_invariant_4_a_release_is_complete_or_absent():
-    @property_test(8)
+    @property_test(10)
     @given(dense_logs())
     def holds(drawn):
         check_invariant_4(tc.anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options))
@@ -596,7 +596,7 @@ def check_places_are_refused(result: tc.Result, folder: Path) -> None:
 
 
 def test_invariant_5_the_policy_file_stays_private():
-    @property_test(8)
+    @property_test(10)
     @given(dense_logs())
     def holds(drawn):
         check_invariant_5(tc.anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options))
@@ -798,7 +798,7 @@ def cloaks_and_sizes(published: Published, window: int) -> list[tuple[Any, ...]]
 
 
 def test_invariant_7_windows_are_unlinked():
-    @property_test(40)
+    @property_test(60)
     @given(dense_logs(), st.integers(1, 3))
     def holds(drawn, length):
         check_invariant_7(replace(drawn, options={**drawn.options, "length": length}))

@@ -9,7 +9,7 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms import Algorithm, build_algorithm
+from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.cloaks import (
     Cloaks,
@@ -52,7 +53,8 @@ class Comparison:
         Cost with bounding boxes, and with the smallest (semi-)quadrants around the
         bundles, in square units of the CRS.
     within_quad : float or None
-        Proven: ``cost_quad`` is at most so many times that of the best quad-cloak policy.
+        Proven: ``cost_quad`` is at most so many times that of the best quad-cloak
+        policy; exactly so many times, where ``exact`` is among the algorithms and done.
     bundles, smallest_bundle, largest_bundle : int or None
     median_side : float or None
         Square root of the median area of the bounding boxes.
@@ -136,6 +138,19 @@ def compare(
                     _judge(name, seconds, trajectories, outcome, cell, k, least, threads)
                 )
     progress("comparing", len(algorithms), len(algorithms))
+    return _relate_to_optimum(results)
+
+
+def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
+    """Put the true optimum in the place of its bound, where it was found."""
+    for optimum in results:
+        if optimum.algorithm == Exact.name and optimum.status == OK and optimum.cost_quad:
+            return [
+                r
+                if r.cost_quad is None
+                else replace(r, within_quad=r.cost_quad / optimum.cost_quad)
+                for r in results
+            ]
     return results
 
 

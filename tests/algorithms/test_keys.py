@@ -36,8 +36,8 @@ def check_order(cells, height, threads):
     expected_order, expected_common = sort_naively(as_keys(cells, height))
     actual = sort_keys(cells, build_layout(cells.shape[1], height), threads)
     assert actual.order.dtype == actual.common.dtype == np.int32
-    assert actual.order.tolist() == expected_order
-    assert actual.common.tolist() == expected_common
+    assert np.array_equal(actual.order, expected_order)
+    assert np.array_equal(actual.common, expected_common)
 
 
 def test_layout_of_two_instants_and_two_levels():

@@ -10,11 +10,13 @@ from rich.markup import escape
 from trajcloak.cli.common import (
     PATH,
     facts_table,
+    height_option,
     json_option,
     log_options,
     out,
     print_json,
     progress_bars,
+    threads_option,
     time_options,
 )
 from trajcloak.options import ALGORITHMS, LogColumns
@@ -75,12 +77,7 @@ class Square(click.ParamType[tuple[float, float, float]]):
 )
 @log_options
 @time_options
-@click.option(
-    "--height",
-    type=int,
-    help="Split each side of the region into 2^HEIGHT cells.  [default: as many as make cells of "
-    "at most 10 m; 16 for planar coordinates]",
-)
+@height_option
 @click.option(
     "--region",
     type=Square(),
@@ -112,11 +109,7 @@ class Square(click.ParamType[tuple[float, float, float]]):
     type=int,
     help="For algorithms that draw at random; same seed, same release.",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    help="Threads to use; never changes the result.  [default: all cores]",
-)
+@threads_option
 @json_option
 def command(
     log: tuple[Path, ...],
@@ -183,8 +176,9 @@ def print_summary(
     for reason, counts in withheld["why"].items():
         if counts["user_windows"] or counts["requests"]:
             out.print(
-                f"Not published ({reason.replace('_', ' ')}): {counts['user_windows']:,} "
-                f"users{per_window}, {counts['requests']:,} requests."
+                f"Not published ({reason.replace('_', ' ')}): "
+                f"{_count(counts['user_windows'], 'user')}{per_window}, "
+                f"{_count(counts['requests'], 'request')}."
             )
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
@@ -192,3 +186,7 @@ def print_summary(
         out.print(
             f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
         )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -97,11 +97,11 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
     read = partial(
         parse_duration, has_timestamps=isinstance(made, str), name=name.replace("_", "-")
     )
-    wanted = read(asked)
     try:
-        return wanted == read(str(made))
+        found = read(str(made))
     except OptionError:
         return True
+    return bool(read(asked) == found)
 
 
 def print_report(report: "AuditReport") -> None:

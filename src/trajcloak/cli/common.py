@@ -46,6 +46,19 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )
 
+height_option = click.option(
+    "--height",
+    type=int,
+    help="Split each side of the region into 2^HEIGHT cells.  [default: as many as make cells of "
+    "at most 10 m; 16 for planar coordinates]",
+)
+
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Threads to use; never changes the result.  [default: all cores]",
+)
+
 
 def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     """Add the options that say how to read a log; passes them on as ``columns``."""
@@ -156,8 +169,11 @@ def progress_bars(
 
 
 def _is_compiled(module: str, name: str) -> bool:
-    """Whether a kernel is in the cache on disk."""
+    """Whether a kernel is in the cache on disk, or needs no compiling."""
     kernel = getattr(import_module(module), name)
+    if not hasattr(kernel, "stats"):
+        # The compiler is switched off.
+        return True
     pattern = f"{module.rpartition('.')[2]}.{name}-*.nbi"
     return any(Path(str(kernel.stats.cache_path)).glob(pattern))
 

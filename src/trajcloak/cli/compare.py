@@ -78,35 +78,37 @@ def command(
 
 def print_comparisons(results: Sequence["Comparison"]) -> None:
     """Show cost and time side by side."""
-    table = Table(title_justify="left")
-    table.add_column("algorithm", style="bold")
-    for name in (
-        "cost (mbr)", "of best", "cost (quad)", "of best", "proven within", "seconds",
-        "bundles", "smallest", "largest", "median side",
-    ):  # fmt: skip
-        table.add_column(name, justify="right")
-    best_mbr = min((r.cost_mbr for r in results if r.cost_mbr is not None), default=1.0) or 1.0
-    best_quad = min((r.cost_quad for r in results if r.cost_quad is not None), default=1.0) or 1.0
-    problems = []
-    for r in results:
-        if r.status != "ok":
-            problems.append(f"[bold red]{r.algorithm}[/]: {r.status}")
-        if r.cost_mbr is None or r.cost_quad is None:
-            table.add_row(r.algorithm, *["-"] * 10)
-            continue
-        table.add_row(
+    done = [r for r in results if r.cost_mbr is not None]
+    costs = Table(title="Cost, recomputed from the bundles", title_justify="left")
+    runs = Table(title="Time and bundles", title_justify="left")
+    for table, names in (
+        (costs, ("mbr", "of best", "quad", "of best", "of optimum")),
+        (runs, ("seconds", "bundles", "smallest", "largest", "median side")),
+    ):
+        table.add_column("algorithm", style="bold", no_wrap=True)
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+    best_mbr = min((r.cost_mbr or 0 for r in done), default=0) or 1
+    best_quad = min((r.cost_quad or 0 for r in done), default=0) or 1
+    for r in done:
+        costs.add_row(
             r.algorithm,
-            f"{r.cost_mbr:.4g}",
-            f"{r.cost_mbr / best_mbr:.2f}",
-            f"{r.cost_quad:.4g}",
-            f"{r.cost_quad / best_quad:.2f}",
-            f"{r.within_quad:.2f} x best",
+            f"{r.cost_mbr:.3g}",
+            f"{(r.cost_mbr or 0) / best_mbr:.2f}",
+            f"{r.cost_quad:.3g}",
+            f"{(r.cost_quad or 0) / best_quad:.2f}",
+            f"<= {r.within_quad:.2f}",
+        )
+        runs.add_row(
+            r.algorithm,
             f"{r.seconds:.2f}",
             f"{r.bundles:,}",
             f"{r.smallest_bundle:,}",
             f"{r.largest_bundle:,}",
             f"{r.median_side:,.0f}",
         )
-    out.print(table)
-    for problem in problems:
-        out.print(problem)
+    out.print(costs, runs)
+    out.print("of optimum: the quad cost is proven to be at most so many times the best possible.")
+    for r in results:
+        if r.status != "ok":
+            out.print(f"[bold red]{r.algorithm}[/]: {r.status}")

@@ -176,12 +176,7 @@ def _explain_bad_csv(file: Path, types: dict[str, pa.DataType], rows_before: int
         num_rows = rows_before
         for batch in reader:
             if bad_rows:
-                line, expected, found = bad_rows[0]
-                raise InputError(
-                    f"{file}: row {rows_before + line - 1} has {found} columns; expected "
-                    f"{expected}, as in the header; add or remove separators, or quote values "
-                    f"that hold a comma"
-                ) from None
+                break
             for name, type_ in types.items():
                 bad = find_bad_value(batch.column(name), pc.CastOptions(type_))
                 if bad is not None:
@@ -190,6 +185,12 @@ def _explain_bad_csv(file: Path, types: dict[str, pa.DataType], rows_before: int
                         f"expected {EXPECTED[type_.id]}; correct or remove the row"
                     ) from None
             num_rows += batch.num_rows
+    if bad_rows:
+        line, expected, found = bad_rows[0]
+        raise InputError(
+            f"{file}: row {rows_before + line - 1} has {found} columns; expected {expected}, as in "
+            f"the header; add or remove separators, or quote values that hold a comma"
+        ) from None
 
 
 EXPECTED = {

@@ -130,7 +130,9 @@ def _sort_codes(
 ) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Encode a column as the rank of each value, from 1; 0 is null."""
     same_type = [
-        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(type_))
+        chunk
+        if chunk.type.value_type == type_
+        else pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(type_))
         for chunk in chunks
     ]
     unified = pa.chunked_array(same_type).unify_dictionaries()

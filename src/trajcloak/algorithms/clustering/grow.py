@@ -16,6 +16,8 @@ from trajcloak.algorithms.clustering.boxes import (
 from trajcloak.progress import Progress
 
 CLUSTERS_PER_CALL = 64
+SAME = 1e-9
+"""Sums of logarithms that are closer than this differ by their rounding alone."""
 
 
 class _Pool(NamedTuple):
@@ -193,13 +195,13 @@ def _drop(pool, count, label):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _place_leftovers(pool, count, label, boxes):  # type: ignore[no-untyped-def]
-    """Add each leftover to the cluster whose cost it raises least."""
+    """Add each leftover to the cluster whose cost it raises least; ties to the one grown first."""
     for i in range(count):
         best = 0
         least = np.inf
         for number in range(len(boxes)):
             raised = cost_with(pool.columns, i, boxes[number]) - _cost(boxes[number])
-            if raised < least:
+            if raised < least - SAME:
                 least = raised
                 best = number
         label[pool.number[i]] = best

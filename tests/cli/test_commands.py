@@ -1,0 +1,302 @@
+"""What each command writes and prints when all is well."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from cli.conftest import REQUESTS, SCRIPT, run_script
+from small_logs import Row, list_tree, write_parquet
+
+DATA_MODEL = Path(__file__).parents[2] / "docs" / "data-model.md"
+
+
+def list_manifest_fields() -> list[str]:
+    """The fields that the data model gives a manifest."""
+    section = DATA_MODEL.read_text().split("### `manifest.json`")[1].split("\n`parameters`")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def read_facts(table: str) -> dict[str, str]:
+    """Names and values of a printed table with two columns."""
+    return dict(re.findall(r"^│ (.+?) +│ +(.+?) │$", table, re.MULTILINE))
+
+
+def test_generate_tells_what_it_wrote(run, tmp_path):
+    done = run("generate", "-o", "log.csv", "--users", 7, "--length", 3, "--request-share", 1)
+    assert (done.code, done.err) == (0, "")
+    assert "Log: log.csv" in done.out
+    assert read_facts(done.out) == {
+        "users": "7",
+        "instants": "3",
+        "rows": "21",
+        "requests": "21",
+        "request columns": "category, detail",
+    }
+    table = pyarrow.csv.read_csv(tmp_path / "log.csv")
+    assert table.column_names == ["user_id", "time", "x", "y", "category", "detail"]
+    assert table.num_rows == 21
+
+
+def test_generate_for_machines(run, tmp_path):
+    done = run("generate", "-o", "log.parquet", "--users", 8, "--length", 5, "--json")
+    table = pq.read_table(tmp_path / "log.parquet")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == {
+        "log": "log.parquet",
+        "users": 8,
+        "instants": 5,
+        "rows": 40,
+        "requests": 40 - table["category"].null_count,
+        "request_columns": ["category", "detail"],
+    }
+
+
+def test_generate_options(run, tmp_path):
+    options = ("--every", 10, "--string-ids", "--request-share", 0, "--seed", 1)
+    assert run("generate", "-o", "a.parquet", "--users", 3, "--length", 2, *options).code == 0
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.schema.field("user_id").type == pa.string()
+    first, *_, last = table["time"].to_pylist()
+    assert (last - first).total_seconds() == 10
+    assert table["category"].null_count == 6
+
+
+def test_anonymize_for_machines(run, made, tmp_path):
+    args = ("-o", "release", "--k", 5, *REQUESTS, "--policy", "policy.parquet", "--json")
+    done = run("anonymize", made / "log.parquet", *args)
+    assert (done.code, done.err) == (0, "")
+    told = json.loads(done.out)
+    assert sorted(told) == ["manifest", "release", "seconds"]
+    assert told["release"] == "release"
+    assert told["seconds"] > 0
+    assert told["manifest"] == json.loads((tmp_path / "release" / "manifest.json").read_text())
+    assert sorted(told["manifest"]) == sorted(list_manifest_fields())
+    assert told["manifest"]["k"] == 5
+    assert told["manifest"]["users"] == 60
+
+
+def test_anonymize_writes_the_release_and_the_policy_and_nothing_else(run, made, tmp_path):
+    args = ("-o", "release", "--k", 5, *REQUESTS, "--policy", "policy.parquet")
+    assert run("anonymize", made / "log.parquet", *args).code == 0
+    assert list(list_tree(tmp_path)) == [
+        "policy.parquet",
+        "release",
+        "release/bundles.parquet",
+        "release/manifest.json",
+        "release/requests.parquet",
+    ]
+    assert stat.S_IMODE((tmp_path / "policy.parquet").stat().st_mode) == 0o600
+    assert list_tree(tmp_path / "release") == list_tree(made / "release")
+
+
+def test_anonymize_tells_what_is_published(run, made):
+    args = ("-o", "release", "--k", 5, *REQUESTS)
+    done = run("anonymize", made / "log.parquet", *args)
+    assert (done.code, done.err) == (0, "")
+    manifest = tc.read_manifest("release")
+    facts = read_facts(done.out)
+    assert "Release: release" in done.out
+    assert facts["users published"] == "60"
+    assert facts["users withheld"] == facts["users suppressed"] == facts["requests withheld"] == "0"
+    assert (
+        facts["requests published"] == f"{manifest['requests']} (distinct per bundle and instant)"
+    )
+    assert facts["bundles"] == str(manifest["bundles"])
+    assert facts["smallest bundle"] == f"{manifest['smallest_bundle']} users (k = 5)"
+    assert facts["algorithm"] == f"{manifest['algorithm']}, mbr cloaks"
+    assert "Not published" not in done.out
+    assert "No policy file was written" in done.out
+
+
+def write_log_with_gaps(folder: Path) -> Path:
+    """12 users at 4 instants, of whom one is last seen after 1 and one lives far away."""
+    rows = [
+        Row(f"u{user}", instant, 2000 if user == 11 else user, instant, f"r{user % 3}")
+        for instant in range(4)
+        for user in range(12)
+        if user != 5 or instant == 0
+    ]
+    return write_parquet(folder / "log.parquet", rows)
+
+
+def test_summary_counts_the_withheld_and_the_suppressed(run, tmp_path):
+    log = write_log_with_gaps(tmp_path)
+    done = run(
+        "anonymize", log, "-o", "r", "--k", 3, "--request", "what", "--max-suppressed", "10%"
+    )
+    assert done.code == 0
+    facts = read_facts(done.out)
+    assert facts["users published"] == "10"
+    assert facts["users withheld"] == "1"
+    assert facts["users suppressed"] == "1"
+    assert facts["requests withheld"] == "5"
+    assert "Not published (missing location): 1 user, 1 request." in done.out
+    assert "Not published (suppressed): 1 user, 4 requests." in done.out
+
+
+def test_summary_counts_window_by_window(run, tmp_path):
+    log = write_log_with_gaps(tmp_path)
+    options = ("--length", 2, "--max-gap", 1, "--max-suppressed", 0.1, "--json")
+    done = run("anonymize", log, "-o", "r", "--k", 3, "--request", "what", *options)
+    manifest = json.loads(done.out)["manifest"]
+    assert manifest["suppressed"] == 2
+    assert manifest["withheld"]["why"]["missing_location"] == {"user_windows": 1, "requests": 1}
+    done = run("anonymize", log, "-o", "r2", "--k", 3, "--request", "what", *options[:-1])
+    assert read_facts(done.out)["users suppressed"] == "2 (counted per window)"
+    assert "(suppressed): 2 users (counted per window), 4 requests." in done.out
+
+
+def test_anonymize_says_that_no_request_is_published(run, made):
+    done = run("anonymize", made / "log.parquet", "-o", "release", "--k", 5)
+    assert done.code == 0
+    assert "No request column was named (--request COLUMN)" in done.out
+    assert pq.read_table("release/requests.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--cloak", "quad"], {"cloak": "quad"}),
+        (["--height", "7"], {"height": 7}),
+        (
+            ["--region", "-1000,-1000,65536"],
+            {"region": {"x_min": -1e3, "y_min": -1e3, "side": 65536}},
+        ),
+        (["--length", "2"], {"windows": 2, "instants": 4}),
+        (["--every", "2m"], {"instants": 2}),
+        (["--threads", "1", "--missing", "hold"], {"users": 60}),
+        (["--suppress-above", "1e300"], {"suppressed": 0}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_options_reach_the_run(run, made, args, expected):
+    done = run("anonymize", made / "log.parquet", "-o", "release", "--k", 5, *args, "--json")
+    assert done.code == 0
+    manifest = json.loads(done.out)["manifest"]
+    assert {name: manifest[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("given", ["file", "folder", "glob", "several"])
+def test_a_log_in_any_form(run, made, tmp_path, given):
+    table = pq.read_table(made / "log.parquet")
+    (tmp_path / "parts").mkdir()
+    for number in range(2):
+        part = table.slice(number * 100, 100 if number == 0 else None)
+        pyarrow.csv.write_csv(part, tmp_path / "parts" / f"{number}.csv")
+    pyarrow.csv.write_csv(table, tmp_path / "log.csv")
+    log = {
+        "file": ["log.csv"],
+        "folder": ["parts"],
+        "glob": ["parts/*.csv"],
+        "several": ["parts/0.csv", "parts/1.csv"],
+    }[given]
+    args = ("--policy", "policy.parquet", *REQUESTS)
+    assert run("anonymize", *log, "-o", "release", "--k", 5, *args).code == 0
+    assert list_tree(tmp_path / "release") == list_tree(made / "release")
+    assert run("audit", *log, "release", *args).code == 0
+
+
+def test_other_names_and_degrees(run, tmp_path):
+    users = range(8)
+    table = pa.table(
+        {
+            "device": [f"d{user}" for user in users],
+            "seen": ["2024-05-06T08:00:00Z"] * len(users),
+            "longitude": [13.0 + 0.01 * user for user in users],
+            "latitude": [52.0 + 0.01 * user for user in users],
+            "user_id": ["pizza"] * len(users),
+        }
+    )
+    pyarrow.csv.write_csv(table, tmp_path / "log.csv")
+    names = ("--user", "device", "--time", "seen", "--lon", "longitude", "--lat", "latitude")
+    args = ("log.csv", "release", *names, "--request", "user_id", "--policy", "policy.parquet")
+    done = run("anonymize", args[0], "-o", *args[1:], "--k", 4)
+    assert done.code == 0
+    assert re.search(r"mean cloak +│ +[\d,]+ x [\d,]+ m │", done.out)
+    assert pq.read_table("release/requests.parquet")["user_id"].to_pylist() == ["pizza", "pizza"]
+    assert run("audit", *args).code == 0
+
+
+def test_names_with_brackets_are_shown_as_they_are(run, made):
+    args = ("-o", "a[red]b", "--k", 5, "--policy", "c[bold]d")
+    done = run("anonymize", made / "log.parquet", *args)
+    assert done.code == 0
+    assert "Release: a[red]b" in done.out
+    assert "The policy file c[bold]d is private" in done.out
+
+
+def test_interrupted(run, made, tmp_path, monkeypatch):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trajcloak.release._write_parquet", interrupt)
+    args = ("-o", "release", "--k", 5, "--policy", "policy.parquet")
+    done = run("anonymize", made / "log.parquet", *args)
+    assert done.code == 130
+    assert done.out == ""
+    assert done.err == "Interrupted; nothing unfinished was left behind.\n"
+    assert list_tree(tmp_path) == {}
+
+
+def test_version(run):
+    done = run("--version")
+    assert (done.code, done.out) == (0, f"trajcloak, version {tc.__version__}\n")
+
+
+def test_installed_script(made, tmp_path):
+    """Also on a terminal that knows ASCII only."""
+    args = ("anonymize", made / "log.parquet", "-o", "release", *REQUESTS)
+    done = run_script(*args, "--k", 5, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.code, done.err) == (0, "")
+    assert "| users published" in done.out
+    assert list_tree(tmp_path / "release") == list_tree(made / "release")
+    done = run_script(*args, "--k", 1, cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: k is 1;")
+
+
+def run_on_terminal(*args) -> tuple[str, str]:
+    """Run the installed command with a terminal for standard error; returns both outputs."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [SCRIPT, *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        with os.fdopen(ours, "rb", buffering=0) as terminal, suppress(OSError):
+            # The end of a terminal is an error.
+            while part := terminal.read(1 << 16):
+                shown += part
+        printed, _ = process.communicate()
+    assert process.returncode == 0
+    return printed.decode(), shown.decode()
+
+
+def test_progress_on_a_terminal(made, tmp_path):
+    """The bars go to standard error if that is a terminal; never to standard output."""
+    args = ("anonymize", made / "log.parquet", "-o", tmp_path / "release", "--k", 5)
+    printed, shown = run_on_terminal(*args, "--length", 1)
+    for stage in ("reading log", "building trajectories", "writing release"):
+        assert re.search(rf"✓.* {stage} .*100%", shown)
+        assert stage not in printed
+    assert "users published" in printed
+
+
+def test_no_progress_for_machines(made, tmp_path):
+    args = ("anonymize", made / "log.parquet", "-o", tmp_path / "release", "--k", 5)
+    printed, shown = run_on_terminal(*args, "--json")
+    assert json.loads(printed)["manifest"]["k"] == 5
+    assert shown == ""

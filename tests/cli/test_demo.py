@@ -1,0 +1,97 @@
+"""The demonstration: everything in one go, in plain words."""
+
+import json
+import re
+import shlex
+
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from small_logs import list_tree
+
+SMALL = ("--users", 400, "--k", 10)
+
+
+def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
+    done = run("demo", "-o", "shown", *SMALL)
+    assert (done.code, done.err) == (0, "")
+    folder = tmp_path / "shown"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "log.parquet",
+        "policy.parquet",
+        "release",
+    ]
+    manifest = tc.read_manifest(folder / "release")
+    log = pq.read_table(folder / "log.parquet")
+    requests = log.num_rows - log["category"].null_count
+    words = " ".join(done.out.split())
+    assert f"400 people moved through a city for 30 minutes and sent {requests:,} requests" in words
+    assert "Release: shown/release" in words
+    assert "Passed: all " in words
+    assert f"where every one of the {manifest['users']} people was at every minute" in words
+    assert "still cannot tell who sent a request" in words
+    assert f"at least {manifest['smallest_bundle']} people fit equally well" in words
+    assert manifest["users"] == 400
+    assert manifest["smallest_bundle"] >= 10
+    columns = tc.LogColumns(requests=("category", "detail"))
+    assert tc.audit(folder / "log.parquet", folder / "release", folder / "policy.parquet", columns)
+
+
+def test_demo_by_hand(run, tmp_path):
+    """The commands that the demo shows make the same release."""
+    done = run("demo", *SMALL, "--seed", 5)
+    shown = done.out.split("The same by hand:")[1].replace("\\\n", " ")
+    commands = re.findall(r"^ +trajcloak (.+)$", shown, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["generate", "anonymize", "audit"]
+    for command in commands:
+        assert run(*shlex.split(command)).code == 0
+    made = list_tree(tmp_path / "trajcloak-demo")
+    assert {name: content for name, content in list_tree(tmp_path).items() if name in made} == made
+
+
+def test_demo_for_machines(run):
+    done = run("demo", "-o", "shown", *SMALL, "--json")
+    told = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert [told[name] for name in ("log", "release", "policy")] == [
+        "shown/log.parquet",
+        "shown/release",
+        "shown/policy.parquet",
+    ]
+    assert told["manifest"] == tc.read_manifest("shown/release")
+    assert told["audit"]["passed"] is True
+    assert told["seconds"] > 0
+
+
+def test_demo_never_overwrites(run, tmp_path):
+    (tmp_path / "shown").mkdir()
+    done = run("demo", "-o", "shown", *SMALL)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: shown: exists already; expected a new path")
+    assert list_tree(tmp_path) == {"shown": b""}
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--k", 1), "k is 1; expected"),
+        (("--users", 5, "--k", 6), "at most 5 of 5 users take part"),
+        (("--users", 0), "users is 0; expected"),
+    ],
+)
+def test_demo_refuses(run, tmp_path, args, says):
+    done = run("demo", *args)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"Error: {says}")
+    assert list_tree(tmp_path) == {}
+
+
+def test_demo_fails_with_the_audit(run, monkeypatch):
+    check = tc.auditor.Check("at least k users", False, 1, "1 bundle with fewer than 10 users")
+    report = tc.auditor.AuditReport(10, (check,))
+    monkeypatch.setattr("trajcloak.auditor.audit", lambda *args, **options: report)
+    done = run("demo", "-o", "shown", *SMALL)
+    assert done.code == 3
+    assert "Do not publish this release." in done.out
+    assert "What was hidden" not in done.out
