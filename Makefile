@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-nojit lint format bench clean
+.PHONY: setup demo test test-kernels lint format bench clean
 
 setup: $(STAMP)
 
@@ -16,10 +16,18 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 demo: setup
+	rm -rf demo
 	$(BIN)/trajcloak demo -o demo
 
 test: setup
 	$(BIN)/python -m pytest -n auto
+
+# The kernels once more, as plain Python, and compiled with their array bounds checked.
+test-kernels: setup
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels \
+		-W "ignore:overflow encountered:RuntimeWarning"
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
+		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -5,10 +5,12 @@ and returns nothing but who is bundled with whom. Sizes and costs are computed h
 from the bundles, for all alike; no algorithm's own figure is trusted.
 """
 
+import math
 import multiprocessing
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from trajcloak.cloaks import (
     build_covering_quads,
     compute_areas,
 )
-from trajcloak.errors import NotEnoughUsersError, TrajcloakError
+from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import default_threads
 from trajcloak.log import RequestLog
 from trajcloak.options import MIN_K, QUAD, TREES, Options
@@ -104,6 +106,11 @@ def compare(
         Fields of :class:`trajcloak.options.Options` that say how to lay out the log.
     """
     threads = threads or default_threads()
+    if time_limit is not None and not 0 < time_limit < math.inf:
+        raise OptionError(
+            f"the time limit is {time_limit}; expected a number of seconds above 0; "
+            f"pass another --time-limit"
+        )
     for name in algorithms:
         _build(name, 0)
     prepared = prepare(log, Options(k=k, **options), threads)
@@ -157,6 +164,11 @@ def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
 def _build(name: str, seed: int) -> Algorithm:
     """Build an algorithm from its name and, after a colon, its tree."""
     name, _, tree = name.partition(":")
+    if tree and name != TrajAnon.name:
+        raise OptionError(
+            f"algorithm '{name}' is given the tree '{tree}', and searches none; expected a tree "
+            f"with {TrajAnon.name} only; leave it out"
+        )
     asked = Options(k=MIN_K, algorithm=name, tree=tree or TREES[0])
     return build_algorithm(asked.algorithm, seed=seed, tree=asked.tree)
 
@@ -267,7 +279,9 @@ def _work(
     windows = [np.load(folder / f"cells-{w}.npy") for w in range(num_windows)]
     algorithm = _build(name, seed)
     few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
-    algorithm.solve(few, 2, 2, QUAD, threads=threads)
+    # What is refused here is refused again below, and told there.
+    with suppress(TrajcloakError):
+        algorithm.solve(few, 2, 2, QUAD, threads=threads)
     there.send("ready")
     started = time.monotonic()
     try:

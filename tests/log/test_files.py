@@ -107,20 +107,20 @@ def test_a_column_is_missing_in_a_later_file(tmp_path, suffix):
         late.write_text("user_id,when,x,y\nu,1,1,1\n")
     else:
         pq.write_table(pa.table({"user_id": ["u"], "when": [1], "x": [1.0], "y": [1.0]}), late)
-    with pytest.raises(tc.InputError, match=rf"b\{suffix}: column 'time' occurs 0 times among"):
+    with pytest.raises(tc.InputError, match=rf"b\{suffix}: there is no column 'time'"):
         tc.read_log(tmp_path)
 
 
 def test_a_column_that_stands_twice(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,x\nu,0,1,2,3\n")
-    with pytest.raises(tc.InputError, match="column 'x' occurs 2 times"):
+    with pytest.raises(tc.InputError, match="there are 2 columns 'x'"):
         tc.read_log(tmp_path)
 
 
 def test_files_with_different_places_are_not_mixed(tmp_path):
     (tmp_path / "a.csv").write_text("user_id,time,lon,lat\nu,0,13.4,52.5\n")
     (tmp_path / "b.csv").write_text("user_id,time,x,y\nu,1,13.4,52.5\n")
-    with pytest.raises(tc.InputError, match=r"b\.csv: column 'lon' occurs 0 times"):
+    with pytest.raises(tc.InputError, match=r"b\.csv: there is no column 'lon'"):
         tc.read_log(tmp_path)
 
 

@@ -8,7 +8,9 @@ program chooses among them: which sequences are used, and by whom. The problem i
 NP-complete (Theorem 1 of the paper), so what cannot be finished is refused.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,13 +147,14 @@ def _solve_program(
     unit = min(areas)
     cost = np.zeros(shape[1])
     cost[num_sets:] = [areas[usable[s]] / unit for s, _ in pairs]
-    answer = milp(
-        cost,
-        constraints=LinearConstraint(matrix, low, high),
-        bounds=Bounds(0, 1),
-        integrality=np.ones(shape[1]),
-        options={"mip_rel_gap": 0.0},
-    )
+    with _print_on_stderr():
+        answer = milp(
+            cost,
+            constraints=LinearConstraint(matrix, low, high),
+            bounds=Bounds(0, 1),
+            integrality=np.ones(shape[1]),
+            options={"mip_rel_gap": 0.0},
+        )
     if answer.x is None:
         raise AssertionError(f"the integer program ended without a solution: {answer.message}")
     chosen = np.empty(n, np.int64)
@@ -159,3 +162,18 @@ def _solve_program(
         if answer.x[num_sets + p] > 0.5:
             chosen[t] = s
     return np.unique(chosen, return_inverse=True)[1].astype(np.int32)
+
+
+@contextmanager
+def _print_on_stderr() -> Iterator[None]:
+    """Keep standard output clean of what a library prints there past Python.
+
+    HiGHS prints some lines even if told to be silent, and these would spoil ``--json``.
+    """
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)

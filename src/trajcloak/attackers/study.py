@@ -18,7 +18,7 @@ from trajcloak.attackers.candidates import (
     build_sent,
     summarize,
 )
-from trajcloak.errors import NotEnoughUsersError
+from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import default_threads
 from trajcloak.log import RequestLog
 from trajcloak.options import MBR, Options
@@ -107,7 +107,9 @@ def attack(
     **options
         Fields of :class:`trajcloak.options.Options` that say how to lay out the log.
     """
-    asked = Options(k=k, **options)
+    asked = Options(k=k, seed=seed, **options)
+    if not algorithms:
+        raise OptionError("no algorithm is named; expected at least one; pass --algorithms")
     threads = threads or default_threads()
     bundlers = [build_algorithm(name, seed=seed) for name in algorithms]
     prepared = prepare(log, asked, threads)
@@ -165,7 +167,9 @@ def _merge(findings: Sequence[Finding]) -> Finding:
         attacker=findings[0].attacker,
         requests=sum(f.requests for f in findings),
         breaches=sum(f.breaches for f in findings),
-        smallest_candidate_set=min(f.smallest_candidate_set for f in findings),
+        smallest_candidate_set=min(
+            (f.smallest_candidate_set for f in findings if f.requests), default=0
+        ),
         identified=sum(f.identified for f in findings),
     )
 

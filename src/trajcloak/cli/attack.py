@@ -8,11 +8,13 @@ from rich.table import Table
 
 from trajcloak.cli.common import (
     PATH,
+    height_option,
     json_option,
     log_options,
     out,
     print_json,
     progress_bars,
+    threads_option,
     time_options,
 )
 from trajcloak.options import ALGORITHMS, LogColumns
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
 )
 @log_options
 @time_options
-@click.option("--height", type=int, help="2^height cells per side.  [default: cells of 10 m; 16]")
+@height_option
 @click.option("--seed", default=0, show_default=True, type=int, help="For algorithms that draw.")
-@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@threads_option
 @click.option("--example", is_flag=True, help="Walk through one breach, step by step.")
 @json_option
 def command(

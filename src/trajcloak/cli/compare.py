@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.markup import escape
 from rich.table import Table
 
 from trajcloak.cli.common import (
     PATH,
+    height_option,
     json_option,
     log_options,
     out,
     print_json,
     progress_bars,
+    threads_option,
     time_options,
 )
 from trajcloak.options import ALGORITHMS, LogColumns
@@ -33,10 +36,10 @@ if TYPE_CHECKING:
 )
 @log_options
 @time_options
-@click.option("--height", type=int, help="2^height cells per side.  [default: cells of 10 m; 16]")
+@height_option
 @click.option("--seed", default=0, show_default=True, type=int, help="For algorithms that draw.")
 @click.option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
-@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@threads_option
 @json_option
 def command(
     log: tuple[Path, ...],
@@ -111,4 +114,4 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
     out.print("of optimum: the quad cost is proven to be at most so many times the best possible.")
     for r in results:
         if r.status != "ok":
-            out.print(f"[bold red]{r.algorithm}[/]: {r.status}")
+            out.print(f"[bold red]{r.algorithm}[/]: {escape(r.status)}")

@@ -118,14 +118,17 @@ def _choose_columns(file: Path, columns: LogColumns) -> list[str]:
 def _check_columns(file: Path, wanted: list[str]) -> None:
     """Raise unless a file has each column once."""
     names = read_names(file)
-    # The first line of a CSV file that lacks a header is a user's row.
-    listed = ", ".join(names) if file.suffix == ".parquet" else f"{len(names)} of its header line"
+    # The first line of a CSV file that lacks a header is a user's row, so it is not shown.
+    listed = f" among {', '.join(names)}" if file.suffix == ".parquet" else " in its header line"
     for name in wanted:
-        if names.count(name) != 1:
+        count = names.count(name)
+        if count != 1:
+            found = (
+                f"there are {count} columns '{name}'" if count else f"there is no column '{name}'"
+            )
             raise InputError(
-                f"{file}: column '{name}' occurs {names.count(name)} times among {listed}; "
-                f"expected it once; name the column to use with --user, --time, --lon, --lat, --x, "
-                f"--y or --request"
+                f"{file}: {found}{listed}; expected it once; name the column to use with --user, "
+                f"--time, --lon, --lat, --x, --y or --request"
             )
 
 

@@ -66,7 +66,7 @@ def read_log(
     builder = _Builder(columns, geographic, from_text, expected_rows)
     for batch in stream_batches(files, columns):
         builder.add(batch)
-        progress("reading log", builder.num_rows, max(expected_rows, builder.num_rows + 1))
+        progress("reading log", builder.num_rows, expected_rows)
     if builder.num_rows == 0:
         raise InputError(
             f"{source}: the log has no rows; expected at least one location report; check the path"
