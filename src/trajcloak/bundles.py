@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from trajcloak.algorithms.policy import Policy
 from trajcloak.cloaks import Cloaks, order_by_cloaks
@@ -78,29 +79,34 @@ def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bun
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
     length = window.stop - window.start
-    sender = bundle[window.request_user]
-    sent = sender >= 0
-    packed = sender[sent].astype(np.int64)
-    packed *= length
-    packed += window.request_instant[sent]
-    packed *= max(num_kinds, 1)
-    packed += window.request_kind[sent]
-    packed = _sort_distinct(packed, len(order) * length * max(num_kinds, 1))
-    stretch, kind = np.divmod(packed, max(num_kinds, 1))
-    request_bundle, request_instant = np.divmod(stretch, length)
+    packed, suppressed_requests = _pack_requests(window, bundle, length, num_kinds)
+    packed = _sort_distinct(packed, len(order) * length * num_kinds)
+    request_bundle, request_instant, request_kind = _unpack(packed, length, num_kinds)
     return Bundles(
         window=window.number,
         start=window.start,
         stop=window.stop,
         cloaks=policy.cloaks[order],
         sizes=sizes[order],
-        request_bundle=request_bundle.astype(np.int32),
-        request_instant=request_instant.astype(np.int32),
-        request_kind=kind.astype(np.int32),
+        request_bundle=request_bundle,
+        request_instant=request_instant,
+        request_kind=request_kind,
         user=window.user,
         bundle=bundle,
-        suppressed_requests=int((~sent).sum()),
+        suppressed_requests=suppressed_requests,
     )
+
+
+def _pack_requests(
+    window: Window, bundle: npt.NDArray[np.int32], length: int, num_kinds: int
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Write bundle, instant and kind of each request as one number; counts the suppressed."""
+    packed = np.empty(len(window.request_user), np.int64)
+    count = _pack(
+        bundle, window.request_user, window.request_instant, window.request_kind,
+        length, num_kinds, packed,
+    )  # fmt: skip
+    return packed[:count], len(packed) - count
 
 
 def _sort_distinct(numbers: npt.NDArray[np.int64], stop: int) -> npt.NDArray[np.int64]:
@@ -110,3 +116,32 @@ def _sort_distinct(numbers: npt.NDArray[np.int64], stop: int) -> npt.NDArray[np.
         marked[numbers] = True
         return np.flatnonzero(marked)
     return np.unique(numbers)
+
+
+@njit(cache=True, nogil=True)
+def _pack(bundle, user, instant, kind, length, num_kinds, packed):  # type: ignore[no-untyped-def]
+    count = 0
+    for r in range(len(user)):
+        b = np.int64(bundle[user[r]])
+        if b >= 0:
+            packed[count] = (b * length + instant[r]) * num_kinds + kind[r]
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _unpack(packed, length, num_kinds):  # type: ignore[no-untyped-def]
+    """Undo :func:`_pack`; the numbers ascend, so most steps need no division."""
+    bundle = np.empty(len(packed), np.int32)
+    instant = np.empty(len(packed), np.int32)
+    kind = np.empty(len(packed), np.int32)
+    stretch = np.int64(0)
+    for r in range(len(packed)):
+        rest = packed[r] - stretch * num_kinds
+        if rest >= num_kinds:
+            stretch = packed[r] // num_kinds
+            rest = packed[r] - stretch * num_kinds
+        bundle[r] = stretch // length
+        instant[r] = stretch % length
+        kind[r] = rest
+    return bundle, instant, kind

@@ -100,7 +100,7 @@ def build_places(
         crs = choose_projection(log.bounds)
         x, y, bounds = _project(log, crs, threads)
     if region is None:
-        check_outliers(x, y, bounds)
+        check_outliers(x, y, bounds, threads)
         region = fit_region(bounds, height, in_metres=log.geographic)
     else:
         check_inside(x, y, bounds, region)
@@ -214,6 +214,7 @@ def check_outliers(
     x: npt.NDArray[np.float64],
     y: npt.NDArray[np.float64],
     bounds: tuple[float, float, float, float],
+    threads: int,
 ) -> None:
     """Raise if a few far rows blow the region up.
 
@@ -228,7 +229,7 @@ def check_outliers(
     for values, low, high in ((x, bounds[0], bounds[2]), (y, bounds[1], bounds[3])):
         if high - low < extent / 2:
             continue
-        counts = _histogram(values, low, high - low)
+        counts = _count_bins(values, low, high - low, threads)
         reach = OUTLIER_BINS // OUTLIER_FACTOR
         inside = np.cumsum(np.concatenate([[0], counts]))
         held = inside[reach:] - inside[:-reach]
@@ -255,6 +256,16 @@ def _rows(chosen: npt.NDArray[np.bool_]) -> str:
     rows = np.flatnonzero(chosen) + 1
     shown = ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
     return f"row {shown} is" if len(rows) == 1 else f"{len(rows)} rows ({shown}) are"
+
+
+def _count_bins(
+    values: npt.NDArray[np.float64], low: float, extent: float, threads: int
+) -> npt.NDArray[np.int64]:
+    parts = run_sliced(
+        lambda start, stop: _histogram(values[start:stop], low, extent), len(values), threads
+    )
+    counts: npt.NDArray[np.int64] = np.sum(parts, axis=0)
+    return counts
 
 
 @njit(cache=True, nogil=True)

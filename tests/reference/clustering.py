@@ -50,9 +50,7 @@ def place_leftovers(trajectories, clusters, left):
     """Add each to the cluster whose cost it raises least; ties to the cluster grown first."""
     for t in left:
         raised = [
-            Fraction(
-                area_product(trajectories, [*cluster, t]), area_product(trajectories, cluster)
-            )
+            Fraction(area_product(trajectories, [*cluster, t]), area_product(trajectories, cluster))
             for cluster in clusters
         ]
         clusters[raised.index(min(raised))].append(t)
@@ -145,9 +143,7 @@ def cost(trajectories, clusters):
     return sum(
         len(cluster)
         * sum(
-            prod(
-                max(t[axis] for t in places) - min(t[axis] for t in places) + 1 for axis in (0, 1)
-            )
+            prod(max(t[axis] for t in places) - min(t[axis] for t in places) + 1 for axis in (0, 1))
             for instant in range(len(trajectories[0]))
             for places in [[trajectories[member][instant] for member in cluster]]
         )

@@ -82,13 +82,13 @@ def default_every(rows):
         return 1
     times_of_users = {}
     for user, time, *_ in rows:
-        times_of_users.setdefault(user, set()).add(time)
-    filled = 0
+        times_of_users.setdefault(user, []).append(time)
+    reports = 0
     spanned = 0
     for times_of_user in times_of_users.values():
-        filled += len(times_of_user)
+        reports += len(times_of_user)
         spanned += (max(times_of_user) - min(times_of_user)) // step + 1
-    if 2 * filled < spanned:
+    if 2 * reports < spanned:
         raise ValueError("the log has no grid of its own; every must be given")
     return step
 

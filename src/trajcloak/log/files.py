@@ -18,6 +18,11 @@ SUFFIXES = (".csv", ".parquet")
 BATCH_ROWS = 1 << 19
 CSV_BLOCK_BYTES = 1 << 24
 PREFETCH = 2
+NUM_FIXED = 4
+"""User, time and two coordinates; the other columns that are read are request attributes."""
+
+DICTIONARY_BYTES = 2
+"""A text column that takes fewer bytes per row holds few distinct values."""
 
 LogPath = str | Path | Sequence[str | Path]
 """A file, a glob, a folder, or a list of those."""
@@ -133,8 +138,24 @@ def _check_columns(file: Path, wanted: list[str]) -> None:
 
 
 def _open_parquet(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(file) as parquet:
+    encoded = _find_dictionaries(pq.read_metadata(file), wanted[NUM_FIXED:])
+    with pq.ParquetFile(file, read_dictionary=encoded) as parquet:
         yield from parquet.iter_batches(BATCH_ROWS, columns=wanted)
+
+
+def _find_dictionaries(metadata: pq.FileMetaData, names: list[str]) -> list[str]:
+    """List the text columns with few distinct values, which need not be spelt out to be read."""
+    found = []
+    for c in range(metadata.num_columns if metadata.num_row_groups else 0):
+        chunk = metadata.row_group(0).column(c)
+        if (
+            chunk.path_in_schema in names
+            and chunk.physical_type == "BYTE_ARRAY"
+            and chunk.has_dictionary_page
+            and chunk.total_uncompressed_size < DICTIONARY_BYTES * chunk.num_values
+        ):
+            found.append(chunk.path_in_schema)
+    return found
 
 
 def _open_csv(file: Path, wanted: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:

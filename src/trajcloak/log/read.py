@@ -111,8 +111,8 @@ class _Builder:
         for axis, limit in ((0, 180.0), (1, 90.0)):
             name = names[2 + axis]
             out = self._place[axis][start:stop]
-            out[:] = self._to_floats(batch.column(2 + axis), name)
-            low, high, bad = _scan_place(out, limit if self._geographic else math.inf)
+            values = self._to_floats(batch.column(2 + axis), name)
+            low, high, bad = _copy_place(values, limit if self._geographic else math.inf, out)
             if bad >= 0:
                 raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
             self._bounds[axis] = min(self._bounds[axis], float(low))
@@ -215,9 +215,8 @@ class _Builder:
                 f"column '{name}' holds times of different kinds (whole numbers, timestamps with "
                 f"and without a zone); expected one kind; convert the times"
             )
-        out[:] = values
-        origin = self._time[0]
-        low, high, self._step = map(int, _scan_times(out, origin, self._step))
+        origin = self._time[0] if self.num_rows else values[0]
+        low, high, self._step = map(int, _copy_times(values, origin, self._step, out))
         self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
 
     def _to_times(
@@ -296,12 +295,13 @@ def to_integers_if_plain(ids: pa.Array) -> pa.Array:
 
 
 @njit(cache=True, nogil=True)
-def _scan_place(values, limit):  # type: ignore[no-untyped-def]
-    """Find the least and the greatest value, and the first that is not finite or too large."""
+def _copy_place(values, limit, out):  # type: ignore[no-untyped-def]
+    """Copy coordinates; find the least, the greatest, and the first not finite or too large."""
     low = np.inf
     high = -np.inf
     for i in range(len(values)):
         value = values[i]
+        out[i] = value
         if not (np.isfinite(value) and -limit <= value <= limit):
             return low, high, i
         low = min(low, value)
@@ -310,13 +310,14 @@ def _scan_place(values, limit):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _scan_times(times, origin, step):  # type: ignore[no-untyped-def]
-    """Find the least and the greatest time, and the common divisor of all differences so far."""
-    low = times[0]
-    high = times[0]
+def _copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
+    """Copy times; find the least, the greatest, and the common divisor of all differences."""
+    low = values[0]
+    high = values[0]
     last = origin
-    for i in range(len(times)):
-        time = times[i]
+    for i in range(len(values)):
+        time = values[i]
+        out[i] = time
         if time == last:
             continue
         last = time

@@ -12,6 +12,7 @@ from trajcloak.errors import InputError
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """Text that stays the same when it is read as int64 and written again."""
 
+ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,14})\.[0-9]{1,15}$"
 
 
@@ -57,9 +58,9 @@ class RequestBuilder:
         """Take the requests of a batch whose rows start at row ``first_row`` (from 0)."""
         if not self._names:
             return
-        columns = [to_plain(batch.column(name)) for name in self._names]
+        columns = [_to_encoded_or_plain(batch.column(name)) for name in self._names]
         for name, column in zip(self._names, columns, strict=True):
-            self._add_type(name, column.type)
+            self._add_type(name, pa.string() if column.type == ENCODED_TEXT else column.type)
         sent = columns[0].is_valid()
         for column in columns[1:]:
             sent = pc.or_(sent, column.is_valid())
@@ -68,7 +69,9 @@ class RequestBuilder:
             return
         self._rows.append(rows + first_row)
         for name, column in zip(self._names, columns, strict=True):
-            self._columns[name].append(column.filter(sent).dictionary_encode())
+            column = column.filter(sent)
+            is_encoded = pa.types.is_dictionary(column.type)
+            self._columns[name].append(column if is_encoded else column.dictionary_encode())
 
     def _add_type(self, name: str, type_: pa.DataType) -> None:
         """Find one type for the values of all files."""
@@ -111,6 +114,13 @@ class RequestBuilder:
             names=list(self._names),
         )
         return Requests(np.concatenate(self._rows), kind, kinds)
+
+
+def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
+    """Keep a dictionary of text as it is, and make everything else plain."""
+    if column.type == ENCODED_TEXT and column.dictionary.null_count == 0:
+        return column
+    return to_plain(column)
 
 
 def to_plain(column: pa.Array) -> pa.Array:

@@ -58,6 +58,42 @@ def scatter_reports(
     return cells, sum(placed)
 
 
+def count_known(cells: npt.NDArray[np.uint32], threads: int) -> npt.NDArray[np.int64]:
+    """Count the known cells of each user: (users,) int64."""
+    known = np.empty(len(cells), np.int64)
+    run_sliced(lambda start, stop: _count_known(cells, start, stop, known), len(cells), threads)
+    return known
+
+
+def collect_requests(
+    log: RequestLog,
+    grid: TimeGrid,
+    start: int,
+    chosen: npt.NDArray[np.int64],
+    user: npt.NDArray[np.int32],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Find sender, instant and kind of those of a window's requests whose sender takes part.
+
+    Parameters
+    ----------
+    start : int
+        The window's first instant; instants are counted from it.
+    chosen : int64
+        Positions of the window's requests in ``log.requests``.
+    user : (n,) int32
+        The participants; senders are given as positions in this array.
+    """
+    position = np.full(log.num_users, _NO_ROW, np.int32)
+    position[user] = np.arange(len(user), dtype=np.int32)
+    when = grid.origin + start * grid.every, grid.every
+    sender, instant, kind = (np.empty(len(chosen), np.int32) for _ in range(3))
+    count = _collect(
+        log.user, log.time, log.requests.row, log.requests.kind, chosen, position, when,
+        sender, instant, kind,
+    )  # fmt: skip
+    return sender[:count], instant[:count], kind[:count]
+
+
 def complete_users(
     log: RequestLog,
     places: Places,
@@ -133,6 +169,32 @@ def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells): 
             target[1] = find_cell(y[row], low_y, cell, num_cells)
             placed += 1
     return placed
+
+
+@njit(cache=True, nogil=True)
+def _count_known(cells, begin, end, known):  # type: ignore[no-untyped-def]
+    """Fill ``known[begin:end]``."""
+    for u in range(begin, end):
+        count = 0
+        for i in range(cells.shape[1]):
+            count += cells[u, i, 0] != UNKNOWN
+        known[u] = count
+
+
+@njit(cache=True, nogil=True)
+def _collect(user, time, rows, kinds, chosen, position, when, sender, instant, kind):  # type: ignore[no-untyped-def]
+    """Fill sender, instant and kind; returns how many there are."""
+    origin, every = when
+    count = 0
+    for c in chosen:
+        row = rows[c]
+        participant = position[user[row]]
+        if participant >= 0:
+            sender[count] = participant
+            instant[count] = (time[row] - origin) // every
+            kind[count] = kinds[c]
+            count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
@@ -14,7 +13,7 @@ UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "
 MAX_INSTANTS = 2**31 - 1
 MAX_DURATION = 2**62
 MIN_FILLED = 0.5
-"""Share of instants, between users' first and last reports, that a log's own grid must fill."""
+"""Least number of reports, relative to the instants between users' first and last ones."""
 
 
 @dataclass(frozen=True)
@@ -93,36 +92,23 @@ def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
 
 def _own_step(log: RequestLog) -> int:
     step = log.step or 1
-    low = log.time_range[0]
-    start, most = _find_spans(log.user, log.time, log.num_users, low, step)
-    filled = log.num_rows
-    if filled >= MIN_FILLED * most:
-        filled = _count_filled(log.user, log.time, low, step, start, np.zeros(most, np.bool_))
-    if filled < MIN_FILLED * most:
+    low, high = log.time_range
+    most = log.num_users * ((high - low) // step + 1)
+    if log.num_rows < MIN_FILLED * most:
+        most = _sum_spans(log, step)
+    if log.num_rows < MIN_FILLED * most:
         raise InputError(
-            f"the log's reports fill only {100 * filled / most:.2g}% of its finest time grid; "
-            f"expected reports at regular times, or to be told the grid; pass --every, such as "
-            f"--every 60s"
+            f"the log's {log.num_rows:,} reports fill only {100 * log.num_rows / most:.2g}% of its "
+            f"finest time grid; expected reports at regular times, or to be told the grid; pass "
+            f"--every, such as --every 60s"
         )
     return step
 
 
-def _find_spans(
-    user: npt.NDArray[np.int32],
-    time: npt.NDArray[np.int64],
-    num_users: int,
-    low: int,
-    step: int,
-) -> tuple[npt.NDArray[np.int64], int]:
-    """Lay the users' spans, from first to last report, one after the other.
-
-    Returns where each user's instant 0 would stand there, and the instants of all.
-    """
-    first, last = _find_ends(user, time, num_users)
-    first = (first - low) // step
-    last = (last - low) // step
-    total = int((last - first).sum(dtype=np.float64)) + num_users
-    return np.cumsum(last - first + 1) - last - 1, total
+def _sum_spans(log: RequestLog, step: int) -> int:
+    """Sum, over users, the instants from the first report to the last."""
+    first, last = _find_ends(log.user, log.time, log.num_users)
+    return int(((last - first) // step).sum(dtype=np.float64)) + log.num_users
 
 
 @njit(cache=True, nogil=True)
@@ -135,22 +121,3 @@ def _find_ends(user, time, num_users):  # type: ignore[no-untyped-def]
         first[u] = min(first[u], time[row])
         last[u] = max(last[u], time[row])
     return first, last
-
-
-@njit(cache=True, nogil=True)
-def _count_filled(user, time, low, step, start, filled):  # type: ignore[no-untyped-def]
-    """Count the instants with a report; several reports fill an instant once.
-
-    Requires: ``filled`` is false, one entry for each instant of each user's span.
-    """
-    count = 0
-    last_time = low
-    instant = 0
-    for row in range(len(user)):
-        if time[row] != last_time:
-            last_time = time[row]
-            instant = (last_time - low) // step
-        place = start[user[row]] + instant
-        count += not filled[place]
-        filled[place] = True
-    return count

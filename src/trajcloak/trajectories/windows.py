@@ -13,7 +13,12 @@ from trajcloak.log import RequestLog
 from trajcloak.options import HOLD
 from trajcloak.progress import Progress, silent
 from trajcloak.space import Places
-from trajcloak.trajectories.fill import UNKNOWN, complete_users, scatter_reports
+from trajcloak.trajectories.fill import (
+    collect_requests,
+    complete_users,
+    count_known,
+    scatter_reports,
+)
 from trajcloak.trajectories.grid import TimeGrid
 
 
@@ -81,8 +86,7 @@ def stream_windows(
     length = grid.num_instants if length is None else length
     num_windows = -(-grid.num_instants // length)
     rows = _RowsByInstant(log, grid) if num_windows > 1 else None
-    request_instant = (log.time[log.requests.row] - grid.origin) // grid.every
-    requests = _group_by_window(request_instant // length, num_windows)
+    requests = _group_requests(log, grid, length, num_windows)
     for number in range(num_windows):
         start, stop = number * length, min((number + 1) * length, grid.num_instants)
         progress("building trajectories", start, grid.num_instants)
@@ -92,13 +96,10 @@ def stream_windows(
         if has_repeats and not is_checked:
             check_conflicts(log)
             is_checked = True
-        inside = requests[number]
-        sender = log.user[log.requests.row[inside]]
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
-        position = np.full(log.num_users, -1, np.int32)
-        position[user] = np.arange(len(user), dtype=np.int32)
-        taking_part = position[sender] >= 0
+        inside = requests[number]
+        sender, instant, kind = collect_requests(log, grid, start, inside, user)
         yield Window(
             number=number,
             start=start,
@@ -106,21 +107,22 @@ def stream_windows(
             user=user,
             reported=present[user],
             cells=cells if len(user) == log.num_users else cells[user],
-            request_user=position[sender][taking_part],
-            request_instant=(request_instant[inside] - start)[taking_part].astype(np.int32),
-            request_kind=log.requests.kind[inside][taking_part],
+            request_user=sender,
+            request_instant=instant,
+            request_kind=kind,
             left_out_users=int((present & ~known).sum()),
-            left_out_requests=int((~taking_part).sum()),
+            left_out_requests=len(inside) - len(sender),
         )
     progress("building trajectories", grid.num_instants, grid.num_instants)
 
 
-def _group_by_window(
-    window: npt.NDArray[np.int64], num_windows: int
-) -> list[npt.NDArray[np.int64] | slice]:
+def _group_requests(
+    log: RequestLog, grid: TimeGrid, length: int, num_windows: int
+) -> list[npt.NDArray[np.int64]]:
     """List, window by window, the positions of its requests."""
     if num_windows == 1:
-        return [slice(None)]
+        return [np.arange(len(log.requests.row))]
+    window = (log.time[log.requests.row] - grid.origin) // (grid.every * length)
     order = np.argsort(window, kind="stable")
     edges = np.searchsorted(window[order], np.arange(num_windows + 1))
     return [order[start:stop] for start, stop in pairwise(edges)]
@@ -143,9 +145,9 @@ def _build_cells(
     """
     inside = None if rows is None else rows.between(start, stop)
     cells, num_placed = scatter_reports(log, places, grid, inside, start, stop, threads)
-    found = cells[:, :, 0] != UNKNOWN
-    has_repeats = int(np.count_nonzero(found)) < num_placed
-    known: npt.NDArray[np.bool_] = found.all(axis=1)
+    found = count_known(cells, threads)
+    has_repeats = int(found.sum()) < num_placed
+    known = found == stop - start
     if known.all():
         return cells, known, has_repeats
     if missing == HOLD or max_gap >= 2 * grid.every or not grid.on_grid:
@@ -154,7 +156,7 @@ def _build_cells(
         complete_users(
             log, places, grid, around, start, stop, margin, max_gap, missing == HOLD, known, cells
         )
-        known = (cells[:, :, 0] != UNKNOWN).all(axis=1)
+        known = count_known(cells, threads) == stop - start
     return cells, known, has_repeats
 
 
