@@ -11,7 +11,7 @@ from reference.tree import Cloak
 from small_logs import COLUMNS, UNIT_CELLS, Row, read_rows, write_parquet
 from trajcloak.algorithms import Policy, build_algorithm
 from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.attackers import ATTACKERS, Breach, Finding, attack
+from trajcloak.attackers import ATTACKERS, Breach, Finding, attack, study
 from trajcloak.attackers.candidates import (
     attack_bundles,
     attack_snapshots,
@@ -402,13 +402,16 @@ def test_bad_options(options, message):
         attack_rows(walk_rows(), **options)
 
 
-def test_the_seed_reaches_the_algorithm():
-    rows = walk_rows(share_of_requests=0.1)
-    one, again, other = (
-        attack_rows(rows, algorithms=["fast-clustering"], seed=seed).findings for seed in (1, 1, 4)
-    )
-    assert again == one
-    assert other != one
+def test_the_seed_reaches_the_algorithm(monkeypatch):
+    built = []
+
+    def build(name, **settings):
+        built.append((name, settings))
+        return build_algorithm(name, **settings)
+
+    monkeypatch.setattr(study, "build_algorithm", build)
+    attack_rows(walk_rows(), algorithms=["fast-clustering", "baseline"], seed=7)
+    assert built == [("fast-clustering", {"seed": 7}), ("baseline", {"seed": 7})]
 
 
 @needs_jit

@@ -11,6 +11,8 @@ from trajcloak.cloaks import (
     Y_START,
     Y_STOP,
     build_bounding_boxes,
+    build_cloaks,
+    build_covering_quads,
     compute_areas,
     group_members,
     order_by_cloaks,
@@ -67,6 +69,69 @@ def test_no_boxes():
     cells = np.zeros((3, 2, 2), np.uint32)
     boxes = build_bounding_boxes(cells, np.full(3, -1, np.int32), 0, 2)
     assert boxes.shape == (0, 2, 4)
+
+
+def as_rows(cloaks):
+    return [[c.x0, c.y0, c.x0 + c.width, c.y0 + c.height] for c in cloaks]
+
+
+@pytest.mark.parametrize("height", [1, 2, 3, 5, 24])
+def test_covering_quads(height):
+    rng = np.random.default_rng(height)
+    for _ in range(40):
+        n, length = int(rng.integers(1, 8)), int(rng.integers(1, 4))
+        # Some spread out, some so near to each other that small cloaks hold them.
+        cells = draw_uniform(rng, n, length, height)
+        if rng.random() < 0.6:
+            spread = draw_uniform(rng, n, length, int(rng.integers(1, height + 1)))
+            cells = np.minimum(cells[:1] + spread // 2, (1 << height) - 1).astype(np.uint32)
+        bundle = draw_bundles(rng, n, int(rng.integers(1, n + 1)), suppressed=False)
+        num_bundles = int(bundle.max()) + 1
+        cover = build_covering_quads(build_bounding_boxes(cells, bundle, num_bundles, 1))
+        assert cover.dtype == np.uint32
+        trajectories = as_trajectories(cells)
+        for number in range(num_bundles):
+            members = np.flatnonzero(bundle == number).tolist()
+            expected = group_cloaks(trajectories, members, height, "semi-quadrant")
+            assert cover[number].tolist() == as_rows(expected)
+        assert np.array_equal(build_cloaks(cells, bundle, "quad", 2), cover)
+        assert np.array_equal(
+            build_cloaks(cells, bundle, "mbr", 2),
+            build_bounding_boxes(cells, bundle, num_bundles, 1),
+        )
+
+
+@pytest.mark.parametrize(
+    ("box", "expected"),
+    [
+        ([5, 2, 6, 3], [5, 2, 6, 3]),
+        ([4, 2, 5, 4], [4, 2, 5, 4]),  # two cells of a column: a quadrant cut in x
+        ([4, 2, 6, 3], [4, 2, 6, 4]),  # two cells of a row: there is no cut in y
+        ([5, 2, 7, 3], [4, 0, 8, 4]),  # one step across an edge
+        ([4, 3, 5, 5], [4, 0, 8, 8]),
+        ([0, 3, 4, 5], [0, 0, 4, 8]),
+        ([3, 0, 5, 1], [0, 0, 8, 8]),
+        ([0, 0, 8, 8], [0, 0, 8, 8]),
+        ([0, 0, 2**24, 2**24], [0, 0, 2**24, 2**24]),
+        ([2**24 - 1, 0, 2**24, 2**24], [2**23, 0, 2**24, 2**24]),
+        ([2**31 - 1] * 2 + [2**31] * 2, [2**31 - 1] * 2 + [2**31] * 2),
+    ],
+)
+def test_covering_quads_by_hand(box, expected):
+    assert build_covering_quads(np.array([[box]], np.uint32)).tolist() == [[expected]]
+
+
+def test_quads_cover_themselves():
+    rng = np.random.default_rng(6)
+    boxes = build_bounding_boxes(draw_uniform(rng, 90, 3, 8), np.arange(90, dtype="i4") // 3, 30, 1)
+    before = boxes.copy()
+    cover = build_covering_quads(boxes)
+    assert np.array_equal(boxes, before)
+    assert np.array_equal(build_covering_quads(cover), cover)
+
+
+def test_no_quads():
+    assert build_covering_quads(np.empty((0, 3, 4), np.uint32)).shape == (0, 3, 4)
 
 
 @given(

@@ -82,6 +82,7 @@ def build_manifest(
             "length": asked.length,
             "missing": asked.missing,
             "tree": asked.tree,
+            "effort": asked.effort,
             "seed": asked.seed,
             "suppress_above": asked.suppress_above,
             "max_suppressed": asked.max_suppressed,

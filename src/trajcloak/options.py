@@ -11,12 +11,14 @@ RESERVED_NAMES = frozenset({"window", "bundle_id", "instant"})
 
 ALGORITHMS = (
     "traj-anon",
+    "refined",
     "baseline",
     "fast-clustering",
     "slow-clustering",
     "hilbert-clustering",
     "exact",
 )
+EFFORTS = ("normal", "low", "high")
 TREES = ("usb", "usb-instant", "us", "u")
 QUAD = "quad"
 MBR = "mbr"
@@ -134,6 +136,8 @@ class Options:
         Leave out at most this share of the users, where it saves most.
     tree : {"usb", "usb-instant", "us", "u"}
         Which tree of the paper ``traj-anon`` searches.
+    effort : {"normal", "low", "high"}
+        How hard ``refined`` tries.
     seed : int
         For algorithms that draw at random.
     """
@@ -150,6 +154,7 @@ class Options:
     suppress_above: float | None = None
     max_suppressed: float | None = None
     tree: str = TREES[0]
+    effort: str = EFFORTS[0]
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -163,6 +168,7 @@ class Options:
             ("cloak", self.cloak, CLOAKS),
             ("missing", self.missing, MISSING),
             ("tree", self.tree, TREES),
+            ("effort", self.effort, EFFORTS),
         ):
             if value not in known:
                 raise OptionError(

@@ -165,6 +165,7 @@ def anonymize(
         asked.algorithm,
         seed=asked.seed,
         tree=asked.tree,
+        effort=asked.effort,
         suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
         max_suppressed=asked.max_suppressed,
     )

@@ -10,6 +10,7 @@ from trajcloak.algorithms.baseline import Baseline
 from trajcloak.algorithms.clustering import Clustering, HilbertClustering
 from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.policy import Policy
+from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
 from trajcloak.options import ALGORITHMS
@@ -66,6 +67,7 @@ def build_algorithm(
     *,
     seed: int = 0,
     tree: str = "usb",
+    effort: str = "normal",
     suppress_above: float | None = None,
     max_suppressed: float | None = None,
 ) -> Algorithm:
@@ -79,6 +81,8 @@ def build_algorithm(
         For algorithms that draw at random.
     tree : str
         For ``traj-anon``.
+    effort : str
+        For ``refined``.
     suppress_above : float, optional
         Leave out trajectories that cost at least this much, in cells.
     max_suppressed : float, optional
@@ -86,6 +90,8 @@ def build_algorithm(
     """
     if name == TrajAnon.name:
         return TrajAnon(tree, suppress_above, max_suppressed)
+    if name == Refined.name:
+        return Refined(effort, suppress_above, max_suppressed)
     rivals: dict[str, Callable[[], Algorithm]] = {
         Baseline.name: Baseline,
         "fast-clustering": lambda: Clustering(slow=False, seed=seed),
@@ -101,6 +107,6 @@ def build_algorithm(
     if suppress_above is not None or max_suppressed is not None:
         raise OptionError(
             f"algorithm '{name}' suppresses nobody; expected no --suppress-above and no "
-            f"--max-suppressed with it; leave them out, or pass --algorithm traj-anon"
+            f"--max-suppressed with it; leave them out, or pass --algorithm traj-anon or refined"
         )
     return rivals[name]()

@@ -6,6 +6,9 @@ only *closed* sequences matter: those that are the smallest around all they mask
 are listed by adding one trajectory at a time to a set and closing it, and an integer
 program chooses among them: which sequences are used, and by whom. The problem is
 NP-complete (Theorem 1 of the paper), so what cannot be finished is refused.
+
+The solver counts in float64: where one bundle's cloaks are 10^12 times as large as
+another's, what is found may be above the optimum by some 10^-12 of the cost.
 """
 
 import os

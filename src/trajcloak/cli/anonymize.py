@@ -103,6 +103,14 @@ class Square(click.ParamType[tuple[float, float, float]]):
     help="Tree of the paper that traj-anon searches: usb, usb-instant, us or u.",
 )
 @click.option(
+    "--effort",
+    default="normal",
+    show_default=True,
+    type=click.Choice(["low", "normal", "high"]),
+    metavar="LEVEL",
+    help="How hard refined tries: low, normal or high.",
+)
+@click.option(
     "--seed",
     default=0,
     show_default=True,

@@ -79,11 +79,16 @@ def command(
 
 def print_findings(found: "Attack", k: int) -> None:
     """Show who learns what."""
-    table = Table(title=f"What attackers learn (k = {k})", title_justify="left")
-    table.add_column("policy", style="bold")
-    table.add_column("attacker")
-    for name in ("requests", "breaches", "smallest candidate set", "identified exactly"):
-        table.add_column(name, justify="right")
+    table = Table(
+        title=f"What attackers learn (k = {k})",
+        title_justify="left",
+        caption="smallest: the smallest candidate set; identified: requests with one candidate",
+        caption_justify="left",
+    )
+    table.add_column("policy", style="bold", overflow="fold")
+    table.add_column("attacker", no_wrap=True)
+    for name in ("requests", "breaches", "smallest", "identified"):
+        table.add_column(name, justify="right", no_wrap=True)
     last = None
     for finding in found.findings:
         if last not in (None, finding.policy):

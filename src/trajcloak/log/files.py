@@ -15,7 +15,7 @@ from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 
 SUFFIXES = (".csv", ".parquet")
-BATCH_ROWS = 1 << 19
+BATCH_ROWS = 1 << 20
 CSV_BLOCK_BYTES = 1 << 24
 PREFETCH = 2
 NUM_FIXED = 4

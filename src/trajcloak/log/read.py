@@ -1,6 +1,7 @@
 """Read a log: stream, check, number the users, collect the requests."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import numpy.typing as npt
@@ -63,15 +64,17 @@ def read_log(
     expected_rows = count_rows(files)
     from_text = any(file.suffix == ".csv" for file in files)
     geographic = columns.place(read_names(files[0]))[2]
-    builder = _Builder(columns, geographic, from_text, expected_rows)
-    for batch in stream_batches(files, columns):
-        builder.add(batch)
-        progress("reading log", builder.num_rows, expected_rows)
+    threads = threads or default_threads()
+    with ThreadPoolExecutor(threads) as pool:
+        builder = _Builder(columns, geographic, from_text, expected_rows, pool)
+        for batch in stream_batches(files, columns):
+            builder.add(batch)
+            progress("reading log", builder.num_rows, expected_rows)
     if builder.num_rows == 0:
         raise InputError(
             f"{source}: the log has no rows; expected at least one location report; check the path"
         )
-    log = builder.finish(threads=threads or default_threads())
+    log = builder.finish(threads=threads)
     progress("reading log", log.num_rows, log.num_rows)
     return log
 
@@ -80,9 +83,15 @@ class _Builder:
     """Checks batches and appends them to growing columns."""
 
     def __init__(
-        self, columns: LogColumns, geographic: bool, from_text: bool, expected_rows: int
+        self,
+        columns: LogColumns,
+        geographic: bool,
+        from_text: bool,
+        expected_rows: int,
+        pool: ThreadPoolExecutor,
     ) -> None:
         self.num_rows = 0
+        self._pool = pool
         self._columns = columns
         self._geographic = geographic
         self._from_text = from_text
@@ -106,18 +115,21 @@ class _Builder:
         names = batch.schema.names[:4]
         for name in names:
             self._check_no_null(batch.column(name), name)
-        self._add_users(batch.column(0), names[0], self._user[start:stop])
-        self._add_times(batch.column(1), names[1], self._time[start:stop])
-        for axis, limit in ((0, 180.0), (1, 90.0)):
-            name = names[2 + axis]
-            out = self._place[axis][start:stop]
-            values = self._to_floats(batch.column(2 + axis), name)
-            low, high, bad = _copy_place(values, limit if self._geographic else math.inf, out)
-            if bad >= 0:
-                raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
-            self._bounds[axis] = min(self._bounds[axis], float(low))
-            self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
-        self._requests.add(batch, start)
+        # Columns do not depend on each other; the first of them that is bad is the one reported.
+        jobs = [
+            self._pool.submit(self._add_users, batch.column(0), names[0], self._user[start:stop]),
+            self._pool.submit(self._add_times, batch.column(1), names[1], self._time[start:stop]),
+            *(
+                self._pool.submit(
+                    self._add_places, batch.column(2 + a), names[2 + a], a, start, stop
+                )
+                for a in (0, 1)
+            ),
+            self._pool.submit(self._requests.add, batch, start),
+        ]
+        wait(jobs)
+        for job in jobs:
+            job.result()
         self.num_rows = stop
 
     def finish(self, *, threads: int) -> RequestLog:
@@ -218,6 +230,16 @@ class _Builder:
         origin = self._time[0] if self.num_rows else values[0]
         low, high, self._step = map(int, _copy_times(values, origin, self._step, out))
         self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
+
+    def _add_places(self, column: pa.Array, name: str, axis: int, start: int, stop: int) -> None:
+        limit = (180.0, 90.0)[axis]
+        out = self._place[axis][start:stop]
+        values = self._to_floats(column, name)
+        low, high, bad = _copy_place(values, limit if self._geographic else math.inf, out)
+        if bad >= 0:
+            raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
+        self._bounds[axis] = min(self._bounds[axis], float(low))
+        self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
 
     def _to_times(
         self, column: pa.Array, name: str

@@ -1,0 +1,118 @@
+"""Cut trajectories, or bundles, into blocks of near neighbours.
+
+Recursive bisection along the principal direction, which is found by power iteration
+on a sample. Plain loops in a fixed order, so that the cuts are the same on every
+machine and for any number of threads.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.refined.boxes import Points
+from trajcloak.kernels.threads import run_all
+
+SAMPLE = 256
+ITERATIONS = 6
+
+
+def build_blocks(
+    points: Points, order: npt.NDArray[np.int32], size: int, share: float, threads: int
+) -> list[npt.NDArray[np.int32]]:
+    """Cut into blocks of at most ``size``.
+
+    Parameters
+    ----------
+    points : Points
+    order : (n,) int32
+        The rows to cut, in an order that does not depend on their numbers.
+    size : int
+    share : float
+        Share of the first half in the first cut. Other shares shift all blocks.
+    threads : int
+
+    Returns
+    -------
+    list of int32 arrays
+        The rows of each block.
+    """
+    blocks: list[npt.NDArray[np.int32]] = []
+    level = [(order, share)]
+    while level:
+        halves = run_all(lambda rows, part: _halve(points, rows, part, size), level, threads)
+        level = []
+        for rows, rest in halves:
+            for half in (rows, rest):
+                if len(half) > size:
+                    level.append((half, 0.5))
+                elif len(half):
+                    blocks.append(half)
+    return blocks
+
+
+def _halve(
+    points: Points, rows: npt.NDArray[np.int32], share: float, size: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Cut rows in two along their principal direction."""
+    if len(rows) <= size:
+        return rows, rows[:0]
+    num_blocks = -(-len(rows) // size)
+    cut = len(rows) * (num_blocks // 2) // num_blocks if share == 0.5 else int(len(rows) * share)
+    along = _project(points, rows, _principal_direction(points, rows))
+    placed = np.argpartition(along, cut)
+    return rows[np.sort(placed[:cut])], rows[np.sort(placed[cut:])]
+
+
+@njit(cache=True, nogil=True)
+def _principal_direction(points, rows):  # type: ignore[no-untyped-def]
+    """Find the direction of the largest spread of a sample of rows."""
+    _, axes, length = points.shape
+    width = axes * length
+    step = max(1, len(rows) // SAMPLE)
+    count = (len(rows) + step - 1) // step
+    sample = np.empty((count, width))
+    mean = np.zeros(width)
+    for s in range(count):
+        for axis in range(axes):
+            for i in range(length):
+                cell = np.float64(points[rows[s * step], axis, i])
+                sample[s, axis * length + i] = cell
+                mean[axis * length + i] += cell / count
+    direction = np.zeros(width)
+    spread = np.zeros(width)
+    for s in range(count):
+        for c in range(width):
+            sample[s, c] -= mean[c]
+            spread[c] += sample[s, c] * sample[s, c]
+    direction[np.argmax(spread)] = 1.0
+    for _ in range(ITERATIONS):
+        turned = np.zeros(width)
+        for s in range(count):
+            along = 0.0
+            for c in range(width):
+                along += sample[s, c] * direction[c]
+            for c in range(width):
+                turned[c] += along * sample[s, c]
+        norm = 0.0
+        for c in range(width):
+            norm += turned[c] * turned[c]
+        if norm == 0.0:
+            break
+        for c in range(width):
+            direction[c] = turned[c] / np.sqrt(norm)
+    return direction
+
+
+@njit(cache=True, nogil=True)
+def _project(points, rows, direction):  # type: ignore[no-untyped-def]
+    """Compute how far along a direction each row lies."""
+    _, axes, length = points.shape
+    along = np.empty(len(rows))
+    for r in range(len(rows)):
+        total = 0.0
+        for axis in range(axes):
+            point = points[rows[r], axis]
+            for i in range(length):
+                total += point[i] * direction[axis * length + i]
+        along[r] = total
+    return along

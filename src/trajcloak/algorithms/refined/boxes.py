@@ -1,0 +1,151 @@
+"""Summed areas of the cloaks around trajectories, as whole numbers of cells.
+
+``mbr``: of the bounding boxes. ``quad``: of the smallest quadrants and semi-quadrants
+around them.
+
+All sums are of uint64 products of uint32 sides: exact, the same in every order, and
+so computed a vector at a time without a loss. A bundle keeps, for every instant and
+axis, its two least and its two greatest cells, so that the area without one of its
+members, or with one exchanged for another, takes no look at the other members.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+ONE = np.uint32(1)
+
+Points = npt.NDArray[np.uint32]
+"""(n, 2, instants): cells of trajectories, all x before all y."""
+
+
+class Boxes(NamedTuple):
+    """Boxes of several bundles, each array (bundles, 2, instants) uint32.
+
+    Attributes
+    ----------
+    low, low2
+        Least cell and the next one; the same where two members share the least.
+    high, high2
+        Greatest cell and the one before it.
+    """
+
+    low: Points
+    low2: Points
+    high: Points
+    high2: Points
+
+
+def build_points(cells: npt.NDArray[np.uint32]) -> Points:
+    """Lay each trajectory out with all x before all y."""
+    return np.ascontiguousarray(cells.transpose(0, 2, 1))
+
+
+@njit(cache=True, nogil=True)
+def empty_boxes(count, length):  # type: ignore[no-untyped-def]
+    """Make room for boxes."""
+    shape = (count, 2, length)
+    return Boxes(
+        np.empty(shape, np.uint32),
+        np.empty(shape, np.uint32),
+        np.empty(shape, np.uint32),
+        np.empty(shape, np.uint32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def fill_box(points, members, boxes, b):  # type: ignore[no-untyped-def]
+    """Compute the box of bundle ``b`` from its members."""
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    low[:] = np.uint32(0xFFFFFFFF)
+    low2[:] = np.uint32(0xFFFFFFFF)
+    high[:] = np.uint32(0)
+    high2[:] = np.uint32(0)
+    for m in members:
+        for axis in range(2):
+            point = points[m, axis]
+            for i in range(len(point)):
+                cell = point[i]
+                low2[axis, i] = min(low2[axis, i], max(low[axis, i], cell))
+                low[axis, i] = min(low[axis, i], cell)
+                high2[axis, i] = max(high2[axis, i], min(high[axis, i], cell))
+                high[axis, i] = max(high[axis, i], cell)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _cover(left, right, bottom, top, quad):  # type: ignore[no-untyped-def]
+    """Compute the area of the cloak around the cells left..right, bottom..top."""
+    if not quad:
+        return np.uint64(right - left + ONE) * np.uint64(top - bottom + ONE)
+    # All bits below the highest in which the ends differ: the side of the quadrant, less one.
+    x = left ^ right
+    y = bottom ^ top
+    x |= x >> np.uint32(1)
+    y |= y >> np.uint32(1)
+    x |= x >> np.uint32(2)
+    y |= y >> np.uint32(2)
+    x |= x >> np.uint32(4)
+    y |= y >> np.uint32(4)
+    x |= x >> np.uint32(8)
+    y |= y >> np.uint32(8)
+    x |= x >> np.uint32(16)
+    y |= y >> np.uint32(16)
+    side = np.uint64(max(x, y)) + np.uint64(1)
+    # A semi-quadrant, cut in x, is enough where y alone asks for the last doubling.
+    return side * side if x >= y else (side * side) >> np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def area(low, high, quad):  # type: ignore[no-untyped-def]
+    """Sum the areas of the cloaks around a box."""
+    total = np.uint64(0)
+    for i in range(low.shape[1]):
+        total += _cover(low[0, i], high[0, i], low[1, i], high[1, i], quad)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def area_with(low, high, point, quad):  # type: ignore[no-untyped-def]
+    """Sum the areas around a box grown by one trajectory."""
+    total = np.uint64(0)
+    for i in range(low.shape[1]):
+        left = min(low[0, i], point[0, i])
+        right = max(high[0, i], point[0, i])
+        bottom = min(low[1, i], point[1, i])
+        top = max(high[1, i], point[1, i])
+        total += _cover(left, right, bottom, top, quad)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def area_without(boxes, b, point, quad):  # type: ignore[no-untyped-def]
+    """Sum the areas around bundle ``b`` without one of its members."""
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    total = np.uint64(0)
+    for i in range(low.shape[1]):
+        x = point[0, i]
+        y = point[1, i]
+        left = low2[0, i] if x == low[0, i] else low[0, i]
+        right = high2[0, i] if x == high[0, i] else high[0, i]
+        bottom = low2[1, i] if y == low[1, i] else low[1, i]
+        top = high2[1, i] if y == high[1, i] else high[1, i]
+        total += _cover(left, right, bottom, top, quad)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def area_exchanged(boxes, b, leaving, coming, quad):  # type: ignore[no-untyped-def]
+    """Sum the areas around bundle ``b`` with one trajectory in the place of a member."""
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    total = np.uint64(0)
+    for i in range(low.shape[1]):
+        x = leaving[0, i]
+        y = leaving[1, i]
+        left = min(low2[0, i] if x == low[0, i] else low[0, i], coming[0, i])
+        right = max(high2[0, i] if x == high[0, i] else high[0, i], coming[0, i])
+        bottom = min(low2[1, i] if y == low[1, i] else low[1, i], coming[1, i])
+        top = max(high2[1, i] if y == high[1, i] else high[1, i], coming[1, i])
+        total += _cover(left, right, bottom, top, quad)
+    return total

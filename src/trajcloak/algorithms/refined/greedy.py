@@ -1,0 +1,115 @@
+"""Bundle the trajectories of a block greedily."""
+
+import numpy as np
+from numba import njit
+
+from trajcloak.algorithms.refined.boxes import area, area_with
+
+
+@njit(cache=True, nogil=True)
+def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def]
+    """Bundle the rows of a block; writes ``bundle`` of each row, from ``first`` on.
+
+    A bundle starts with the trajectory farthest from the block's centre and takes
+    k - 1 more, one by one, each the one that least raises its area. An area found
+    earlier bounds the area now from below, since a box only grows, so a heap of
+    these bounds finds the next without a look at all. The fewer than k that are
+    left join the bundles that they make dearer least.
+
+    Requires: at least k rows. Ensures: ``len(rows) // k`` bundles.
+    """
+    length = points.shape[2]
+    left = rows[np.argsort(-_distances(points, rows), kind="mergesort")]
+    count = len(left)
+    num_bundles = count // k
+    low = np.empty((num_bundles, 2, length), np.uint32)
+    high = np.empty((num_bundles, 2, length), np.uint32)
+    bound = np.empty(count, np.uint64)
+    known_at = np.empty(count, np.int64)
+    heap = np.empty(count, np.int64)
+    for b in range(num_bundles):
+        _take(points, left[0], first + b, low[b], high[b], bundle, True)
+        size = count - 1
+        for j in range(1, count):
+            bound[j] = area_with(low[b], high[b], points[left[j]], False)
+            known_at[j] = 1
+            heap[j - 1] = j
+        for top in range(size // 2 - 1, -1, -1):
+            _sift_down(heap, size, top, bound)
+        taken = 1
+        while taken < k:
+            j = heap[0]
+            if known_at[j] == taken:
+                _take(points, left[j], first + b, low[b], high[b], bundle, False)
+                taken += 1
+                size -= 1
+                heap[0] = heap[size]
+            else:
+                bound[j] = area_with(low[b], high[b], points[left[j]], False)
+                known_at[j] = taken
+            _sift_down(heap, size, 0, bound)
+        kept = 0
+        for j in range(count):
+            if bundle[left[j]] < first:
+                left[kept] = left[j]
+                kept += 1
+        count = kept
+    sizes = np.full(num_bundles, k, np.int64)
+    for j in range(count):
+        best = 0
+        least = np.inf
+        for b in range(num_bundles):
+            grown = np.float64(area_with(low[b], high[b], points[left[j]], False))
+            dearer = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], False))
+            if dearer < least:
+                least = dearer
+                best = b
+        _take(points, left[j], first + best, low[best], high[best], bundle, False)
+        sizes[best] += 1
+
+
+@njit(cache=True, nogil=True)
+def _take(points, row, number, low, high, bundle, alone):  # type: ignore[no-untyped-def]
+    """Put a row into a bundle and grow its box."""
+    bundle[row] = number
+    point = points[row]
+    for axis in range(2):
+        for i in range(point.shape[1]):
+            low[axis, i] = point[axis, i] if alone else min(low[axis, i], point[axis, i])
+            high[axis, i] = point[axis, i] if alone else max(high[axis, i], point[axis, i])
+
+
+@njit(cache=True, nogil=True)
+def _distances(points, rows):  # type: ignore[no-untyped-def]
+    """Compute the squared distance of each row from the centre of all."""
+    length = points.shape[2]
+    centre = np.zeros((2, length))
+    for r in rows:
+        for axis in range(2):
+            for i in range(length):
+                centre[axis, i] += points[r, axis, i]
+    centre /= len(rows)
+    distance = np.zeros(len(rows))
+    for j in range(len(rows)):
+        for axis in range(2):
+            for i in range(length):
+                apart = points[rows[j], axis, i] - centre[axis, i]
+                distance[j] += apart * apart
+    return distance
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(heap, size, top, bound):  # type: ignore[no-untyped-def]
+    """Restore the heap order, least bound and then least place first, below ``top``."""
+    while True:
+        least = top
+        for child in (2 * top + 1, 2 * top + 2):
+            if child < size:
+                a = heap[child]
+                b = heap[least]
+                if bound[a] < bound[b] or (bound[a] == bound[b] and a < b):
+                    least = child
+        if least == top:
+            return
+        heap[top], heap[least] = heap[least], heap[top]
+        top = least

@@ -1,0 +1,172 @@
+"""The refined algorithm: areas, blocks, greedy bundles, local search, guarantees."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference.partitions import best_partition, covering_box, covering_semi_quadrant
+from trajcloak.algorithms.clustering import Clustering
+from trajcloak.algorithms.refined import LEVELS, Refined
+from trajcloak.algorithms.refined.blocks import build_blocks
+from trajcloak.algorithms.refined.boxes import (
+    area,
+    area_exchanged,
+    area_with,
+    area_without,
+    build_points,
+    empty_boxes,
+    fill_box,
+)
+from trajcloak.algorithms.traj_anon import TrajAnon
+from zoo import as_trajectories, build_zoo, draw_examples, draw_walks, needs_jit
+
+ZOO = build_zoo()
+
+
+def naive_area(cells, members, height, quad):
+    cover = covering_semi_quadrant if quad else covering_box
+    total = 0
+    for instant in range(cells.shape[1]):
+        points = [tuple(map(int, cells[m, instant])) for m in members]
+        cloak = cover(points, height)
+        total += cloak.width * cloak.height
+    return total
+
+
+def draw_members(rng, height):
+    cells = rng.integers(0, 2**height, (12, 5, 2)).astype(np.uint32)
+    if rng.random() < 0.5:
+        cells[rng.integers(0, 12, 6)] = cells[0]
+    return cells, list(range(8))
+
+
+@pytest.mark.parametrize("quad", [False, True])
+@pytest.mark.parametrize("height", [1, 3, 8, 24])
+def test_areas_equal_those_of_the_members(height, quad):
+    rng = np.random.default_rng(height)
+    for _ in range(25):
+        cells, members = draw_members(rng, height)
+        points = build_points(cells)
+        boxes = empty_boxes(1, cells.shape[1])
+        fill_box(points, np.array(members), boxes, 0)
+        low, high = boxes.low[0], boxes.high[0]
+        assert area(low, high, quad) == naive_area(cells, members, height, quad)
+        for coming in range(8, 12):
+            expected = naive_area(cells, [*members, coming], height, quad)
+            assert area_with(low, high, points[coming], quad) == expected
+        for leaving in members:
+            rest = [m for m in members if m != leaving]
+            expected = naive_area(cells, rest, height, quad)
+            assert area_without(boxes, 0, points[leaving], quad) == expected
+            expected = naive_area(cells, [*rest, 9], height, quad)
+            assert area_exchanged(boxes, 0, points[leaving], points[9], quad) == expected
+
+
+@pytest.mark.parametrize("share", [0.5, 1 / 3, 0.75])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_blocks_hold_every_row_once(share, threads):
+    cells = draw_walks(np.random.default_rng(3), 700, 6, 10)
+    order = np.random.default_rng(4).permutation(len(cells)).astype(np.int32)
+    blocks = build_blocks(build_points(cells), order, 60, share, threads)
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(len(cells)))
+    assert max(map(len, blocks)) <= 60
+    if share == 0.5:
+        assert min(map(len, blocks)) >= 30
+
+
+def check(example, policy, cloak):
+    cells, height, k = example
+    sizes = policy.sizes
+    assert sizes.min() >= k
+    assert (policy.bundle >= 0).all()
+    for b in range(policy.num_bundles):
+        inside = cells[policy.bundle == b]
+        low, high = policy.cloaks[b, :, :2], policy.cloaks[b, :, 2:]
+        assert (inside >= low).all()
+        assert (inside < high).all()
+    assert policy.cost() <= TrajAnon().solve(cells, height, k, cloak).cost()
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+@pytest.mark.parametrize("effort", list(LEVELS))
+@pytest.mark.parametrize("name", list(ZOO))
+@needs_jit
+def test_zoo(name, effort, cloak):
+    example = ZOO[name]
+    cells, height, k = example
+    check(example, Refined(effort).solve(cells, height, k, cloak), cloak)
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_random_small_cases(cloak):
+    for example in draw_examples(seed=71, count=150):
+        cells, height, k = example
+        check(example, Refined().solve(cells, height, k, cloak), cloak)
+
+
+def test_never_below_the_best_partition():
+    gaps = []
+    for example in draw_examples(seed=72, count=60):
+        cells, height, k = example
+        if len(cells) > 7:
+            continue
+        best, _ = best_partition(as_trajectories(cells), k, height, "box")
+        found = Refined("high").solve(cells, height, k, "mbr").cost()
+        assert found >= best
+        gaps.append(found / best)
+    assert len(gaps) > 20
+    assert np.median(gaps) == 1.0
+
+
+@given(st.integers(0, 2**32 - 1))
+@needs_jit
+def test_order_of_rows_does_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    cells = draw_walks(rng, 90, 3, 5)
+    cells[rng.integers(0, 90, 20)] = cells[0]
+    shuffled = rng.permutation(len(cells))
+
+    def bundles(rows):
+        policy = Refined().solve(rows, 5, 4, "mbr")
+        found = Counter()
+        for b in range(policy.num_bundles):
+            found[tuple(sorted(map(bytes, rows[policy.bundle == b])))] += 1
+        return found
+
+    assert bundles(cells) == bundles(np.ascontiguousarray(cells[shuffled]))
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+@needs_jit
+def test_threads_do_not_matter(cloak):
+    cells = draw_walks(np.random.default_rng(6), 4000, 5, 12)
+    one = Refined().solve(cells, 12, 10, cloak, threads=1)
+    for threads in (2, 5):
+        more = Refined().solve(cells, 12, 10, cloak, threads=threads)
+        assert np.array_equal(one.bundle, more.bundle)
+
+
+@needs_jit
+def test_more_effort_costs_less_and_all_less_than_the_rivals():
+    cells = draw_walks(np.random.default_rng(8), 3000, 10, 14)
+    costs = [Refined(e).solve(cells, 14, 20, "mbr").cost() for e in ("low", "normal", "high")]
+    assert costs[0] > costs[1] > costs[2]
+    assert costs[0] < Clustering(slow=True).solve(cells, 14, 20, "mbr").cost()
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+@needs_jit
+def test_suppression(cloak):
+    cells = draw_walks(np.random.default_rng(9), 1500, 6, 12)
+    whole = Refined().solve(cells, 12, 10, cloak)
+    budget = Refined(max_suppressed=0.05).solve(cells, 12, 10, cloak)
+    assert 0 < budget.num_suppressed <= 75
+    assert budget.sizes.min() >= 10
+    assert budget.cost() < whole.cost()
+    price = float(np.quantile(whole.cost() / len(cells), 0.5)) * 2
+    priced = Refined(suppress_above=price).solve(cells, 12, 10, cloak)
+    assert priced.num_suppressed > 0
+    assert priced.cost() < whole.cost()
