@@ -169,7 +169,7 @@ def test_compare_every_algorithm_on_a_log():
     for result in results:
         name, _, tree = result.algorithm.partition(":")
         solver = build_algorithm(name, seed=5, tree=tree or "usb")
-        bundles = [solver.solve(cells, 4, 3, "quad").bundle for cells in windows]
+        bundles = [solver.solve(cells, 4, 3, "mbr").bundle for cells in windows]
         expected = measure(windows, bundles, 4, cell=1.0)
         assert fields_of(result, expected) == pytest.approx(expected, rel=1e-12), name
         assert result.within_quad == pytest.approx(result.cost_quad / best, rel=1e-12)
@@ -193,7 +193,7 @@ def test_out_of_time():
 @needs_jit
 def test_refused(tmp_path):
     np.save(tmp_path / "cells-0.npy", draw_uniform(np.random.default_rng(146), 65, 1, 3))
-    seconds, outcome = comparison._run("exact", tmp_path, 1, 3, 2, 0, None, 1)
+    seconds, outcome = comparison._run("exact", tmp_path, 1, 3, tc.Options(k=2), None, 1)
     assert outcome == (
         "refused: exact was given 65 users and can take 64, since the problem is NP-complete; "
         "use another --algorithm, or a smaller log"
@@ -209,7 +209,7 @@ def test_refused_without_a_solver(tmp_path, monkeypatch, capfd):
     (package / "__init__.py").write_text("raise ImportError('not installed')\n")
     monkeypatch.setattr(sys, "path", [str(package.parent), *sys.path])
     np.save(tmp_path / "cells-0.npy", np.zeros((4, 1, 2), np.uint32))
-    _, outcome = comparison._run("exact", tmp_path, 1, 3, 2, 0, None, 1)
+    _, outcome = comparison._run("exact", tmp_path, 1, 3, tc.Options(k=2), None, 1)
     assert outcome == (
         "refused: exact needs a solver of integer programs; install it with "
         "pip install 'trajcloak[exact]'"
@@ -219,7 +219,7 @@ def test_refused_without_a_solver(tmp_path, monkeypatch, capfd):
 
 @needs_jit
 def test_a_process_that_dies_is_reported(tmp_path, capfd):
-    seconds, outcome = comparison._run("traj-anon", tmp_path, 1, 3, 2, 0, None, 1)
+    seconds, outcome = comparison._run("traj-anon", tmp_path, 1, 3, tc.Options(k=2), None, 1)
     assert (seconds, outcome) == (0.0, "failed: the process ended with exit code 1")
     assert "cells-0.npy" in capfd.readouterr().err
 
@@ -229,7 +229,7 @@ def test_a_process_that_dies_is_reported(tmp_path, capfd):
     [
         (["best"], {}, "algorithm is 'best'; expected one of"),
         (["traj-anon:best"], {}, "tree is 'best'; expected one of"),
-        (["baseline:us"], {}, "algorithm 'baseline' is given the tree 'us', and searches none"),
+        (["baseline:us"], {}, "algorithm 'baseline' is given the variant 'us', and has none"),
         (["traj-anon"], {"k": 1}, "k is 1; expected a whole number of at least 2"),
         (["traj-anon"], {"seed": -1}, "seed is -1"),
         (["traj-anon"], {"time_limit": 0.0}, "the time limit is 0.0; expected"),

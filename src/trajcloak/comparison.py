@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from trajcloak.algorithms import Algorithm, build_algorithm
 from trajcloak.algorithms.exact import Exact
+from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.cloaks import (
     Cloaks,
@@ -30,7 +31,7 @@ from trajcloak.cloaks import (
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import default_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import MIN_K, QUAD, TREES, Options
+from trajcloak.options import QUAD, Options
 from trajcloak.pipeline import prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.snapshot import K_INSIDE, solve_snapshot
@@ -96,14 +97,15 @@ def compare(
     k : int
     algorithms : sequence of str
         Names as in :data:`trajcloak.options.ALGORITHMS`; ``traj-anon:TREE`` for another
-        tree of the paper.
+        tree of the paper, ``refined:EFFORT`` for another effort.
     time_limit : float, optional
         Seconds for each algorithm; compiling not counted.
     threads : int, optional
         For each algorithm.
     progress : Progress
     **options
-        Fields of :class:`trajcloak.options.Options` that say how to lay out the log.
+        Fields of :class:`trajcloak.options.Options` that say how to lay out the log, and
+        ``cloak``: the kind whose cost the algorithms are to lower.
     """
     threads = threads or default_threads()
     if time_limit is not None and not 0 < time_limit < math.inf:
@@ -111,9 +113,10 @@ def compare(
             f"the time limit is {time_limit}; expected a number of seconds above 0; "
             f"pass another --time-limit"
         )
+    asked = Options(k=k, **options)
     for name in algorithms:
-        _build(name, 0)
-    prepared = prepare(log, Options(k=k, **options), threads)
+        _build(name, asked)
+    prepared = prepare(log, asked, threads)
     height, cell = prepared.places.region.height, prepared.places.region.cell
     trajectories = [w.cells for w in prepared.windows(progress) if len(w.cells) >= k]
     if not trajectories:
@@ -133,8 +136,7 @@ def compare(
                 Path(folder),
                 len(trajectories),
                 height,
-                k,
-                prepared.asked.seed,
+                asked,
                 time_limit,
                 threads,
             )
@@ -161,16 +163,20 @@ def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
     return results
 
 
-def _build(name: str, seed: int) -> Algorithm:
-    """Build an algorithm from its name and, after a colon, its tree."""
-    name, _, tree = name.partition(":")
-    if tree and name != TrajAnon.name:
+def _build(name: str, asked: Options) -> Algorithm:
+    """Build an algorithm from its name and, after a colon, its tree or effort."""
+    name, _, setting = name.partition(":")
+    asked = replace(asked, algorithm=name)
+    if setting and name == Refined.name:
+        asked = replace(asked, effort=setting)
+    elif setting and name == TrajAnon.name:
+        asked = replace(asked, tree=setting)
+    elif setting:
         raise OptionError(
-            f"algorithm '{name}' is given the tree '{tree}', and searches none; expected a tree "
-            f"with {TrajAnon.name} only; leave it out"
+            f"algorithm '{name}' is given the variant '{setting}', and has none; expected a tree "
+            f"with {TrajAnon.name} or an effort with {Refined.name}; leave it out"
         )
-    asked = Options(k=MIN_K, algorithm=name, tree=tree or TREES[0])
-    return build_algorithm(asked.algorithm, seed=seed, tree=asked.tree)
+    return build_algorithm(asked.algorithm, seed=asked.seed, tree=asked.tree, effort=asked.effort)
 
 
 def bound_optimum(cells: npt.NDArray[np.uint32], height: int, k: int, threads: int) -> float:
@@ -236,15 +242,14 @@ def _run(
     folder: Path,
     num_windows: int,
     height: int,
-    k: int,
-    seed: int,
+    asked: Options,
     time_limit: float | None,
     threads: int,
 ) -> tuple[float, list[npt.NDArray[np.int32]] | str]:
     """Run an algorithm in a process of its own; returns its seconds and its bundles."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    job = (there, name, folder, num_windows, height, k, seed, threads)
+    job = (there, name, folder, num_windows, height, asked, threads)
     process = context.Process(target=_work, args=job, daemon=True)
     process.start()
     there.close()
@@ -271,22 +276,22 @@ def _work(
     folder: Path,
     num_windows: int,
     height: int,
-    k: int,
-    seed: int,
+    asked: Options,
     threads: int,
 ) -> None:
     """Compile, tell that the clock may start, solve every window, and tell the time."""
     windows = [np.load(folder / f"cells-{w}.npy") for w in range(num_windows)]
-    algorithm = _build(name, seed)
+    algorithm = _build(name, asked)
     few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
     # What is refused here is refused again below, and told there.
     with suppress(TrajcloakError):
-        algorithm.solve(few, 2, 2, QUAD, threads=threads)
+        algorithm.solve(few, 2, 2, asked.cloak, threads=threads)
     there.send("ready")
     started = time.monotonic()
     try:
         bundles = [
-            algorithm.solve(cells, height, k, QUAD, threads=threads).bundle for cells in windows
+            algorithm.solve(cells, height, asked.k, asked.cloak, threads=threads).bundle
+            for cells in windows
         ]
     except TrajcloakError as error:
         there.send((time.monotonic() - started, f"refused: {error}"))

@@ -32,12 +32,19 @@ if TYPE_CHECKING:
     "--algorithms",
     default=",".join(name for name in ALGORITHMS if name != "exact"),
     show_default=True,
-    help="Which to compare, separated by commas.",
+    help="Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
 )
 @log_options
 @time_options
 @height_option
 @click.option("--seed", default=0, show_default=True, type=int, help="For algorithms that draw.")
+@click.option(
+    "--cloak",
+    default="mbr",
+    show_default=True,
+    type=click.Choice(["mbr", "quad"]),
+    help="Kind of cloaks whose cost the algorithms are to lower.",
+)
 @click.option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
 @threads_option
 @json_option
