@@ -69,7 +69,7 @@ def test_cost_is_the_optimum_where_nodes_have_many_children(tree):
 
 
 @needs_jit
-@each_tree
+@pytest.mark.parametrize("tree", ["usb-instant", "us", "u"])
 @pytest.mark.parametrize("name", ["long_and_high", "long_near_duplicates", "one_instant_high"])
 def test_deep_trees_against_the_plain_program(name, tree):
     example = ZOO[name]
