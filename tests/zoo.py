@@ -6,13 +6,10 @@ Cells are arrays (n, instants, 2) of uint32, as the algorithms take them.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pytest
 
-needs_jit = pytest.mark.skipif(
-    bool(numba.config.DISABLE_JIT), reason="takes minutes where the kernels are not compiled"
-)
+needs_jit = pytest.mark.needs_jit
 
 
 class Example(NamedTuple):

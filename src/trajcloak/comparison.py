@@ -34,7 +34,7 @@ from trajcloak.log import RequestLog
 from trajcloak.options import QUAD, Options
 from trajcloak.pipeline import prepare
 from trajcloak.progress import Progress, silent
-from trajcloak.snapshot import K_INSIDE, solve_snapshot
+from trajcloak.snapshot import BULK_DP, solve_snapshot
 
 OK = "ok"
 TIMED_OUT = "out of time"
@@ -183,17 +183,16 @@ def bound_optimum(cells: npt.NDArray[np.uint32], height: int, k: int, threads: i
     """Bound, from below, the cost of the best quad-cloak policy, in cells.
 
     The larger of two bounds. The optimum of the tree is at most ``length`` times the
-    best (Theorem 2 of the paper). And every cloak of a user holds at least k users at
-    its instant, so its area is at least that of the smallest (semi-)quadrant around
-    the user that holds k.
+    best (Theorem 2 of the paper). And at each instant a policy is also one for that
+    snapshot alone, so it costs at least what the best snapshot policy costs there.
     """
     length = cells.shape[1]
     tree = TrajAnon().solve(cells, height, k, QUAD, threads=threads).cost() / length
-    inside = 0.0
+    alone = 0.0
     for i in range(length):
-        snapshot = solve_snapshot(cells[:, i], height, k, K_INSIDE, threads)
-        inside += float(compute_areas(snapshot.cloaks)[snapshot.cloak].sum())
-    return float(max(tree, inside))
+        snapshot = solve_snapshot(cells[:, i], height, k, BULK_DP, threads)
+        alone += float(compute_areas(snapshot.cloaks)[snapshot.cloak].sum())
+    return float(max(tree, alone))
 
 
 def _judge(

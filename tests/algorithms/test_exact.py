@@ -197,3 +197,10 @@ def test_progress_ends_where_it_should():
     calls = []
     Exact().solve(repeat([[0, 0]], 3), 1, 2, "quad", progress=lambda *call: calls.append(call))
     assert calls == [("solving", 0, 1), ("solving", 1, 1)]
+
+
+def test_what_cannot_be_finished_in_time_is_refused(monkeypatch):
+    monkeypatch.setattr(exact, "MAX_SECONDS", 0.05)
+    cells = draw_walks(np.random.default_rng(98), exact.MAX_TRAJECTORIES, 5, 8)
+    with pytest.raises(OptionError, match=r"exact saw 64 users and \d+ closed .* could not prove"):
+        Exact().solve(cells, 8, 3, "quad")

@@ -26,7 +26,10 @@ from trajcloak.errors import OptionError
 from trajcloak.progress import Progress, silent
 
 MAX_TRAJECTORIES = 64
-MAX_SEQUENCES = 20_000
+MAX_SEQUENCES = 5_000
+MAX_SECONDS = 300.0
+STOPPED_EARLY = 1
+"""Status of the solver where it ran out of time."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,13 @@ def _solve_program(
             constraints=LinearConstraint(matrix, low, high),
             bounds=Bounds(0, 1),
             integrality=np.ones(shape[1]),
-            options={"mip_rel_gap": 0.0},
+            options={"mip_rel_gap": 0.0, "time_limit": MAX_SECONDS},
+        )
+    if answer.status == STOPPED_EARLY:
+        raise OptionError(
+            f"exact saw {n} users and {num_sets} closed cloak sequences, and could not prove an "
+            f"optimum in {MAX_SECONDS:.0f} seconds; expected a smaller log; about half as many "
+            f"users or instants can be finished"
         )
     if answer.x is None:
         raise AssertionError(f"the integer program ended without a solution: {answer.message}")
