@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from rich.table import Table
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 LENGTH = 30
-REPEATS = 3
+REPEATS = 4
 K = 50
 PIVOT_STAGES = ("read", "grid and region", "pivot")
 POLICY_STAGES = ("sort keys", "build tree", "solve rows", "read configuration", "assign", "cloaks")
@@ -39,9 +38,7 @@ def main() -> None:
     targets: list[tuple[str, float, float]] = []
     for kind in ("integer", "text"):
         log = make_log(users, kind)
-        bare = best_of(REPEATS, lambda log=log: measure("bare_read", log))
-        staged = best_of(REPEATS, lambda log=log: measure("stages", log, K))
-        whole = best_of(REPEATS, lambda log=log: end_to_end(log))
+        bare, staged, whole = measure_in_turn(log)
         results[kind] = {"bare_read": bare, "stages": staged, "end_to_end": whole}
         print_stages(kind, bare, staged, whole)
         if kind == "integer":
@@ -69,9 +66,17 @@ def main() -> None:
     sys.exit(print_targets(targets))
 
 
-def best_of(repeats: int, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run in fresh processes, so that both sides of a ratio start alike; keep the quickest."""
-    return min((run() for _ in range(repeats)), key=lambda measured: measured["seconds"])
+def measure_in_turn(log: Path) -> list[dict[str, Any]]:
+    """Measure bare read, stages and command in turn, several times, and keep the quickest.
+
+    Each runs in a fresh process, after another that used about as much memory, so that
+    all find the machine in the same state.
+    """
+    runs = [
+        (measure("bare_read", log), measure("stages", log, K), end_to_end(log))
+        for _ in range(REPEATS)
+    ]
+    return [min(of_one, key=lambda run: run["seconds"]) for of_one in zip(*runs, strict=True)]
 
 
 def make_log(users: int, kind: str) -> Path:

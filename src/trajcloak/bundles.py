@@ -1,5 +1,6 @@
 """A policy and the requests of a window to bundles, ready to publish."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from trajcloak.algorithms.policy import Policy
 from trajcloak.cloaks import Cloaks, order_by_cloaks
 from trajcloak.trajectories import Window
 
-MARKS_PER_NUMBER = 16
+MARKS_PER_REQUEST = 16
 """Up to so many bytes per request, marking the ones seen is faster than sorting them."""
 
 
@@ -78,10 +79,9 @@ def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bun
     number = np.full(policy.num_bundles + 1, -1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
-    length = window.stop - window.start
-    packed, suppressed_requests = _pack_requests(window, bundle, length, num_kinds)
-    packed = _sort_distinct(packed, len(order) * length * num_kinds)
-    request_bundle, request_instant, request_kind = _unpack(packed, length, num_kinds)
+    (request_bundle, request_instant, request_kind), suppressed_requests = _gather_requests(
+        window, bundle, (len(order), window.stop - window.start, num_kinds)
+    )
     return Bundles(
         window=window.number,
         start=window.start,
@@ -97,51 +97,54 @@ def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bun
     )
 
 
-def _pack_requests(
-    window: Window, bundle: npt.NDArray[np.int32], length: int, num_kinds: int
-) -> tuple[npt.NDArray[np.int64], int]:
-    """Write bundle, instant and kind of each request as one number; counts the suppressed."""
-    packed = np.empty(len(window.request_user), np.int64)
-    count = _pack(
-        bundle, window.request_user, window.request_instant, window.request_kind,
-        length, num_kinds, packed,
-    )  # fmt: skip
-    return packed[:count], len(packed) - count
+def _gather_requests(
+    window: Window, bundle: npt.NDArray[np.int32], shape: tuple[int, int, int]
+) -> tuple[tuple[npt.NDArray[np.int32], ...], int]:
+    """List the distinct requests in order of bundle, instant and kind; counts the suppressed.
 
-
-def _sort_distinct(numbers: npt.NDArray[np.int64], stop: int) -> npt.NDArray[np.int64]:
-    """List the distinct numbers, all below ``stop``, in ascending order."""
-    if stop <= MARKS_PER_NUMBER * len(numbers):
-        marked = np.zeros(stop, np.bool_)
-        marked[numbers] = True
-        return np.flatnonzero(marked)
-    return np.unique(numbers)
+    ``shape`` is how many bundles, instants and kinds there are.
+    """
+    requests = window.request_user, window.request_instant, window.request_kind
+    num_requests = len(window.request_user)
+    if math.prod(shape) <= MARKS_PER_REQUEST * num_requests:
+        marks = np.zeros(shape, np.bool_)
+        num_sent, num_distinct = _mark(bundle, *requests, marks)
+        return _list_marked(marks, num_distinct), num_requests - num_sent
+    sender = bundle[window.request_user]
+    sent = sender >= 0
+    columns = [sender[sent], window.request_instant[sent], window.request_kind[sent]]
+    packed = np.unique(np.ravel_multi_index(columns, shape))
+    distinct = tuple(part.astype(np.int32) for part in np.unravel_index(packed, shape))
+    return distinct, num_requests - int(sent.sum())
 
 
 @njit(cache=True, nogil=True)
-def _pack(bundle, user, instant, kind, length, num_kinds, packed):  # type: ignore[no-untyped-def]
-    count = 0
+def _mark(bundle, user, instant, kind, marks):  # type: ignore[no-untyped-def]
+    """Mark the requests that are sent; returns how many there are, and how many distinct ones."""
+    sent = 0
+    distinct = 0
     for r in range(len(user)):
-        b = np.int64(bundle[user[r]])
+        b = bundle[user[r]]
         if b >= 0:
-            packed[count] = (b * length + instant[r]) * num_kinds + kind[r]
-            count += 1
-    return count
+            sent += 1
+            distinct += not marks[b, instant[r], kind[r]]
+            marks[b, instant[r], kind[r]] = True
+    return sent, distinct
 
 
 @njit(cache=True, nogil=True)
-def _unpack(packed, length, num_kinds):  # type: ignore[no-untyped-def]
-    """Undo :func:`_pack`; the numbers ascend, so most steps need no division."""
-    bundle = np.empty(len(packed), np.int32)
-    instant = np.empty(len(packed), np.int32)
-    kind = np.empty(len(packed), np.int32)
-    stretch = np.int64(0)
-    for r in range(len(packed)):
-        rest = packed[r] - stretch * num_kinds
-        if rest >= num_kinds:
-            stretch = packed[r] // num_kinds
-            rest = packed[r] - stretch * num_kinds
-        bundle[r] = stretch // length
-        instant[r] = stretch % length
-        kind[r] = rest
+def _list_marked(marks, count):  # type: ignore[no-untyped-def]
+    """List the marked places in order."""
+    bundle = np.empty(count, np.int32)
+    instant = np.empty(count, np.int32)
+    kind = np.empty(count, np.int32)
+    place = 0
+    for b in range(marks.shape[0]):
+        for i in range(marks.shape[1]):
+            for k in range(marks.shape[2]):
+                if marks[b, i, k]:
+                    bundle[place] = b
+                    instant[place] = i
+                    kind[place] = k
+                    place += 1
     return bundle, instant, kind

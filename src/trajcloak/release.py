@@ -28,6 +28,8 @@ BUNDLES_FILE = "bundles.parquet"
 REQUESTS_FILE = "requests.parquet"
 MANIFEST_FILE = "manifest.json"
 ROWS_PER_GROUP = 1 << 20
+NUM_KEYS = 3
+"""Columns of ``requests.parquet`` before the attributes."""
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
 
@@ -76,7 +78,12 @@ class Release:
         with new_folder(Path(path)) as folder:
             jobs = [
                 (folder / BUNDLES_FILE, bundles_schema(self), self._bundle_batches()),
-                (folder / REQUESTS_FILE, requests_schema(self), self._request_batches()),
+                (
+                    folder / REQUESTS_FILE,
+                    self._requests_schema_in_memory(),
+                    self._request_batches(),
+                    not self._is_all_text(),
+                ),
             ]
             run_all(_write_parquet, jobs, threads=2)
             text = json.dumps(self.manifest, indent=2, sort_keys=True, ensure_ascii=False)
@@ -125,7 +132,11 @@ class Release:
         )
 
     def _request_batches(self) -> Iterator[pa.RecordBatch]:
-        schema = requests_schema(self)
+        schema = self._requests_schema_in_memory()
+        kinds = [
+            column.combine_chunks().cast(field.type)
+            for column, field in zip(self.kinds.columns, list(schema)[NUM_KEYS:], strict=True)
+        ]
         first_id = 0
         for bundles in self.windows:
             for start in range(0, len(bundles.request_kind), ROWS_PER_GROUP):
@@ -136,14 +147,25 @@ class Release:
                         np.full(len(kind), bundles.window, np.int32),
                         first_id + bundles.request_bundle[part].astype(np.int64),
                         bundles.start + bundles.request_instant[part],
-                        *(column.take(kind) for column in self._kinds_by_code()),
+                        *(column.take(kind) for column in kinds),
                     ],
                     schema=schema,
                 )
             first_id += len(bundles.sizes)
 
-    def _kinds_by_code(self) -> list[pa.Array]:
-        return [column.combine_chunks() for column in self.kinds.columns]
+    def _requests_schema_in_memory(self) -> pa.Schema:
+        """Text as dictionaries, which are written several times faster, and read as text."""
+        schema = requests_schema(self)
+        if not self._is_all_text():
+            return schema
+        encoded = pa.dictionary(pa.int32(), pa.string())
+        return pa.schema(
+            [*list(schema)[:NUM_KEYS], *((n, encoded) for n in self.kinds.column_names)]
+        )
+
+    def _is_all_text(self) -> bool:
+        """Whether the types of all attributes are known without Arrow's own schema in the file."""
+        return all(type_ == pa.string() for type_ in self.kinds.schema.types)
 
 
 def bundles_schema(release: Release) -> pa.Schema:
@@ -289,12 +311,18 @@ def _bounding_box(release: Release) -> list[float]:
     ]
 
 
-def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+def _write_parquet(
+    path: Path,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    store_schema: bool = True,
+) -> None:
     with pq.ParquetWriter(
         path,
         schema,
         compression=COMPRESSION,
         compression_level=COMPRESSION_LEVEL,
+        store_schema=store_schema,
     ) as writer:
         for batch in batches:
             writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)

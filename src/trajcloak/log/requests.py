@@ -149,7 +149,7 @@ def _sort_codes(
     values = unified.chunk(0).dictionary
     codes = np.concatenate(
         [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in unified.chunks]
-    ).astype(np.int64)
+    )
     if from_text:
         values = to_plain_numbers(values)
     order = _sort_values(values)
