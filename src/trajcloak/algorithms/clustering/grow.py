@@ -13,6 +13,7 @@ from trajcloak.algorithms.clustering.boxes import (
     grow_box,
     start_box,
 )
+from trajcloak.kernels.heap import build_heap, sift_down
 from trajcloak.progress import Progress
 
 CLUSTERS_PER_CALL = 64
@@ -98,7 +99,7 @@ def _grow_clusters(pool, count, k, first, stop, slow, label, boxes):  # type: ig
         if slow:
             _choose_one_by_one(pool, count, k, costs, box, chosen)
         else:
-            _choose_nearest(pool, count, k, costs, chosen)
+            _choose_nearest(count, k, costs, chosen)
             for j in range(1, k):
                 grow_box(pool.columns, chosen[j], box)
         for j in range(k):
@@ -116,14 +117,8 @@ def _choose_one_by_one(pool, count, k, costs, box, chosen):  # type: ignore[no-u
     is evaluated again, and taken if it is still the least. The choices are those
     of a full scan at every step; ties go to the trajectory with the least number.
     """
-    heap = np.empty(count, np.int64)
-    size = 0
-    for i in range(count):
-        if costs[i] != np.inf:
-            heap[size] = i
-            size += 1
-    for top in range(size // 2 - 1, -1, -1):
-        _sift_down(heap, size, top, costs, pool.number)
+    heap = _heap_of_candidates(count, costs)
+    size = len(heap)
     known_at = np.zeros(count, np.int64)
     taken = 1
     while taken < k:
@@ -137,42 +132,27 @@ def _choose_one_by_one(pool, count, k, costs, box, chosen):  # type: ignore[no-u
         else:
             costs[best] = cost_with(pool.columns, best, box)
             known_at[best] = taken - 1
-        _sift_down(heap, size, 0, costs, pool.number)
+        sift_down(heap, size, 0, costs)
 
 
 @njit(cache=True, nogil=True)
-def _choose_nearest(pool, count, k, costs, chosen):  # type: ignore[no-untyped-def]
+def _choose_nearest(count, k, costs, chosen):  # type: ignore[no-untyped-def]
     """Take the k - 1 least costs; ties go to the trajectory with the least number."""
-    heap = np.empty(count, np.int64)
-    size = 0
-    for i in range(count):
-        if costs[i] != np.inf:
-            heap[size] = i
-            size += 1
-    for top in range(size // 2 - 1, -1, -1):
-        _sift_down(heap, size, top, costs, pool.number)
+    heap = _heap_of_candidates(count, costs)
+    size = len(heap)
     for taken in range(1, k):
         chosen[taken] = heap[0]
         size -= 1
         heap[0] = heap[size]
-        _sift_down(heap, size, 0, costs, pool.number)
+        sift_down(heap, size, 0, costs)
 
 
 @njit(cache=True, nogil=True)
-def _sift_down(heap, size, top, costs, number):  # type: ignore[no-untyped-def]
-    """Restore the heap order, least cost and then least number first, below ``top``."""
-    while True:
-        least = top
-        for child in (2 * top + 1, 2 * top + 2):
-            if child < size:
-                a = heap[child]
-                b = heap[least]
-                if costs[a] < costs[b] or (costs[a] == costs[b] and number[a] < number[b]):
-                    least = child
-        if least == top:
-            return
-        heap[top], heap[least] = heap[least], heap[top]
-        top = least
+def _heap_of_candidates(count, costs):  # type: ignore[no-untyped-def]
+    """Gather all with a finite cost; the pool is in order of numbers, so ties go by number."""
+    heap = np.flatnonzero(costs[:count] != np.inf)
+    build_heap(heap, len(heap), costs)
+    return heap
 
 
 @njit(cache=True, nogil=True)

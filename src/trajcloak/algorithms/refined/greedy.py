@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from trajcloak.algorithms.refined.boxes import area, area_with
+from trajcloak.kernels.heap import build_heap, sift_down
 
 
 @njit(cache=True, nogil=True)
@@ -34,8 +35,7 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
             bound[j] = area_with(low[b], high[b], points[left[j]], False)
             known_at[j] = 1
             heap[j - 1] = j
-        for top in range(size // 2 - 1, -1, -1):
-            _sift_down(heap, size, top, bound)
+        build_heap(heap, size, bound)
         taken = 1
         while taken < k:
             j = heap[0]
@@ -47,7 +47,7 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
             else:
                 bound[j] = area_with(low[b], high[b], points[left[j]], False)
                 known_at[j] = taken
-            _sift_down(heap, size, 0, bound)
+            sift_down(heap, size, 0, bound)
         kept = 0
         for j in range(count):
             if bundle[left[j]] < first:
@@ -96,20 +96,3 @@ def _distances(points, rows):  # type: ignore[no-untyped-def]
                 apart = points[rows[j], axis, i] - centre[axis, i]
                 distance[j] += apart * apart
     return distance
-
-
-@njit(cache=True, nogil=True)
-def _sift_down(heap, size, top, bound):  # type: ignore[no-untyped-def]
-    """Restore the heap order, least bound and then least place first, below ``top``."""
-    while True:
-        least = top
-        for child in (2 * top + 1, 2 * top + 2):
-            if child < size:
-                a = heap[child]
-                b = heap[least]
-                if bound[a] < bound[b] or (bound[a] == bound[b] and a < b):
-                    least = child
-        if least == top:
-            return
-        heap[top], heap[least] = heap[least], heap[top]
-        top = least

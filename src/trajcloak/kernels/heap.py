@@ -1,0 +1,30 @@
+"""A heap of places, ordered by a key and then by the place itself."""
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def build_heap(heap, size, keys):  # type: ignore[no-untyped-def]
+    """Order ``heap[:size]`` so that the place with the least key is on top; O(size)."""
+    for top in range(size // 2 - 1, -1, -1):
+        sift_down(heap, size, top, keys)
+
+
+@njit(cache=True, nogil=True)
+def sift_down(heap, size, top, keys):  # type: ignore[no-untyped-def]
+    """Restore the order below ``top``, after its key has grown or its place has changed.
+
+    Ensures: among equal keys the least place comes first; O(log size).
+    """
+    while True:
+        least = top
+        for child in (2 * top + 1, 2 * top + 2):
+            if child < size:
+                a = heap[child]
+                b = heap[least]
+                if keys[a] < keys[b] or (keys[a] == keys[b] and a < b):
+                    least = child
+        if least == top:
+            return
+        heap[top], heap[least] = heap[least], heap[top]
+        top = least
