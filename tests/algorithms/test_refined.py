@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reference.partitions import best_partition, covering_box, covering_semi_quadrant
 from trajcloak.algorithms.clustering import Clustering
 from trajcloak.algorithms.refined import LEVELS, Refined
+from trajcloak.algorithms.refined.adaptive import WEIGHTS, _build, bundle_by_adaptive_tree
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import (
     area,
@@ -21,6 +22,7 @@ from trajcloak.algorithms.refined.boxes import (
     fill_box,
 )
 from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.algorithms.traj_anon.gtree import GTree
 from zoo import as_trajectories, build_zoo, draw_examples, draw_walks, needs_jit
 
 ZOO = build_zoo()
@@ -170,3 +172,35 @@ def test_suppression(cloak):
     priced = Refined(suppress_above=price).solve(cells, 12, 10, cloak)
     assert priced.num_suppressed > 0
     assert priced.cost() < whole.cost()
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_adaptive_trees_are_g_trees_and_bundles_cost_what_they_say(weight):
+    for example in draw_examples(seed=73, count=80):
+        cells, height, k = example
+        points = build_points(cells)
+        order = np.arange(len(cells), dtype=np.int32)
+        tree = GTree(*_build(points, order, k, weight))
+        assert sorted(order.tolist()) == list(range(len(cells)))
+        assert tree.stop[-1] - tree.start[-1] == len(cells)
+        for node in range(len(tree.start)):
+            inside = order[tree.start[node] : tree.stop[node]].tolist()
+            assert len(inside) >= k
+            assert tree.area[node] == naive_area(cells, inside, height, quad=True)
+            children = []
+            child = node - 1
+            while child > node - tree.below[node]:
+                children.append(child)
+                child -= tree.below[child]
+            held = sum(int(tree.stop[c] - tree.start[c]) for c in children)
+            assert held + tree.loose[node] == len(inside)
+            assert all(tree.area[c] < tree.area[node] for c in children)
+        bundle = bundle_by_adaptive_tree(points, k, weight)
+        assert np.bincount(bundle).min() >= k
+
+
+@needs_jit
+def test_leaving_the_uniform_tree_pays():
+    cells = draw_walks(np.random.default_rng(10), 3000, 10, 14)
+    tree = TrajAnon().solve(cells, 14, 20, "quad").cost()
+    assert Refined().solve(cells, 14, 20, "quad").cost() < 0.95 * tree

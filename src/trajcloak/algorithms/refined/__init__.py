@@ -4,8 +4,9 @@ For ``mbr`` cloaks: cut the trajectories into blocks of near neighbours (:mod:`.
 bundle each block greedily (:mod:`.greedy`), and then, round after round, gather
 neighbouring bundles into groups, cut differently each time, and let them exchange
 trajectories as long as that lowers the cost (:mod:`.improve`). For ``quad`` cloaks:
-start from the bundles of ``traj-anon``, and improve those in the same way, at the price of
-the smallest (semi-)quadrants around them, which leave the uniform tree.
+start from the best configuration of ``traj-anon``'s tree or of a tree that follows the
+trajectories (:mod:`.adaptive`), and improve its bundles in the same way, at the price of
+the smallest (semi-)quadrants around them.
 
 The cheaper of this and of ``traj-anon``'s bundles is returned, so the cost is at most
 ``length`` times that of the best quad-cloak policy, as the paper's algorithm's is.
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.policy import Policy
+from trajcloak.algorithms.refined.adaptive import WEIGHTS, bundle_by_adaptive_tree
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import Points, build_points
 from trajcloak.algorithms.refined.greedy import bundle_block
@@ -58,7 +60,7 @@ class Effort(NamedTuple):
 
 LEVELS = {
     "low": Effort(rounds=1, group=40, passes=2, near=2, tries=3),
-    "normal": Effort(rounds=4, group=40, passes=2, near=3, tries=2),
+    "normal": Effort(rounds=6, group=40, passes=2, near=3, tries=2),
     "high": Effort(rounds=8, group=100, passes=4, near=4, tries=4),
 }
 
@@ -120,7 +122,10 @@ class Refined:
         """Find bundles that cost no more than those of the tree."""
         points = build_points(cells)
         tree_cost = _cost(cells, of_tree, cloak, threads)
-        bundle = _bundle_blocks(points, k, threads) if cloak == MBR else of_tree.copy()
+        if cloak == MBR:
+            bundle = _bundle_blocks(points, k, threads)
+        else:
+            bundle = _bundle_by_trees(cells, points, of_tree, k, threads)
         effort = LEVELS[self.effort]
         cost = _cost(cells, bundle, cloak, threads)
         for number in range(effort.rounds):
@@ -147,6 +152,22 @@ def _bundle_blocks(points: Points, k: int, threads: int) -> npt.NDArray[np.int32
         threads,
     )
     return bundle
+
+
+def _bundle_by_trees(
+    cells: npt.NDArray[np.uint32],
+    points: Points,
+    of_tree: npt.NDArray[np.int32],
+    k: int,
+    threads: int,
+) -> npt.NDArray[np.int32]:
+    """Bundle trajectories by the cheapest of several trees."""
+    adaptive = run_all(
+        lambda weight: bundle_by_adaptive_tree(points, k, weight),
+        [(weight,) for weight in WEIGHTS],
+        threads,
+    )
+    return min([of_tree.copy(), *adaptive], key=lambda found: _cost(cells, found, QUAD, threads))
 
 
 def _improve(

@@ -75,11 +75,11 @@ def fill_box(points, members, boxes, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _cover(left, right, bottom, top, quad):  # type: ignore[no-untyped-def]
-    """Compute the area of the cloak around the cells left..right, bottom..top."""
-    if not quad:
-        return np.uint64(right - left + ONE) * np.uint64(top - bottom + ONE)
-    # All bits below the highest in which the ends differ: the side of the quadrant, less one.
+def cover_ends(left, right, bottom, top):  # type: ignore[no-untyped-def]
+    """Set all bits, on each axis, below the highest in which the two ends differ.
+
+    The larger of the two results is the side, less one, of the smallest quadrant.
+    """
     x = left ^ right
     y = bottom ^ top
     x |= x >> np.uint32(1)
@@ -92,6 +92,15 @@ def _cover(left, right, bottom, top, quad):  # type: ignore[no-untyped-def]
     y |= y >> np.uint32(8)
     x |= x >> np.uint32(16)
     y |= y >> np.uint32(16)
+    return x, y
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _cover(left, right, bottom, top, quad):  # type: ignore[no-untyped-def]
+    """Compute the area of the cloak around the cells left..right, bottom..top."""
+    if not quad:
+        return np.uint64(right - left + ONE) * np.uint64(top - bottom + ONE)
+    x, y = cover_ends(left, right, bottom, top)
     side = np.uint64(max(x, y)) + np.uint64(1)
     # A semi-quadrant, cut in x, is enough where y alone asks for the last doubling.
     return side * side if x >= y else (side * side) >> np.uint64(1)

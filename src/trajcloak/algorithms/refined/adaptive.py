@@ -1,0 +1,172 @@
+"""Trees of (semi-)quadrant sequences that follow the trajectories.
+
+The paper's trees split all instants alike. Here every node has the smallest
+(semi-)quadrants around its trajectories, at each instant on its own, and halves the one
+instant that promises most. The result is a G-tree like any other, so the same solver
+finds its best configuration. How to weigh the size of a cloak against an even split is
+not known beforehand; a few weights are tried, and the cheapest tree wins.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.refined.boxes import Points, cover_ends
+from trajcloak.algorithms.traj_anon.assign import assign_bundles
+from trajcloak.algorithms.traj_anon.gtree import GTree
+from trajcloak.algorithms.traj_anon.keys import SortedKeys
+from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
+from trajcloak.algorithms.traj_anon.suppression import suppress_nobody
+
+WEIGHTS = (0.0, 1.0, 50.0, -1.9)
+"""How much an even split counts for; measured on movement fast and slow."""
+
+SAMPLE = 64
+"""Trajectories of a node that are looked at to see how evenly a split would fall."""
+
+
+def bundle_by_adaptive_tree(points: Points, k: int, weight: float) -> npt.NDArray[np.int32]:
+    """Bundle trajectories by the best configuration of an adaptive tree.
+
+    Parameters
+    ----------
+    points : Points
+        In canonical order.
+    k : int
+    weight : float
+        A cloak of area A that a share f <= 1/2 of the trajectories would leave is
+        halved first if A (1 + weight f) is the largest of its node.
+    """
+    order = np.arange(len(points), dtype=np.int32)
+    tree = GTree(*_build(points, order, k, weight))
+    rows = solve_rows(tree, k, threads=1)
+    passed_up = solve_configuration(tree, rows, k, suppress_nobody(tree))
+    # Only the order of the keys is looked at.
+    return assign_bundles(tree, SortedKeys(order, order), passed_up)[0]
+
+
+@njit(cache=True, nogil=True)
+def _build(points, order, k, weight):  # type: ignore[no-untyped-def]
+    """Split from the root down; ``order`` is changed so that nodes are ranges of it.
+
+    Requires: at least k points. Ensures: the arrays of a GTree, children before
+    parents; areas fall from each node to its children. O(instants) per trajectory
+    and level.
+    """
+    n = len(order)
+    length = points.shape[2]
+    starts = np.empty(n, np.int32)
+    stops = np.empty(n, np.int32)
+    depths = np.empty(n, np.int32)
+    looses = np.empty(n, np.int32)
+    belows = np.empty(n, np.int32)
+    areas = np.empty(n, np.float64)
+    num_nodes = 0
+    # Waiting: start, stop, depth, nodes before (-1: still to be split), loose. Every split
+    # halves one of the cloaks, which bounds the depth; it leaves a node and one child waiting.
+    waiting = np.empty((4 * length * 32 + 4, 5), np.int64)
+    waiting_area = np.empty(len(waiting))
+    low = np.empty((2, length), np.uint32)
+    high = np.empty((2, length), np.uint32)
+    spare = np.empty(n, np.int32)
+    waiting[0] = 0, n, 0, -1, 0
+    num_waiting = 1
+    while num_waiting > 0:
+        num_waiting -= 1
+        start, stop, depth, before, loose = waiting[num_waiting]
+        if before >= 0:
+            starts[num_nodes] = start
+            stops[num_nodes] = stop
+            depths[num_nodes] = depth
+            looses[num_nodes] = loose
+            belows[num_nodes] = num_nodes + 1 - before
+            areas[num_nodes] = waiting_area[num_waiting]
+            num_nodes += 1
+            continue
+        _bound(points, order, start, stop, low, high)
+        area, instant, axis, bit = _choose_split(points, order, start, stop, low, high, weight)
+        node = num_waiting
+        waiting[node] = start, stop, depth, num_nodes, stop - start
+        waiting_area[node] = area
+        num_waiting += 1
+        if instant < 0:
+            continue
+        middle = _partition(points, order, start, stop, instant, axis, bit, spare)
+        for first, last in ((middle, stop), (start, middle)):
+            if last - first >= k:
+                waiting[node, 4] -= last - first
+                waiting[num_waiting] = first, last, depth + 1, -1, 0
+                num_waiting += 1
+    return (
+        starts[:num_nodes].copy(),
+        stops[:num_nodes].copy(),
+        depths[:num_nodes].copy(),
+        looses[:num_nodes].copy(),
+        belows[:num_nodes].copy(),
+        areas[:num_nodes].copy(),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _bound(points, order, start, stop, low, high):  # type: ignore[no-untyped-def]
+    """Compute the box around a range of the order."""
+    low[:] = points[order[start]]
+    high[:] = points[order[start]]
+    for place in range(start + 1, stop):
+        point = points[order[place]]
+        for axis in range(2):
+            for i in range(point.shape[1]):
+                low[axis, i] = min(low[axis, i], point[axis, i])
+                high[axis, i] = max(high[axis, i], point[axis, i])
+
+
+@njit(cache=True, nogil=True)
+def _choose_split(points, order, start, stop, low, high, weight):  # type: ignore[no-untyped-def]
+    """Choose the instant to halve: returns the summed area, the instant, the axis and the bit.
+
+    The instant is -1 where all trajectories are in the same cells.
+    """
+    step = max(1, (stop - start) // SAMPLE)
+    total = 0.0
+    best = -np.inf
+    best_instant = -1
+    best_axis = 0
+    best_bit = np.uint32(0)
+    for i in range(low.shape[1]):
+        x, y = cover_ends(low[0, i], high[0, i], low[1, i], high[1, i])
+        side = np.float64(max(x, y)) + 1
+        area = side * side if x >= y else side * side / 2
+        total += area
+        if area == 1:
+            continue
+        axis = 0 if x >= y else 1
+        bit = np.uint32(1) + (max(x, y) >> np.uint32(1))
+        ones = 0
+        seen = 0
+        for place in range(start, stop, step):
+            ones += (points[order[place], axis, i] & bit) != 0
+            seen += 1
+        value = area * (1 + weight * min(ones, seen - ones) / seen)
+        if value > best:
+            best = value
+            best_instant = i
+            best_axis = axis
+            best_bit = bit
+    return total, best_instant, best_axis, best_bit
+
+
+@njit(cache=True, nogil=True)
+def _partition(points, order, start, stop, instant, axis, bit, spare):  # type: ignore[no-untyped-def]
+    """Move those without the bit to the front, keeping the order; returns where they end."""
+    middle = start
+    count = 0
+    for place in range(start, stop):
+        row = order[place]
+        if points[row, axis, instant] & bit:
+            spare[count] = row
+            count += 1
+        else:
+            order[middle] = row
+            middle += 1
+    order[middle:stop] = spare[:count]
+    return middle
