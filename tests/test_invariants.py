@@ -634,9 +634,9 @@ def trust_the_path(release, policy):
 
 
 BREAKS_INVARIANT_5 = {
-    "mode_0644": [(pipeline, "PRIVATE", 0o644)],
+    "mode_0644": [(release, "PRIVATE", 0o644)],
     "mode_0640_of_write_policy": [(release, "PRIVATE", 0o640)],
-    "private_at_the_end": [(pipeline, "new_file", make_private_at_the_end)],
+    "private_at_the_end": [(release, "new_file", make_private_at_the_end)],
     "always": [(tc.Result, "write", write_policy_always(tc.Result.write))],
     "in_the_release": [(tc.Result, "write", write_policy_into_the_release(tc.Result.write))],
     "unchecked": [(pipeline, "check_outputs", lambda release, policy: None)],

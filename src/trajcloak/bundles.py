@@ -1,10 +1,12 @@
 """A policy and the requests of a window to bundles, ready to publish."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from numba import njit
 
 from trajcloak.algorithms.policy import Policy
@@ -95,6 +97,22 @@ def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bun
         bundle=bundle,
         suppressed_requests=suppressed_requests,
     )
+
+
+def keep_published_kinds(
+    windows: Sequence[Bundles], kinds: pa.Table
+) -> tuple[list[Bundles], pa.Table]:
+    """Drop the distinct requests that no bundle holds, and number the others anew.
+
+    What withheld and suppressed users alone sent must leave no trace in a release, not
+    even in a table of values that no row refers to.
+    """
+    is_published = np.zeros(kinds.num_rows, np.bool_)
+    for bundles in windows:
+        is_published[bundles.request_kind] = True
+    number = np.cumsum(is_published, dtype=np.int32) - np.int32(1)
+    renumbered = [replace(b, request_kind=number[b.request_kind]) for b in windows]
+    return renumbered, kinds.take(pa.array(np.flatnonzero(is_published)))
 
 
 def _gather_requests(

@@ -29,7 +29,7 @@ from trajcloak.cloaks import (
     compute_areas,
 )
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
-from trajcloak.kernels.threads import default_threads
+from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.options import QUAD, Options
 from trajcloak.pipeline import prepare
@@ -107,7 +107,7 @@ def compare(
         Fields of :class:`trajcloak.options.Options` that say how to lay out the log, and
         ``cloak``: the kind whose cost the algorithms are to lower.
     """
-    threads = threads or default_threads()
+    threads = choose_threads(threads)
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise OptionError(
             f"the time limit is {time_limit}; expected a number of seconds above 0; "

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from trajcloak.bundles import Bundles
-from trajcloak.cloaks import compute_areas
+from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import RequestLog
 from trajcloak.options import Options
-from trajcloak.space import Places
+from trajcloak.space import Places, Region
 from trajcloak.trajectories import TimeGrid, Window, format_duration
 from trajcloak.version import __version__
 
@@ -63,8 +64,7 @@ def build_manifest(
 ) -> dict[str, Any]:
     """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it."""
     region = places.region
-    cell_area = region.cell**2
-    areas = [compute_areas(bundles.cloaks) for bundles in published]
+    areas = [_published_areas(bundles, region) for bundles in published]
     num_cloaks = sum(area.size for area in areas)
     origin: int | str = grid.origin
     if log.has_timestamps:
@@ -96,12 +96,11 @@ def build_manifest(
         "users": int(left_out.published_users.sum()),
         "bundles": sum(len(bundles.sizes) for bundles in published),
         "smallest_bundle": min(int(bundles.sizes.min()) for bundles in published),
-        "cost": cell_area
-        * math.fsum(
+        "cost": math.fsum(
             float((area.sum(axis=1) * bundles.sizes).sum())
             for area, bundles in zip(areas, published, strict=True)
         ),
-        "mean_cloak_area": cell_area * math.fsum(float(a.sum()) for a in areas) / num_cloaks,
+        "mean_cloak_area": math.fsum(float(area.sum()) for area in areas) / num_cloaks,
         "requests": sum(len(bundles.request_kind) for bundles in published),
         "withheld": {
             "users": int(gone.sum()),
@@ -110,3 +109,13 @@ def build_manifest(
         },
         "suppressed": left_out.num_suppressed,
     }
+
+
+def _published_areas(bundles: Bundles, region: Region) -> npt.NDArray[np.float64]:
+    """Compute the area of every cloak from its edges as they are published."""
+    left, bottom, right, top = (
+        region.edges(axis, bundles.cloaks[..., side])
+        for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
+    )
+    areas: npt.NDArray[np.float64] = (right - left) * (top - bottom)
+    return areas

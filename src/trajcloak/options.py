@@ -27,6 +27,7 @@ WITHHOLD = "withhold"
 HOLD = "hold"
 MISSING = (WITHHOLD, HOLD)
 MIN_K = 2
+MAX_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,9 @@ class Options:
                     f"pass another --{name}"
                 )
         for name, number in (("length", self.length), ("height", self.height)):
-            if number is not None and (not _is_whole(number) or number < 1):
+            if number is not None and not (_is_whole(number) and 1 <= number <= MAX_NUMBER):
                 raise OptionError(
-                    f"{name} is {number}; expected a whole number of at least 1; "
+                    f"{name} is {number}; expected a whole number from 1 to {MAX_NUMBER}; "
                     f"pass another --{name}"
                 )
         if self.suppress_above is not None and self.max_suppressed is not None:

@@ -18,19 +18,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trajcloak.algorithms import build_algorithm
-from trajcloak.bundles import Bundles, build_bundles
+from trajcloak.bundles import Bundles, build_bundles, keep_published_kinds
 from trajcloak.cloaks import group_members
 from trajcloak.errors import NotEnoughUsersError, OptionError
-from trajcloak.kernels.threads import default_threads
+from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
 from trajcloak.options import Options
-from trajcloak.output import PRIVATE, new_file
 from trajcloak.progress import Progress, silent
-from trajcloak.release import Release, check_outputs, write_policy
+from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import TimeGrid, Window, build_grid, parse_duration, stream_windows
 
@@ -109,8 +107,7 @@ class Result:
         if policy is None:
             self.release.write(release, progress=progress)
             return
-        with new_file(Path(policy), PRIVATE) as file:
-            pq.write_table(self.policy, file, compression="zstd", store_schema=False)
+        with new_policy_file(self.policy, Path(policy)):
             self.release.write(release, progress=progress)
 
     def write_policy(self, path: str | Path) -> None:
@@ -158,7 +155,7 @@ def anonymize(
     >>> result.release.write("release")  # doctest: +SKIP
     """
     asked = Options(k=k, **options)
-    threads = threads or default_threads()
+    threads = choose_threads(threads)
     prepared = prepare(log, asked, threads)
     height, cell = prepared.places.region.height, prepared.places.region.cell
     algorithm = build_algorithm(
@@ -199,6 +196,7 @@ def anonymize(
 def build_result(prepared: Prepared, published: Sequence[Bundles], left_out: LeftOut) -> Result:
     """Put the bundles of all windows together with their manifest and policy."""
     log, grid = prepared.log, prepared.grid
+    published, kinds = keep_published_kinds(published, log.requests.kinds)
     manifest = build_manifest(
         log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out
     )
@@ -206,7 +204,7 @@ def build_result(prepared: Prepared, published: Sequence[Bundles], left_out: Lef
         Release(
             manifest=manifest,
             windows=published,
-            kinds=log.requests.kinds,
+            kinds=kinds,
             region=prepared.places.region,
             moments=(grid.origin, grid.every) if log.has_timestamps else None,
             zone=log.zone,

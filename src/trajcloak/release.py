@@ -5,6 +5,7 @@ The format is described in ``docs/data-model.md``.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -248,8 +249,16 @@ def write_policy(policy: pa.Table, path: str | Path) -> None:
     """
     path = Path(path)
     check_outside_releases(path)
+    with new_policy_file(policy, path):
+        pass
+
+
+@contextmanager
+def new_policy_file(policy: pa.Table, path: Path) -> Iterator[None]:
+    """Write a policy file that appears, private, when the block ends well."""
     with new_file(path, PRIVATE) as file:
         pq.write_table(policy, file, compression=COMPRESSION, store_schema=False)
+        yield
 
 
 def check_outside_releases(path: Path) -> None:

@@ -18,6 +18,7 @@ CELL_METRES = 10.0
 MIN_CELL_ULPS = 4
 """A cell is at least so many floating-point numbers wide, so that its edges differ."""
 
+MAX_COORDINATE = 1e100
 CENTRE_DECIMALS = 2
 GRANULES = 1024
 """The region's corner and side are multiples of about a thousandth of the log's extent."""
@@ -105,6 +106,7 @@ def build_places(
     else:
         check_inside(x, y, bounds, region)
     check_cells(region)
+    check_size(region)
     return Places(x, y, region, crs)
 
 
@@ -159,8 +161,9 @@ def fit_region(
     Region(x_min=2.99609375, y_min=3.99609375, side=6.0078125, height=4)
     """
     x_min, y_min, x_max, y_max = bounds
-    extent = max(x_max - x_min, y_max - y_min)
     magnitude = max(map(abs, bounds))
+    check_size(Region(x_min, y_min, 2 * magnitude, 1))
+    extent = max(x_max - x_min, y_max - y_min)
     smallest = max(CELL_METRES if in_metres else 1.0, magnitude * 2.0**-30)
     granule = 2.0 ** math.floor(math.log2(max(extent, smallest))) / GRANULES
     left = (math.ceil(x_min / granule) - 1) * granule
@@ -185,6 +188,16 @@ def check_cells(region: Region) -> None:
         raise OptionError(
             f"height is {region.height}, which makes cells smaller than coordinates can be told "
             f"apart; expected larger cells; pass a smaller --height, or move the log's origin"
+        )
+
+
+def check_size(region: Region) -> None:
+    """Raise if areas of the region could not be added up in floating point."""
+    reach = max(abs(region.x_min), abs(region.y_min)) + region.side
+    if not reach <= MAX_COORDINATE:
+        raise InputError(
+            f"the log or its region reaches beyond {MAX_COORDINATE:g}; expected coordinates of a "
+            f"place; are they damaged? correct them, or pass another --region"
         )
 
 

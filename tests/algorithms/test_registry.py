@@ -71,9 +71,12 @@ def test_every_policy_is_valid_and_none_is_below_the_optimum(seed):
             groups = [np.flatnonzero(mbr.bundle == b).tolist() for b in range(mbr.num_bundles)]
             boxes = partition_cost(trajectories, groups, example.height, "box")
             cost[name] = exact_cost(quad)
-            assert exact_cost(mbr) == boxes <= cost[name]
+            assert exact_cost(mbr) == boxes
+            # refined looks for other bundles where it is asked for other cloaks.
+            assert name == "refined" or np.array_equal(quad.bundle, mbr.bundle)
             if np.array_equal(quad.bundle, mbr.bundle):
                 check_boxes_inside(quad, mbr)
+                assert boxes <= cost[name]
         for name in RIVALS:
             assert cost[name] >= cost["exact"]
             above[name] += cost[name] > cost["exact"]

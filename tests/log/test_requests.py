@@ -110,9 +110,8 @@ def test_parquet_keeps_types(tmp_path, column):
         (pa.array(["b", "a"]).dictionary_encode(), pa.string()),
         (pa.array([2, 1]).dictionary_encode(), pa.int64()),
         (pa.array(["b", "a"], pa.string_view()), pa.string()),
-        (pa.array([2, 1], pa.float16()), pa.float32()),
     ],
-    ids=["text in a dictionary", "numbers in a dictionary", "string_view", "float16"],
+    ids=["text in a dictionary", "numbers in a dictionary", "string_view"],
 )
 def test_types_with_a_plainer_equal(tmp_path, column, type_):
     requests = read_values(tmp_path, column)

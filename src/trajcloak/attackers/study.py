@@ -19,7 +19,7 @@ from trajcloak.attackers.candidates import (
     summarize,
 )
 from trajcloak.errors import NotEnoughUsersError, OptionError
-from trajcloak.kernels.threads import default_threads
+from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.options import MBR, Options
 from trajcloak.pipeline import prepare
@@ -110,7 +110,7 @@ def attack(
     asked = Options(k=k, seed=seed, **options)
     if not algorithms:
         raise OptionError("no algorithm is named; expected at least one; pass --algorithms")
-    threads = threads or default_threads()
+    threads = choose_threads(threads)
     bundlers = [build_algorithm(name, seed=seed) for name in algorithms]
     prepared = prepare(log, asked, threads)
     height = prepared.places.region.height

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.files import plain_type
+from trajcloak.auditor.files import plain, plain_type
 
 Column = tuple[str, Any]
 
@@ -43,6 +43,8 @@ class Part:
         Key-value metadata of the columns, without Parquet's own field ids.
     created_by
         What the file says about its writer.
+    unused
+        How many values of text columns stand in the file and in none of its rows.
     """
 
     table: Any
@@ -51,6 +53,7 @@ class Part:
     schema_bytes: bytes
     field_metadata: list[tuple[bytes, bytes]]
     created_by: str
+    unused: int
 
 
 def read_part(path: Path) -> Part | None:
@@ -60,6 +63,7 @@ def read_part(path: Path) -> Part | None:
             table = file.read()
             footer = file.metadata
         outside = _read_outside(path, footer)
+        unused = _count_unused(path, table)
     except (pa.ArrowException, OSError, ValueError):
         return None
     metadata = dict(footer.metadata or {})
@@ -74,7 +78,21 @@ def read_part(path: Path) -> Part | None:
         if key != b"PARQUET:field_id"
     ]
     created_by = str(footer.created_by or "")
-    return Part(table, metadata, outside, schema_bytes, field_metadata, created_by)
+    return Part(table, metadata, outside, schema_bytes, field_metadata, created_by, unused)
+
+
+def _count_unused(path: Path, table: Any) -> int:
+    """Count the values in dictionary pages of text columns that no row refers to."""
+    names = [field.name for field in table.schema if pa.types.is_string(plain_type(field.type))]
+    unused = 0
+    with pq.ParquetFile(path, read_dictionary=names) as file:
+        for name in names:
+            used = set(plain(table.column(name)).unique().to_pylist())
+            for group in range(file.num_row_groups):
+                for chunk in file.read_row_group(group, columns=[name]).column(name).chunks:
+                    if pa.types.is_dictionary(chunk.type):
+                        unused += len(set(chunk.dictionary.to_pylist()) - used)
+    return unused
 
 
 def _read_outside(path: Path, footer: Any) -> bytes:

@@ -94,6 +94,8 @@ def check_requests_file(release: Release, log: Log, findings: Findings) -> Part 
         return None
     problems = find_request_file_problems(part, log)
     usable = not problems
+    if part.unused:
+        problems.append(f"{file} holds {part.unused} values that stand in none of its rows")
     problems += find_metadata_problems(part, {ARROW_SCHEMA}, file)
     findings.record("requests file", part.table.num_rows, problems, "rows")
     return part if usable else None

@@ -100,6 +100,7 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
             table.add_column(name, justify="right", no_wrap=True)
     best_mbr = min((r.cost_mbr or 0 for r in done), default=0) or 1
     best_quad = min((r.cost_quad or 0 for r in done), default=0) or 1
+    sign = "" if any(r.algorithm == "exact" for r in done) else "<= "
     for r in done:
         costs.add_row(
             r.algorithm,
@@ -107,7 +108,7 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
             f"{(r.cost_mbr or 0) / best_mbr:.2f}",
             f"{r.cost_quad:.3g}",
             f"{(r.cost_quad or 0) / best_quad:.2f}",
-            f"<= {r.within_quad:.2f}",
+            f"{sign}{r.within_quad:.2f}",
         )
         runs.add_row(
             r.algorithm,
@@ -118,7 +119,7 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
             f"{r.median_side:,.0f}",
         )
     out.print(costs, runs)
-    out.print("of optimum: the quad cost is proven to be at most so many times the best possible.")
+    out.print("of optimum: how many times the best possible quad cost, at most or exactly.")
     for r in results:
         if r.status != "ok":
             out.print(f"[bold red]{r.algorithm}[/]: {escape(r.status)}")

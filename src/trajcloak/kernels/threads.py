@@ -6,12 +6,31 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
+from trajcloak.errors import OptionError
+
 T = TypeVar("T")
 
 
 def default_threads() -> int:
     """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def choose_threads(threads: int | None) -> int:
+    """Return the number asked for, or that of all cores.
+
+    Raises
+    ------
+    OptionError
+        If it is not a whole number of at least 1.
+    """
+    if threads is None:
+        return default_threads()
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise OptionError(
+            f"threads is {threads}; expected a whole number of at least 1; pass another --threads"
+        )
+    return threads
 
 
 def build_slices(total: int, parts: int) -> list[tuple[int, int]]:

@@ -30,6 +30,11 @@ LogPath = str | Path | Sequence[str | Path]
 
 def list_files(source: LogPath) -> list[Path]:
     """List the files of a log, folders and globs in order of their names."""
+    if not isinstance(source, str | Path | Sequence):
+        raise OptionError(
+            f"the log is given as {type(source).__name__}; expected paths of files; write it to a "
+            f".parquet file first"
+        )
     if not isinstance(source, str | Path):
         if not source:
             raise InputError("no log is given; expected a file, a folder or a glob; name one")
@@ -124,7 +129,11 @@ def _check_columns(file: Path, wanted: list[str]) -> None:
     """Raise unless a file has each column once."""
     names = read_names(file)
     # The first line of a CSV file that lacks a header is a user's row, so it is not shown.
-    listed = f" among {', '.join(names)}" if file.suffix == ".parquet" else " in its header line"
+    listed = (
+        f" among {', '.join(names)}"
+        if file.suffix == ".parquet"
+        else " in its header line (is it separated by commas?)"
+    )
     for name in wanted:
         count = names.count(name)
         if count != 1:

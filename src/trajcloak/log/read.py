@@ -11,7 +11,7 @@ from numba import njit
 
 from trajcloak.errors import InputError
 from trajcloak.kernels.ids import IntegerIds, TextIds
-from trajcloak.kernels.threads import default_threads, run_sliced
+from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log.files import (
     LogPath,
     count_rows,
@@ -64,7 +64,7 @@ def read_log(
     expected_rows = count_rows(files)
     from_text = any(file.suffix == ".csv" for file in files)
     geographic = columns.place(read_names(files[0]))[2]
-    threads = threads or default_threads()
+    threads = choose_threads(threads)
     with ThreadPoolExecutor(threads) as pool:
         builder = _Builder(columns, geographic, from_text, expected_rows, pool)
         for batch in stream_batches(files, columns):

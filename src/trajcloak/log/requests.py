@@ -78,6 +78,11 @@ class RequestBuilder:
         known = self._types[name]
         if type_ == known:
             return
+        if type_ == pa.float16():
+            raise InputError(
+                f"request column '{name}' is of type {type_}, which few readers know; expected "
+                f"float32 or float64; convert it"
+            )
         if pa.types.is_nested(type_):
             raise InputError(
                 f"request column '{name}' holds nested values ({type_}); "
@@ -130,7 +135,6 @@ def to_plain(column: pa.Array) -> pa.Array:
     simple = {
         pa.string_view(): pa.string(),
         pa.binary_view(): pa.binary(),
-        pa.float16(): pa.float32(),
     }.get(column.type)
     return column if simple is None else column.cast(simple)
 

@@ -59,7 +59,8 @@ def _halve(
     num_blocks = -(-len(rows) // size)
     cut = len(rows) * (num_blocks // 2) // num_blocks if share == 0.5 else int(len(rows) * share)
     along = _project(points, rows, _principal_direction(points, rows))
-    placed = np.argpartition(along, cut)
+    # A stable sort splits ties the same way on every machine; a partition does not.
+    placed = np.argsort(along, kind="stable")
     return rows[np.sort(placed[:cut])], rows[np.sort(placed[cut:])]
 
 
