@@ -204,3 +204,11 @@ def test_leaving_the_uniform_tree_pays():
     cells = draw_walks(np.random.default_rng(10), 3000, 10, 14)
     tree = TrajAnon().solve(cells, 14, 20, "quad").cost()
     assert Refined().solve(cells, 14, 20, "quad").cost() < 0.95 * tree
+
+
+def test_ties_are_cut_in_order_of_rows():
+    points = np.zeros((100, 2, 3), np.uint32)
+    blocks = build_blocks(points, np.arange(100, dtype=np.int32), 30, 0.5, 1)
+    assert sorted(block.tolist() for block in blocks) == [
+        list(range(start, start + 25)) for start in range(0, 100, 25)
+    ]

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajcloak.kernels.threads import build_slices, default_threads, run_all, run_sliced
+from trajcloak.errors import OptionError
+from trajcloak.kernels.threads import (
+    build_slices,
+    choose_threads,
+    default_threads,
+    run_all,
+    run_sliced,
+)
 
 
 @given(total=st.integers(0, 2000), parts=st.integers(1, 70))
@@ -61,3 +68,14 @@ def test_an_error_in_a_job_reaches_the_caller(threads):
 
 def test_default_is_at_least_one():
     assert default_threads() >= 1
+
+
+def test_threads_are_those_asked_for_or_all_cores():
+    assert choose_threads(3) == 3
+    assert choose_threads(None) == default_threads() >= 1
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2"])
+def test_a_bad_number_of_threads_is_refused(threads):
+    with pytest.raises(OptionError, match=r"threads is .*; expected a whole number of at least 1"):
+        choose_threads(threads)

@@ -177,3 +177,9 @@ def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch
     next(batches)
     batches.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("source", [b"log", {"user_id": [1]}, 7], ids=["bytes", "dict", "number"])
+def test_what_is_no_path_is_refused(source):
+    with pytest.raises(tc.OptionError, match=r"the log is given as .*; expected paths of files"):
+        tc.read_log(source)

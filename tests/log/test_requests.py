@@ -216,3 +216,11 @@ def test_numbers_of_distinct_requests_are_those_of_sorted_tuples(tmp_path, seed)
     assert [tuple(kind.values()) for kind in requests.kinds.to_pylist()] == sorted(
         set(expected), key=null_first
     )
+
+
+def test_half_precision_is_refused(tmp_path):
+    path = tmp_path / "log.parquet"
+    columns = {"user_id": [1], "time": [0], "x": [0.0], "y": [0.0]}
+    pq.write_table(pa.table({**columns, "f": pa.array([1.5], pa.float16())}), path)
+    with pytest.raises(tc.InputError, match=r"'f' is of type halffloat.*expected float32"):
+        tc.read_log(path, tc.LogColumns(requests=("f",)))
