@@ -10,7 +10,7 @@ from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, writ
 from trajcloak.algorithms import build_algorithm
 from trajcloak.errors import OptionError
 from trajcloak.options import ALGORITHMS, TREES
-from zoo import as_trajectories, draw_examples
+from zoo import as_trajectories, draw_examples, needs_jit
 
 NUM_SEEDS = 3
 NUM_EXAMPLES = 100
@@ -131,6 +131,23 @@ def test_releases_pass_the_audit(tmp_path, name, cloak):
         assert manifest["smallest_bundle"] >= k
         report = tc.audit(log, release, policy, COLUMNS)
         assert [check.name for check in report.checks if not check.passed] == []
+
+
+@pytest.mark.parametrize("name", RIVALS)
+@needs_jit
+def test_bundles_of_300_small_logs_pass_the_audit(tmp_path, name):
+    rng = np.random.default_rng(116)
+    for number in range(300):
+        num_users, length = int(rng.integers(4, 13)), int(rng.integers(1, 4))
+        k = int(rng.integers(2, min(num_users, 4) + 1))
+        log = write_parquet(tmp_path / f"{number}.parquet", draw_rows(number, num_users, length))
+        release, policy = tmp_path / f"{number}.release", tmp_path / f"{number}.policy"
+        cloak = ("mbr", "quad")[number % 2]
+        result = tc.anonymize(
+            tc.read_log(log, COLUMNS), k, algorithm=name, cloak=cloak, threads=1, **UNIT_CELLS
+        )
+        result.write(release, policy)
+        assert tc.audit(log, release, policy, COLUMNS).passed
 
 
 @pytest.mark.parametrize("name", DRAWS)
