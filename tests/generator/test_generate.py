@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from trajcloak.errors import OptionError, OutputError
-from trajcloak.generator import GeneratedLog, generate, generate_log, write
+from trajcloak.generator import GeneratedLog, generate, generate_log
 from trajcloak.generator.ids import id_texts, user_ids
+from trajcloak.log import write
 
 from .conftest import LENGTH, SEED, USERS
 

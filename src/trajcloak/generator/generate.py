@@ -20,8 +20,8 @@ from trajcloak.generator.requests import (
     draw_requests,
     request_columns,
 )
-from trajcloak.generator.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.kernels.threads import build_slices, default_threads
+from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.progress import Progress, silent
 
 FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
