@@ -148,7 +148,8 @@ def _check_columns(file: Path, wanted: list[str]) -> None:
 
 def _open_parquet(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
     encoded = _find_dictionaries(pq.read_metadata(file), wanted[NUM_FIXED:])
-    with pq.ParquetFile(file, read_dictionary=encoded) as parquet:
+    # Pre-buffering would hold the bytes of the whole file until its last row is read.
+    with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
         yield from parquet.iter_batches(BATCH_ROWS, columns=wanted)
 
 

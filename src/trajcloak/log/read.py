@@ -151,7 +151,12 @@ class _Builder:
         if (np.diff(order.astype(np.int64)) != 1).any():
             rank = np.empty(len(order), np.int32)
             rank[order] = np.arange(len(order), dtype=np.int32)
-            run_sliced(lambda a, b: np.take(rank, user[a:b], out=user[a:b]), len(user), threads)
+            # Clipping changes nothing, and spares numpy a buffer that takes most of the time.
+            run_sliced(
+                lambda a, b: np.take(rank, user[a:b], out=user[a:b], mode="clip"),
+                len(user),
+                threads,
+            )
             users = users.take(pa.array(order))
         x, y = (place[: self.num_rows] for place in self._place)
         low_x, low_y, high_x, high_y = self._bounds
