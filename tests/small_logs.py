@@ -206,9 +206,10 @@ def dense_logs(
         for user, trajectory in enumerate(trajectories)
         for instant, (x, y) in enumerate(trajectory)
     ]
+    algorithm = draw(st.sampled_from(ALGORITHMS))
     options = {
-        "algorithm": draw(st.sampled_from(ALGORITHMS)),
-        "tree": draw(st.sampled_from(TREES)),
+        "algorithm": algorithm,
+        "tree": draw(st.sampled_from(TREES)) if algorithm == "traj-anon" else TREES[0],
         "cloak": draw(st.sampled_from(CLOAKS)),
         "length": draw(st.none() | st.integers(1, length)),
     }

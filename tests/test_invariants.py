@@ -40,6 +40,7 @@ from small_logs import (
 from test_bad_input import CASES, Case, Secrets
 from trajcloak import output, pipeline, release
 from trajcloak.algorithms import Policy
+from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.bundles import Bundles, build_bundles
 from trajcloak.cloaks import build_bounding_boxes
@@ -297,7 +298,7 @@ BREAKS_INVARIANT_2 = {
     "number_by_first_user": (pipeline, "build_bundles", number_by_first_user),
     "order_of_rows": (pipeline, "build_bundles", keep_requests_in_order_of_rows),
     "duplicates": (pipeline, "build_bundles", keep_duplicates),
-    "threads": (TrajAnon, "solve", solve_by_threads),
+    "threads": (Refined, "solve", solve_by_threads),
     "metadata": (release, "bundles_schema", put_users_into_metadata(release.bundles_schema)),
     "extra_file": (release.Release, "write", add_a_file(release.Release.write)),
 }
@@ -346,7 +347,7 @@ def test_invariant_3_no_bundle_below_k():
     @property_test(100)
     @given(dense_logs(), st.sampled_from([{}, {"max_suppressed": 0.5}, {"suppress_above": 30.0}]))
     def holds(drawn, more):
-        if drawn.options["algorithm"] != "traj-anon":
+        if drawn.options["algorithm"] not in ("traj-anon", "refined"):
             more = {}
         check_invariant_3(replace(drawn, options={**drawn.options, **more}))
 

@@ -274,7 +274,7 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
         "format_version": 1,
         "software": SOFTWARE,
         "k": drawn.k,
-        "algorithm": "traj-anon",
+        "algorithm": "traj-anon" if options.get("cloak") == "quad" else "refined",
         "cloak": options.get("cloak", "mbr"),
         "crs": None,
         "region": {"x_min": -0.5, "y_min": -0.5, "side": 16.0},

@@ -18,6 +18,9 @@ ALGORITHMS = (
     "hilbert-clustering",
     "exact",
 )
+AUTO = "auto"
+"""The algorithm that suits the cloaks."""
+
 EFFORTS = ("normal", "low", "high")
 TREES = ("usb", "usb-instant", "us", "u")
 QUAD = "quad"
@@ -28,6 +31,8 @@ HOLD = "hold"
 MISSING = (WITHHOLD, HOLD)
 MIN_K = 2
 MAX_NUMBER = 2**31 - 1
+DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
+"""Of each cloak: the lowest cost, and the paper's own."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ class Options:
     k : int
         Least number of users in a bundle; at least 2.
     algorithm : str
+        ``auto`` is ``refined`` for ``mbr`` cloaks and ``traj-anon`` for ``quad``.
     cloak : {"mbr", "quad"}
         Bounding boxes snapped to cells, or quadrants and semi-quadrants.
     every : str, optional
@@ -144,7 +150,7 @@ class Options:
     """
 
     k: int
-    algorithm: str = ALGORITHMS[0]
+    algorithm: str = AUTO
     cloak: str = MBR
     every: str | None = None
     length: int | None = None
@@ -164,9 +170,11 @@ class Options:
                 f"k is {self.k}; expected a whole number of at least {MIN_K}: with fewer, a bundle "
                 f"would give its sender away; pass another --k"
             )
+        if self.algorithm == AUTO and self.cloak in CLOAKS:
+            object.__setattr__(self, "algorithm", DEFAULT_ALGORITHMS[self.cloak])
         for name, value, known in (
-            ("algorithm", self.algorithm, ALGORITHMS),
             ("cloak", self.cloak, CLOAKS),
+            ("algorithm", self.algorithm, ALGORITHMS),
             ("missing", self.missing, MISSING),
             ("tree", self.tree, TREES),
             ("effort", self.effort, EFFORTS),
@@ -176,6 +184,11 @@ class Options:
                     f"{name} is '{value}'; expected one of {', '.join(known)}; "
                     f"pass another --{name}"
                 )
+        if self.tree != TREES[0] and self.algorithm != "traj-anon":
+            raise OptionError(
+                f"tree is '{self.tree}' and the algorithm {self.algorithm}; expected traj-anon, "
+                f"which alone searches a tree of choice; pass --algorithm traj-anon"
+            )
         for name, number in (("length", self.length), ("height", self.height)):
             if number is not None and not (_is_whole(number) and 1 <= number <= MAX_NUMBER):
                 raise OptionError(

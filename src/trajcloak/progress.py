@@ -10,7 +10,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the stage's name, the work done so far and the whole work.
 
 ``total`` is 0 where the whole is not known in advance. ``done == total`` ends
-the stage.
+the stage. What follows a comma in the name is not part of it, but news to show.
 """
 
 

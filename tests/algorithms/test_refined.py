@@ -161,17 +161,65 @@ def test_more_effort_costs_less_and_all_less_than_the_rivals():
 
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 @needs_jit
-def test_suppression(cloak):
+def test_suppression_saves_more_than_its_share(cloak):
     cells = draw_walks(np.random.default_rng(9), 1500, 6, 12)
-    whole = Refined().solve(cells, 12, 10, cloak)
+    whole = Refined().solve(cells, 12, 10, cloak).cost()
     budget = Refined(max_suppressed=0.05).solve(cells, 12, 10, cloak)
     assert 0 < budget.num_suppressed <= 75
-    assert budget.sizes.min() >= 10
-    assert budget.cost() < whole.cost()
-    price = float(np.quantile(whole.cost() / len(cells), 0.5)) * 2
+    assert budget.cost() < 0.95 * whole
+    price = 2 * whole / len(cells)
     priced = Refined(suppress_above=price).solve(cells, 12, 10, cloak)
     assert priced.num_suppressed > 0
-    assert priced.cost() < whole.cost()
+    assert priced.cost() + price * priced.num_suppressed < whole
+
+
+def check_suppressed(example, policy, cloak, **settings):
+    """Bundles are whole, hold their members, and cost no more than the tree's."""
+    cells, height, k = example
+    tree = TrajAnon(**settings).solve(cells, height, k, cloak)
+    price = settings.get("suppress_above", 0.0)
+    assert policy.cost() + price * policy.num_suppressed <= (
+        tree.cost() + price * tree.num_suppressed
+    )
+    assert policy.num_bundles == int(policy.bundle.max()) + 1
+    if not policy.num_bundles:
+        return
+    assert policy.sizes.min() >= k
+    for b in range(policy.num_bundles):
+        inside = cells[policy.bundle == b]
+        assert (inside >= policy.cloaks[b, :, :2]).all()
+        assert (inside < policy.cloaks[b, :, 2:]).all()
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_a_budget_is_never_exceeded(share, cloak):
+    for example in draw_examples(seed=74, count=60):
+        cells, height, k = example
+        policy = Refined(max_suppressed=share).solve(cells, height, k, cloak)
+        assert policy.num_suppressed <= share * len(cells)
+        check_suppressed(example, policy, cloak, max_suppressed=share)
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_a_price_is_never_paid_twice(cloak):
+    some_left_out = 0
+    for number, example in enumerate(draw_examples(seed=75, count=60)):
+        cells, height, k = example
+        whole = Refined().solve(cells, height, k, cloak)
+        # From a price that leaves everybody out to one that leaves out nobody.
+        price = (0.5, 0.9, 1.1, 3.0)[number % 4] * whole.cost() / len(cells)
+        policy = Refined(suppress_above=price).solve(cells, height, k, cloak)
+        check_suppressed(example, policy, cloak, suppress_above=price)
+        some_left_out += 0 < policy.num_suppressed < len(cells)
+    assert some_left_out > 5
+
+
+def test_everybody_can_be_left_out():
+    cells = np.array([[[0, 0]], [[7, 7]]], np.uint32)
+    policy = Refined(suppress_above=1.0).solve(cells, 3, 2, "mbr")
+    assert policy.num_bundles == 0
+    assert policy.bundle.tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)

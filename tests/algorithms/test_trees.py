@@ -190,7 +190,13 @@ def test_releases_pass_the_audit(tmp_path, tree, cloak):
     ]
     log = write_parquet(tmp_path / "log.parquet", rows)
     result = tc.anonymize(
-        tc.read_log(log, COLUMNS), 3, tree=tree, cloak=cloak, threads=1, **UNIT_CELLS
+        tc.read_log(log, COLUMNS),
+        3,
+        algorithm="traj-anon",
+        tree=tree,
+        cloak=cloak,
+        threads=1,
+        **UNIT_CELLS,
     )
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert tc.read_manifest(tmp_path / "release")["parameters"]["tree"] == tree

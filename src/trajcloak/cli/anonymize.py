@@ -19,7 +19,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
-from trajcloak.options import ALGORITHMS, LogColumns
+from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
 
 class Share(click.ParamType[float]):
@@ -58,8 +58,8 @@ class Square(click.ParamType[tuple[float, float, float]]):
 @click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
 @click.option(
     "--algorithm",
-    default=ALGORITHMS[0],
-    show_default=True,
+    default=AUTO,
+    show_default="refined for mbr cloaks, traj-anon for quad",
     metavar="NAME",
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
 )

@@ -153,14 +153,15 @@ def progress_bars(
     tasks: dict[str, Task] = {}
 
     def listen(stage: str, done: int, total: int) -> None:
-        if stage not in tasks:
+        name = stage.partition(",")[0]
+        if name not in tasks:
             number = bars.add_task(stage, total=total or None)
-            tasks[stage] = next(task for task in bars.tasks if task.id == number)
-        task = tasks[stage]
+            tasks[name] = next(task for task in bars.tasks if task.id == number)
+        task = tasks[name]
         if done < total:
             # The stage begins again in the next window.
             task.finished_time = None
-        bars.update(task.id, completed=done, total=total or None)
+        bars.update(task.id, description=stage, completed=done, total=total or None)
 
     with bars:
         if is_shown and kernel is not None and not _is_compiled(*kernel):

@@ -17,7 +17,7 @@ LEAST_GAIN = 1e-9
 
 
 @njit(cache=True, nogil=True)
-def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type: ignore[no-untyped-def]
+def improve_group(points, members, sizes, left_out, k, quad, passes, near, tries):  # type: ignore[no-untyped-def]
     """Improve a group of bundles in place until a pass finds nothing, or ``passes`` are done.
 
     For each trajectory t that makes its bundle a larger: a move to another bundle, if
@@ -30,6 +30,9 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
     change of all, if it lowers the cost, is made. Areas with one more trajectory are
     kept in a table and computed again only after their bundle has changed.
 
+    A bundle that is left out has no area, whoever is in it: others exchange their
+    dearest members for its own, and it keeps its size.
+
     Parameters
     ----------
     points : (n, 2, instants) uint32
@@ -37,6 +40,8 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
     members : (bundles, room) int64
         Rows of ``points``; the first ``sizes[b]`` of row b count.
     sizes : (bundles,) int64
+    left_out : (bundles,) bool
+        Bundles that will not be published.
     k : int
     quad : bool
         Whether cloaks are (semi-)quadrants instead of bounding boxes.
@@ -50,7 +55,7 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
     version = np.zeros(num_bundles, np.int64)
     for b in range(num_bundles):
         fill_box(points, members[b, : sizes[b]], boxes, b)
-        areas[b] = np.float64(area(boxes.low[b], boxes.high[b], quad))
+        areas[b] = 0.0 if left_out[b] else np.float64(area(boxes.low[b], boxes.high[b], quad))
     # grown[t, b]: area of b with t; saved[t]: what t's own bundle loses without it.
     grown = np.empty((len(points), num_bundles))
     grown_at = np.full((len(points), num_bundles), -1, np.int64)
@@ -66,16 +71,14 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
             while j < sizes[a]:
                 t = members[a, j]
                 if saved_at[t] != version[a]:
-                    saved[t] = areas[a] - np.float64(area_without(boxes, a, points[t], quad))
+                    saved[t] = _save(boxes, areas, left_out, a, points[t], quad)
                     saved_at[t] = version[a]
                 if saved[t] == 0.0:
                     j += 1
                     continue
                 for b in range(num_bundles):
                     if b != a and grown_at[t, b] != version[b]:
-                        grown[t, b] = np.float64(
-                            area_with(boxes.low[b], boxes.high[b], points[t], quad)
-                        )
+                        grown[t, b] = _grow(boxes, left_out, b, points[t], quad)
                         grown_at[t, b] = version[b]
                     dearer[b] = np.inf if b == a else sizes[b] * (grown[t, b] - areas[b])
                 best = -LEAST_GAIN * sizes[a] * areas[a]
@@ -84,7 +87,7 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
                 if sizes[a] > k:
                     spared = areas[a] + (sizes[a] - 1) * saved[t]
                     for b in range(num_bundles):
-                        if b != a and sizes[b] < room:
+                        if b != a and sizes[b] < room and not left_out[b]:
                             change = dearer[b] + grown[t, b] - spared
                             if change < best:
                                 best = change
@@ -99,14 +102,10 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
                     for q in range(sizes[b]):
                         u = members[b, q]
                         if saved_at[u] != version[b]:
-                            saved[u] = areas[b] - np.float64(
-                                area_without(boxes, b, points[u], quad)
-                            )
+                            saved[u] = _save(boxes, areas, left_out, b, points[u], quad)
                             saved_at[u] = version[b]
                         if grown_at[u, a] != version[a]:
-                            grown[u, a] = np.float64(
-                                area_with(boxes.low[a], boxes.high[a], points[u], quad)
-                            )
+                            grown[u, a] = _grow(boxes, left_out, a, points[u], quad)
                             grown_at[u, a] = version[a]
                         guess[q] = (
                             paid
@@ -120,7 +119,11 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
                             break
                         guess[q] = np.inf
                         u = members[b, q]
-                        with_t = np.float64(area_exchanged(boxes, b, points[u], points[t], quad))
+                        with_t = 0.0
+                        if not left_out[b]:
+                            with_t = np.float64(
+                                area_exchanged(boxes, b, points[u], points[t], quad)
+                            )
                         with_u = np.float64(area_exchanged(boxes, a, points[t], points[u], quad))
                         change = sizes[b] * (with_t - areas[b]) + sizes[a] * (with_u - areas[a])
                         if change < best:
@@ -139,10 +142,27 @@ def improve_group(points, members, sizes, k, quad, passes, near, tries):  # type
                         members[to, exchanged] = t
                     for b in (a, to):
                         fill_box(points, members[b, : sizes[b]], boxes, b)
-                        areas[b] = np.float64(area(boxes.low[b], boxes.high[b], quad))
+                        if not left_out[b]:
+                            areas[b] = np.float64(area(boxes.low[b], boxes.high[b], quad))
                         version[b] = changes
                     saved_at[t] = -1
                 j += 1
         if changes == changes_before:
             break
     return changes
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _save(boxes, areas, left_out, b, member, quad):  # type: ignore[no-untyped-def]
+    """Compute what the area of ``b`` falls by without one of its members."""
+    if left_out[b]:
+        return 0.0
+    return areas[b] - np.float64(area_without(boxes, b, member, quad))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _grow(boxes, left_out, b, other, quad):  # type: ignore[no-untyped-def]
+    """Compute the area of ``b`` with one more trajectory."""
+    if left_out[b]:
+        return 0.0
+    return np.float64(area_with(boxes.low[b], boxes.high[b], other, quad))

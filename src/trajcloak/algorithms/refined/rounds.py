@@ -1,0 +1,155 @@
+"""Round after round, let neighbouring bundles exchange trajectories."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms.refined.blocks import build_blocks
+from trajcloak.algorithms.refined.boxes import Points
+from trajcloak.algorithms.refined.improve import improve_group
+from trajcloak.cloaks import (
+    Cloaks,
+    build_bounding_boxes,
+    build_covering_quads,
+    compute_areas,
+    group_members,
+)
+from trajcloak.kernels.threads import build_slices, run_all
+from trajcloak.options import QUAD
+from trajcloak.progress import Progress
+
+SHARES = (0.5, 1 / 3, 2 / 3, 0.4, 0.6, 0.25, 0.75, 0.45)
+"""Where the first cut between groups falls, round by round: other cuts, other neighbours."""
+
+
+class Effort(NamedTuple):
+    """How hard to try.
+
+    Attributes
+    ----------
+    rounds : int
+        How often bundles are grouped anew.
+    group : int
+        Bundles in a group.
+    passes, near, tries : int
+        As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
+    """
+
+    rounds: int
+    group: int
+    passes: int
+    near: int
+    tries: int
+
+
+LEVELS = {
+    "low": Effort(rounds=1, group=40, passes=2, near=2, tries=3),
+    "normal": Effort(rounds=6, group=40, passes=2, near=3, tries=2),
+    "high": Effort(rounds=8, group=100, passes=4, near=4, tries=4),
+}
+
+
+def improve_bundles(
+    cells: npt.NDArray[np.uint32],
+    points: Points,
+    bundle: npt.NDArray[np.int32],
+    left_out: npt.NDArray[np.bool_],
+    k: int,
+    cloak: str,
+    effort: Effort,
+    threads: int,
+    progress: Progress,
+) -> None:
+    """Lower the cost of bundles; changes ``bundle``.
+
+    Parameters
+    ----------
+    cells, points
+        The trajectories, in both layouts.
+    bundle : (n,) int32
+        From 0, each with at least k trajectories; so it stays.
+    left_out : (bundles,) bool
+        Bundles that will not be published; they keep their sizes. Not all.
+    """
+    first_cost = 0.0
+    for number in range(effort.rounds):
+        boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
+        cost = _compute_cost(boxes, bundle, left_out, cloak)
+        first_cost = first_cost or cost
+        progress(_stage(cost, first_cost), number, effort.rounds)
+        share = SHARES[number % len(SHARES)]
+        changes = _run_round(
+            points, boxes, bundle, left_out, k, cloak == QUAD, effort, share, threads
+        )
+        if not changes:
+            break
+    boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
+    cost = _compute_cost(boxes, bundle, left_out, cloak)
+    progress(_stage(cost, first_cost), effort.rounds, effort.rounds)
+
+
+def _stage(cost: float, first_cost: float) -> str:
+    return f"refining, at {100 * cost / first_cost:.1f}% of the first cost"
+
+
+def _compute_cost(
+    boxes: Cloaks, bundle: npt.NDArray[np.int32], left_out: npt.NDArray[np.bool_], cloak: str
+) -> float:
+    cloaks = build_covering_quads(boxes) if cloak == QUAD else boxes
+    costs = compute_areas(cloaks).sum(axis=1) * np.bincount(bundle)
+    return float(costs[~left_out].sum())
+
+
+def _run_round(
+    points: Points,
+    boxes: Cloaks,
+    bundle: npt.NDArray[np.int32],
+    left_out: npt.NDArray[np.bool_],
+    k: int,
+    quad: bool,
+    effort: Effort,
+    share: float,
+    threads: int,
+) -> int:
+    """Gather near bundles into groups and improve each; returns how many changes were made."""
+    members, first = group_members(bundle, len(boxes))
+    # Twice the middle of a box is a whole number, and just as good to compare.
+    middles = np.ascontiguousarray((boxes[..., :2] + boxes[..., 2:]).transpose(0, 2, 1))
+    rows = np.arange(len(boxes), dtype=np.int32)
+    groups = build_blocks(middles, rows, effort.group, share, threads)
+
+    def improve(start: int, stop: int) -> int:
+        return sum(
+            _improve_one(points, bundle, members, first, left_out, group, k, quad, effort)
+            for group in groups[start:stop]
+        )
+
+    return sum(run_all(improve, build_slices(len(groups), 8 * threads), threads))
+
+
+def _improve_one(
+    points: Points,
+    bundle: npt.NDArray[np.int32],
+    members: npt.NDArray[np.int32],
+    first: npt.NDArray[np.int64],
+    left_out: npt.NDArray[np.bool_],
+    group: npt.NDArray[np.int32],
+    k: int,
+    quad: bool,
+    effort: Effort,
+) -> int:
+    """Improve one group of bundles and write the result to ``bundle``."""
+    sizes = first[group + 1] - first[group]
+    rows = np.concatenate([members[first[b] : first[b + 1]] for b in group])
+    room = max(2 * k - 1, int(sizes.max()))
+    inside = np.arange(room) < sizes[:, None]
+    places = np.zeros((len(group), room), np.int64)
+    places[inside] = np.arange(len(rows))
+    changes: int = improve_group(
+        np.ascontiguousarray(points[rows]), places, sizes, left_out[group], k, quad,
+        effort.passes, effort.near, effort.tries,
+    )  # fmt: skip
+    inside = np.arange(room) < sizes[:, None]
+    bundle[rows[places[inside]]] = np.repeat(group, sizes)
+    return changes
