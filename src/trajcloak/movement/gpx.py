@@ -18,6 +18,7 @@ from trajcloak.movement.source import Source, check_one_file_per_user, strip_suf
 
 NO_TIME = "no_time"
 OTHER_POINTS = {"wpt": "waypoint", "rtept": "route_point"}
+POINT = "trkpt"
 CHILDREN = ("time", "ele")
 MAX_TEXT = 10_000
 
@@ -44,7 +45,7 @@ class _Reader:
         self._source = source
         self._document = Document(file, self._start, self._end)
         self._parser = self._document.parser
-        self._space = ""
+        self._names: dict[str, str] = {}
         self._rows: list[tuple[str | int | None, ...]] = []
         self._point_depth = 0
         self._place: tuple[str | None, str | None] = None, None
@@ -60,22 +61,26 @@ class _Reader:
             yield self._take_batch()
 
     def _start(self, name: str, attributes: dict[str, str], depth: int) -> None:
-        if depth == 1:
-            self._space = name[: name.rfind(" ") + 1]
-        # What has another namespace is an extension.
-        name = name[len(self._space) :] if name.startswith(self._space) else ""
-        if depth == 1:
-            self._document.check_root(name, "gpx")
-        elif self._point_depth:
-            if depth == self._point_depth + 1 and name in CHILDREN:
-                self._child = name
-                self._texts[name] = ""
+        local = self._names.get(name)
+        if self._point_depth:
+            if depth == self._point_depth + 1 and local in CHILDREN:
+                self._child = local
+                self._texts[local] = ""
                 self._parser.CharacterDataHandler = self._hear
-        elif name == "trkpt":
+        elif local == POINT:
             self._point_depth, self._line = depth, self._parser.CurrentLineNumber
             self._place = attributes.get("lon"), attributes.get("lat")
-        elif name in OTHER_POINTS:
-            self._source.skip(OTHER_POINTS[name])
+        elif local in OTHER_POINTS:
+            self._source.skip(OTHER_POINTS[local])
+        elif depth == 1:
+            self._start_root(name)
+
+    def _start_root(self, name: str) -> None:
+        """Learn the names to look for; what has another namespace is an extension."""
+        space, separator, local = name.rpartition(" ")
+        self._document.check_root(local, "gpx")
+        for wanted in (POINT, *CHILDREN, *OTHER_POINTS):
+            self._names[space + separator + wanted] = wanted
 
     def _hear(self, text: str) -> None:
         self._texts[self._child] += text
@@ -94,7 +99,8 @@ class _Reader:
             self._texts = {}
 
     def _add_point(self) -> None:
-        time, altitude = (self._texts.get(name, "").strip() for name in CHILDREN)
+        time = self._texts.get("time", "").strip()
+        altitude = self._texts.get("ele", "").strip()
         if not time:
             self._source.skip(NO_TIME)
             return
