@@ -29,6 +29,7 @@ PUBLIC = [
     "attack",
     "audit",
     "compare",
+    "convert_log",
     "generate_log",
     "read_log",
     "read_manifest",
@@ -95,6 +96,9 @@ def test_errors_have_one_base_and_the_fitting_builtin(error, builtin):
 def test_signatures():
     assert list(inspect.signature(trajcloak.read_log).parameters) == [
         "source", "columns", "threads", "progress",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.convert_log).parameters) == [
+        "source", "path", "format", "geographic", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.anonymize).parameters) == [
         "log", "k", "threads", "progress", "options",

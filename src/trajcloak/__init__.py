@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from trajcloak.generator import generate_log
     from trajcloak.log import RequestLog, read_log
+    from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
     from trajcloak.pipeline import Result, anonymize
     from trajcloak.release import Release, read_manifest
@@ -52,6 +53,7 @@ __all__ = [
     "attack",
     "audit",
     "compare",
+    "convert_log",
     "generate_log",
     "read_log",
     "read_manifest",
@@ -70,6 +72,7 @@ _HOMES = {
     ),
     "trajcloak.generator": ("generate_log",),
     "trajcloak.log": ("RequestLog", "read_log"),
+    "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),
     "trajcloak.pipeline": ("Result", "anonymize"),
     "trajcloak.release": ("Release", "read_manifest"),

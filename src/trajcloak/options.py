@@ -29,6 +29,7 @@ CLOAKS = (MBR, QUAD)
 WITHHOLD = "withhold"
 HOLD = "hold"
 MISSING = (WITHHOLD, HOLD)
+MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
 MAX_NUMBER = 2**31 - 1
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}

@@ -19,6 +19,7 @@ EXIT_INTERRUPTED = 130
 COMMANDS = {
     "demo": "Show it all on a generated city.",
     "generate": "Make a request log of a generated city.",
+    "convert": "Turn movement data of other formats into a log.",
     "anonymize": "Turn a request log into a release.",
     "audit": "Check a release against its log and policy.",
     "attack": "See what attackers learn from snapshot policies and from bundles.",

@@ -16,24 +16,28 @@ ROWS_PER_GROUP = 1 << 20
 """Rows per row group of a Parquet file."""
 
 
-def _open_parquet(file: Any, schema: Any) -> Any:
+_PLACES = ("x", "y", "lon", "lat")
+
+
+def _open_parquet(file: Any, schema: Any, quoting: str) -> Any:
+    places = [name for name in schema.names if name in _PLACES]
     return pq.ParquetWriter(
         file,
         schema,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[name for name in schema.names if name not in ("user_id", "x", "y")],
-        column_encoding={"x": "BYTE_STREAM_SPLIT", "y": "BYTE_STREAM_SPLIT"},
+        use_dictionary=[name for name in schema.names if name not in ("user_id", *places)],
+        column_encoding=dict.fromkeys(places, "BYTE_STREAM_SPLIT"),
     )
 
 
-def _open_csv(file: Any, schema: Any) -> Any:
+def _open_csv(file: Any, schema: Any, quoting: str) -> Any:
     return pa_csv.CSVWriter(
-        file, schema, write_options=pa_csv.WriteOptions(quoting_style="none", batch_size=1 << 16)
+        file, schema, write_options=pa_csv.WriteOptions(quoting_style=quoting, batch_size=1 << 16)
     )
 
 
-_FORMATS: dict[str, Callable[[Any, Any], Any]] = {".parquet": _open_parquet, ".csv": _open_csv}
+_FORMATS: dict[str, Callable[[Any, Any, str], Any]] = {".parquet": _open_parquet, ".csv": _open_csv}
 
 
 def check_log_path(path: Path) -> None:
@@ -55,10 +59,13 @@ def check_log_path(path: Path) -> None:
 
 
 @contextmanager
-def log_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+def log_writer(
+    path: Path, schema: Any, *, quoting: str = "none"
+) -> Iterator[Callable[[Any], None]]:
     """Open a log for writing; yields the function that appends a table.
 
-    The log appears at ``path`` complete or not at all.
+    The log appears at ``path`` complete or not at all. ``quoting`` is Arrow's style of
+    quoting text in CSV: ``"needed"`` where a text may hold a comma.
 
     Raises
     ------
@@ -68,7 +75,7 @@ def log_writer(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
     with (
         new_file(path) as file,
         file.open("wb") as stream,
-        _FORMATS[path.suffix](stream, schema) as writer,
+        _FORMATS[path.suffix](stream, schema, quoting) as writer,
     ):
         yield partial(_append, writer)
 

@@ -1,0 +1,62 @@
+"""``trajcloak convert``."""
+
+from pathlib import Path
+
+import click
+
+from trajcloak.cli.common import PATH, facts_table, json_option, out, print_json, progress_bars
+from trajcloak.options import MOVEMENT_FORMATS
+
+
+@click.command("convert")
+@click.argument("source", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(MOVEMENT_FORMATS),
+    help="Format of the source.  [default: as the names of its files tell]",
+)
+@click.option(
+    "--geographic",
+    is_flag=True,
+    help="Take x and y of SUMO for longitude and latitude.  [default: as the comment at the top "
+    "of the file says]",
+)
+@json_option
+def command(
+    source: tuple[Path, ...], output: Path, format_: str | None, geographic: bool, as_json: bool
+) -> None:
+    """Turn movement data of other formats into a log.
+
+    SOURCE is a file, a folder or a glob, also compressed (.gz): output of
+    Brinkhoff's generator, floating-car data of SUMO, GeoLife trajectories, cab
+    traces or GPX tracks.
+    """
+    from trajcloak.movement import convert_log
+
+    with progress_bars(hidden=as_json, kernel=None) as progress:
+        log = convert_log(source, output, format=format_, geographic=geographic, progress=progress)
+    if as_json:
+        print_json(
+            {
+                "log": str(output),
+                "format": log.format,
+                "files": log.files,
+                "rows": log.rows,
+                "users": log.users,
+                "skipped": dict(log.skipped),
+                "columns": list(log.columns),
+            }
+        )
+        return
+    facts = [
+        ("format", log.format),
+        ("files", f"{log.files:,}"),
+        ("users", f"{log.users:,}"),
+        ("rows", f"{log.rows:,}"),
+        ("points skipped", f"{sum(log.skipped.values()):,}"),
+        *((f"  {reason.replace('_', ' ')}", f"{n:,}") for reason, n in log.skipped.items()),
+        ("columns", ", ".join(log.columns)),
+    ]
+    out.print(facts_table(f"Log: {output}", facts))
