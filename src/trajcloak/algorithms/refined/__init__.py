@@ -108,6 +108,8 @@ class Refined:
             areas, np.bincount(bundle), self.suppress_above, self.max_suppressed
         )
         if left_out.any() and not left_out.all():
+            # Bundles have settled; only what lowers the cost is changed now.
+            effort = effort._replace(heat=0.0)
             improve_bundles(cells, points, bundle, left_out, k, cloak, effort, threads, progress)
         return leave_out(bundle, left_out)
 

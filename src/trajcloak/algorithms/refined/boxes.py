@@ -16,6 +16,11 @@ import numpy.typing as npt
 from numba import njit
 
 ONE = np.uint32(1)
+WIDE, NARROW, SEMI_QUADRANT = range(3)
+"""Shapes of cloaks: boxes; boxes with sides below 2^16, whose areas are found faster; and
+the smallest quadrants and semi-quadrants around boxes."""
+
+NARROW_SIDE = (1 << 16) - 1
 
 Points = npt.NDArray[np.uint32]
 """(n, 2, instants): cells of trajectories, all x before all y."""
@@ -96,9 +101,14 @@ def cover_ends(left, right, bottom, top):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _cover(left, right, bottom, top, quad):  # type: ignore[no-untyped-def]
+def _cover(left, right, bottom, top, shape):  # type: ignore[no-untyped-def]
     """Compute the area of the cloak around the cells left..right, bottom..top."""
-    if not quad:
+    if shape == NARROW:
+        # Both sides are below 2^16, so that their product is below 2^32.
+        width = np.uint32(right - left + ONE)
+        height = np.uint32(top - bottom + ONE)
+        return np.uint64(np.uint32(width * height))
+    if shape == WIDE:
         return np.uint64(right - left + ONE) * np.uint64(top - bottom + ONE)
     x, y = cover_ends(left, right, bottom, top)
     side = np.uint64(max(x, y)) + np.uint64(1)
@@ -106,17 +116,17 @@ def _cover(left, right, bottom, top, quad):  # type: ignore[no-untyped-def]
     return side * side if x >= y else (side * side) >> np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
-def area(low, high, quad):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, inline="always")
+def area(low, high, shape):  # type: ignore[no-untyped-def]
     """Sum the areas of the cloaks around a box."""
     total = np.uint64(0)
     for i in range(low.shape[1]):
-        total += _cover(low[0, i], high[0, i], low[1, i], high[1, i], quad)
+        total += _cover(low[0, i], high[0, i], low[1, i], high[1, i], shape)
     return total
 
 
-@njit(cache=True, nogil=True)
-def area_with(low, high, point, quad):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, inline="always")
+def area_with(low, high, point, shape):  # type: ignore[no-untyped-def]
     """Sum the areas around a box grown by one trajectory."""
     total = np.uint64(0)
     for i in range(low.shape[1]):
@@ -124,12 +134,12 @@ def area_with(low, high, point, quad):  # type: ignore[no-untyped-def]
         right = max(high[0, i], point[0, i])
         bottom = min(low[1, i], point[1, i])
         top = max(high[1, i], point[1, i])
-        total += _cover(left, right, bottom, top, quad)
+        total += _cover(left, right, bottom, top, shape)
     return total
 
 
-@njit(cache=True, nogil=True)
-def area_without(boxes, b, point, quad):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, inline="always")
+def area_without(boxes, b, point, shape):  # type: ignore[no-untyped-def]
     """Sum the areas around bundle ``b`` without one of its members."""
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     total = np.uint64(0)
@@ -140,12 +150,12 @@ def area_without(boxes, b, point, quad):  # type: ignore[no-untyped-def]
         right = high2[0, i] if x == high[0, i] else high[0, i]
         bottom = low2[1, i] if y == low[1, i] else low[1, i]
         top = high2[1, i] if y == high[1, i] else high[1, i]
-        total += _cover(left, right, bottom, top, quad)
+        total += _cover(left, right, bottom, top, shape)
     return total
 
 
-@njit(cache=True, nogil=True)
-def area_exchanged(boxes, b, leaving, coming, quad):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, inline="always")
+def area_exchanged(boxes, b, leaving, coming, shape):  # type: ignore[no-untyped-def]
     """Sum the areas around bundle ``b`` with one trajectory in the place of a member."""
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     total = np.uint64(0)
@@ -156,5 +166,5 @@ def area_exchanged(boxes, b, leaving, coming, quad):  # type: ignore[no-untyped-
         right = max(high2[0, i] if x == high[0, i] else high[0, i], coming[0, i])
         bottom = min(low2[1, i] if y == low[1, i] else low[1, i], coming[1, i])
         top = max(high2[1, i] if y == high[1, i] else high[1, i], coming[1, i])
-        total += _cover(left, right, bottom, top, quad)
+        total += _cover(left, right, bottom, top, shape)
     return total

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from trajcloak.algorithms.refined.boxes import area, area_with
+from trajcloak.algorithms.refined.boxes import WIDE, area, area_with
 from trajcloak.kernels.heap import build_heap, sift_down
 
 
@@ -32,7 +32,7 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
         _take(points, left[0], first + b, low[b], high[b], bundle, True)
         size = count - 1
         for j in range(1, count):
-            bound[j] = area_with(low[b], high[b], points[left[j]], False)
+            bound[j] = area_with(low[b], high[b], points[left[j]], WIDE)
             known_at[j] = 1
             heap[j - 1] = j
         build_heap(heap, size, bound)
@@ -45,7 +45,7 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
                 size -= 1
                 heap[0] = heap[size]
             else:
-                bound[j] = area_with(low[b], high[b], points[left[j]], False)
+                bound[j] = area_with(low[b], high[b], points[left[j]], WIDE)
                 known_at[j] = taken
             sift_down(heap, size, 0, bound)
         kept = 0
@@ -59,8 +59,8 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
         best = 0
         least = np.inf
         for b in range(num_bundles):
-            grown = np.float64(area_with(low[b], high[b], points[left[j]], False))
-            dearer = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], False))
+            grown = np.float64(area_with(low[b], high[b], points[left[j]], WIDE))
+            dearer = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], WIDE))
             if dearer < least:
                 least = dearer
                 best = b

@@ -13,22 +13,27 @@ from trajcloak.algorithms.refined.boxes import (
 )
 
 LEAST_GAIN = 1e-9
-"""Smaller relative gains are taken for rounding."""
+"""Smaller gains, relative to the mean cost of a bundle, are taken for rounding."""
+
+NEIGHBOURS = 24
+"""Bundles that a trajectory can go to: those nearest to its own."""
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True)
-def improve_group(points, members, sizes, left_out, k, quad, passes, near, tries):  # type: ignore[no-untyped-def]
-    """Improve a group of bundles in place until a pass finds nothing, or ``passes`` are done.
+def improve_group(  # type: ignore[no-untyped-def]
+    points, members, sizes, left_out, k, shape, heat, passes, near, samples, seed
+):
+    """Improve a group of bundles in place until a pass changes nothing, or ``passes`` are done.
 
-    For each trajectory t that makes its bundle a larger: a move to another bundle, if
-    a can spare it, or an exchange with a trajectory u of one of the ``near`` bundles b
-    that t fits best. Of the members of b, the ``tries`` that look best by
-
-        |b| (area(b + t) - area(b) - saved(u)) + |a| (area(a + u) - area(a) - saved(t))
-
-    are priced exactly, where saved(u) is what b's area falls by without u. The best
-    change of all, if it lowers the cost, is made. Areas with one more trajectory are
-    kept in a table and computed again only after their bundle has changed.
+    For each trajectory t that makes its bundle a larger: a move to another bundle, if a
+    can spare it, or an exchange with one of ``samples`` trajectories of each of the
+    ``near`` bundles that t makes dearer least. The best of these is made if it lowers
+    the cost; or, as in annealing, if it raises it by less than ``heat`` times the mean cost
+    of a bundle times a random number from 0 to 1.
 
     A bundle that is left out has no area, whoever is in it: others exchange their
     dearest members for its own, and it keeps its size.
@@ -43,126 +48,133 @@ def improve_group(points, members, sizes, left_out, k, quad, passes, near, tries
     left_out : (bundles,) bool
         Bundles that will not be published.
     k : int
-    quad : bool
-        Whether cloaks are (semi-)quadrants instead of bounding boxes.
-    passes, near, tries : int
+    shape : int
+        As in :mod:`.boxes`.
+    heat : float
+    passes, near, samples : int
+    seed : uint64
+        Of the random numbers.
 
     Returns how many changes were made.
     """
     num_bundles, room = members.shape
     boxes = empty_boxes(num_bundles, points.shape[2])
-    areas = np.empty(num_bundles)
-    version = np.zeros(num_bundles, np.int64)
+    areas = np.zeros(num_bundles)
+    scale = 0.0
     for b in range(num_bundles):
-        fill_box(points, members[b, : sizes[b]], boxes, b)
-        areas[b] = 0.0 if left_out[b] else np.float64(area(boxes.low[b], boxes.high[b], quad))
-    # grown[t, b]: area of b with t; saved[t]: what t's own bundle loses without it.
-    grown = np.empty((len(points), num_bundles))
-    grown_at = np.full((len(points), num_bundles), -1, np.int64)
-    saved = np.empty(len(points))
-    saved_at = np.full(len(points), -1, np.int64)
-    dearer = np.empty(num_bundles)
-    guess = np.empty(room)
+        _renew(points, members, sizes, left_out, shape, boxes, areas, b)
+        scale += sizes[b] * areas[b] / num_bundles
+    neighbours = _find_neighbours(boxes)
+    dearer = np.empty(neighbours.shape[1])
+    random = seed
     changes = 0
     for _ in range(passes):
         changes_before = changes
         for a in range(num_bundles):
-            j = 0
-            while j < sizes[a]:
+            j = -1
+            while not left_out[a] and j + 1 < sizes[a]:
+                j += 1
                 t = members[a, j]
-                if saved_at[t] != version[a]:
-                    saved[t] = _save(boxes, areas, left_out, a, points[t], quad)
-                    saved_at[t] = version[a]
-                if saved[t] == 0.0:
-                    j += 1
+                saved = areas[a] - np.float64(area_without(boxes, a, points[t], shape))
+                if saved == 0.0:
                     continue
-                for b in range(num_bundles):
-                    if b != a and grown_at[t, b] != version[b]:
-                        grown[t, b] = _grow(boxes, left_out, b, points[t], quad)
-                        grown_at[t, b] = version[b]
-                    dearer[b] = np.inf if b == a else sizes[b] * (grown[t, b] - areas[b])
-                best = -LEAST_GAIN * sizes[a] * areas[a]
+                best = -LEAST_GAIN * scale
+                if heat > 0.0:
+                    random += _GAMMA
+                    best = heat * scale * _uniform(random)
                 to = -1
-                exchanged = -1
-                if sizes[a] > k:
-                    spared = areas[a] + (sizes[a] - 1) * saved[t]
-                    for b in range(num_bundles):
-                        if b != a and sizes[b] < room and not left_out[b]:
-                            change = dearer[b] + grown[t, b] - spared
+                exchanged = np.int64(-1)
+                for x in range(len(dearer)):
+                    b = neighbours[a, x]
+                    dearer[x] = 0.0
+                    if not left_out[b]:
+                        grown = np.float64(area_with(boxes.low[b], boxes.high[b], points[t], shape))
+                        dearer[x] = sizes[b] * (grown - areas[b])
+                        if k < sizes[a] and sizes[b] < room:
+                            change = dearer[x] + grown - areas[a] - (sizes[a] - 1) * saved
                             if change < best:
                                 best = change
                                 to = b
-                most_saved = sizes[a] * saved[t]
-                for _ in range(near):
-                    b = int(np.argmin(dearer))
-                    if dearer[b] == np.inf:
-                        break
-                    paid = dearer[b]
-                    dearer[b] = np.inf
-                    for q in range(sizes[b]):
+                for _ in range(min(near, len(dearer))):
+                    nearest = np.argmin(dearer)
+                    dearer[nearest] = np.inf
+                    b = neighbours[a, nearest]
+                    random += _GAMMA
+                    q = np.int64(_uniform(random) * sizes[b])
+                    for _ in range(min(samples, sizes[b])):
+                        q = q + 1 if q + 1 < sizes[b] else np.int64(0)
                         u = members[b, q]
-                        if saved_at[u] != version[b]:
-                            saved[u] = _save(boxes, areas, left_out, b, points[u], quad)
-                            saved_at[u] = version[b]
-                        if grown_at[u, a] != version[a]:
-                            grown[u, a] = _grow(boxes, left_out, a, points[u], quad)
-                            grown_at[u, a] = version[a]
-                        guess[q] = (
-                            paid
-                            - sizes[b] * saved[u]
-                            + sizes[a] * (grown[u, a] - areas[a])
-                            - most_saved
+                        with_u = np.float64(
+                            area_exchanged(boxes, a, points[t], points[u], shape)
                         )
-                    for _ in range(tries):
-                        q = int(np.argmin(guess[: sizes[b]]))
-                        if guess[q] == np.inf:
-                            break
-                        guess[q] = np.inf
-                        u = members[b, q]
-                        with_t = 0.0
+                        change = sizes[a] * (with_u - areas[a])
+                        # At best, b would have no area any more.
+                        if change - sizes[b] * areas[b] >= best:
+                            continue
                         if not left_out[b]:
                             with_t = np.float64(
-                                area_exchanged(boxes, b, points[u], points[t], quad)
+                                area_exchanged(boxes, b, points[u], points[t], shape)
                             )
-                        with_u = np.float64(area_exchanged(boxes, a, points[t], points[u], quad))
-                        change = sizes[b] * (with_t - areas[b]) + sizes[a] * (with_u - areas[a])
+                            change += sizes[b] * (with_t - areas[b])
                         if change < best:
                             best = change
                             to = b
                             exchanged = q
-                if to >= 0:
-                    changes += 1
-                    if exchanged < 0:
-                        members[to, sizes[to]] = t
-                        sizes[to] += 1
-                        sizes[a] -= 1
-                        members[a, j] = members[a, sizes[a]]
-                    else:
-                        members[a, j] = members[to, exchanged]
-                        members[to, exchanged] = t
-                    for b in (a, to):
-                        fill_box(points, members[b, : sizes[b]], boxes, b)
-                        if not left_out[b]:
-                            areas[b] = np.float64(area(boxes.low[b], boxes.high[b], quad))
-                        version[b] = changes
-                    saved_at[t] = -1
-                j += 1
+                if to < 0:
+                    continue
+                changes += 1
+                if exchanged < 0:
+                    members[to, sizes[to]] = t
+                    sizes[to] += 1
+                    sizes[a] -= 1
+                    members[a, j] = members[a, sizes[a]]
+                else:
+                    members[a, j] = members[to, exchanged]
+                    members[to, exchanged] = t
+                _renew(points, members, sizes, left_out, shape, boxes, areas, a)
+                _renew(points, members, sizes, left_out, shape, boxes, areas, to)
         if changes == changes_before:
             break
     return changes
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _save(boxes, areas, left_out, b, member, quad):  # type: ignore[no-untyped-def]
-    """Compute what the area of ``b`` falls by without one of its members."""
-    if left_out[b]:
-        return 0.0
-    return areas[b] - np.float64(area_without(boxes, b, member, quad))
+@njit(cache=True, nogil=True)
+def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
+    """Find the bundles whose boxes have the nearest middles: (bundles, NEIGHBOURS) int64."""
+    num_bundles, _, length = boxes.low.shape
+    middles = np.empty((num_bundles, 2, length))
+    for b in range(num_bundles):
+        for axis in range(2):
+            for i in range(length):
+                middles[b, axis, i] = np.float64(boxes.low[b, axis, i]) + np.float64(
+                    boxes.high[b, axis, i]
+                )
+    neighbours = np.empty((num_bundles, min(NEIGHBOURS, num_bundles - 1)), np.int64)
+    distance = np.empty(num_bundles)
+    for a in range(num_bundles):
+        for b in range(num_bundles):
+            distance[b] = 0.0
+            for axis in range(2):
+                for i in range(length):
+                    apart = middles[a, axis, i] - middles[b, axis, i]
+                    distance[b] += apart * apart
+        distance[a] = np.inf
+        neighbours[a] = np.argsort(distance, kind="mergesort")[: neighbours.shape[1]]
+    return neighbours
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _grow(boxes, left_out, b, other, quad):  # type: ignore[no-untyped-def]
-    """Compute the area of ``b`` with one more trajectory."""
-    if left_out[b]:
-        return 0.0
-    return np.float64(area_with(boxes.low[b], boxes.high[b], other, quad))
+@njit(cache=True, nogil=True)
+def _renew(points, members, sizes, left_out, shape, boxes, areas, b):  # type: ignore[no-untyped-def]
+    """Compute the box and the area of a bundle whose members have changed."""
+    fill_box(points, members[b, : sizes[b]], boxes, b)
+    if not left_out[b]:
+        areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
+
+
+@njit(cache=True, nogil=True)
+def _uniform(number):  # type: ignore[no-untyped-def]
+    """Scramble a counter to a random number above 0 and below 1."""
+    number = (number ^ (number >> np.uint64(30))) * _FACTOR_1
+    number = (number ^ (number >> np.uint64(27))) * _FACTOR_2
+    number ^= number >> np.uint64(31)
+    return (np.float64(number >> np.uint64(12)) + 0.5) / 2.0**52

@@ -6,7 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms.refined.blocks import build_blocks
-from trajcloak.algorithms.refined.boxes import Points
+from trajcloak.algorithms.refined.boxes import (
+    NARROW,
+    NARROW_SIDE,
+    SEMI_QUADRANT,
+    WIDE,
+    Points,
+)
 from trajcloak.algorithms.refined.improve import improve_group
 from trajcloak.cloaks import (
     Cloaks,
@@ -32,22 +38,27 @@ class Effort(NamedTuple):
         How often bundles are grouped anew.
     group : int
         Bundles in a group.
-    passes, near, tries : int
+    heat : float
+        In the first round; it falls to 0 in the last.
+    passes, near, samples : int
         As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
     """
 
     rounds: int
     group: int
+    heat: float
     passes: int
     near: int
-    tries: int
+    samples: int
 
 
 LEVELS = {
-    "low": Effort(rounds=1, group=40, passes=2, near=2, tries=3),
-    "normal": Effort(rounds=6, group=40, passes=2, near=3, tries=2),
-    "high": Effort(rounds=8, group=100, passes=4, near=4, tries=4),
+    "low": Effort(rounds=4, group=100, heat=0.03, passes=2, near=1, samples=10),
+    "normal": Effort(rounds=10, group=100, heat=0.1, passes=2, near=2, samples=10),
+    "high": Effort(rounds=24, group=100, heat=0.1, passes=6, near=2, samples=16),
 }
+"""Measured: on two networks, 14, 50 and 400 microseconds of one core per trajectory of 30
+instants, and 0.84, 0.78 and 0.73 of the cost of the greedy bundles."""
 
 
 def improve_bundles(
@@ -73,24 +84,16 @@ def improve_bundles(
         Bundles that will not be published; they keep their sizes. Not all.
     """
     first_cost = 0.0
-    for number in range(effort.rounds):
+    for number in range(effort.rounds + 1):
         boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
         cost = _compute_cost(boxes, bundle, left_out, cloak)
         first_cost = first_cost or cost
-        progress(_stage(cost, first_cost), number, effort.rounds)
-        share = SHARES[number % len(SHARES)]
-        changes = _run_round(
-            points, boxes, bundle, left_out, k, cloak == QUAD, effort, share, threads
-        )
-        if not changes:
-            break
-    boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
-    cost = _compute_cost(boxes, bundle, left_out, cloak)
-    progress(_stage(cost, first_cost), effort.rounds, effort.rounds)
-
-
-def _stage(cost: float, first_cost: float) -> str:
-    return f"refining, at {100 * cost / first_cost:.1f}% of the first cost"
+        stage = f"refining, at {100 * cost / first_cost:.1f}% of the first cost"
+        progress(stage, number, effort.rounds)
+        if number < effort.rounds:
+            _run_round(
+                points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, threads
+            )
 
 
 def _compute_cost(
@@ -109,23 +112,27 @@ def _run_round(
     k: int,
     quad: bool,
     effort: Effort,
-    share: float,
+    number: int,
     threads: int,
-) -> int:
-    """Gather near bundles into groups and improve each; returns how many changes were made."""
+) -> None:
+    """Gather near bundles into groups and improve each."""
     members, first = group_members(bundle, len(boxes))
     # Twice the middle of a box is a whole number, and just as good to compare.
     middles = np.ascontiguousarray((boxes[..., :2] + boxes[..., 2:]).transpose(0, 2, 1))
+    share = SHARES[number % len(SHARES)]
     rows = np.arange(len(boxes), dtype=np.int32)
     groups = build_blocks(middles, rows, effort.group, share, threads)
+    rest = (effort.rounds - 1 - number) / max(1, effort.rounds - 1)
+    heat = effort.heat * rest * rest
 
-    def improve(start: int, stop: int) -> int:
-        return sum(
-            _improve_one(points, bundle, members, first, left_out, group, k, quad, effort)
-            for group in groups[start:stop]
-        )
+    def improve(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            seed = np.uint64((number << 32) + i)
+            _improve_one(
+                points, bundle, members, first, left_out, groups[i], k, quad, effort, heat, seed
+            )
 
-    return sum(run_all(improve, build_slices(len(groups), 8 * threads), threads))
+    run_all(improve, build_slices(len(groups), 8 * threads), threads)
 
 
 def _improve_one(
@@ -138,7 +145,9 @@ def _improve_one(
     k: int,
     quad: bool,
     effort: Effort,
-) -> int:
+    heat: float,
+    seed: np.uint64,
+) -> None:
     """Improve one group of bundles and write the result to ``bundle``."""
     sizes = first[group + 1] - first[group]
     rows = np.concatenate([members[first[b] : first[b + 1]] for b in group])
@@ -146,10 +155,14 @@ def _improve_one(
     inside = np.arange(room) < sizes[:, None]
     places = np.zeros((len(group), room), np.int64)
     places[inside] = np.arange(len(rows))
-    changes: int = improve_group(
-        np.ascontiguousarray(points[rows]), places, sizes, left_out[group], k, quad,
-        effort.passes, effort.near, effort.tries,
+    near_points = points[rows]
+    shape = SEMI_QUADRANT
+    if not quad:
+        near_points -= near_points.min(axis=(0, 2))[:, None]
+        shape = NARROW if near_points.max() < NARROW_SIDE else WIDE
+    improve_group(
+        near_points, places, sizes, left_out[group], k, shape, heat,
+        effort.passes, effort.near, effort.samples, seed,
     )  # fmt: skip
     inside = np.arange(room) < sizes[:, None]
     bundle[rows[places[inside]]] = np.repeat(group, sizes)
-    return changes
