@@ -196,7 +196,7 @@ def _rank(pool: Any, lists: Any, search: Any, depths: Any, node: int) -> Any:
     The factors were chosen by trial, for short labels.
     """
     added = _bypass(pool, lists, search, node, _SETTLED_TO_RANK, False)
-    return 3 * added - 2 * (lists.num_in[node] + lists.num_out[node]) + 5 * depths[node]
+    return 3 * added - 2 * (lists.num_in[node] + lists.num_out[node]) + 3 * depths[node]
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,10 @@
-JUNCTIONS = 20_000
-FEWEST_JUNCTIONS = 2_000
-MOST_JUNCTIONS = 100_000
-def build_city(junctions): raise NotImplementedError
+"""An embedded city: two shores, a bay, bridges; nothing is downloaded."""
+
+from trajcloak.generator.networks.city.build import (
+    FEWEST_JUNCTIONS,
+    JUNCTIONS,
+    MOST_JUNCTIONS,
+    build_city,
+)
+
+__all__ = ["FEWEST_JUNCTIONS", "JUNCTIONS", "MOST_JUNCTIONS", "build_city"]
