@@ -18,8 +18,8 @@ NONE = -1
 """Stands for no arc."""
 
 # A search for another way gives up after so many nodes; a shortcut too many does no harm.
-_SETTLED_TO_RANK = 40
-_SETTLED_TO_CONTRACT = 120
+_SETTLED_TO_RANK = 60
+_SETTLED_TO_CONTRACT = 300
 
 
 class Hierarchy(NamedTuple):
@@ -69,10 +69,15 @@ class _Lists(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Room for searches: the keys of the queue are the times from the source."""
+    """Room for searches: the keys of the queue are the times from the source.
+
+    ``seen`` and ``wanted`` hold the number of the last search that reached a node,
+    and of the last that looked for it.
+    """
 
     queue: Any
     seen: NDArray[np.int64]
+    wanted: NDArray[np.int64]
     count: NDArray[np.int64]
 
 
@@ -85,7 +90,12 @@ def build_hierarchy(starts: Any, heads: Any, times: Any) -> Any:
     """
     num_nodes = starts.size - 1
     pool, lists = _build_pool(starts, heads, times)
-    search = _Search(build_queue(num_nodes), np.zeros(num_nodes, np.int64), np.zeros(1, np.int64))
+    search = _Search(
+        build_queue(num_nodes),
+        np.zeros(num_nodes, np.int64),
+        np.zeros(num_nodes, np.int64),
+        np.zeros(1, np.int64),
+    )
     depths = np.zeros(num_nodes, np.int32)
     waiting = build_queue(num_nodes)
     for node in range(num_nodes):
@@ -206,46 +216,43 @@ def _bypass(pool: Any, lists: Any, search: Any, node: int, limit: int, is_final:
     into = lists.first_in[node]
     while into != NONE:
         source = pool.tails[into]
-        farthest = np.int64(-1)
+        _search_around(pool, lists, search, into, limit)
         out = lists.first_out[node]
         while out != NONE:
-            if pool.heads[out] != source:
-                farthest = max(farthest, pool.times[out])
+            target = pool.heads[out]
+            time = pool.times[into] + pool.times[out]
+            if target != source and not _is_reached(search, target, time):
+                added += 1
+                if is_final:
+                    _add(pool, lists, (source, target), time, (into, out))
             out = pool.next_out[out]
-        if farthest >= 0:
-            _search_around(pool, lists, search, (source, node), pool.times[into] + farthest, limit)
-            out = lists.first_out[node]
-            while out != NONE:
-                target = pool.heads[out]
-                time = pool.times[into] + pool.times[out]
-                if target != source and not _is_reached(search, target, time):
-                    added += 1
-                    if is_final:
-                        _add(pool, lists, (source, target), time, (into, out))
-                out = pool.next_out[out]
         into = pool.next_in[into]
     return added
 
 
 @njit(cache=True, nogil=True)
-def _search_around(
-    pool: Any, lists: Any, search: Any, ends: Any, horizon: int, limit: int
-) -> None:
-    """Find the fastest ways from a source that avoid a node, up to a time and a count."""
-    source, avoided = ends
+def _search_around(pool: Any, lists: Any, search: Any, into: int, limit: int) -> None:
+    """Find ways from the tail of an arc that avoid its head, to where the head's arcs lead.
+
+    Gives up when no way can be as fast as that over the head, or after ``limit`` nodes.
+    """
+    source, avoided = pool.tails[into], pool.heads[into]
     queue = search.queue
     clear(queue)
     search.count[0] += 1
     now = search.count[0]
+    horizon, missing = _mark_targets(pool, lists, search, into)
     search.seen[source] = now
     put(queue, source, 0)
     settled = 0
-    while queue.size[0] > 0 and settled < limit:
+    while queue.size[0] > 0 and settled < limit and missing > 0:
         node = take(queue)
         settled += 1
         reached = queue.keys[node]
         if reached > horizon:
             return
+        if search.wanted[node] == now:
+            missing -= 1
         arc = lists.first_out[node]
         while arc != NONE:
             head = pool.heads[arc]
@@ -254,6 +261,20 @@ def _search_around(
                 search.seen[head] = now
                 put(queue, head, time)
             arc = pool.next_out[arc]
+
+
+@njit(cache=True, nogil=True)
+def _mark_targets(pool: Any, lists: Any, search: Any, into: int) -> Any:
+    """Mark the nodes that a search looks for; returns the time of the farthest, and how many."""
+    farthest, number = np.int64(0), 0
+    out = lists.first_out[pool.heads[into]]
+    while out != NONE:
+        if pool.heads[out] != pool.tails[into]:
+            search.wanted[pool.heads[out]] = search.count[0]
+            farthest = max(farthest, pool.times[out])
+            number += 1
+        out = pool.next_out[out]
+    return pool.times[into] + farthest, number
 
 
 @njit(cache=True, nogil=True)
