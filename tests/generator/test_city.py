@@ -1,5 +1,4 @@
 import numpy as np
-
 from trajcloak.generator.city import HUBS, NUM_SLOTS, NUM_STREETS, SIDE, build_city, street_name
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-
 from trajcloak.generator.city import build_city
+
 from trajcloak.generator.movers import build_movers, move
 
 from .conftest import LENGTH, SEED, USERS

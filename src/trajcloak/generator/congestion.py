@@ -26,4 +26,6 @@ def delays_of(counts: Any, capacities: Any) -> NDArray[np.int8]:
     >>> delays_of(np.array([5, 6, 11]), np.array([5, 5, 5]))
     array([0, 1, 2], dtype=int8)
     """
-    return ((counts > capacities).astype(np.int8) + (counts > 2 * capacities)).astype(np.int8)
+    delays: NDArray[np.int8] = np.where(counts > capacities, 1, 0).astype(np.int8)
+    delays += counts > 2 * capacities
+    return delays

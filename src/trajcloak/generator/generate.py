@@ -162,8 +162,14 @@ def generate_log(
     check_log_path(path)
     streets = load_network(network, junctions)
     threads = default_threads()
-    roads = _prepare(streets, options, threads, progress)
-    simulation = Simulation(roads, users=users, seed=seed, congestion=congestion, threads=threads)
+    simulation = Simulation(
+        _prepare(streets, options, threads, progress),
+        users=users,
+        seed=seed,
+        stays=on_arrival == "stay",
+        congestion=congestion,
+        threads=threads,
+    )
     ids = user_ids(seed, users)
     column = id_texts(ids) if string_ids else pa.chunked_array([ids])
     requests = _write_log(path, options, simulation, column, progress)
@@ -186,7 +192,6 @@ def _prepare(
         network,
         speed=options.speed,
         classes=options.classes,
-        stays=options.on_arrival == "stay",
         threads=threads,
         on_routes=lambda done, total: progress("preparing routes", done, total),
     )
@@ -232,9 +237,7 @@ def _write_log(
     return requests_sent
 
 
-def _draw_requests(
-    options: GeneratorOptions, first_instant: int, moments: Any, places: Any
-) -> Any:
+def _draw_requests(options: GeneratorOptions, first_instant: int, moments: Any, places: Any) -> Any:
     """Return the request of each row of a block, each thread a slice of the users."""
     requests = np.empty(places.shape, np.int16)
 

@@ -27,7 +27,9 @@ def build_lengths(width: float, height: float) -> NDArray[np.int64]:
     deviates = [normal.inv_cdf(0.5 + (index + 0.5) / (2 * size)) for index in range(size)]
     longer = max(width, height)
     diagonal = np.sqrt((width / longer) ** 2 + (height / longer) ** 2) * (1 << LENGTH_BITS)
-    return np.rint(np.array(deviates) * (diagonal / _SHARE_OF_DIAGONAL)).astype(np.int64)
+    lengths = np.array(deviates) * (diagonal / _SHARE_OF_DIAGONAL)
+    whole: NDArray[np.int64] = np.rint(lengths).astype(np.int64)
+    return whole
 
 
 @njit(cache=True, nogil=True)

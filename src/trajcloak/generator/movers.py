@@ -101,10 +101,13 @@ class Fleet:
         The seed of the log.
     first, users
         The number of the first object, and how many there are.
+    stays
+        Whether objects stay where their first trip ends.
     """
 
-    def __init__(self, roads: Roads, seed: int, first: int, users: int) -> None:
+    def __init__(self, roads: Roads, seed: int, first: int, users: int, *, stays: bool) -> None:
         self._roads = roads
+        self._stays = stays
         self._movers = _build_movers(roads, seed, first, users)
         self._scratch = build_scratch(roads.network.num_nodes)
         self._arena = Arena(np.empty(0, np.int32), np.zeros(1, np.int64))
@@ -132,18 +135,24 @@ class Fleet:
                 while done < self._movers.random.size:
                     done = _report(
                         (self._movers, self._arena, self._scratch),
-                        (self._roads.arrays, routes, delays),
+                        (self._roads.arrays, routes, delays, self._stays),
                         (metric, done, not self._has_reported),
                         reports,
                         offsets,
                     )
                     if done < self._movers.random.size:
-                        self._arena = _compact(
-                            self._movers, self._arena, 2 * self._roads.network.num_nodes
-                        )
+                        self._make_room()
         np.add(reports.x, offsets[0], out=reports.x)
         np.add(reports.y, offsets[1], out=reports.y)
         self._has_reported = True
+
+    def _make_room(self) -> None:
+        """Move what lies ahead of objects to a new arena, with room for more."""
+        movers, old = self._movers, self._arena
+        ahead = int((movers.stop - movers.start).sum())
+        room = ahead // 2 + movers.random.size + 2 * self._roads.network.num_nodes
+        self._arena = Arena(np.empty(ahead + room, np.int32), np.zeros(1, np.int64))
+        _move_routes(movers, old, self._arena)
 
     def count_on_edges(self, counts: NDArray[np.int64]) -> None:
         """Add the objects on each edge to ``counts``; those at a node are on none."""
@@ -232,11 +241,11 @@ def _write_report(movers: Any, arena: Any, roads: Any, user: int, out: Any) -> N
 @njit(cache=True, nogil=True)
 def _advance(movers: Any, arena: Any, scratch: Any, world: Any, user: int) -> None:
     """Move one object for one time step, through as many arcs and trips as fit."""
-    roads, routes, delays = world
+    roads, routes, delays, stays = world
     ticks = np.int64(TICKS_PER_STEP)
     while True:
         if movers.start[user] == movers.stop[user]:
-            is_home = roads.stays and movers.has_travelled[user]
+            is_home = stays and movers.has_travelled[user]
             if is_home or not _plan_trip(movers, arena, scratch, (roads, routes), user):
                 return
         arc = arena.arcs[movers.start[user]]
@@ -294,20 +303,15 @@ def _draw_goal(movers: Any, roads: Any, user: int, wanted: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _compact(movers: Any, arena: Any, room: int) -> Any:
-    """Move what lies ahead of each object to a new arena with room for more."""
-    ahead = np.int64(0)
+def _move_routes(movers: Any, old: Any, new: Any) -> None:
+    """Copy what lies ahead of each object to another, empty arena."""
     for user in range(movers.random.size):
-        ahead += movers.stop[user] - movers.start[user]
-    arcs = np.empty(ahead + ahead // 2 + movers.random.size + room, np.int32)
-    used = np.int64(0)
-    for user in range(movers.random.size):
-        start, stop = movers.start[user], movers.stop[user]
-        arcs[used : used + stop - start] = arena.arcs[start:stop]
-        movers.start[user] = used
-        used += stop - start
-        movers.stop[user] = used
-    return Arena(arcs, np.array([used]))
+        start = new.used[0]
+        for place in range(movers.start[user], movers.stop[user]):
+            new.arcs[new.used[0]] = old.arcs[place]
+            new.used[0] += 1
+        movers.start[user] = start
+        movers.stop[user] = new.used[0]
 
 
 @njit(cache=True, nogil=True)

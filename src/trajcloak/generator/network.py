@@ -1,6 +1,6 @@
 """Road networks: junctions, and the roads between them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from trajcloak.errors import InputError
 from trajcloak.generator.components import largest_component
+from trajcloak.generator.routes import Routes
 
 NUM_ROAD_CLASSES = 8
 """Classes of roads; 0 is the fastest."""
@@ -38,7 +39,7 @@ class Hub:
     radius: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Network:
     """A road network in which every node can reach every other.
 
@@ -63,6 +64,8 @@ class Network:
         Hubs that the network itself names.
     left_out : int
         Nodes of the source that are not part of the largest connected component.
+    routes : dict
+        Routes that have been prepared, by speed and metric; filled as they are needed.
     """
 
     x: NDArray[np.float64]
@@ -75,6 +78,7 @@ class Network:
     edges: NDArray[np.int32]
     hubs: tuple[Hub, ...]
     left_out: int
+    routes: dict[tuple[str, int], Routes] = field(default_factory=dict, repr=False)
 
     @property
     def num_nodes(self) -> int:

@@ -138,9 +138,7 @@ def draw_requests(
 
 
 @njit(cache=True, nogil=True)
-def _draw_requests(
-    weights: Any, key: Any, bound: Any, hours: Any, first: Any, block: Any
-) -> None:
+def _draw_requests(weights: Any, key: Any, bound: Any, hours: Any, first: Any, block: Any) -> None:
     """Fill the requests of a block; see :func:`draw_requests`.
 
     Each is a function of the key and the numbers of user and instant, so that

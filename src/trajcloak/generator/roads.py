@@ -40,8 +40,6 @@ class RoadArrays(NamedTuple):
         int64 (classes,): the metric of each class of objects.
     lengths
         int64: quantiles of the wanted length of trips, in units of planning.
-    stays
-        Whether objects stay where their first trip ends.
     """
 
     x: NDArray[np.float64]
@@ -54,7 +52,6 @@ class RoadArrays(NamedTuple):
     times: NDArray[np.int64]
     metrics: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    stays: bool
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,6 @@ def build_roads(
     *,
     speed: str,
     classes: int,
-    stays: bool,
     threads: int,
     on_routes: Callable[[int, int], None] = lambda done, total: None,
 ) -> Roads:
@@ -85,8 +81,6 @@ def build_roads(
         A key of ``speeds.SPEED_DIVISORS``.
     classes
         How many classes of objects there are.
-    stays
-        Whether objects stay where their first trip ends.
     threads
         How many metrics to prepare at a time.
     on_routes
@@ -106,16 +100,18 @@ def build_roads(
         times=times,
         metrics=metrics,
         lengths=build_lengths(*network.extent),
-        stays=stays,
     )
     distinct = np.unique(metrics).tolist()
     done = []
 
     def prepare(metric: int) -> Routes:
-        routes = build_routes(network.starts, network.heads, times[metric])
+        # A class of objects has the same speed however many classes follow.
+        known = (speed, metric)
+        if known not in network.routes:
+            network.routes[known] = build_routes(network.starts, network.heads, times[metric])
         done.append(metric)
         on_routes(len(done), len(distinct))
-        return routes
+        return network.routes[known]
 
     on_routes(0, len(distinct))
     prepared = run_all(prepare, [(metric,) for metric in distinct], threads)

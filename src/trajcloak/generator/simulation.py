@@ -19,6 +19,8 @@ class Simulation:
         How many objects there are.
     seed
         The seed of the log.
+    stays
+        Whether objects stay where their first trip ends.
     congestion
         Whether roads slow down when too many objects were on them at the instant before.
     threads
@@ -26,12 +28,21 @@ class Simulation:
     """
 
     def __init__(
-        self, roads: Roads, *, users: int, seed: int, congestion: bool, threads: int
+        self,
+        roads: Roads,
+        *,
+        users: int,
+        seed: int,
+        stays: bool,
+        congestion: bool,
+        threads: int,
     ) -> None:
         self._users = users
         self._threads = threads
         self._slices = build_slices(users, threads)
-        self._fleets = [Fleet(roads, seed, start, stop - start) for start, stop in self._slices]
+        self._fleets = [
+            Fleet(roads, seed, start, stop - start, stays=stays) for start, stop in self._slices
+        ]
         self._delays = np.zeros(roads.network.num_edges, np.int8)
         self._capacities = build_capacities(roads.network) if congestion else None
 
@@ -55,7 +66,5 @@ class Simulation:
             part = Reports._make(array[:, start:stop] for array in reports)
             fleet.report(self._delays, part)
 
-        jobs = [
-            (fleet, *bounds) for fleet, bounds in zip(self._fleets, self._slices, strict=True)
-        ]
+        jobs = [(fleet, *bounds) for fleet, bounds in zip(self._fleets, self._slices, strict=True)]
         run_all(move, jobs, self._threads)

@@ -74,7 +74,8 @@ def arc_times(network: Network, object_speed: float, limits: Any) -> NDArray[np.
     """
     speeds = np.minimum(object_speed, limits[network.classes])
     ticks = np.ceil(network.lengths / speeds * TICKS_PER_STEP)
-    return np.maximum(1, ticks).astype(np.int64)
+    times: NDArray[np.int64] = np.maximum(1, ticks).astype(np.int64)
+    return times
 
 
 def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int64]:

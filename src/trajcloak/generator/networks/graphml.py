@@ -79,7 +79,9 @@ class _Reader:
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror}; check --network") from error
         except expat.ExpatError as error:
-            raise InputError(f"{self.path}: {error}; expected GraphML; get the file anew") from error
+            raise InputError(
+                f"{self.path}: {error}; expected GraphML; get the file anew"
+            ) from error
 
     def place(self, line: int) -> str:
         return f"{self.path}: line {line}"
@@ -123,7 +125,7 @@ class _Reader:
         self.node_lines.append(item.line)
 
     def _add_edge(self, item: _Item) -> None:
-        ends = (self._attribute(item, name) for name in ("source", "target"))
+        source, target = (self._attribute(item, name) for name in ("source", "target"))
         length = self._number(item, "length") if "length" in item.data else 0.0
         if length < 0:
             raise InputError(
@@ -131,7 +133,8 @@ class _Reader:
                 f"correct the edge"
             )
         one_way = item.data.get("oneway", str(self.is_directed)).lower() in ("true", "yes", "1")
-        self.edges.append((*ends, length, _road_class(item.data.get("highway", "")), one_way))
+        road_class = _road_class(item.data.get("highway", ""))
+        self.edges.append((source, target, length, road_class, one_way))
         self.edge_lines.append(item.line)
 
     def _attribute(self, item: _Item, name: str) -> str:

@@ -43,4 +43,5 @@ def number_ends(
             f"{edge_place(int(unknown[0]))}: an end of this edge is no node; expected ids of "
             f"nodes at both ends; add the node or remove the edge"
         )
-    return order[found].astype(np.int64)
+    numbers: NDArray[np.int64] = order[found].astype(np.int64)
+    return numbers

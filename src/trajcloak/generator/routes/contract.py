@@ -78,7 +78,7 @@ class _Search(NamedTuple):
     queue: Any
     seen: NDArray[np.int64]
     wanted: NDArray[np.int64]
-    count: NDArray[np.int64]
+    number: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -239,8 +239,8 @@ def _search_around(pool: Any, lists: Any, search: Any, into: int, limit: int) ->
     source, avoided = pool.tails[into], pool.heads[into]
     queue = search.queue
     clear(queue)
-    search.count[0] += 1
-    now = search.count[0]
+    search.number[0] += 1
+    now = search.number[0]
     horizon, missing = _mark_targets(pool, lists, search, into)
     search.seen[source] = now
     put(queue, source, 0)
@@ -270,7 +270,7 @@ def _mark_targets(pool: Any, lists: Any, search: Any, into: int) -> Any:
     out = lists.first_out[pool.heads[into]]
     while out != NONE:
         if pool.heads[out] != pool.tails[into]:
-            search.wanted[pool.heads[out]] = search.count[0]
+            search.wanted[pool.heads[out]] = search.number[0]
             farthest = max(farthest, pool.times[out])
             number += 1
         out = pool.next_out[out]
@@ -280,14 +280,14 @@ def _mark_targets(pool: Any, lists: Any, search: Any, into: int) -> Any:
 @njit(cache=True, nogil=True)
 def _is_reached(search: Any, target: int, time: int) -> Any:
     """Whether the last search found a way to a node that takes at most a time."""
-    return search.seen[target] == search.count[0] and search.queue.keys[target] <= time
+    return search.seen[target] == search.number[0] and search.queue.keys[target] <= time
 
 
 @njit(cache=True, nogil=True)
 def _take_out(pool: Any, lists: Any, search: Any, node: int, neighbours: Any) -> Any:
     """Take a node out of its neighbours' lists, and return how many neighbours it had."""
-    search.count[0] += 1
-    now = search.count[0]
+    search.number[0] += 1
+    now = search.number[0]
     found = 0
     arc = lists.first_out[node]
     while arc != NONE:

@@ -117,7 +117,7 @@ def write_route(routes: Any, scratch: Any, start: int, end: int, route: Any) -> 
     if time == NO_ROUTE:
         return NO_ROUTE
     size = 0
-    node = np.int64(positions[start])
+    node: Any = np.int64(positions[start])
     while node != hub:
         arc = _arc_towards(routes.leaving, node, hub)
         size = _unpack(routes.hierarchy, scratch.stack, arc, route, size)

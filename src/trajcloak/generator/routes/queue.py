@@ -64,7 +64,7 @@ def take(queue: Any) -> Any:
 
     Requires a queue that is not empty.
     """
-    node = queue.heap[0]
+    node = np.int64(queue.heap[0])
     queue.places[node] = -1
     queue.size[0] -= 1
     last = queue.heap[queue.size[0]]

@@ -44,7 +44,7 @@ def build_chain(motorway: Motorway) -> Chain:
 def find_exits(chain: Chain, nodes: Nodes, coast: NDArray[np.int64]) -> Any:
     """Return which junctions of a motorway have an exit, and the junctions it leads to."""
     is_exit = np.zeros(chain.x.size, bool)
-    is_exit[:: _EXIT_STEP] = is_exit[-1] = True
+    is_exit[::_EXIT_STEP] = is_exit[-1] = True
     exits = np.flatnonzero(is_exit & on_land(chain.x, chain.y, coast))
     reach = np.full(exits.size, _EXIT_REACH)
     found = nearest_node(nodes, chain.x[exits], chain.y[exits], reach, np.empty(0, np.int64))

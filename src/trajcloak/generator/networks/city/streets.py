@@ -132,8 +132,7 @@ def _build_grid(
     across, along = unit * district.spacing, unit * district.spacing * BLOCK_SHAPE
     reach = (int(radius // across) + 1, int(radius // along) + 1)
     row, column = (
-        axis.ravel()
-        for axis in np.meshgrid(*(np.arange(-n, n + 1) for n in reach), indexing="ij")
+        axis.ravel() for axis in np.meshgrid(*(np.arange(-n, n + 1) for n in reach), indexing="ij")
     )
     key = key_of(number, "junctions")
     drawn = scramble(key + GAMMA * _counter(row, column))
@@ -172,7 +171,7 @@ def _off_hills(x: Any, y: Any) -> Any:
 
 
 def _connect(grid: _Grid, number: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Connect neighbours in a grid; every few lines one is an arterial; some streets are missing."""
+    """Connect neighbours in a grid; every few lines one is an arterial; some are missing."""
     places = _counter(grid.row, grid.column)
     order = np.argsort(places)
     ends, classes = [], []
@@ -196,5 +195,3 @@ def _sew(nodes: Nodes, district: NDArray[np.int64], reach: NDArray[np.int64]) ->
     others = nearest_node(nodes, nodes.x, nodes.y, reach[district], district)
     seams = np.stack([np.arange(others.size), others], axis=1)[others >= 0]
     return np.unique(np.sort(seams, axis=1), axis=0)
-
-
