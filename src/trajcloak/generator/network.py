@@ -143,9 +143,11 @@ def build_network(
     edges = np.concatenate([np.arange(lengths.size), both_ways])
     tails = np.concatenate([ends[:, 0], ends[both_ways, 1]])
     heads = np.concatenate([ends[:, 1], ends[both_ways, 0]])
-    kept = _arcs_of_largest_component(x.size, tails, heads)
-    kept = kept[np.argsort(tails[kept], kind="stable")]
-    nodes, tails = np.unique(tails[kept], return_inverse=True)
+    order = np.argsort(tails, kind="stable")
+    is_inside = largest_component(_starts(tails, x.size), heads[order].astype(np.int32))
+    is_kept = is_inside[tails] & is_inside[heads] & (tails != heads)
+    kept = order[is_kept[order]]
+    nodes = np.flatnonzero(is_inside)
     if nodes.size < _FEWEST_NODES:
         raise InputError(
             f"the largest connected part of the network has {nodes.size} of its {x.size} nodes; "
@@ -154,8 +156,8 @@ def build_network(
     return Network(
         x=x[nodes],
         y=y[nodes],
-        starts=_starts(tails, nodes.size),
-        tails=tails.astype(np.int32),
+        starts=_starts(np.searchsorted(nodes, tails[kept]), nodes.size),
+        tails=np.searchsorted(nodes, tails[kept]).astype(np.int32),
         heads=np.searchsorted(nodes, heads[kept]).astype(np.int32),
         lengths=lengths[edges[kept]],
         classes=classes[edges[kept]],
@@ -171,14 +173,6 @@ def straight_lengths(x: Any, y: Any, ends: Any) -> NDArray[np.float64]:
     # Not hypot: its last bit depends on the machine's library.
     distances: NDArray[np.float64] = np.sqrt(dx * dx + dy * dy)
     return distances
-
-
-def _arcs_of_largest_component(num_nodes: int, tails: Any, heads: Any) -> Any:
-    """Return the numbers of the arcs inside the largest component, ascending; no loops."""
-    order = np.argsort(tails, kind="stable")
-    starts = _starts(tails, num_nodes)
-    is_inside = largest_component(starts, heads[order].astype(np.int32))
-    return np.flatnonzero(is_inside[tails] & is_inside[heads] & (tails != heads))
 
 
 def _starts(tails: Any, num_nodes: int) -> NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """A network made ready for objects to move on: times, routes, places."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ from trajcloak.generator.speeds import (
     road_speeds,
     top_speed,
 )
-from trajcloak.kernels.threads import run_all
 
 
 class RoadArrays(NamedTuple):
@@ -102,20 +102,22 @@ def build_roads(
         lengths=build_lengths(*network.extent),
     )
     distinct = np.unique(metrics).tolist()
-    done = []
+    with ThreadPoolExecutor(threads) as pool:
+        jobs = {
+            metric: pool.submit(_prepare_routes, network, (speed, metric), times[metric])
+            for metric in distinct
+        }
+        on_routes(0, len(jobs))
+        for done, _ in enumerate(as_completed(jobs.values()), start=1):
+            on_routes(done, len(jobs))
+    return Roads(network, arrays, {metric: job.result() for metric, job in jobs.items()})
 
-    def prepare(metric: int) -> Routes:
-        # A class of objects has the same speed however many classes follow.
-        known = (speed, metric)
-        if known not in network.routes:
-            network.routes[known] = build_routes(network.starts, network.heads, times[metric])
-        done.append(metric)
-        on_routes(len(done), len(distinct))
-        return network.routes[known]
 
-    on_routes(0, len(distinct))
-    prepared = run_all(prepare, [(metric,) for metric in distinct], threads)
-    return Roads(network, arrays, dict(zip(distinct, prepared, strict=True)))
+def _prepare_routes(network: Network, known_as: tuple[str, int], times: Any) -> Routes:
+    """Prepare routes, unless the network knows them from before."""
+    if known_as not in network.routes:
+        network.routes[known_as] = build_routes(network.starts, network.heads, times)
+    return network.routes[known_as]
 
 
 def _planning_coordinates(network: Network) -> dict[str, Any]:

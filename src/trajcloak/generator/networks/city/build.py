@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from trajcloak.generator.network import Network, build_network
 from trajcloak.generator.networks.city.coast import build_coast, crosses_water
-from trajcloak.generator.networks.city.motorways import MOTORWAY, RAMP, build_chain, find_exits
+from trajcloak.generator.networks.city.motorways import (
+    MOTORWAY,
+    RAMP,
+    Chain,
+    build_chain,
+    find_exits,
+)
 from trajcloak.generator.networks.city.nearest import build_nodes
 from trajcloak.generator.networks.city.plan import COASTS, HUBS, MOTORWAYS
 from trajcloak.generator.networks.city.streets import Streets, build_streets, count_junctions
@@ -35,21 +41,22 @@ def build_city(junctions: int = JUNCTIONS) -> Network:
     True
     """
     coast = build_coast(COASTS)
+    chains = [build_chain(motorway) for motorway in MOTORWAYS]
+    wanted = junctions - sum(chain.x.size for chain in chains)
     # The number of junctions falls with the square of the distance between streets.
-    unit = _FIRST_UNIT * float(np.sqrt(count_junctions(coast, _FIRST_UNIT) / junctions))
+    unit = _FIRST_UNIT * float(np.sqrt(count_junctions(coast, _FIRST_UNIT) / wanted))
     streets = build_streets(coast, unit)
     dry = ~crosses_water(streets.x, streets.y, streets.ends, coast)
     streets = streets._replace(ends=streets.ends[dry], classes=streets.classes[dry])
-    x, y, ends, classes = _add_motorways(streets, unit, coast)
+    x, y, ends, classes = _add_motorways(streets, chains, unit, coast)
     return build_network(x / 10, y / 10, ends, classes=classes, hubs=HUBS)
 
 
 def _add_motorways(
-    streets: Streets, unit: float, coast: NDArray[np.int64]
+    streets: Streets, chains: list[Chain], unit: float, coast: NDArray[np.int64]
 ) -> tuple[Any, Any, Any, Any]:
     """Add motorways, with exits that stay on land, and with junctions where two meet."""
     nodes = build_nodes(streets.x, streets.y, unit)
-    chains = [build_chain(motorway) for motorway in MOTORWAYS]
     x = np.concatenate([streets.x, *(chain.x for chain in chains)])
     y = np.concatenate([streets.y, *(chain.y for chain in chains)])
     lanes, ramps = [], []
