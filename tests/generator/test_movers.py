@@ -1,10 +1,12 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from trajcloak.generator import simulation as simulation_module
 from trajcloak.generator.congestion import CAPACITIES, build_capacities, delays_of
 from trajcloak.generator.lengths import build_lengths
-from trajcloak.generator.movers import Fleet, Reports
+from trajcloak.generator.movers import FINENESS, Fleet, Reports
 from trajcloak.generator.network import build_network
 from trajcloak.generator.roads import build_roads
 from trajcloak.generator.simulation import Simulation
@@ -31,8 +33,14 @@ def simulate(roads, users, instants, *, seed=1, stays=False, congestion=False, t
         roads, users=users, seed=seed, stays=stays, congestion=congestion, threads=threads
     )
     edges = [0, *cuts, instants]
-    blocks = [simulation.report(b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    blocks = [simulation.report(stop - start) for start, stop in pairwise(edges)]
     return Reports._make(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+
+
+def list_nodes(network):
+    """The places of nodes, as they are reported."""
+    x, y = (np.rint(values * FINENESS) / FINENESS for values in (network.x, network.y))
+    return set(zip(x.tolist(), y.tolist(), strict=True))
 
 
 def classes_of(roads, users, seed):
@@ -49,8 +57,14 @@ def test_every_point_lies_on_a_road(columns, city):
     assert distances_to_roads(city, columns["x"][rows], columns["y"][rows]).max() < ROUNDING
 
 
+def test_coordinates_have_no_needless_digits(columns):
+    for name in ("x", "y"):
+        fine = columns[name] * FINENESS
+        assert (fine == np.rint(fine)).all()
+
+
 def test_objects_start_at_nodes_drawn_evenly(columns, city):
-    nodes = set(zip(city.x.tolist(), city.y.tolist(), strict=True))
+    nodes = list_nodes(city)
     starts = list(zip(columns["x"][0].tolist(), columns["y"][0].tolist(), strict=True))
     assert set(starts) <= nodes
     # So many of 1500 draws from about 2000 nodes are distinct.
@@ -126,7 +140,7 @@ def test_staying_and_continuing_agree_until_the_first_trip_ends(city_roads):
 def test_staying_objects_end_at_nodes(city_roads, city):
     reports = simulate(city_roads, 300, 60, stays=True)
     rests = np.flatnonzero((reports.x[-1] == reports.x[-2]) & (reports.y[-1] == reports.y[-2]))
-    nodes = set(zip(city.x.tolist(), city.y.tolist(), strict=True))
+    nodes = list_nodes(city)
     ends = zip(reports.x[-1][rests].tolist(), reports.y[-1][rests].tolist(), strict=True)
     assert rests.size > 100
     assert set(ends) <= nodes
@@ -187,7 +201,7 @@ def test_delays_follow_the_counts_of_the_instant_before(town_roads, monkeypatch)
 
     monkeypatch.setattr(simulation_module, "delays_of", watch)
     simulate(town_roads, 500, 4, congestion=True)
-    assert [counts.sum() for counts in seen][0] == 0
+    assert seen[0].sum() == 0
     assert all(400 < counts.sum() <= 500 for counts in seen[1:])
 
 

@@ -2,8 +2,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from trajcloak.generator.places import KINDS
 
+from trajcloak.generator.places import KINDS
 from trajcloak.generator.requests import (
     CHOICES,
     DETAILS,

@@ -22,8 +22,8 @@ from trajcloak.generator.routes import build_scratch, write_route
 from trajcloak.generator.speeds import TICKS_PER_STEP
 from trajcloak.generator.splitmix import GAMMA, below, key_of, scramble
 
-NOWHERE = -1
-"""The edge of an object that is at a node."""
+FINENESS = 1 << 20
+"""Coordinates are reported in this part of a unit: about a micrometre, for smaller files."""
 
 _CANDIDATES = 50
 _CLOSE_ENOUGH = 10
@@ -142,8 +142,11 @@ class Fleet:
                     )
                     if done < self._movers.random.size:
                         self._make_room()
-        np.add(reports.x, offsets[0], out=reports.x)
-        np.add(reports.y, offsets[1], out=reports.y)
+        for values, offset in zip((reports.x, reports.y), offsets, strict=True):
+            np.add(values, offset, out=offset)
+            offset *= FINENESS
+            np.rint(offset, out=offset)
+            np.divide(offset, FINENESS, out=values)
         self._has_reported = True
 
     def _make_room(self) -> None:
