@@ -71,10 +71,15 @@ def _texts(path: Path, table: Any, name: str) -> Any:
 
 def _numbers(path: Path, table: Any, name: str) -> Any:
     """Return a column as finite numbers."""
+    texts = table[name]
     try:
-        values = pc.cast(table[name], pa.float64()).to_numpy()
+        values = pc.cast(texts, pa.float64()).to_numpy()
     except pa.ArrowInvalid as error:
-        raise InputError(f"{path}: column '{name}': {error}; expected numbers") from error
+        row = next(row for row in range(len(texts)) if not _is_number(texts[row]))
+        raise InputError(
+            f"{path}: row {row + 1}: column '{name}' holds '{texts[row]}'; expected a finite "
+            f"number; correct or remove the row"
+        ) from error
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise InputError(
@@ -82,6 +87,14 @@ def _numbers(path: Path, table: Any, name: str) -> Any:
             f"finite number; correct or remove the row"
         )
     return values
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        pc.cast(text, pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _coordinates(path: Path, table: Any) -> Any:
