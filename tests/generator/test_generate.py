@@ -180,7 +180,7 @@ def test_csv_is_plain_text(tmp_path):
         ("every_seconds", 0),
         ("every_seconds", 86_401),
         ("junctions", 1_999),
-        ("junctions", 200_001),
+        ("junctions", 100_001),
         ("speed", "light"),
         ("classes", 0),
         ("classes", 9),

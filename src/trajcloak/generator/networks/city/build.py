@@ -23,7 +23,7 @@ JUNCTIONS = 20_000
 """How many junctions the city has unless told otherwise."""
 
 FEWEST_JUNCTIONS = 2_000
-MOST_JUNCTIONS = 200_000
+MOST_JUNCTIONS = 100_000
 
 _FIRST_UNIT = 6_000
 
