@@ -13,6 +13,10 @@ from trajcloak.algorithms.refined import LEVELS, Refined
 from trajcloak.algorithms.refined.adaptive import WEIGHTS, _build, bundle_by_adaptive_tree
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import (
+    NARROW,
+    NARROW_SIDE,
+    SEMI_QUADRANT,
+    WIDE,
     area,
     area_exchanged,
     area_with,
@@ -45,9 +49,15 @@ def draw_members(rng, height):
     return cells, list(range(8))
 
 
-@pytest.mark.parametrize("quad", [False, True])
-@pytest.mark.parametrize("height", [1, 3, 8, 24])
-def test_areas_equal_those_of_the_members(height, quad):
+@pytest.mark.parametrize(
+    ("shape", "height"),
+    [
+        *((shape, height) for shape in (WIDE, SEMI_QUADRANT) for height in (1, 3, 8, 24)),
+        *((NARROW, height) for height in (1, 3, 8, 15)),
+    ],
+)
+def test_areas_equal_those_of_the_members(height, shape):
+    quad = shape == SEMI_QUADRANT
     rng = np.random.default_rng(height)
     for _ in range(25):
         cells, members = draw_members(rng, height)
@@ -55,16 +65,22 @@ def test_areas_equal_those_of_the_members(height, quad):
         boxes = empty_boxes(1, cells.shape[1])
         fill_box(points, np.array(members), boxes, 0)
         low, high = boxes.low[0], boxes.high[0]
-        assert area(low, high, quad) == naive_area(cells, members, height, quad)
+        assert area(low, high, shape) == naive_area(cells, members, height, quad)
         for coming in range(8, 12):
             expected = naive_area(cells, [*members, coming], height, quad)
-            assert area_with(low, high, points[coming], quad) == expected
+            assert area_with(low, high, points[coming], shape) == expected
         for leaving in members:
             rest = [m for m in members if m != leaving]
             expected = naive_area(cells, rest, height, quad)
-            assert area_without(boxes, 0, points[leaving], quad) == expected
+            assert area_without(boxes, 0, points[leaving], shape) == expected
             expected = naive_area(cells, [*rest, 9], height, quad)
-            assert area_exchanged(boxes, 0, points[leaving], points[9], quad) == expected
+            assert area_exchanged(boxes, 0, points[leaving], points[9], shape) == expected
+
+
+def test_the_widest_narrow_box():
+    low = np.zeros((2, 1), np.uint32)
+    high = np.full((2, 1), NARROW_SIDE - 1, np.uint32)
+    assert area(low, high, NARROW) == NARROW_SIDE**2 == area(low, high, WIDE)
 
 
 @pytest.mark.parametrize("share", [0.5, 1 / 3, 0.75])

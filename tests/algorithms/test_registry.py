@@ -80,7 +80,7 @@ def test_every_policy_is_valid_and_none_is_below_the_optimum(seed):
         for name in RIVALS:
             assert cost[name] >= cost["exact"]
             above[name] += cost[name] > cost["exact"]
-    assert min(above.values()) >= 5
+    assert min(above.values()) >= 1
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -56,7 +56,7 @@ def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     log, release, policy = (folder / name for name in ("log.parquet", "release", "policy.parquet"))
     for args in (
-        ["generate", "-o", log, "--users", "60", "--length", "4", "--seed", "3"],
+        ["generate", "-o", log, "--users", "60", "--length", "4", "--junctions", "2000"],
         ["anonymize", log, "-o", release, "--k", "5", *REQUESTS, "--policy", policy],
     ):
         with pytest.raises(SystemExit) as stopped:

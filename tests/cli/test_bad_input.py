@@ -350,7 +350,11 @@ def test_the_cases_fail_for_their_own_reason_only(run, tmp_path):
         (["--seed", "-1"], r"seed is -1; expected a whole number from 0", False),
         (["--request-share", "2"], r"request_share is 2\.0; expected a number from 0 to 1", False),
         (["--every", "0"], r"Invalid value for '--every': 0 is not in the range", True),
-        (["--network", "moon"], r"Invalid value for '--network': 'moon' is not", True),
+        (["--network", "moon"], r"moon: no such file or folder; expected a \.node or", False),
+        (["--junctions", "5"], r"junctions is 5; expected a whole number from 2000", False),
+        (["--classes", "0"], r"classes is 0; expected a whole number from 1", False),
+        (["--speed", "light"], r"Invalid value for '--speed': 'light' is not one of", True),
+        (["--on-arrival", "leave"], r"Invalid value for '--on-arrival': 'leave' is not", True),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

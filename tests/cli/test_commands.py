@@ -32,7 +32,8 @@ def read_facts(table: str) -> dict[str, str]:
 
 
 def test_generate_tells_what_it_wrote(run, tmp_path):
-    done = run("generate", "-o", "log.csv", "--users", 7, "--length", 3, "--request-share", 1)
+    options = ("--users", 7, "--length", 3, "--request-share", 1, "--junctions", 2000)
+    done = run("generate", "-o", "log.csv", *options)
     assert (done.code, done.err) == (0, "")
     assert "Log: log.csv" in done.out
     assert read_facts(done.out) == {
@@ -41,6 +42,9 @@ def test_generate_tells_what_it_wrote(run, tmp_path):
         "rows": "21",
         "requests": "21",
         "request columns": "category, detail",
+        "junctions": "1,978",
+        "roads": "2,933",
+        "junctions left out (not connected)": "15",
     }
     table = pyarrow.csv.read_csv(tmp_path / "log.csv")
     assert table.column_names == ["user_id", "time", "x", "y", "category", "detail"]
@@ -48,7 +52,8 @@ def test_generate_tells_what_it_wrote(run, tmp_path):
 
 
 def test_generate_for_machines(run, tmp_path):
-    done = run("generate", "-o", "log.parquet", "--users", 8, "--length", 5, "--json")
+    options = ("--users", 8, "--length", 5, "--junctions", 2000, "--json")
+    done = run("generate", "-o", "log.parquet", *options)
     table = pq.read_table(tmp_path / "log.parquet")
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out) == {
@@ -58,11 +63,16 @@ def test_generate_for_machines(run, tmp_path):
         "rows": 40,
         "requests": 40 - table["category"].null_count,
         "request_columns": ["category", "detail"],
+        "junctions": 1978,
+        "roads": 2933,
+        "junctions_left_out": 15,
     }
 
 
 def test_generate_options(run, tmp_path):
     options = ("--every", 10, "--string-ids", "--request-share", 0, "--seed", 1)
+    options += ("--speed", "fast", "--classes", 2, "--on-arrival", "stay", "--congestion")
+    options += ("--network", "city", "--junctions", 2000)
     assert run("generate", "-o", "a.parquet", "--users", 3, "--length", 2, *options).code == 0
     table = pq.read_table(tmp_path / "a.parquet")
     assert table.schema.field("user_id").type == pa.string()

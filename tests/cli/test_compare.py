@@ -36,7 +36,7 @@ def test_for_machines(run, made):
 
 
 def test_what_is_refused_is_a_result_too(run, tmp_path):
-    run("generate", "-o", "log.parquet", "--users", 65, "--length", 1)
+    run("generate", "-o", "log.parquet", "--users", 65, "--length", 1, "--junctions", 2000)
     done = run("compare", "log.parquet", "--k", 5, "--algorithms", "exact", "--json")
     assert done.code == 0
     (result,) = json.loads(done.out)["results"]

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -5,30 +7,35 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from trajcloak.errors import OptionError, OutputError
-from trajcloak.generator import GeneratedLog, generate, generate_log
+from trajcloak.errors import InputError, OptionError, OutputError
+from trajcloak.generator import GeneratedLog, generate
 from trajcloak.generator.ids import id_texts, user_ids
 from trajcloak.log import write
 
-from .conftest import LENGTH, SEED, USERS
+from .conftest import JUNCTIONS, LENGTH, SEED, USERS, read_columns
+
+generate_log = partial(generate.generate_log, junctions=JUNCTIONS)
 
 PINNED = [
-    "544491897761,2024-05-06 08:00:00,28445.3,26934.5,bus,city line",
-    "637725983341,2024-05-06 08:00:00,29469.8,21615,,",
-    "544491897761,2024-05-06 08:01:00,28445.3,26844.5,cafe,bakery",
-    "637725983341,2024-05-06 08:01:00,29076.7,21941.9,,",
-    "544491897761,2024-05-06 08:02:00,28445.3,26754.5,bus,airport express",
-    "637725983341,2024-05-06 08:02:00,29076.7,22023.9,,",
+    "544491897761,2024-05-06 08:00:00,30873.89999961853,20403.300000190735,parking,garage",
+    "637725983341,2024-05-06 08:00:00,8296.300000190735,15529.60000038147,,",
+    "544491897761,2024-05-06 08:01:00,30889.821780204773,20295.46913433075,bus,city line",
+    "637725983341,2024-05-06 08:01:00,10019.77359867096,15791.21051120758,,",
+    "544491897761,2024-05-06 08:02:00,30905.743560791016,20187.638268470764,pharmacy,emergency",
+    "637725983341,2024-05-06 08:02:00,11743.726524353027,15638.672506332397,,",
 ]
 
 
-def test_counts(generated):
+def test_counts(generated, city):
     log = generated[1]
     assert log == GeneratedLog(
         rows=USERS * LENGTH,
         requests=log.requests,
         users=USERS,
         instants=LENGTH,
+        junctions=city.num_nodes,
+        roads=city.num_edges,
+        junctions_left_out=city.left_out,
         request_columns=("category", "detail"),
     )
     assert pq.read_metadata(generated[0]).num_rows == log.rows
@@ -103,7 +110,9 @@ def test_blocks_do_not_show_in_the_rows(generated, tmp_path, monkeypatch):
     )
     assert pq.read_table(path) == pq.read_table(generated[0])
     assert pq.read_metadata(path).num_row_groups == 3
-    assert seen == [("generating", done, LENGTH) for done in (0, 5, 10, 12)]
+    preparing = [call for call in seen if call[0] == "preparing routes"]
+    assert [done for _, done, _ in preparing] == list(range(preparing[0][2] + 1))
+    assert seen[len(preparing) :] == [("generating", done, LENGTH) for done in (0, 5, 10, 12)]
 
 
 def test_share_of_requests_leaves_movement_alone(generated, tmp_path):
@@ -170,12 +179,72 @@ def test_csv_is_plain_text(tmp_path):
         ("request_share", "many"),
         ("every_seconds", 0),
         ("every_seconds", 86_401),
+        ("junctions", 1_999),
+        ("junctions", 100_001),
+        ("speed", "light"),
+        ("classes", 0),
+        ("classes", 9),
+        ("on_arrival", "leave"),
     ],
 )
 def test_bad_options_are_refused(tmp_path, option, value):
     with pytest.raises(OptionError, match=f"{option} is .*; expected .*; pass"):
         generate_log(tmp_path / "log.csv", **{"users": 3, "length": 2, option: value})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_network_is_refused_and_nothing_written(tmp_path):
+    with pytest.raises(InputError, match="moon: no such file or folder"):
+        generate_log(tmp_path / "log.csv", users=3, length=2, network=tmp_path / "moon")
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_town(folder):
+    """A town of 6 by 6 blocks and a road far away, as CSV files."""
+    nodes = [f"{a}-{b},{100 * a},{100 * b}" for a in range(6) for b in range(6)]
+    roads = [f"{a}-{b},{a + 1}-{b}" for a in range(5) for b in range(6)]
+    roads += [f"{a}-{b},{a}-{b + 1}" for a in range(6) for b in range(5)]
+    nodes += ["far,9000,9000", "away,9100,9000"]
+    (folder / "nodes.csv").write_text("\n".join(["node,x,y", *nodes]))
+    (folder / "edges.csv").write_text("\n".join(["u,v", *roads, "far,away"]))
+
+
+def test_network_from_files(tmp_path):
+    write_town(tmp_path)
+    path = tmp_path / "log.parquet"
+    log = generate_log(path, users=40, length=6, network=tmp_path)
+    assert (log.junctions, log.roads, log.junctions_left_out) == (36, 60, 2)
+    columns = read_columns(path, 40)
+    on_street = [np.isclose(columns[name] % 100, 0, atol=1e-6) for name in ("x", "y")]
+    on_street += [np.isclose(columns[name] % 100, 100, atol=1e-6) for name in ("x", "y")]
+    assert np.any(on_street, axis=0).all()
+    assert columns["x"].max() <= 500
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"speed": "fast"}, {"classes": 2}, {"on_arrival": "stay"}, {"congestion": True}],
+    ids=lambda options: next(iter(options)),
+)
+def test_options_change_the_movement(tmp_path, options):
+    write_town(tmp_path)
+    make = partial(generate_log, users=900, length=40, network=tmp_path)
+    make(tmp_path / "plain.parquet")
+    make(tmp_path / "other.parquet", **options)
+    plain, other = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("plain", "other"))
+    assert plain["user_id"] == other["user_id"]
+    assert plain["x"] != other["x"]
+
+
+def test_congestion_is_the_same_whatever_the_threads(tmp_path, monkeypatch):
+    write_town(tmp_path)
+    written = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(generate, "default_threads", lambda threads=threads: threads)
+        path = tmp_path / f"{threads}.parquet"
+        generate_log(path, users=900, length=15, network=tmp_path, congestion=True)
+        written.append(path.read_bytes())
+    assert written[0] == written[1] == written[2]
 
 
 @pytest.mark.parametrize("name", ["log", "log.json", "log.csv.gz", ".csv"])
@@ -205,7 +274,7 @@ def test_failure_in_the_middle_leaves_nothing(tmp_path, monkeypatch, name, error
     monkeypatch.setattr(generate, "ROWS_PER_GROUP", 30)
 
     def fail_later(stage, done, total):
-        if done == 2:
+        if stage == "generating" and done == 2:
             assert len(list(tmp_path.iterdir())) == 1
             assert not (tmp_path / name).exists()
             raise error

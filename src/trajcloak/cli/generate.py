@@ -6,7 +6,7 @@ import click
 
 from trajcloak.cli.common import PATH, facts_table, json_option, out, print_json, progress_bars
 
-KERNEL = ("trajcloak.generator.splitmix", "scramble")
+KERNEL = ("trajcloak.generator.routes.contract", "build_hierarchy")
 """Compiled by the first run that generates."""
 
 
@@ -18,10 +18,41 @@ KERNEL = ("trajcloak.generator.splitmix", "scramble")
     "--network",
     default="city",
     show_default=True,
-    type=click.Choice(["city"]),
-    help="Streets to move on: those of the built-in city.",
+    metavar="city|PATH",
+    help="Roads to move on: those of the built-in city; a .node or .edge file of Brinkhoff's "
+    "generator, its sibling beside it; a folder with nodes.csv and edges.csv; a .graphml file.",
+)
+@click.option(
+    "--junctions",
+    default=20_000,
+    show_default=True,
+    type=int,
+    help="About how many junctions the built-in city has.",
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Same seed, same bytes.")
+@click.option(
+    "--speed",
+    default="middle",
+    show_default=True,
+    type=click.Choice(["slow", "middle", "fast"]),
+    help="The fastest users cover 1/250, 1/50 or 1/10 of the network's width plus height from "
+    "one instant to the next, whatever --every is.",
+)
+@click.option(
+    "--classes",
+    default=5,
+    show_default=True,
+    type=int,
+    help="Classes of users, each half as fast as the one before.",
+)
+@click.option(
+    "--on-arrival",
+    default="continue",
+    show_default=True,
+    type=click.Choice(["stay", "continue"]),
+    help="Stay at the end of the first trip, or continue with another.",
+)
+@click.option("--congestion", is_flag=True, help="Roads slow down when too many users are on them.")
 @click.option(
     "--request-share",
     default=0.2,
@@ -35,7 +66,7 @@ KERNEL = ("trajcloak.generator.splitmix", "scramble")
     show_default=True,
     type=click.IntRange(1, 86_400),
     metavar="SECONDS",
-    help="Time from one instant to the next.",
+    help="Time from one instant to the next. It changes the times, not the places.",
 )
 @click.option("--string-ids", is_flag=True, help="User ids as text instead of numbers.")
 @json_option
@@ -44,15 +75,21 @@ def command(
     users: int,
     length: int,
     network: str,
+    junctions: int,
     seed: int,
+    speed: str,
+    classes: int,
+    on_arrival: str,
+    congestion: bool,
     request_share: float,
     every: int,
     string_ids: bool,
     as_json: bool,
 ) -> None:
-    """Make a request log: people who move along the streets of a city and ask for things.
+    """Make a request log: people who move along roads and ask for things.
 
-    The log has the columns user_id, time, x and y (metres), category and detail.
+    They move as the objects of Brinkhoff's generator do. The log has the columns
+    user_id, time, x and y (metres, or the network's own unit), category and detail.
     """
     from trajcloak.generator import generate_log
 
@@ -62,6 +99,12 @@ def command(
             users=users,
             length=length,
             seed=seed,
+            network=network,
+            junctions=junctions,
+            speed=speed,
+            classes=classes,
+            on_arrival=on_arrival,
+            congestion=congestion,
             request_share=request_share,
             string_ids=string_ids,
             every_seconds=every,
@@ -76,6 +119,9 @@ def command(
                 "rows": log.rows,
                 "requests": log.requests,
                 "request_columns": list(log.request_columns),
+                "junctions": log.junctions,
+                "roads": log.roads,
+                "junctions_left_out": log.junctions_left_out,
             }
         )
         return
@@ -85,5 +131,8 @@ def command(
         ("rows", f"{log.rows:,}"),
         ("requests", f"{log.requests:,}"),
         ("request columns", ", ".join(log.request_columns)),
+        ("junctions", f"{log.junctions:,}"),
+        ("roads", f"{log.roads:,}"),
+        ("junctions left out (not connected)", f"{log.junctions_left_out:,}"),
     ]
     out.print(facts_table(f"Log: {output}", facts))

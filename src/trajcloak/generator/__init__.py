@@ -1,4 +1,4 @@
-"""An embedded city whose people send location requests: logs to try things on."""
+"""People who move on a road network and send location requests: logs to try things on."""
 
 from trajcloak.generator.generate import GeneratedLog, generate_log
 

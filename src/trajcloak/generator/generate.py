@@ -1,8 +1,6 @@
 """From a number of users to a log on disk."""
 
-import operator
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,24 +8,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trajcloak.errors import OptionError
-from trajcloak.generator.city import City, build_city
-from trajcloak.generator.ids import ID_BITS, id_texts, user_ids
-from trajcloak.generator.movers import Movers, build_movers, move
+from trajcloak.generator.ids import id_texts, user_ids
+from trajcloak.generator.network import Network
+from trajcloak.generator.networks import CITY, load_network
+from trajcloak.generator.networks.city import JUNCTIONS
+from trajcloak.generator.options import GeneratorOptions
 from trajcloak.generator.requests import (
     NO_REQUEST,
     REQUEST_COLUMNS,
     draw_requests,
     request_columns,
 )
-from trajcloak.kernels.threads import build_slices, default_threads
+from trajcloak.generator.roads import Roads, build_roads
+from trajcloak.generator.simulation import Simulation
+from trajcloak.kernels.threads import default_threads, run_sliced
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.progress import Progress, silent
 
 FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
 """The moment of the first instant: a Monday morning."""
-
-_LONGEST_STEP = 86_400
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,11 @@ class GeneratedLog:
         Rows that carry a request.
     users, instants
         Number of each.
+    junctions, roads
+        Nodes and edges of the network that users moved on.
+    junctions_left_out
+        Nodes of the network that were left out, because they are not part of its
+        largest connected component.
     request_columns
         The columns with the request attributes.
     """
@@ -50,18 +54,10 @@ class GeneratedLog:
     requests: int
     users: int
     instants: int
+    junctions: int
+    roads: int
+    junctions_left_out: int
     request_columns: tuple[str, ...] = REQUEST_COLUMNS
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The checked options of :func:`generate_log`."""
-
-    users: int
-    length: int
-    seed: int
-    request_share: float
-    every_seconds: int
 
 
 def generate_log(
@@ -70,21 +66,29 @@ def generate_log(
     users: int,
     length: int,
     seed: int = 0,
+    network: str | os.PathLike[str] = CITY,
+    junctions: int = JUNCTIONS,
+    speed: str = "middle",
+    classes: int = 5,
+    on_arrival: str = "continue",
+    congestion: bool = False,
     request_share: float = 0.2,
     string_ids: bool = False,
     every_seconds: int = 60,
     progress: Progress = silent,
 ) -> GeneratedLog:
-    """Write a log of the people of the embedded city.
+    """Write a log of people who move on a road network.
 
-    Users travel along the streets of the city; at some instants they send a
-    request. The log has one row per user and instant, all users at the first
-    instant, then all at the next: ``user_id``, ``time``, ``x``, ``y`` (metres,
-    to 0.1), ``category``, ``detail`` (both null: a location without a request).
+    Users travel along roads as the objects of Brinkhoff's generator do; at some
+    instants they send a request. The log has one row per user and instant, all
+    users at the first instant, then all at the next: ``user_id``, ``time``, ``x``,
+    ``y`` (in the network's unit), ``category``, ``detail`` (both null: a location
+    without a request). ``docs/generator.md`` says more.
 
-    The same options give the same rows on every machine, and the same bytes
-    with the same version of Arrow. A user's rows depend on the seed and the
-    user's number only: a log with more users holds the rows of one with fewer.
+    The same options give the same rows on every machine, and the same bytes with
+    the same version of Arrow. Without congestion, a user's rows depend on the seed
+    and the user's number only: a log with more users holds the rows of one with
+    fewer.
 
     Parameters
     ----------
@@ -95,6 +99,22 @@ def generate_log(
         Number of users, and of instants.
     seed
         Any number from 0 to 2^64 - 1.
+    network
+        ``city``, the embedded one, or a path: a ``.node`` or ``.edge`` file of
+        Brinkhoff's generator, a folder with ``nodes.csv`` and ``edges.csv``, or a
+        ``.graphml`` file.
+    junctions
+        About how many junctions the embedded city has.
+    speed
+        ``slow``, ``middle`` or ``fast``: the width plus the height of the network,
+        divided by 250, 50 or 10, is the way of the fastest user between two
+        instants, however far apart these are.
+    classes
+        Classes of users, each half as fast as the one before.
+    on_arrival
+        ``continue`` with another trip, or ``stay`` where the first one ends.
+    congestion
+        Whether a road slows down when too many users are on it.
     request_share
         The share of rows that carry a request, 0 to 1.
     string_ids
@@ -102,7 +122,8 @@ def generate_log(
     every_seconds
         Time from one instant to the next: 1 second to a day.
     progress
-        Told of the stage ``generating``, in instants.
+        Told of the stages ``preparing routes``, in sets of routes, and
+        ``generating``, in instants.
 
     Returns
     -------
@@ -113,6 +134,8 @@ def generate_log(
     ------
     OptionError
         If an option has an unusable value, or ``path`` another ending.
+    InputError
+        If the network cannot be read, or breaks a rule of ``docs/data-model.md``.
     OutputError
         If ``path`` exists or cannot be written.
 
@@ -124,23 +147,63 @@ def generate_log(
     >>> log.rows, log.users, log.instants
     (200, 50, 4)
     """
-    options = _Options(
-        users=_whole_number("users", users, 1, 1 << ID_BITS),
-        length=_whole_number("length", length, 1, (1 << 31) - 1),
-        seed=_whole_number("seed", seed, 0, (1 << 64) - 1),
-        request_share=_share("request_share", request_share),
-        every_seconds=_whole_number("every_seconds", every_seconds, 1, _LONGEST_STEP),
+    options = GeneratorOptions(
+        users=users,
+        length=length,
+        seed=seed,
+        request_share=request_share,
+        every_seconds=every_seconds,
+        junctions=junctions,
+        speed=speed,
+        classes=classes,
+        on_arrival=on_arrival,
     )
     path = Path(path)
     check_log_path(path)
-    progress("generating", 0, options.length)
-    ids = user_ids(options.seed, options.users)
+    streets = load_network(network, junctions)
+    threads = default_threads()
+    simulation = Simulation(
+        _prepare(streets, options, threads, progress),
+        users=users,
+        seed=seed,
+        stays=on_arrival == "stay",
+        congestion=congestion,
+        threads=threads,
+    )
+    ids = user_ids(seed, users)
     column = id_texts(ids) if string_ids else pa.chunked_array([ids])
-    return _write_log(path, options, column, progress)
+    requests = _write_log(path, options, simulation, column, progress)
+    return GeneratedLog(
+        rows=users * length,
+        requests=requests,
+        users=users,
+        instants=length,
+        junctions=streets.num_nodes,
+        roads=streets.num_edges,
+        junctions_left_out=streets.left_out,
+    )
 
 
-def _write_log(path: Path, options: _Options, ids: Any, progress: Progress) -> GeneratedLog:
-    """Generate and write block by block; a block is a whole number of instants."""
+def _prepare(
+    network: Network, options: GeneratorOptions, threads: int, progress: Progress
+) -> Roads:
+    """Make a network ready for users to move on."""
+    return build_roads(
+        network,
+        speed=options.speed,
+        classes=options.classes,
+        threads=threads,
+        on_routes=lambda done, total: progress("preparing routes", done, total),
+    )
+
+
+def _write_log(
+    path: Path, options: GeneratorOptions, simulation: Simulation, ids: Any, progress: Progress
+) -> int:
+    """Generate and write block by block; a block is a whole number of instants.
+
+    Returns how many requests were sent.
+    """
     schema = pa.schema(
         [
             ("user_id", ids.type),
@@ -150,86 +213,43 @@ def _write_log(path: Path, options: _Options, ids: Any, progress: Progress) -> G
             *((name, pa.string()) for name in REQUEST_COLUMNS),
         ]
     )
-    city = build_city()
-    movers = build_movers(city, users=options.users, seed=options.seed)
     instants_per_block = max(1, ROWS_PER_GROUP // options.users)
     requests_sent = 0
-    with log_writer(path, schema) as append, ThreadPoolExecutor(default_threads()) as pool:
+    progress("generating", 0, options.length)
+    with log_writer(path, schema) as append:
         for start in range(0, options.length, instants_per_block):
             stop = min(start + instants_per_block, options.length)
             moments = (FIRST_MOMENT + np.arange(start, stop) * options.every_seconds).astype(
                 np.int64
             )
-            xs, ys, requests = _run_block(pool, options, city, movers, start, moments)
+            reports = simulation.report(stop - start)
+            requests = _draw_requests(options, start, moments, reports.place)
             requests_sent += int(np.count_nonzero(requests != NO_REQUEST))
             columns = [
                 pa.chunked_array(ids.chunks * (stop - start)),
                 pa.array(np.repeat(moments, options.users)).view(pa.timestamp("s")),
-                pa.array(xs / 10),
-                pa.array(ys / 10),
+                pa.array(reports.x.ravel()),
+                pa.array(reports.y.ravel()),
                 *request_columns(requests),
             ]
             append(pa.table(columns, schema=schema))
             progress("generating", stop, options.length)
-    return GeneratedLog(
-        rows=options.users * options.length,
-        requests=requests_sent,
-        users=options.users,
-        instants=options.length,
-    )
+    return requests_sent
 
 
-def _run_block(
-    pool: ThreadPoolExecutor,
-    options: _Options,
-    city: City,
-    movers: Movers,
-    first_instant: int,
-    moments: Any,
-) -> tuple[Any, Any, Any]:
-    """Move the users through a block, each thread a slice of them.
+def _draw_requests(options: GeneratorOptions, first_instant: int, moments: Any, places: Any) -> Any:
+    """Return the request of each row of a block, each thread a slice of the users."""
+    requests = np.empty(places.shape, np.int16)
 
-    Returns x, y (decimetres) and request of each row, time-major.
-    """
-    shape = (moments.size, options.users)
-    xs, ys, requests = (np.empty(shape, dtype) for dtype in (np.int32, np.int32, np.int16))
-
-    def run_slice(start: int, stop: int) -> None:
-        part = np.s_[:, start:stop]
-        move(movers.part(start, stop), city, options.every_seconds, xs[part], ys[part])
+    def draw(start: int, stop: int) -> None:
         draw_requests(
             options.seed,
             options.request_share,
             moments,
             (first_instant, start),
-            xs[part],
-            ys[part],
-            requests[part],
+            places[:, start:stop],
+            requests[:, start:stop],
         )
 
-    slices = build_slices(options.users, default_threads())
-    for done in [pool.submit(run_slice, *part) for part in slices]:
-        done.result()
-    return xs.ravel(), ys.ravel(), requests.ravel()
-
-
-def _whole_number(name: str, value: int, low: int, high: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or not low <= number <= high:
-        raise OptionError(
-            f"{name} is {value!r}; expected a whole number from {low} to {high}; "
-            f"pass --{name.replace('_', '-')} such a number"
-        )
-    return number
-
-
-def _share(name: str, value: float) -> float:
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise OptionError(
-            f"{name} is {value!r}; expected a number from 0 to 1; "
-            f"pass 0.2 for one request in five locations"
-        )
-    return float(value)
+    run_sliced(draw, options.users, default_threads())
+    return requests.ravel()

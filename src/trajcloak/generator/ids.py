@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trajcloak.generator.splitmix import key_of
+from trajcloak.kernels.splitmix import key_of
 
 ID_BITS = 40
 """Ids lie below 2^40."""

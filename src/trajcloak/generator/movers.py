@@ -1,12 +1,13 @@
-"""People who travel through the city, trip after trip.
+"""Objects that travel through a road network, trip after trip.
 
-A trip leads from one intersection to another in three legs along streets:
-along the first axis to a corner, along the other axis, and along the first
-axis again. As in Brinkhoff's generator of moving objects (GeoInformatica 6(2),
-2002), there are five classes of speed, each half as fast as the one before;
-the first holds half of all people, the next half of the rest, and so on.
+They start at nodes drawn at random, choose destinations by a wanted length of the
+trip, and take the fastest route, as in Brinkhoff's generator of moving objects
+(GeoInformatica 6(2), 2002); ``docs/generator.md`` says what differs.
 
-What a person does depends on the seed and the person's number only.
+What an object does depends on the seed and its number only, unless roads can be
+congested. Nothing depends on how a machine rounds: choices compare whole numbers
+and their square roots, and no product is added to anything in compiled code, where
+a compiler might round once instead of twice.
 """
 
 from typing import Any, NamedTuple
@@ -15,100 +16,167 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trajcloak.generator.city import NUM_SLOTS, SIDE, City
-from trajcloak.generator.splitmix import GAMMA, below, key_of, scramble
+from trajcloak.generator.lengths import LENGTH_BITS, draw_length
+from trajcloak.generator.roads import Roads
+from trajcloak.generator.routes import build_scratch, write_route
+from trajcloak.generator.speeds import TICKS_PER_STEP
+from trajcloak.kernels.splitmix import GAMMA, below, key_of, scramble
 
-NUM_CLASSES = 5
-"""Classes of speed."""
+FINENESS = 1 << 20
+"""Coordinates are reported in this part of a unit: about a micrometre, for smaller files."""
 
-TOP_SPEED = 240
-"""Decimetres per second of the fastest class on an arterial; half of it elsewhere."""
-
-# A tick is the time in which the top speed covers a decimetre. Every other speed
-# takes a whole number of ticks for it, so that all movement is exact.
-TICKS_PER_SECOND = TOP_SPEED
-
-_CANDIDATES = 12
-_LONG_HAUL = 15_000
-# The sum of four uniforms has a variance of 1/3: times the square root of 3 it
-# stands in for a normal deviate, which scales a fifth of the city's diagonal.
-_TRIP_SCALE = int(SIDE * 2**0.5 / 5 * 3**0.5)
+_CANDIDATES = 50
+_CLOSE_ENOUGH = 10
+_FEWEST_ARCS = 3
+_ATTEMPTS = 50
 
 
 class Movers(NamedTuple):
-    """Where people are, and where they are going.
+    """Where objects are, and where they are going.
 
     Parameters
     ----------
     random
-        uint64 (people,): the counter of each person's own random numbers.
-    position
-        int32 (people, 2): x and y in decimetres.
+        uint64 (objects,): the counter of each object's own random numbers.
     speed_class
-        int8 (people,): 0 is the fastest.
-    goal
-        int16 (people, 2): the streets that cross where the trip ends.
-    corner
-        int16 (people,): the street of axis ``first_axis`` that the second leg
-        follows.
-    first_axis
-        int8 (people,): the axis of the first and the last leg.
-    leg
-        int8 (people,): the current leg, 0 to 2.
-    pace
-        int8 (people,): ticks per decimetre on the current leg.
+        int8 (objects,): 0 is the fastest.
+    node
+        int32 (objects,): the last node that each reached.
+    start, stop
+        int64 (objects,): the arcs that lie ahead, in the arena; none between trips.
+    elapsed
+        int64 (objects,): ticks spent on the first of these, without congestion.
+    has_travelled
+        bool (objects,): whether each has begun a trip.
     """
 
     random: NDArray[np.uint64]
-    position: NDArray[np.int32]
     speed_class: NDArray[np.int8]
-    goal: NDArray[np.int16]
-    corner: NDArray[np.int16]
-    first_axis: NDArray[np.int8]
-    leg: NDArray[np.int8]
-    pace: NDArray[np.int8]
-
-    def part(self, start: int, stop: int) -> "Movers":
-        """Return views of the people from ``start`` up to ``stop``."""
-        return Movers._make(array[start:stop] for array in self)
+    node: NDArray[np.int32]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    elapsed: NDArray[np.int64]
+    has_travelled: NDArray[np.bool_]
 
 
-def build_movers(city: City, *, users: int, seed: int) -> Movers:
-    """Put people at intersections, each about to start a trip."""
-    numbers = np.arange(users, dtype=np.uint64)
-    random = scramble(key_of(seed, "movement") + GAMMA * numbers)
-    movers = Movers(
-        random=random,
-        position=np.empty((users, 2), np.int32),
-        speed_class=np.empty(users, np.int8),
-        goal=np.empty((users, 2), np.int16),
-        corner=np.empty(users, np.int16),
-        first_axis=np.empty(users, np.int8),
-        leg=np.empty(users, np.int8),
-        pace=np.empty(users, np.int8),
-    )
-    # Without the JIT, numpy would warn of the overflow that the generator relies on.
-    with np.errstate(over="ignore"):
-        _place(movers, city)
-    return movers
-
-
-def move(movers: Movers, city: City, seconds: int, xs: Any, ys: Any) -> None:
-    """Record positions and move on, instant by instant.
+class Arena(NamedTuple):
+    """Where the routes of objects are kept.
 
     Parameters
     ----------
-    movers
-        Changed in place: afterwards at the instant that follows the last recorded.
-    city
-        The streets.
-    seconds
-        Time from one instant to the next.
-    xs, ys
-        int32 (instants, people), filled: decimetres.
+    arcs
+        int32: the routes, one after another, with gaps.
+    used
+        int64 (1,): what lies behind is free.
     """
+
+    arcs: NDArray[np.int32]
+    used: NDArray[np.int64]
+
+
+class Reports(NamedTuple):
+    """What objects report, each array (instants, objects).
+
+    Parameters
+    ----------
+    x, y
+        float64: where each object is.
+    place
+        int8: the kind of place there.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    place: NDArray[np.int8]
+
+
+class Fleet:
+    """Some of the objects, which one thread moves.
+
+    Parameters
+    ----------
+    roads
+        What they move on.
+    seed
+        The seed of the log.
+    first, users
+        The number of the first object, and how many there are.
+    stays
+        Whether objects stay where their first trip ends.
+    """
+
+    def __init__(self, roads: Roads, seed: int, first: int, users: int, *, stays: bool) -> None:
+        self._roads = roads
+        self._stays = stays
+        self._movers = _build_movers(roads, seed, first, users)
+        self._scratch = build_scratch(roads.network.num_nodes)
+        self._arena = Arena(np.empty(0, np.int32), np.zeros(1, np.int64))
+        self._has_reported = False
+
+    @property
+    def speed_class(self) -> NDArray[np.int8]:
+        """The class of each object."""
+        return self._movers.speed_class
+
+    def report(self, delays: NDArray[np.int8], reports: Reports) -> None:
+        """Report positions, instant by instant; between two instants is one time step.
+
+        Parameters
+        ----------
+        delays
+            (edges,): how often the time for each edge is doubled.
+        reports
+            Filled. The first instant follows the last of the call before.
+        """
+        offsets = np.empty((2, *reports.x.shape))
+        with np.errstate(over="ignore"):
+            for metric, routes in self._roads.routes.items():
+                done = 0
+                while done < self._movers.random.size:
+                    done = _report(
+                        (self._movers, self._arena, self._scratch),
+                        (self._roads.arrays, routes, delays, self._stays),
+                        (metric, done, not self._has_reported),
+                        reports,
+                        offsets,
+                    )
+                    if done < self._movers.random.size:
+                        self._make_room()
+        for values, offset in zip((reports.x, reports.y), offsets, strict=True):
+            np.add(values, offset, out=offset)
+            offset *= FINENESS
+            np.rint(offset, out=offset)
+            np.divide(offset, FINENESS, out=values)
+        self._has_reported = True
+
+    def _make_room(self) -> None:
+        """Move what lies ahead of objects to a new arena, with room for more."""
+        movers, old = self._movers, self._arena
+        ahead = int((movers.stop - movers.start).sum())
+        room = ahead // 2 + movers.random.size + 2 * self._roads.network.num_nodes
+        self._arena = Arena(np.empty(ahead + room, np.int32), np.zeros(1, np.int64))
+        _move_routes(movers, old, self._arena)
+
+    def count_on_edges(self, counts: NDArray[np.int64]) -> None:
+        """Add the objects on each edge to ``counts``; those at a node are on none."""
+        _count_on_edges(self._movers, self._arena, self._roads.arrays.edges, counts)
+
+
+def _build_movers(roads: Roads, seed: int, first: int, users: int) -> Movers:
+    numbers = np.arange(first, first + users, dtype=np.uint64)
+    movers = Movers(
+        random=scramble(key_of(seed, "movement") + GAMMA * numbers),
+        speed_class=np.empty(users, np.int8),
+        node=np.empty(users, np.int32),
+        start=np.zeros(users, np.int64),
+        stop=np.zeros(users, np.int64),
+        elapsed=np.zeros(users, np.int64),
+        has_travelled=np.zeros(users, np.bool_),
+    )
+    # Without the JIT, numpy would warn of the overflow that the generator relies on.
     with np.errstate(over="ignore"):
-        _move(movers, city, seconds * TICKS_PER_SECOND, xs, ys)
+        _place(movers, roads.arrays.times.shape[0], roads.network.num_nodes)
+    return movers
 
 
 @njit(cache=True, nogil=True)
@@ -118,111 +186,139 @@ def _draw(movers: Any, user: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _place(movers: Any, city: Any) -> None:
-    """Draw a class and a first place for everybody, and plan the first trip."""
+def _place(movers: Any, num_classes: int, num_nodes: int) -> None:
+    """Draw a class and a first node for every object."""
     for user in range(movers.random.size):
         bits = _draw(movers, user)
         speed_class = 0
-        while speed_class < NUM_CLASSES - 1 and bits & np.uint64(1):
+        while speed_class < num_classes - 1 and bits & np.uint64(1):
             bits >>= np.uint64(1)
             speed_class += 1
         movers.speed_class[user] = speed_class
-        slot = below(_draw(movers, user), NUM_SLOTS)
-        for axis in range(2):
-            street = city.places[slot, axis]
-            movers.goal[user, axis] = street
-            movers.position[user, axis] = city.streets[axis, street]
-        _plan_trip(movers, city, user)
+        movers.node[user] = below(_draw(movers, user), num_nodes)
 
 
 @njit(cache=True, nogil=True)
-def _plan_trip(movers: Any, city: Any, user: int) -> None:
-    """Choose the next goal and the way there.
+def _report(state: Any, world: Any, run: Any, reports: Any, offsets: Any) -> Any:
+    """Report and move the objects of one metric, from some object on.
 
-    Requires the user to be at the goal of the last trip. Ensures that the trip
-    starts with leg 0; it may be of length zero if every candidate was here.
+    Fills x and y without the offsets from the last node, which are kept apart.
+    Returns the object at which the arena might overflow, or the number of objects.
     """
-    here_x, here_y = movers.goal[user, 0], movers.goal[user, 1]
-    wanted = _wanted_length(_draw(movers, user))
-    best = np.int64(4 * SIDE)
-    goal_x, goal_y = here_x, here_y
-    for _ in range(_CANDIDATES):
-        slot = below(_draw(movers, user), NUM_SLOTS)
-        x, y = city.places[slot, 0], city.places[slot, 1]
-        length = abs(city.streets[0, x] - city.streets[0, here_x]) + abs(
-            city.streets[1, y] - city.streets[1, here_y]
-        )
-        if length > 0 and abs(length - wanted) < best:
-            best = abs(length - wanted)
-            goal_x, goal_y = x, y
-    along_x = abs(city.streets[0, goal_x] - city.streets[0, here_x])
-    along_y = abs(city.streets[1, goal_y] - city.streets[1, here_y])
-    # The second leg goes the longer way; a long one is worth the way to an arterial.
-    first = 0 if along_x < along_y else 1
-    start, stop = (here_x, goal_x) if first == 0 else (here_y, goal_y)
-    if start > stop:
-        start, stop = stop, start
-    corner = start + below(_draw(movers, user), stop - start + 1)
-    if max(along_x, along_y) >= _LONG_HAUL:
-        corner = city.nearest_arterial[first, corner]
-    here = here_y if first == 0 else here_x
-    movers.goal[user, 0], movers.goal[user, 1] = goal_x, goal_y
-    movers.corner[user] = corner
-    movers.first_axis[user] = first
-    movers.leg[user] = 0
-    movers.pace[user] = _pace(movers.speed_class[user], city.is_arterial[1 - first, here])
+    movers, arena, scratch = state
+    roads = world[0]
+    metric, first, is_start = run
+    for user in range(first, movers.random.size):
+        if roads.metrics[movers.speed_class[user]] != metric:
+            continue
+        if arena.arcs.size - arena.used[0] < roads.x.size:
+            return user
+        for instant in range(reports.x.shape[0]):
+            if instant > 0 or not is_start:
+                _advance(movers, arena, scratch, world, user)
+            _write_report(movers, arena, roads, user, (instant, reports, offsets))
+        # A route that was planned here begins where the arena was free.
+        arena.used[0] = max(arena.used[0], movers.stop[user])
+    return movers.random.size
 
 
 @njit(cache=True, nogil=True)
-def _wanted_length(bits: Any) -> Any:
-    """Draw a trip length: about the absolute value of a normal deviate, scaled."""
-    total = np.int64(-(2 << 16))
-    for _ in range(4):
-        total += np.int64(bits & np.uint64(0xFFFF))
-        bits >>= np.uint64(16)
-    return (abs(total) * _TRIP_SCALE) >> 16
+def _write_report(movers: Any, arena: Any, roads: Any, user: int, out: Any) -> None:
+    """Write where an object is: the last node, and the way from there."""
+    instant, reports, offsets = out
+    node = movers.node[user]
+    reports.x[instant, user] = roads.x[node]
+    reports.y[instant, user] = roads.y[node]
+    if movers.elapsed[user] == 0:
+        offsets[0, instant, user] = offsets[1, instant, user] = 0.0
+        reports.place[instant, user] = roads.places[node]
+        return
+    arc = arena.arcs[movers.start[user]]
+    head = roads.heads[arc]
+    share = movers.elapsed[user] / roads.times[movers.speed_class[user], arc]
+    offsets[0, instant, user] = (roads.x[head] - roads.x[node]) * share
+    offsets[1, instant, user] = (roads.y[head] - roads.y[node]) * share
+    reports.place[instant, user] = roads.places[node if share < 0.5 else head]
 
 
 @njit(cache=True, nogil=True)
-def _pace(speed_class: int, is_arterial: bool) -> int:
-    """Return the ticks that a decimetre takes: class and street both limit the speed."""
-    return max(1 << speed_class, 1 if is_arterial else 2)
-
-
-@njit(cache=True, nogil=True)
-def _move(movers: Any, city: Any, ticks: int, xs: Any, ys: Any) -> None:
-    """Record and move everybody; see :func:`move`. Time is linear in people and trips."""
-    for user in range(movers.random.size):
-        for instant in range(xs.shape[0]):
-            xs[instant, user] = movers.position[user, 0]
-            ys[instant, user] = movers.position[user, 1]
-            _advance(movers, city, user, ticks)
-
-
-@njit(cache=True, nogil=True)
-def _advance(movers: Any, city: Any, user: int, ticks: int) -> None:
-    """Move one user for some ticks, through as many legs and trips as they last."""
-    first = movers.first_axis[user]
+def _advance(movers: Any, arena: Any, scratch: Any, world: Any, user: int) -> None:
+    """Move one object for one time step, through as many arcs and trips as fit."""
+    roads, routes, delays, stays = world
+    ticks = np.int64(TICKS_PER_STEP)
     while True:
-        leg = movers.leg[user]
-        axis = 1 - first if leg == 1 else first
-        target_street = movers.corner[user] if leg == 0 else movers.goal[user, axis]
-        target = city.streets[axis, target_street]
-        gap = target - movers.position[user, axis]
-        pace = np.int64(movers.pace[user])
-        if abs(gap) * pace > ticks:
-            step = ticks // pace
-            movers.position[user, axis] += step if gap > 0 else -step
+        if movers.start[user] == movers.stop[user]:
+            is_home = stays and movers.has_travelled[user]
+            if is_home or not _plan_trip(movers, arena, scratch, (roads, routes), user):
+                return
+        arc = arena.arcs[movers.start[user]]
+        delay = delays[roads.edges[arc]]
+        left = roads.times[movers.speed_class[user], arc] - movers.elapsed[user]
+        if left << delay > ticks:
+            movers.elapsed[user] += ticks >> delay
             return
-        ticks -= abs(gap) * pace
-        movers.position[user, axis] = target
-        if leg == 2:
-            _plan_trip(movers, city, user)
-            first = movers.first_axis[user]
-        else:
-            street = movers.corner[user] if leg == 0 else movers.goal[user, 1 - first]
-            street_axis = first if leg == 0 else 1 - first
-            movers.leg[user] = leg + 1
-            movers.pace[user] = _pace(
-                movers.speed_class[user], city.is_arterial[street_axis, street]
-            )
+        ticks -= left << delay
+        movers.node[user] = roads.heads[arc]
+        movers.start[user] += 1
+        movers.elapsed[user] = 0
+
+
+@njit(cache=True, nogil=True)
+def _plan_trip(movers: Any, arena: Any, scratch: Any, world: Any, user: int) -> Any:
+    """Choose a destination and write the route there; returns whether one was found.
+
+    Requires room for a route of as many arcs as there are nodes, and that the
+    object's last route has come to its end: it may be overwritten.
+    """
+    roads, routes = world
+    room = arena.arcs[arena.used[0] :]
+    for _ in range(_ATTEMPTS):
+        wanted = draw_length(roads.lengths, _draw(movers, user))
+        goal = _draw_goal(movers, roads, user, wanted)
+        size = write_route(routes, scratch, movers.node[user], goal, room)
+        if size >= _FEWEST_ARCS:
+            movers.start[user] = arena.used[0]
+            movers.stop[user] = arena.used[0] + size
+            movers.has_travelled[user] = True
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _draw_goal(movers: Any, roads: Any, user: int, wanted: int) -> Any:
+    """Draw nodes, and return the one whose distance is closest to the wanted one.
+
+    Distances are in units of ``lengths``; one within a tenth is close enough.
+    """
+    here = movers.node[user]
+    closest = np.float64(1 << (LENGTH_BITS + 8))
+    goal = np.int64(here)
+    for _ in range(_CANDIDATES):
+        node = below(_draw(movers, user), roads.x.size)
+        dx = roads.plan_x[node] - roads.plan_x[here]
+        dy = roads.plan_y[node] - roads.plan_y[here]
+        gap = abs(np.sqrt(np.float64(dx * dx + dy * dy)) - wanted)
+        if gap < closest:
+            closest, goal = gap, node
+            if gap * _CLOSE_ENOUGH < wanted:
+                break
+    return goal
+
+
+@njit(cache=True, nogil=True)
+def _move_routes(movers: Any, old: Any, new: Any) -> None:
+    """Copy what lies ahead of each object to another, empty arena."""
+    for user in range(movers.random.size):
+        start = new.used[0]
+        for place in range(movers.start[user], movers.stop[user]):
+            new.arcs[new.used[0]] = old.arcs[place]
+            new.used[0] += 1
+        movers.start[user] = start
+        movers.stop[user] = new.used[0]
+
+
+@njit(cache=True, nogil=True)
+def _count_on_edges(movers: Any, arena: Any, edges: Any, counts: Any) -> None:
+    for user in range(movers.random.size):
+        if movers.elapsed[user] > 0:
+            counts[edges[arena.arcs[movers.start[user]]]] += 1

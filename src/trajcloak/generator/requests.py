@@ -1,19 +1,19 @@
 """What people ask for: a category and a detail, by place and time of day.
 
-The hub nearest to a person decides the mix; the hour shifts it a little. Some
-of the categories are of the kind that nobody would want to be linked to.
+The kind of place where a person is decides the mix; the hour shifts it a little.
+Some of the categories are of the kind that nobody would want to be linked to.
 """
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from trajcloak.generator.city import HUBS
-from trajcloak.generator.splitmix import GAMMA, below, key_of, scramble
+from trajcloak.generator.places import KINDS
+from trajcloak.kernels.splitmix import GAMMA, below, key_of, scramble
 
 REQUEST_COLUMNS = ("category", "detail")
 """The request attributes of a generated log."""
@@ -39,7 +39,7 @@ DETAILS = {
 }
 """The details of each category, commonest first."""
 
-HUB_MIXES = {
+PLACE_MIXES = {
     "downtown": {"restaurant": 9, "cafe": 8, "bar": 5, "bus": 9, "parking": 8, "shopping": 6},
     "old town": {"restaurant": 9, "bar": 9, "cafe": 8, "worship": 6, "hotel": 6, "counselling": 3},
     "station": {"bus": 20, "hotel": 6, "cafe": 7, "pharmacy": 3, "parking": 5},
@@ -52,7 +52,7 @@ HUB_MIXES = {
     "leisure": {"bar": 10, "restaurant": 8, "parking": 9, "bus": 7},
     "suburb": {"shopping": 8, "fuel": 6, "pharmacy": 5, "worship": 5, "bus": 7, "library": 3},
 }
-"""How often each category is asked for around a hub of a kind; 1 where not named."""
+"""How often each category is asked for at a kind of place; 1 where not named."""
 
 RUSH_HOURS = {
     "restaurant": (12, 13, 18, 19, 20),
@@ -74,36 +74,20 @@ _HOURS = 24
 _CERTAIN = 1 << 53
 
 
-class RequestMix(NamedTuple):
-    """The choices of requests as arrays, the form that the kernel takes.
-
-    Parameters
-    ----------
-    hubs
-        int64 (hubs, 2): the centres, in decimetres.
-    ends
-        int64 (hours, hubs, choices): running sums of the choices' weights.
-    """
-
-    hubs: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-
 @cache
-def build_mix() -> RequestMix:
-    """Build the tables of :class:`RequestMix` from the lists above."""
+def _running_weights() -> NDArray[np.int64]:
+    """Return the running sums of the choices' weights: (hours, kinds of places, choices)."""
     weights = np.array(
         [
             [
-                [_weight(hub.kind, category, detail, hour) for category, detail in CHOICES]
-                for hub in HUBS
+                [_weight(kind, category, detail, hour) for category, detail in CHOICES]
+                for kind in KINDS
             ]
             for hour in range(_HOURS)
         ],
         dtype=np.int64,
     )
-    hubs = np.array([(10 * hub.x, 10 * hub.y) for hub in HUBS], dtype=np.int64)
-    return RequestMix(hubs=hubs, ends=np.cumsum(weights, axis=2))
+    return np.cumsum(weights, axis=2)
 
 
 def _weight(kind: str, category: str, detail: str, hour: int) -> int:
@@ -111,7 +95,7 @@ def _weight(kind: str, category: str, detail: str, hour: int) -> int:
     details = DETAILS[category]
     shares = [1000 // rank for rank in range(1, len(details) + 1)]
     hurry = 3 if hour in RUSH_HOURS.get(category, ()) else 2
-    common = HUB_MIXES[kind].get(category, 1)
+    common = PLACE_MIXES[kind].get(category, 1)
     return 1000 * common * hurry * shares[details.index(detail)] // sum(shares)
 
 
@@ -120,8 +104,7 @@ def draw_requests(
     share: float,
     moments: NDArray[np.int64],
     first: tuple[int, int],
-    xs: Any,
-    ys: Any,
+    places: Any,
     requests: Any,
 ) -> None:
     """Decide for each location whether it comes with a request, and with which.
@@ -136,8 +119,8 @@ def draw_requests(
         Seconds since the epoch of the instants.
     first
         The number of the first instant, and that of the first user.
-    xs, ys
-        int32 (instants, users): where the users are, in decimetres.
+    places
+        int8 (instants, users): the kinds of places where the users are.
     requests
         int16 (instants, users), filled: a number of ``CHOICES``, or ``NO_REQUEST``.
     """
@@ -145,23 +128,23 @@ def draw_requests(
     # Without the JIT, numpy would warn of the overflow that the generator relies on.
     with np.errstate(over="ignore"):
         _draw_requests(
-            build_mix(),
+            _running_weights(),
             key_of(seed, "requests"),
             np.uint64(round(share * _CERTAIN)),
             hours,
             first,
-            (xs, ys, requests),
+            (places, requests),
         )
 
 
 @njit(cache=True, nogil=True)
-def _draw_requests(mix: Any, key: Any, bound: Any, hours: Any, first: Any, block: Any) -> None:
+def _draw_requests(weights: Any, key: Any, bound: Any, hours: Any, first: Any, block: Any) -> None:
     """Fill the requests of a block; see :func:`draw_requests`.
 
     Each is a function of the key and the numbers of user and instant, so that
     blocks and slices of users can be cut anywhere.
     """
-    xs, ys, requests = block
+    places, requests = block
     first_instant, first_user = first
     for instant in range(requests.shape[0]):
         counter = np.uint64(2 * (first_instant + instant))
@@ -170,26 +153,12 @@ def _draw_requests(mix: Any, key: Any, bound: Any, hours: Any, first: Any, block
             if scramble(stream + GAMMA * counter) >> np.uint64(11) >= bound:
                 requests[instant, user] = NO_REQUEST
                 continue
-            hub = _nearest_hub(mix.hubs, xs[instant, user], ys[instant, user])
-            ends = mix.ends[hours[instant], hub]
+            ends = weights[hours[instant], places[instant, user]]
             draw = below(scramble(stream + GAMMA * (counter + np.uint64(1))), ends[-1])
             choice = 0
             while ends[choice] <= draw:
                 choice += 1
             requests[instant, user] = choice
-
-
-@njit(cache=True, nogil=True)
-def _nearest_hub(hubs: Any, x: int, y: int) -> int:
-    """Return the number of the hub nearest to a point."""
-    nearest = 0
-    best = np.int64(1) << 62
-    for hub in range(hubs.shape[0]):
-        squared = (hubs[hub, 0] - x) ** 2 + (hubs[hub, 1] - y) ** 2
-        if squared < best:
-            best = squared
-            nearest = hub
-    return nearest
 
 
 def request_columns(requests: NDArray[np.int16]) -> tuple[Any, Any]:

@@ -11,16 +11,13 @@ from trajcloak.algorithms.refined.boxes import (
     empty_boxes,
     fill_box,
 )
+from trajcloak.kernels.splitmix import GAMMA, scramble
 
 LEAST_GAIN = 1e-9
 """Smaller gains, relative to the mean cost of a bundle, are taken for rounding."""
 
 NEIGHBOURS = 24
 """Bundles that a trajectory can go to: those nearest to its own."""
-
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
-_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True)
@@ -80,7 +77,7 @@ def improve_group(  # type: ignore[no-untyped-def]
                     continue
                 best = -LEAST_GAIN * scale
                 if heat > 0.0:
-                    random += _GAMMA
+                    random += GAMMA
                     best = heat * scale * _uniform(random)
                 to = -1
                 exchanged = np.int64(-1)
@@ -99,14 +96,12 @@ def improve_group(  # type: ignore[no-untyped-def]
                     nearest = np.argmin(dearer)
                     dearer[nearest] = np.inf
                     b = neighbours[a, nearest]
-                    random += _GAMMA
+                    random += GAMMA
                     q = np.int64(_uniform(random) * sizes[b])
                     for _ in range(min(samples, sizes[b])):
                         q = q + 1 if q + 1 < sizes[b] else np.int64(0)
                         u = members[b, q]
-                        with_u = np.float64(
-                            area_exchanged(boxes, a, points[t], points[u], shape)
-                        )
+                        with_u = np.float64(area_exchanged(boxes, a, points[t], points[u], shape))
                         change = sizes[a] * (with_u - areas[a])
                         # At best, b would have no area any more.
                         if change - sizes[b] * areas[b] >= best:
@@ -174,7 +169,4 @@ def _renew(points, members, sizes, left_out, shape, boxes, areas, b):  # type: i
 @njit(cache=True, nogil=True)
 def _uniform(number):  # type: ignore[no-untyped-def]
     """Scramble a counter to a random number above 0 and below 1."""
-    number = (number ^ (number >> np.uint64(30))) * _FACTOR_1
-    number = (number ^ (number >> np.uint64(27))) * _FACTOR_2
-    number ^= number >> np.uint64(31)
-    return (np.float64(number >> np.uint64(12)) + 0.5) / 2.0**52
+    return (np.float64(scramble(number) >> np.uint64(12)) + 0.5) / 2.0**52

@@ -41,7 +41,8 @@ class Effort(NamedTuple):
     heat : float
         In the first round; it falls to 0 in the last.
     passes, near, samples : int
-        As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
+        As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them, for
+        trajectories of 30 instants. Shorter ones take up to four times the passes.
     """
 
     rounds: int
@@ -91,9 +92,12 @@ def improve_bundles(
         stage = f"refining, at {100 * cost / first_cost:.1f}% of the first cost"
         progress(stage, number, effort.rounds)
         if number < effort.rounds:
-            _run_round(
-                points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, threads
-            )
+            _run_round(points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, threads)
+
+
+def _count_passes(effort: Effort, length: int) -> int:
+    """Spend the time that short trajectories save on more passes."""
+    return effort.passes * min(4, max(1, 30 // length))
 
 
 def _compute_cost(
@@ -162,7 +166,7 @@ def _improve_one(
         shape = NARROW if near_points.max() < NARROW_SIDE else WIDE
     improve_group(
         near_points, places, sizes, left_out[group], k, shape, heat,
-        effort.passes, effort.near, effort.samples, seed,
+        _count_passes(effort, points.shape[2]), effort.near, effort.samples, seed,
     )  # fmt: skip
     inside = np.arange(room) < sizes[:, None]
     bundle[rows[places[inside]]] = np.repeat(group, sizes)

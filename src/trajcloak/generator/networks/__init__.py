@@ -1,0 +1,5 @@
+"""Where road networks come from: one file per source."""
+
+from trajcloak.generator.networks.load import CITY, load_network
+
+__all__ = ["CITY", "load_network"]
