@@ -101,6 +101,9 @@ class Refined:
         else:
             bundle = _bundle_by_trees(cells, points, of_tree, k, threads)
         effort = LEVELS[self.effort]
+        if cloak == QUAD:
+            # Quadrants come in so few sizes that a change for the worse is seldom made good.
+            effort = effort._replace(heat=0.0)
         nobody = np.zeros(int(bundle.max()) + 1, np.bool_)
         improve_bundles(cells, points, bundle, nobody, k, cloak, effort, threads, progress)
         areas = compute_areas(build_cloaks(cells, bundle, cloak, threads)).sum(axis=1)
