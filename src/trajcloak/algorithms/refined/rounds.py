@@ -24,7 +24,7 @@ SHARES = (0.5, 1 / 3, 2 / 3, 0.4, 0.6, 0.25, 0.75, 0.45)
 
 
 class Effort(NamedTuple):
-    """How hard to try.
+    """How hard to try, with trajectories of 30 instants.
 
     Attributes
     ----------
@@ -35,8 +35,7 @@ class Effort(NamedTuple):
     heat : float
         In the first round; it falls to 0 in the last.
     passes, near, samples : int
-        As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them, for
-        trajectories of 30 instants. Shorter ones take up to four times the passes.
+        As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
     """
 
     rounds: int
@@ -79,6 +78,7 @@ def improve_bundles(
     left_out : (bundles,) bool
         Bundles that will not be published; they keep their sizes. Not all.
     """
+    effort = _fit(effort, points.shape[2])
     first_cost = 0.0
     for number in range(effort.rounds + 1):
         boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
@@ -90,9 +90,14 @@ def improve_bundles(
             _run_round(points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, threads)
 
 
-def _count_passes(effort: Effort, length: int) -> int:
-    """Spend the time that short trajectories save on more passes."""
-    return effort.passes * min(4, max(1, 30 // length))
+def _fit(effort: Effort, length: int) -> Effort:
+    """Spend the time that shorter trajectories than 30 instants save; measured for 1 to 10."""
+    more = min(9, max(1, 30 // length))
+    return effort._replace(
+        rounds=effort.rounds * min(3, more),
+        heat=effort.heat * min(4, more),
+        passes=effort.passes * max(1, more // 3),
+    )
 
 
 def _compute_cost(
@@ -158,7 +163,7 @@ def _improve_one(
     shape = SEMI_QUADRANT if quad else move_to_origin(near_points)
     improve_group(
         near_points, places, sizes, left_out[group], k, shape, heat,
-        _count_passes(effort, points.shape[2]), effort.near, effort.samples, seed,
+        effort.passes, effort.near, effort.samples, seed,
     )  # fmt: skip
     inside = np.arange(room) < sizes[:, None]
     bundle[rows[places[inside]]] = np.repeat(group, sizes)
