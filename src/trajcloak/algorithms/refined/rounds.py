@@ -78,7 +78,7 @@ def improve_bundles(
     left_out : (bundles,) bool
         Bundles that will not be published; they keep their sizes. Not all.
     """
-    effort = _fit(effort, points.shape[2])
+    effort = _fit(effort, points.shape[2], k)
     first_cost = 0.0
     for number in range(effort.rounds + 1):
         boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
@@ -90,13 +90,17 @@ def improve_bundles(
             _run_round(points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, threads)
 
 
-def _fit(effort: Effort, length: int) -> Effort:
-    """Spend the time that shorter trajectories than 30 instants save; measured for 1 to 10."""
-    more = min(9, max(1, 30 // length))
+def _fit(effort: Effort, length: int, k: int) -> Effort:
+    """Spend the time that short trajectories save; measured for 1 to 30 instants, k of 5 to 100.
+
+    Only the outermost members of a bundle are looked at, at most four per instant; where
+    they are few, a pass is quick.
+    """
+    shorter = max(1, 30 // length)
     return effort._replace(
-        rounds=effort.rounds * min(3, more),
-        heat=effort.heat * min(4, more),
-        passes=effort.passes * max(1, more // 3),
+        rounds=effort.rounds * min(3, shorter),
+        heat=effort.heat * min(4, shorter),
+        passes=effort.passes * min(12, max(1, k // (4 * length))),
     )
 
 
