@@ -148,6 +148,8 @@ class Options:
         How hard ``refined`` tries.
     seed : int
         For algorithms that draw at random.
+    allow : tuple of str
+        Request attributes to publish although they look like identifiers or places.
     """
 
     k: int
@@ -164,6 +166,7 @@ class Options:
     tree: str = TREES[0]
     effort: str = EFFORTS[0]
     seed: int = 0
+    allow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _is_whole(self.k) or self.k < MIN_K:

@@ -3,6 +3,7 @@
 ::
 
     read_log       files                    -> RequestLog          trajcloak.log
+    check_hygiene  RequestLog               -> may stop the run    trajcloak.hygiene
     build_places   RequestLog               -> Places, Region      trajcloak.space
     build_grid     RequestLog               -> TimeGrid            trajcloak.trajectories
     stream_windows RequestLog, Places, Grid -> Window, Window, ... trajcloak.trajectories
@@ -23,6 +24,7 @@ from trajcloak.algorithms import build_algorithm
 from trajcloak.bundles import Bundles, build_bundles, keep_published_kinds
 from trajcloak.cloaks import group_members
 from trajcloak.errors import NotEnoughUsersError, OptionError
+from trajcloak.hygiene import check_hygiene, group_by_sender, list_attributes
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
@@ -143,7 +145,8 @@ def anonymize(
     OptionError
         If an option cannot be used.
     InputError
-        If the log breaks a rule that depends on several rows.
+        If the log breaks a rule that depends on several rows, or a request attribute
+        looks like identifiers or places and is not allowed.
     NotEnoughUsersError
         If no window has k users whose location is known throughout.
 
@@ -156,6 +159,8 @@ def anonymize(
     """
     asked = Options(k=k, **options)
     threads = choose_threads(threads)
+    senders = group_by_sender(log)
+    check_hygiene(log, senders, list_attributes(log, senders), asked.allow)
     prepared = prepare(log, asked, threads)
     height, cell = prepared.places.region.height, prepared.places.region.cell
     algorithm = build_algorithm(

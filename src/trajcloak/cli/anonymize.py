@@ -117,6 +117,13 @@ class Square(click.ParamType[tuple[float, float, float]]):
     type=int,
     help="For algorithms that draw at random; same seed, same release.",
 )
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="COLUMN",
+    help="Request attribute to publish although it looks like identifiers or places; repeat for "
+    "more.",
+)
 @threads_option
 @json_option
 def command(

@@ -124,19 +124,43 @@ class RequestBuilder:
         if not self._rows:
             empty = pa.table({name: pa.array([], self._types[name]) for name in self._types})
             return Requests(np.empty(0, np.int64), np.empty(0, np.int32), empty)
-        columns = [
-            _sort_codes(self._columns.pop(name), self._types[name], self._from_text)
-            for name in self._types
-        ]
-        kind, codes = _number_rows([code for code, _ in columns], [len(v) + 1 for _, v in columns])
-        kinds = pa.table(
-            [
-                values.take(pa.array(code - 1, mask=code == 0))
-                for (_, values), code in zip(columns, codes, strict=True)
-            ],
-            names=list(self._types),
-        )
+        kind, kinds = number_kinds(self._columns, self._types, from_text=self._from_text)
         return Requests(np.concatenate(self._rows), kind, kinds)
+
+
+def number_kinds(
+    columns: dict[str, list[pa.DictionaryArray]],
+    types: dict[str, pa.DataType],
+    *,
+    from_text: bool = False,
+) -> tuple[npt.NDArray[np.int32], pa.Table]:
+    """Number requests by their place among the distinct ones, sorted, null first.
+
+    Parameters
+    ----------
+    columns
+        Of each attribute, its values in parts; emptied, since they may be large.
+    types
+        Of each attribute.
+    from_text
+        Whether text that holds only numbers becomes numbers.
+
+    Returns
+    -------
+    kind : (requests,) int32
+    kinds : pyarrow.Table
+    """
+    names = list(columns)
+    sorted_ = [_sort_codes(columns.pop(name), types[name], from_text) for name in names]
+    kind, codes = _number_rows([code for code, _ in sorted_], [len(v) + 1 for _, v in sorted_])
+    kinds = pa.table(
+        [
+            values.take(pa.array(code - 1, mask=code == 0))
+            for (_, values), code in zip(sorted_, codes, strict=True)
+        ],
+        names=names,
+    )
+    return kind, kinds
 
 
 def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
