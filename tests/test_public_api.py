@@ -105,7 +105,8 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "height", "region",
-        "suppress_above", "max_suppressed", "tree", "effort", "seed", "allow",
+        "suppress_above", "max_suppressed", "tree", "effort", "seed", "allow", "rare",
+        "rare_below",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests",

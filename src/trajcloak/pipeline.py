@@ -24,7 +24,17 @@ from trajcloak.algorithms import build_algorithm
 from trajcloak.bundles import Bundles, build_bundles, keep_published_kinds
 from trajcloak.cloaks import group_members
 from trajcloak.errors import NotEnoughUsersError, OptionError
-from trajcloak.hygiene import check_hygiene, group_by_sender, list_attributes
+from trajcloak.hygiene import (
+    Attribute,
+    RareColumn,
+    Treatment,
+    check_hygiene,
+    count_rare,
+    find_rare,
+    group_by_sender,
+    list_attributes,
+    treat_rare,
+)
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
@@ -92,10 +102,13 @@ class Result:
     release : Release
     policy : pyarrow.Table
         Private: which user is in which bundle.
+    rare : tuple of RareColumn
+        Attributes with values that few users sent. Private: it is no part of the release.
     """
 
     release: Release
     policy: pa.Table
+    rare: tuple[RareColumn, ...]
 
     def write(
         self,
@@ -160,8 +173,10 @@ def anonymize(
     asked = Options(k=k, **options)
     threads = choose_threads(threads)
     senders = group_by_sender(log)
-    check_hygiene(log, senders, list_attributes(log, senders), asked.allow)
+    attributes = list_attributes(log, senders)
+    check_hygiene(log, senders, attributes, asked.allow)
     prepared = prepare(log, asked, threads)
+    rare, treatment = _find_rare(prepared, attributes)
     height, cell = prepared.places.region.height, prepared.places.region.cell
     algorithm = build_algorithm(
         asked.algorithm,
@@ -181,7 +196,7 @@ def anonymize(
         policy = algorithm.solve(
             window.cells, height, k, asked.cloak, threads=threads, progress=progress
         )
-        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k)
+        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment)
         if not len(bundles.sizes):
             raise OptionError(
                 f"window {window.number}: everybody would be left out; expected a price above the "
@@ -195,26 +210,41 @@ def anonymize(
             f"expected at least k = {k}; lower --k, or keep more users with --missing hold, a "
             f"larger --max-gap or a smaller --length"
         )
-    return build_result(prepared, published, left_out)
+    kinds = log.requests.kinds if treatment is None else treatment.kinds
+    return Result(
+        build_release(prepared, published, kinds, left_out),
+        _build_policy_table(log, published),
+        rare,
+    )
 
 
-def build_result(prepared: Prepared, published: Sequence[Bundles], left_out: LeftOut) -> Result:
-    """Put the bundles of all windows together with their manifest and policy."""
+def _find_rare(
+    prepared: Prepared, attributes: Sequence[Attribute]
+) -> tuple[tuple[RareColumn, ...], Treatment | None]:
+    """Count the values that few users sent, and say what becomes of their requests."""
+    log, asked, grid = prepared.log, prepared.asked, prepared.grid
+    rare = find_rare(attributes, asked.rare_below or asked.k)
+    length = min(asked.length or grid.num_instants, grid.num_instants)
+    windows = grid.origin, grid.every * length
+    return count_rare(log, attributes, rare, windows), treat_rare(log, attributes, rare, asked.rare)
+
+
+def build_release(
+    prepared: Prepared, published: Sequence[Bundles], kinds: pa.Table, left_out: LeftOut
+) -> Release:
+    """Put the bundles of all windows together with their requests and manifest."""
     log, grid = prepared.log, prepared.grid
-    published, kinds = keep_published_kinds(published, log.requests.kinds)
+    published, kinds = keep_published_kinds(published, kinds)
     manifest = build_manifest(
         log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out
     )
-    return Result(
-        Release(
-            manifest=manifest,
-            windows=published,
-            kinds=kinds,
-            region=prepared.places.region,
-            moments=(grid.origin, grid.every) if log.has_timestamps else None,
-            zone=log.zone,
-        ),
-        _build_policy_table(log, published),
+    return Release(
+        manifest=manifest,
+        windows=published,
+        kinds=kinds,
+        region=prepared.places.region,
+        moments=(grid.origin, grid.every) if log.has_timestamps else None,
+        zone=log.zone,
     )
 
 

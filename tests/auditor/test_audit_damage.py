@@ -25,6 +25,7 @@ NEEDS_CONTENTS = {
     "locations",
     "request rows",
     "requests",
+    "rare values",
     "counts",
     "costs",
     "withheld",
@@ -177,7 +178,9 @@ def test_wrong_withheld(find_failed, name):
     assert find_failed(example) == {"withheld"}
 
 
-@pytest.mark.parametrize("reason", ["missing_location", "window_below_k", "suppressed"])
+@pytest.mark.parametrize(
+    "reason", ["missing_location", "window_below_k", "suppressed", "rare_value"]
+)
 @pytest.mark.parametrize("name", ["user_windows", "requests"])
 def test_wrong_reason(find_failed, reason, name):
     example = geographic()

@@ -24,6 +24,7 @@ CHECKS = (
     "locations",
     "request rows",
     "requests",
+    "rare values",
     "counts",
     "costs",
     "withheld",

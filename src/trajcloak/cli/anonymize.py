@@ -1,8 +1,9 @@
 """``trajcloak anonymize``."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -20,6 +21,15 @@ from trajcloak.cli.common import (
     time_options,
 )
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.hygiene import RareColumn
+
+TREATED = {
+    "keep": "kept (see --rare)",
+    "drop": "their requests are withheld",
+    "other": "replaced",
+}
 
 
 class Share(click.ParamType[float]):
@@ -124,6 +134,21 @@ class Square(click.ParamType[tuple[float, float, float]]):
     help="Request attribute to publish although it looks like identifiers or places; repeat for "
     "more.",
 )
+@click.option(
+    "--rare",
+    default="keep",
+    show_default=True,
+    type=click.Choice(["keep", "drop", "other"]),
+    metavar="RULE",
+    help="Values that few users sent: keep them, drop their requests, or publish 'other' (null "
+    "for what is no text) instead.",
+)
+@click.option(
+    "--rare-below",
+    type=int,
+    metavar="N",
+    help="A value is rare if fewer than N users of the log sent it.  [default: K]",
+)
 @threads_option
 @json_option
 def command(
@@ -155,9 +180,17 @@ def command(
     manifest = result.release.manifest
     seconds = time.monotonic() - started
     if as_json:
-        print_json({"release": str(output), "seconds": round(seconds, 3), "manifest": manifest})
+        print_json(
+            {
+                "release": str(output),
+                "seconds": round(seconds, 3),
+                "manifest": manifest,
+                "rare": [asdict(column) for column in result.rare],
+            }
+        )
         return
     print_summary(manifest, output, policy, seconds)
+    print_rare(result.rare, manifest)
     if not columns.requests:
         out.print(
             "No request column was named (--request COLUMN): areas are published, no requests."
@@ -200,6 +233,20 @@ def print_summary(
     else:
         out.print(
             f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
+        )
+
+
+def print_rare(rare: "tuple[RareColumn, ...]", manifest: dict[str, Any]) -> None:
+    """Show which attributes have values that few users sent."""
+    parameters = manifest["parameters"]
+    for column in rare:
+        recurring = ""
+        if column.recurring:
+            recurring = f", {column.recurring:,} of them in several windows, which they may link"
+        out.print(
+            f"Rare in {escape(column.column)}: {_count(column.values, 'value')} of fewer than "
+            f"{parameters['rare_below']:,} users, in {_count(column.requests, 'request')}"
+            f"{recurring}; {TREATED[parameters['rare']]}."
         )
 
 
