@@ -167,12 +167,13 @@ def command(
     from trajcloak.log import read_log
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize
-    from trajcloak.release import check_outputs
+    from trajcloak.release import check_outputs, check_outside_log
 
     started = time.monotonic()
     options = {name: value for name, value in options.items() if value is not None}
     Options(**options)
     check_outputs(output, policy)
+    check_outside_log(log, [output] if policy is None else [output, policy])
     with progress_bars(hidden=as_json) as progress:
         request_log = read_log(list(log), columns, threads=threads, progress=progress)
         result = anonymize(request_log, threads=threads, progress=progress, **options)
