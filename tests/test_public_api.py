@@ -28,6 +28,7 @@ PUBLIC = [
     "anonymize",
     "attack",
     "audit",
+    "audit_foreign",
     "compare",
     "convert_log",
     "generate_log",

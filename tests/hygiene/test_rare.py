@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -133,6 +134,29 @@ def many_rows():
     rows[3] = (*rows[3][:4], "rare", 1)
     rows[5] = (*rows[5][:4], "once", 1)
     return rows
+
+
+@pytest.mark.parametrize("rule", ["keep", "drop", "other"])
+def test_the_order_of_rows_does_not_show(rule):
+    rows = draw_rows(5)
+    with new_folder() as folder, new_folder() as other:
+        published, _ = run(folder, rows, 2, rare=rule, length=2)
+        shuffled, _ = run(other, rows[::-1], 2, rare=rule, length=2)
+    assert published.files == shuffled.files
+
+
+@pytest.mark.parametrize("rule", ["drop", "other"])
+def test_a_log_of_text(tmp_path, rule):
+    """Attributes that become numbers when the whole log is known."""
+    table = pq.read_table(write(tmp_path / "log.parquet", draw_rows(6)))
+    pyarrow.csv.write_csv(table, tmp_path / "log.csv")
+    log = tc.read_log(tmp_path / "log.csv", COLUMNS)
+    files = tmp_path / "release", tmp_path / "policy.parquet"
+    result = tc.anonymize(log, 2, rare=rule, rare_below=5, **CELLS)
+    result.write(*files)
+    assert pq.read_table(files[0] / "requests.parquet").schema.field("size").type == pa.int64()
+    assert result.release.manifest["requests"] > 0
+    assert audit(tmp_path / "log.csv", *files, COLUMNS).passed
 
 
 def test_rare_values_are_counted(tmp_path):
