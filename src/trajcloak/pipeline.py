@@ -3,9 +3,9 @@
 ::
 
     read_log       files                    -> RequestLog          trajcloak.log
-    check_hygiene  RequestLog               -> may stop the run    trajcloak.hygiene
     build_places   RequestLog               -> Places, Region      trajcloak.space
     build_grid     RequestLog               -> TimeGrid            trajcloak.trajectories
+    check_requests RequestLog               -> Treatment           trajcloak.hygiene
     stream_windows RequestLog, Places, Grid -> Window, Window, ... trajcloak.trajectories
     solve          cells, k                 -> Policy              trajcloak.algorithms
     build_bundles  Window, Policy           -> Bundles             trajcloak.bundles
@@ -25,7 +25,6 @@ from trajcloak.bundles import Bundles, build_bundles, keep_published_kinds
 from trajcloak.cloaks import group_members
 from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.hygiene import (
-    Attribute,
     RareColumn,
     Treatment,
     check_hygiene,
@@ -33,12 +32,13 @@ from trajcloak.hygiene import (
     find_rare,
     group_by_sender,
     list_attributes,
+    select_values,
     treat_rare,
 )
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
-from trajcloak.options import Options
+from trajcloak.options import KEEP, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
@@ -172,11 +172,8 @@ def anonymize(
     """
     asked = Options(k=k, **options)
     threads = choose_threads(threads)
-    senders = group_by_sender(log)
-    attributes = list_attributes(log, senders)
-    check_hygiene(log, senders, attributes, asked.allow)
     prepared = prepare(log, asked, threads)
-    rare, treatment = _find_rare(prepared, attributes)
+    rare, treatment = check_requests(prepared)
     height, cell = prepared.places.region.height, prepared.places.region.cell
     algorithm = build_algorithm(
         asked.algorithm,
@@ -218,12 +215,16 @@ def anonymize(
     )
 
 
-def _find_rare(
-    prepared: Prepared, attributes: Sequence[Attribute]
-) -> tuple[tuple[RareColumn, ...], Treatment | None]:
-    """Count the values that few users sent, and say what becomes of their requests."""
+def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
+    """Refuse requests that must not be published, and say what becomes of rare values."""
     log, asked, grid = prepared.log, prepared.asked, prepared.grid
+    senders = group_by_sender(log)
+    attributes = list_attributes(log, senders)
     rare = find_rare(attributes, asked.rare_below or asked.k)
+    published = attributes
+    if asked.rare != KEEP:
+        published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
+    check_hygiene(log, senders, attributes, published, asked.allow)
     length = min(asked.length or grid.num_instants, grid.num_instants)
     windows = grid.origin, grid.every * length
     return count_rare(log, attributes, rare, windows), treat_rare(log, attributes, rare, asked.rare)

@@ -163,7 +163,8 @@ def test_wrong_mean_cloak_area(find_failed):
 
 
 @pytest.mark.parametrize(
-    "name", ["windows", "instants", "users", "bundles", "smallest_bundle", "requests"]
+    "name",
+    ["windows", "instants", "users", "bundles", "smallest_bundle", "requests", "generalised"],
 )
 def test_wrong_count(find_failed, name):
     example = geographic()

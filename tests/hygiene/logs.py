@@ -27,7 +27,8 @@ def read_columns(user, place=None, geographic=False, time=None, **columns):
 def check(log, *allow):
     """Check the requests of a log as a run does."""
     senders = group_by_sender(log)
-    check_hygiene(log, senders, list_attributes(log, senders), allow)
+    attributes = list_attributes(log, senders)
+    check_hygiene(log, senders, attributes, attributes, allow)
 
 
 def draw_categories(rng, n, num_categories):

@@ -206,6 +206,19 @@ def test_the_audit_finds_rare_values(tmp_path, rule, published_by):
     assert bool(failed) == (published_by != rule)
 
 
+@pytest.mark.parametrize("rule", ["drop", "other"])
+def test_rare_values_may_look_like_anything(tmp_path, rule):
+    """Since they are not published; what many users sent may not."""
+    rows = many_rows()
+    rows[0] = (*rows[0][:4], "someone@mail.example", 1)
+    with pytest.raises(tc.InputError, match=r"e-mail addresses \(1 distinct values in 1 requests"):
+        run(tmp_path, rows, 3)
+    published, _ = run(tmp_path, rows, 3, rare=rule)
+    assert not any(b"someone@" in content for content in published.files.values())
+    with pytest.raises(tc.InputError, match="e-mail addresses"):
+        run(tmp_path, [(*row[:4], "all@mail.example", 1) for row in rows], 3, rare=rule)
+
+
 def test_bad_options():
     with pytest.raises(tc.OptionError, match="rare is 'hide'; expected one of keep, drop, other"):
         tc.Options(k=2, rare="hide")

@@ -70,7 +70,7 @@ def encode_requests(part: Part, log: Log, rule: Rule) -> tuple[Coded, list[str]]
     sent = np.zeros(len(log.request_row), dtype=np.int64)
     published = np.zeros(part.table.num_rows, dtype=np.int64)
     num_codes = 1
-    sender = list_senders(log)
+    sender = sent if rule.keeps else list_senders(log)
     holds_rare = np.zeros(len(sent), dtype=bool)
     is_left = np.zeros(len(sent), dtype=bool)
     for name, column in log.requests.items():

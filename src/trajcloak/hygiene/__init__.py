@@ -1,6 +1,12 @@
 """What may be published of requests: no identifiers, no places, rare values as asked for."""
 
-from trajcloak.hygiene.attributes import Attribute, Senders, group_by_sender, list_attributes
+from trajcloak.hygiene.attributes import (
+    Attribute,
+    Senders,
+    group_by_sender,
+    list_attributes,
+    select_values,
+)
 from trajcloak.hygiene.check import check_hygiene
 from trajcloak.hygiene.rare import RareColumn, Treatment, count_rare, find_rare, treat_rare
 
@@ -14,5 +20,6 @@ __all__ = [
     "find_rare",
     "group_by_sender",
     "list_attributes",
+    "select_values",
     "treat_rare",
 ]

@@ -77,6 +77,19 @@ def list_attributes(log: RequestLog, senders: Senders) -> list[Attribute]:
     return attributes
 
 
+def select_values(attribute: Attribute, kept: npt.NDArray[np.bool_]) -> Attribute:
+    """Take some values of an attribute; the others count as null."""
+    number = np.full(attribute.num_values + 1, -1, np.int32)
+    number[np.flatnonzero(kept)] = np.arange(kept.sum(), dtype=np.int32)
+    return Attribute(
+        name=attribute.name,
+        values=attribute.values.filter(pa.array(kept)),
+        code=number[attribute.code],
+        sent=attribute.sent[kept],
+        users=attribute.users[kept],
+    )
+
+
 @njit(cache=True, nogil=True)
 def _group_by_sender(user, row, kind, num_users):  # type: ignore[no-untyped-def]
     """Sort kinds by user, by counting.

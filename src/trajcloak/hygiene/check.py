@@ -32,7 +32,11 @@ class Suspicion:
 
 
 def check_hygiene(
-    log: RequestLog, senders: Senders, attributes: Sequence[Attribute], allow: Sequence[str]
+    log: RequestLog,
+    senders: Senders,
+    attributes: Sequence[Attribute],
+    published: Sequence[Attribute],
+    allow: Sequence[str],
 ) -> None:
     """Raise if an attribute looks like an identifier or a place, and is not allowed.
 
@@ -43,7 +47,9 @@ def check_hygiene(
     ----------
     log : RequestLog
     senders, attributes
-        The requests of the log, by user and by value.
+        The requests of the log, by user and by value. None may hold ids of users.
+    published
+        The same with the values that may be published, which rare ones may not.
     allow
         Names of attributes to publish whatever they look like; ids of users
         excepted, which the audit would find.
@@ -70,7 +76,7 @@ def check_hygiene(
             f"release; leave out the column"
         )
     suspicions = [
-        found for a in attributes if a.name not in allow for found in find_suspicions(log, a)
+        found for a in published if a.name not in allow for found in find_suspicions(log, a)
     ]
     if suspicions:
         raise InputError(
