@@ -138,3 +138,13 @@ def test_text_of_others_is_quoted_in_csv(tmp_path):
         tmp_path / "log.csv", parse_options=pa.csv.ParseOptions(newlines_in_values=True)
     )
     assert back["what"].to_pylist() == texts
+
+
+@KINDS
+def test_where_folders_cannot_be_held_open(tmp_path, monkeypatch, new, is_folder):
+    monkeypatch.setattr("trajcloak.output.CAN_HOLD_FOLDERS", False)
+    with new(tmp_path / "out") as staging:
+        fill(staging, is_folder)
+    assert [child.name for child in tmp_path.iterdir()] == ["out"]
+    with pytest.raises(tc.OutputError, match="exists already"), new(tmp_path / "out"):
+        pass

@@ -372,7 +372,7 @@ def test_a_failure_leaves_nothing(tmp_path, fails, with_policy, monkeypatch):
     if fails == "manifest":
         monkeypatch.setattr("pathlib.Path.write_text", refuse)
     if fails == "rename":
-        monkeypatch.setattr("pathlib.Path.rename", refuse)
+        monkeypatch.setattr("os.rename", refuse)
     policy = tmp_path / "policy.parquet" if with_policy else None
     with pytest.raises(tc.OutputError, match=r"cannot be written \(No space left on device\)"):
         result.write(tmp_path / "release", policy)

@@ -16,6 +16,7 @@ from trajcloak.errors import OutputError
 
 PRIVATE = 0o600
 PUBLIC = 0o644
+CAN_HOLD_FOLDERS = os.rename in os.supports_dir_fd
 
 
 def check_new(path: Path) -> None:
@@ -88,7 +89,7 @@ class _Held:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.fd: int | None = None
-        if os.rename in os.supports_dir_fd:
+        if CAN_HOLD_FOLDERS:
             self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def name(self, path: Path) -> str:
