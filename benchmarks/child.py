@@ -47,12 +47,13 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak.log import read_log
     from trajcloak.manifest import LeftOut
     from trajcloak.options import LogColumns, Options
-    from trajcloak.pipeline import build_result, prepare
+    from trajcloak.pipeline import build_release, check_requests, prepare
 
     threads = default_threads()
     clock = _Clock()
     request_log = clock("read", read_log, log, LogColumns(requests=REQUESTS))
     prepared = clock("grid and region", prepare, request_log, Options(k=int(k)), threads)
+    clock("request hygiene", check_requests, prepared)
     window = clock("pivot", lambda: next(prepared.windows()))
     cells, height = window.cells, prepared.places.region.height
     length = cells.shape[1]
@@ -72,11 +73,12 @@ def stages(log: str, k: str) -> dict[str, Any]:
     )  # fmt: skip
     folder = Path(tempfile.mkdtemp(dir=Path(log).parent))
     try:
-        result = clock(
-            "manifest and policy",
-            build_result, prepared, [bundles], LeftOut(request_log.num_users),
+        release = clock(
+            "manifest",
+            build_release, prepared, [bundles], request_log.requests.kinds,
+            LeftOut(request_log.num_users),
         )  # fmt: skip
-        clock("write release", result.release.write, folder / "release")
+        clock("write release", release.write, folder / "release")
     finally:
         shutil.rmtree(folder)
     return {"stages": clock.seconds, "seconds": sum(clock.seconds.values()), "bundles": len(node)}

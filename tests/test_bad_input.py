@@ -354,7 +354,7 @@ def times_of_two_kinds(folder, secrets):
     return Attempt([first, write_parquet(folder, secrets, "b.parquet", time=moment)])
 
 
-@case(tc.InputError, r"request column 'what' holds nested values")
+@case(tc.InputError, r"request column 'what' holds lists or maps")
 def nested_requests(folder, secrets):
     return Attempt(write_parquet(folder, secrets, what=[[secrets.user()]]))
 

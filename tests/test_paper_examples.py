@@ -173,6 +173,8 @@ def publish(folder, policy):
         user=np.arange(len(HISTORIES), dtype=np.int32),
         bundle=np.array([number[history.user] for history in HISTORIES], np.int32),
         suppressed_requests=0,
+        rare_requests=0,
+        generalised_requests=0,
     )
     manifest = result.release.manifest | {
         "bundles": len(cloaks),

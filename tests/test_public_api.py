@@ -28,6 +28,7 @@ PUBLIC = [
     "anonymize",
     "attack",
     "audit",
+    "audit_foreign",
     "compare",
     "convert_log",
     "generate_log",
@@ -105,7 +106,8 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "height", "region",
-        "suppress_above", "max_suppressed", "tree", "effort", "seed",
+        "suppress_above", "max_suppressed", "tree", "effort", "seed", "allow", "rare",
+        "rare_below",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests",

@@ -291,14 +291,19 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
         "requests": published.requests.num_rows,
     }
     assert {name: manifest[name] for name in expected} == expected
-    assert set(manifest) == {*expected, "parameters", "withheld", "suppressed"}
+    assert set(manifest) == {*expected, "parameters", "withheld", "suppressed", "generalised"}
     parameters = manifest["parameters"]
     for name in ("length", "missing", "max_suppressed", "suppress_above"):
         assert parameters[name] == options.get(name, "withhold" if name == "missing" else None)
     assert parameters["every"] == (options.get("every") or parameters["every"])
     assert parameters["max_gap"] == (options.get("max_gap") or 2 * parameters["every"])
     assert set(manifest["withheld"]) == {"users", "requests", "why"}
-    assert set(manifest["withheld"]["why"]) == {"missing_location", "window_below_k", "suppressed"}
+    assert set(manifest["withheld"]["why"]) == {
+        "missing_location",
+        "window_below_k",
+        "suppressed",
+        "rare_value",
+    }
 
 
 def test_manifests_are_what_the_files_say():
@@ -367,7 +372,7 @@ def test_a_failure_leaves_nothing(tmp_path, fails, with_policy, monkeypatch):
     if fails == "manifest":
         monkeypatch.setattr("pathlib.Path.write_text", refuse)
     if fails == "rename":
-        monkeypatch.setattr("pathlib.Path.rename", refuse)
+        monkeypatch.setattr("os.rename", refuse)
     policy = tmp_path / "policy.parquet" if with_policy else None
     with pytest.raises(tc.OutputError, match=r"cannot be written \(No space left on device\)"):
         result.write(tmp_path / "release", policy)

@@ -18,7 +18,7 @@ from trajcloak.version import __version__
 
 if TYPE_CHECKING:
     from trajcloak.attackers import Attack, attack
-    from trajcloak.auditor import AuditReport, audit
+    from trajcloak.auditor import AuditReport, audit, audit_foreign
     from trajcloak.comparison import Comparison, compare
     from trajcloak.errors import (
         InputError,
@@ -52,6 +52,7 @@ __all__ = [
     "anonymize",
     "attack",
     "audit",
+    "audit_foreign",
     "compare",
     "convert_log",
     "generate_log",
@@ -62,7 +63,7 @@ __all__ = [
 _HOMES = {
     "trajcloak.attackers": ("Attack", "attack"),
     "trajcloak.comparison": ("Comparison", "compare"),
-    "trajcloak.auditor": ("AuditReport", "audit"),
+    "trajcloak.auditor": ("AuditReport", "audit", "audit_foreign"),
     "trajcloak.errors": (
         "InputError",
         "NotEnoughUsersError",

@@ -11,6 +11,7 @@ from numba import njit
 
 from trajcloak.algorithms.policy import Policy
 from trajcloak.cloaks import Cloaks, order_by_cloaks
+from trajcloak.hygiene import Treatment
 from trajcloak.trajectories import Window
 
 MARKS_PER_REQUEST = 16
@@ -38,6 +39,10 @@ class Bundles:
         Bundle of each participant; -1: suppressed. Private.
     suppressed_requests : int
         Requests of suppressed participants, which are not published.
+    rare_requests : int
+        Requests of the others that are not published, because few users sent a value.
+    generalised_requests : int
+        Requests that are published with a value replaced.
     """
 
     window: int
@@ -51,6 +56,8 @@ class Bundles:
     user: npt.NDArray[np.int32]
     bundle: npt.NDArray[np.int32]
     suppressed_requests: int
+    rare_requests: int
+    generalised_requests: int
 
     @property
     def num_suppressed(self) -> int:
@@ -58,7 +65,9 @@ class Bundles:
         return int((self.bundle < 0).sum())
 
 
-def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bundles:
+def build_bundles(
+    window: Window, policy: Policy, num_kinds: int, k: int, rare: Treatment | None = None
+) -> Bundles:
     """Number a policy's bundles and gather each one's sets of requests.
 
     Requests come in only here, after membership and cloaks are settled
@@ -73,6 +82,8 @@ def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bun
     num_kinds : int
         How many distinct requests the log has.
     k : int
+    rare : Treatment, optional
+        What becomes of requests with rare values; default: they are published.
     """
     sizes = policy.sizes
     if len(sizes) and int(sizes.min()) < k:
@@ -81,6 +92,10 @@ def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bun
     number = np.full(policy.num_bundles + 1, -1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
+    num_rare = num_generalised = 0
+    if rare is not None:
+        window, num_rare, num_generalised = _treat_rare(window, bundle, rare)
+        num_kinds = rare.kinds.num_rows
     (request_bundle, request_instant, request_kind), suppressed_requests = _gather_requests(
         window, bundle, (len(order), window.stop - window.start, num_kinds)
     )
@@ -96,7 +111,28 @@ def build_bundles(window: Window, policy: Policy, num_kinds: int, k: int) -> Bun
         user=window.user,
         bundle=bundle,
         suppressed_requests=suppressed_requests,
+        rare_requests=num_rare,
+        generalised_requests=num_generalised,
     )
+
+
+def _treat_rare(
+    window: Window, bundle: npt.NDArray[np.int32], rare: Treatment
+) -> tuple[Window, int, int]:
+    """Withhold or replace the requests of bundled users; counts both."""
+    is_bundled = bundle[window.request_user] >= 0
+    kind = rare.number[window.request_kind]
+    gone = is_bundled & (kind < 0)
+    changed = is_bundled & rare.is_changed[window.request_kind]
+    left = np.flatnonzero(~gone)
+    treated = replace(
+        window,
+        request_user=window.request_user[left],
+        request_instant=window.request_instant[left],
+        # Suppressed users' requests are only counted, whatever they are.
+        request_kind=np.maximum(kind[left], 0),
+    )
+    return treated, int(gone.sum()), int(changed.sum())
 
 
 def keep_published_kinds(

@@ -24,11 +24,12 @@ class LeftOut:
     def __init__(self, num_users: int) -> None:
         self.largest_window = 0
         self.num_suppressed = 0
+        self.num_generalised = 0
         self.published_users = np.zeros(num_users, np.bool_)
         self.suppressed_users = np.zeros(num_users, np.bool_)
         self.why = {
             reason: {"user_windows": 0, "requests": 0}
-            for reason in ("missing_location", "window_below_k", "suppressed")
+            for reason in ("missing_location", "window_below_k", "suppressed", "rare_value")
         }
 
     def _add(self, reason: str, users: int, requests: int) -> None:
@@ -45,9 +46,11 @@ class LeftOut:
         self._add("window_below_k", int(window.reported.sum()), len(window.request_user))
 
     def add_suppressed(self, window: Window, bundles: Bundles) -> None:
-        """Count the participants that were left out on purpose, and those published."""
+        """Count the participants and requests left out on purpose, and those published."""
         reported = int(window.reported[bundles.bundle < 0].sum())
         self._add("suppressed", reported, bundles.suppressed_requests)
+        self._add("rare_value", 0, bundles.rare_requests)
+        self.num_generalised += bundles.generalised_requests
         self.num_suppressed += bundles.num_suppressed
         self.published_users[bundles.user[bundles.bundle >= 0]] = True
         self.suppressed_users[bundles.user[bundles.bundle < 0]] = True
@@ -86,6 +89,8 @@ def build_manifest(
             "seed": asked.seed,
             "suppress_above": asked.suppress_above,
             "max_suppressed": asked.max_suppressed,
+            "rare": asked.rare,
+            "rare_below": asked.rare_below or asked.k,
         },
         "cloak": asked.cloak,
         "crs": places.crs,
@@ -108,6 +113,7 @@ def build_manifest(
             "why": left_out.why,
         },
         "suppressed": left_out.num_suppressed,
+        "generalised": left_out.num_generalised,
     }
 
 

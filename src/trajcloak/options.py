@@ -29,6 +29,10 @@ CLOAKS = (MBR, QUAD)
 WITHHOLD = "withhold"
 HOLD = "hold"
 MISSING = (WITHHOLD, HOLD)
+KEEP = "keep"
+DROP = "drop"
+OTHER = "other"
+RARE = (KEEP, DROP, OTHER)
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
 MAX_NUMBER = 2**31 - 1
@@ -148,6 +152,13 @@ class Options:
         How hard ``refined`` tries.
     seed : int
         For algorithms that draw at random.
+    allow : tuple of str
+        Request attributes to publish although they look like identifiers or places.
+    rare : {"keep", "drop", "other"}
+        What to do with values that few users sent: publish them, withhold their
+        requests, or replace them by "other" (text) or null.
+    rare_below : int, optional
+        A value is rare if fewer users of the log sent it; default: k.
     """
 
     k: int
@@ -164,6 +175,9 @@ class Options:
     tree: str = TREES[0]
     effort: str = EFFORTS[0]
     seed: int = 0
+    allow: tuple[str, ...] = ()
+    rare: str = KEEP
+    rare_below: int | None = None
 
     def __post_init__(self) -> None:
         if not _is_whole(self.k) or self.k < MIN_K:
@@ -179,6 +193,7 @@ class Options:
             ("missing", self.missing, MISSING),
             ("tree", self.tree, TREES),
             ("effort", self.effort, EFFORTS),
+            ("rare", self.rare, RARE),
         ):
             if value not in known:
                 raise OptionError(
@@ -190,11 +205,12 @@ class Options:
                 f"tree is '{self.tree}' and the algorithm {self.algorithm}; expected traj-anon, "
                 f"which alone searches a tree of choice; pass --algorithm traj-anon"
             )
-        for name, number in (("length", self.length), ("height", self.height)):
+        for name in ("length", "height", "rare_below"):
+            number = getattr(self, name)
             if number is not None and not (_is_whole(number) and 1 <= number <= MAX_NUMBER):
                 raise OptionError(
                     f"{name} is {number}; expected a whole number from 1 to {MAX_NUMBER}; "
-                    f"pass another --{name}"
+                    f"pass another --{name.replace('_', '-')}"
                 )
         if self.suppress_above is not None and self.max_suppressed is not None:
             raise OptionError(
@@ -230,7 +246,7 @@ class Options:
                 f"seed is {self.seed}; expected a whole number of at least 0; pass another --seed"
             )
         # numpy's numbers are not those of JSON.
-        for name in ("k", "length", "height", "seed"):
+        for name in ("k", "length", "height", "seed", "rare_below"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("suppress_above", "max_suppressed"):

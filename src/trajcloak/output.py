@@ -1,20 +1,22 @@
 """Files and folders that appear complete or not at all.
 
 Each is written under a hidden name beside its final one and then renamed
-(invariant 4 of ``docs/guarantee.md``). Nothing is ever overwritten.
+(invariant 4 of ``docs/guarantee.md``). Nothing is ever overwritten, and no link is
+followed at the final name.
 """
 
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trajcloak.errors import OutputError
 
 PRIVATE = 0o600
 PUBLIC = 0o644
+CAN_HOLD_FOLDERS = os.rename in os.supports_dir_fd
 
 
 def check_new(path: Path) -> None:
@@ -43,14 +45,16 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     check_new(path)
     staging = _staging_name(path)
-    with _explained(path):
-        staging.mkdir()
+    with _explained(path), _held(path.parent) as parent:
+        os.mkdir(parent.name(staging), dir_fd=parent.fd)
+        made = parent.identify(staging)
         try:
             yield staging
             check_new(path)
-            staging.rename(path)
+            parent.check_same(path, staging, made)
+            parent.rename(staging, path)
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
+            shutil.rmtree(parent.name(staging), ignore_errors=True, dir_fd=parent.fd)
 
 
 @contextmanager
@@ -62,14 +66,65 @@ def new_file(path: Path, mode: int = PUBLIC) -> Iterator[Path]:
     """
     check_new(path)
     staging = _staging_name(path)
-    with _explained(path):
-        os.close(os.open(staging, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+    with _explained(path), _held(path.parent) as parent:
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        os.close(os.open(parent.name(staging), flags, mode, dir_fd=parent.fd))
+        made = parent.identify(staging)
         try:
             yield staging
             check_new(path)
-            staging.rename(path)
+            parent.check_same(path, staging, made)
+            parent.rename(staging, path)
         finally:
-            staging.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(parent.name(staging), dir_fd=parent.fd)
+
+
+class _Held:
+    """A folder that is held open, so that exchanging it for another changes nothing.
+
+    Where the system cannot do that, paths are used as they are.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.fd: int | None = None
+        if CAN_HOLD_FOLDERS:
+            self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def name(self, path: Path) -> str:
+        """Name a path in the folder, as the functions of ``os`` take it."""
+        return str(path) if self.fd is None else path.name
+
+    def identify(self, path: Path) -> tuple[int, int]:
+        """Tell a file or folder in the folder from all others, whatever its name."""
+        found = os.stat(self.name(path), dir_fd=self.fd, follow_symlinks=False)
+        return found.st_dev, found.st_ino
+
+    def check_same(self, path: Path, staging: Path, made: tuple[int, int]) -> None:
+        """Raise unless folder and unfinished output are still those of the beginning."""
+        is_same = self.identify(staging) == made
+        if self.fd is not None:
+            is_same &= os.path.samestat(self._path.stat(), os.fstat(self.fd))
+        if not is_same:
+            raise OutputError(
+                f"{path}: its folder was exchanged for another while it was written; expected the "
+                f"same folder all along; choose one that only you can write to"
+            )
+
+    def rename(self, staging: Path, path: Path) -> None:
+        """Give an unfinished output its final name."""
+        os.rename(self.name(staging), self.name(path), src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[_Held]:
+    held = _Held(folder)
+    try:
+        yield held
+    finally:
+        if held.fd is not None:
+            os.close(held.fd)
 
 
 def _staging_name(path: Path) -> Path:

@@ -5,6 +5,7 @@
     read_log       files                    -> RequestLog          trajcloak.log
     build_places   RequestLog               -> Places, Region      trajcloak.space
     build_grid     RequestLog               -> TimeGrid            trajcloak.trajectories
+    check_requests RequestLog               -> Treatment           trajcloak.hygiene
     stream_windows RequestLog, Places, Grid -> Window, Window, ... trajcloak.trajectories
     solve          cells, k                 -> Policy              trajcloak.algorithms
     build_bundles  Window, Policy           -> Bundles             trajcloak.bundles
@@ -23,10 +24,21 @@ from trajcloak.algorithms import build_algorithm
 from trajcloak.bundles import Bundles, build_bundles, keep_published_kinds
 from trajcloak.cloaks import group_members
 from trajcloak.errors import NotEnoughUsersError, OptionError
+from trajcloak.hygiene import (
+    RareColumn,
+    Treatment,
+    check_hygiene,
+    count_rare,
+    find_rare,
+    group_by_sender,
+    list_attributes,
+    select_values,
+    treat_rare,
+)
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
-from trajcloak.options import Options
+from trajcloak.options import KEEP, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
@@ -90,10 +102,13 @@ class Result:
     release : Release
     policy : pyarrow.Table
         Private: which user is in which bundle.
+    rare : tuple of RareColumn
+        Attributes with values that few users sent. Private: it is no part of the release.
     """
 
     release: Release
     policy: pa.Table
+    rare: tuple[RareColumn, ...]
 
     def write(
         self,
@@ -143,7 +158,8 @@ def anonymize(
     OptionError
         If an option cannot be used.
     InputError
-        If the log breaks a rule that depends on several rows.
+        If the log breaks a rule that depends on several rows, or a request attribute
+        looks like identifiers or places and is not allowed.
     NotEnoughUsersError
         If no window has k users whose location is known throughout.
 
@@ -157,6 +173,7 @@ def anonymize(
     asked = Options(k=k, **options)
     threads = choose_threads(threads)
     prepared = prepare(log, asked, threads)
+    rare, treatment = check_requests(prepared)
     height, cell = prepared.places.region.height, prepared.places.region.cell
     algorithm = build_algorithm(
         asked.algorithm,
@@ -176,7 +193,7 @@ def anonymize(
         policy = algorithm.solve(
             window.cells, height, k, asked.cloak, threads=threads, progress=progress
         )
-        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k)
+        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment)
         if not len(bundles.sizes):
             raise OptionError(
                 f"window {window.number}: everybody would be left out; expected a price above the "
@@ -190,26 +207,45 @@ def anonymize(
             f"expected at least k = {k}; lower --k, or keep more users with --missing hold, a "
             f"larger --max-gap or a smaller --length"
         )
-    return build_result(prepared, published, left_out)
+    kinds = log.requests.kinds if treatment is None else treatment.kinds
+    return Result(
+        build_release(prepared, published, kinds, left_out),
+        _build_policy_table(log, published),
+        rare,
+    )
 
 
-def build_result(prepared: Prepared, published: Sequence[Bundles], left_out: LeftOut) -> Result:
-    """Put the bundles of all windows together with their manifest and policy."""
+def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
+    """Refuse requests that must not be published, and say what becomes of rare values."""
+    log, asked, grid = prepared.log, prepared.asked, prepared.grid
+    senders = group_by_sender(log)
+    attributes = list_attributes(log, senders)
+    rare = find_rare(attributes, asked.rare_below or asked.k)
+    published = attributes
+    if asked.rare != KEEP:
+        published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
+    check_hygiene(log, senders, attributes, published, asked.allow)
+    length = min(asked.length or grid.num_instants, grid.num_instants)
+    windows = grid.origin, grid.every * length
+    return count_rare(log, attributes, rare, windows), treat_rare(log, attributes, rare, asked.rare)
+
+
+def build_release(
+    prepared: Prepared, published: Sequence[Bundles], kinds: pa.Table, left_out: LeftOut
+) -> Release:
+    """Put the bundles of all windows together with their requests and manifest."""
     log, grid = prepared.log, prepared.grid
-    published, kinds = keep_published_kinds(published, log.requests.kinds)
+    published, kinds = keep_published_kinds(published, kinds)
     manifest = build_manifest(
         log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out
     )
-    return Result(
-        Release(
-            manifest=manifest,
-            windows=published,
-            kinds=kinds,
-            region=prepared.places.region,
-            moments=(grid.origin, grid.every) if log.has_timestamps else None,
-            zone=log.zone,
-        ),
-        _build_policy_table(log, published),
+    return Release(
+        manifest=manifest,
+        windows=published,
+        kinds=kinds,
+        region=prepared.places.region,
+        moments=(grid.origin, grid.every) if log.has_timestamps else None,
+        zone=log.zone,
     )
 
 

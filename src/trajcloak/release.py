@@ -285,6 +285,20 @@ def check_outputs(release: Path, policy: Path | None) -> None:
     check_new(policy)
 
 
+def check_outside_log(sources: Sequence[Path], outputs: Sequence[Path]) -> None:
+    """Raise if an output would stand inside a folder of the log.
+
+    The next run would read it as a part of the log; and a release is to be given away.
+    """
+    for folder in sources:
+        for output in outputs:
+            if folder.is_dir() and folder.resolve() in output.resolve().parents:
+                raise OptionError(
+                    f"{output}: would stand inside the folder of the log {folder}; expected a "
+                    f"place outside it; pass another path"
+                )
+
+
 def read_manifest(path: str | Path) -> Manifest:
     """Read the manifest of a release.
 

@@ -25,6 +25,7 @@ NEEDS_CONTENTS = {
     "locations",
     "request rows",
     "requests",
+    "rare values",
     "counts",
     "costs",
     "withheld",
@@ -162,7 +163,8 @@ def test_wrong_mean_cloak_area(find_failed):
 
 
 @pytest.mark.parametrize(
-    "name", ["windows", "instants", "users", "bundles", "smallest_bundle", "requests"]
+    "name",
+    ["windows", "instants", "users", "bundles", "smallest_bundle", "requests", "generalised"],
 )
 def test_wrong_count(find_failed, name):
     example = geographic()
@@ -177,7 +179,9 @@ def test_wrong_withheld(find_failed, name):
     assert find_failed(example) == {"withheld"}
 
 
-@pytest.mark.parametrize("reason", ["missing_location", "window_below_k", "suppressed"])
+@pytest.mark.parametrize(
+    "reason", ["missing_location", "window_below_k", "suppressed", "rare_value"]
+)
 @pytest.mark.parametrize("name", ["user_windows", "requests"])
 def test_wrong_reason(find_failed, reason, name):
     example = geographic()

@@ -11,7 +11,7 @@ import pytest
 
 from cli.conftest import REQUESTS
 from small_logs import clustered_rows, write_parquet
-from trajcloak.auditor import CHECKS
+from trajcloak.auditor import CHECKS, FOREIGN_CHECKS
 
 FILES = ("log.parquet", "release", "--policy", "policy.parquet")
 
@@ -220,3 +220,45 @@ def test_time_options_without_timestamps(run, tmp_path):
     done = run("audit", *FILES, *options, "--length", 3)
     assert done.code == 2
     assert "was made with length = 2; expected 3" in done.err
+
+
+FOREIGN = ("audit", "log.parquet", "release/bundles.parquet", "--foreign")
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_foreign_table(run):
+    done = run(*FOREIGN, "--k", 5)
+    assert (done.code, done.err) == (0, "")
+    names = [name for name in FOREIGN_CHECKS if name != "members"]
+    assert read_results(done.out) == dict.fromkeys(names, "passed")
+    done = run(*FOREIGN, "--k", 5, "--policy", "policy.parquet", "--json")
+    assert done.code == 0
+    assert [check["check"] for check in json.loads(done.out)["checks"]] == list(FOREIGN_CHECKS)
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_foreign_table_with_breaches(run):
+    done = run(*FOREIGN, "--k", 61, "--json")
+    assert done.code == 3
+    report = json.loads(done.out)
+    assert (report["passed"], report["k"]) == (False, 61)
+    assert [check["check"] for check in report["checks"] if not check["passed"]] == ["candidates"]
+    done = run(*FOREIGN, "--k", 61, "--every", "60s")
+    assert done.code == 3
+    assert "Breach: 1 of 6 checks failed." in done.out
+
+
+@pytest.mark.usefixtures("copied")
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (FOREIGN, "Missing option '--k', which --foreign needs."),
+        ((*FOREIGN, "--k", 5, "--length", 2), "--length does not go with --foreign"),
+        (("audit", *FILES, "--k", 5), "--k and --group go with --foreign only."),
+        (("audit", *FILES[:2]), "Missing option '--policy'."),
+    ],
+)
+def test_options_that_do_not_go_together(run, args, message):
+    done = run(*args)
+    assert done.code == 2
+    assert message in done.err

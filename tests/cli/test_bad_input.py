@@ -378,3 +378,24 @@ def test_message_is_not_wrapped_in_a_file(run):
     done = run("anonymize", name, "-o", "release", "--k", 2)
     assert done.err.startswith(f"Error: {name}: no log found; ")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "policy"),
+    [
+        ("logs/release", "policy.parquet"),
+        ("release", "logs/policy.parquet"),
+        ("logs/inner/release", None),
+        ("link/release", None),
+        ("logs/../logs/release", None),
+    ],
+)
+def test_nothing_is_written_into_the_log(run, made, tmp_path, output, policy):
+    (tmp_path / "logs" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("logs")
+    (tmp_path / "logs" / "log.parquet").write_bytes((made / "log.parquet").read_bytes())
+    args = () if policy is None else ("--policy", policy)
+    done = run("anonymize", "logs", "-o", output, "--k", 5, *args)
+    assert done.code == 2
+    assert "would stand inside the folder of the log logs; expected a place outside it" in done.err
+    assert [child.name for child in (tmp_path / "logs").rglob("*")] == ["inner", "log.parquet"]

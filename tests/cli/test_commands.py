@@ -86,7 +86,7 @@ def test_anonymize_for_machines(run, made, tmp_path):
     done = run("anonymize", made / "log.parquet", *args)
     assert (done.code, done.err) == (0, "")
     told = json.loads(done.out)
-    assert sorted(told) == ["manifest", "release", "seconds"]
+    assert sorted(told) == ["manifest", "rare", "release", "seconds"]
     assert told["release"] == "release"
     assert told["seconds"] > 0
     assert told["manifest"] == json.loads((tmp_path / "release" / "manifest.json").read_text())
@@ -310,3 +310,46 @@ def test_no_progress_for_machines(made, tmp_path):
     printed, shown = run_on_terminal(*args, "--json")
     assert json.loads(printed)["manifest"]["k"] == 5
     assert shown == ""
+
+
+def write_rare(folder: Path) -> None:
+    """Ten users who sent the same; one of them something else, in two windows."""
+    rows = [Row(f"user-{u}", t, u, 1, "cafe") for u in range(10) for t in range(4)]
+    rows[0] = rows[0]._replace(request="zoo")
+    rows[3] = rows[3]._replace(request="zoo")
+    write_parquet(folder / "log.parquet", rows)
+
+
+@pytest.mark.parametrize(
+    ("rule", "treated", "withheld", "generalised"),
+    [
+        ("keep", "kept (see --rare)", 0, 0),
+        ("drop", "their requests are withheld", 2, 0),
+        ("other", "replaced", 0, 2),
+    ],
+)
+def test_rare_values_are_reported(run, tmp_path, rule, treated, withheld, generalised):
+    write_rare(tmp_path)
+    args = ("--k", 2, "--request", "what", "--length", 2, "--rare", rule)
+    done = run("anonymize", "log.parquet", "-o", "release", *args)
+    assert (done.code, done.err) == (0, "")
+    assert " ".join(done.out.split()).count(
+        "Rare in what: 1 value of fewer than 2 users, in 2 requests, 1 of them in several windows, "
+        f"which they may link; {treated}."
+    )
+    made = json.loads(run("anonymize", "log.parquet", "-o", "other", *args, "--json").out)
+    assert made["rare"] == [{"column": "what", "values": 1, "requests": 2, "recurring": 1}]
+    assert made["manifest"]["withheld"]["why"]["rare_value"]["requests"] == withheld
+    assert made["manifest"]["generalised"] == generalised
+    assert made["manifest"]["parameters"]["rare"] == rule
+
+
+def test_what_looks_like_an_identifier_needs_a_word(run, tmp_path):
+    rows = [Row(f"user-{u}", 0, u, 1, f"{u}@mail.example") for u in range(10)]
+    write_parquet(tmp_path / "log.parquet", rows)
+    args = ("anonymize", "log.parquet", "--k", 2, "--request", "what", "-o", "release")
+    done = run(*args)
+    assert done.code == 2
+    assert "request column 'what' holds e-mail addresses" in done.err
+    assert not (tmp_path / "release").exists()
+    assert run(*args, "--allow", "what").code == 0

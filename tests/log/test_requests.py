@@ -119,9 +119,17 @@ def test_types_with_a_plainer_equal(tmp_path, column, type_):
     assert requests.kind.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("column", [pa.array([[1], [2]]), pa.array([{"a": 1}])])
-def test_nested_values_are_refused(tmp_path, column):
-    with pytest.raises(tc.InputError, match=r"'what' holds nested values .*; expected one value"):
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        (pa.array([[1], [2]]), "what"),
+        (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "what"),
+        (pa.array([{"a": [1]}]), "what.a"),
+    ],
+    ids=["list", "map", "list in a struct"],
+)
+def test_lists_are_refused(tmp_path, column, name):
+    with pytest.raises(tc.InputError, match=f"'{name}' holds lists or maps; expected one value"):
         read_values(tmp_path, column)
 
 

@@ -137,7 +137,7 @@ def _reports_of_users(rows):
 def _count_withheld(rows, windows, origin, every, length, suppressed):
     why = {
         reason: {"user_windows": 0, "requests": 0}
-        for reason in ("missing_location", "window_below_k", "suppressed")
+        for reason in ("missing_location", "window_below_k", "suppressed", "rare_value")
     }
     pairs_with_reports = set()
     for user, time, _, _, request in rows:

@@ -217,6 +217,7 @@ def make(
         "height": height,
         "withheld": completed.withheld,
         "suppressed": len(suppressed),
+        "generalised": 0,
     }
     example = ByHand(rows, columns, attributes, bundles, requests, manifest, policy, stamped)
     refresh(example)

@@ -69,6 +69,7 @@ def test_windows_participants_and_counts_by_hand():
             "missing_location": {"user_windows": 1, "requests": 1},
             "window_below_k": {"user_windows": 0, "requests": 0},
             "suppressed": {"user_windows": 0, "requests": 0},
+            "rare_value": {"user_windows": 0, "requests": 0},
         },
     }
 
@@ -84,6 +85,7 @@ def test_a_window_below_k_is_withheld_as_a_whole():
             "missing_location": {"user_windows": 1, "requests": 1},
             "window_below_k": {"user_windows": 1, "requests": 2},
             "suppressed": {"user_windows": 0, "requests": 0},
+            "rare_value": {"user_windows": 0, "requests": 0},
         },
     }
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from trajcloak.auditor.checks import judge
 from trajcloak.auditor.files import LogPaths
 from trajcloak.auditor.findings import CHECKS, AuditReport, Check
+from trajcloak.auditor.foreign import FOREIGN_CHECKS, audit_foreign
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
-__all__ = ["CHECKS", "AuditReport", "Check", "audit"]
+__all__ = ["CHECKS", "FOREIGN_CHECKS", "AuditReport", "Check", "audit", "audit_foreign"]
 
 
 def audit(

@@ -26,6 +26,7 @@ from trajcloak.auditor.logs import Log, read_log
 from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.members import Members, build_members, find_small_bundles
 from trajcloak.auditor.parts import Bundles, Part
+from trajcloak.auditor.rare import find_rare_problems, read_rule
 from trajcloak.auditor.recount import Case, Recount, find_location_problems, recount
 from trajcloak.auditor.release_files import (
     Release,
@@ -161,16 +162,17 @@ def _check_contents(
     findings.record("request rows", num_requests, problems, "rows")
 
     members, member_problems = build_members(whole.policy, log, grid, layout)
-    coded, problems = encode_requests(whole.requests, log)
-    counted = recount(
-        Case(log, *place, coded.of_row, coded.num_codes, grid, layout, members), progress
-    )
+    rule = read_rule(whole.manifest)
+    coded, problems = encode_requests(whole.requests, log, rule)
+    counted = recount(Case(log, *place, coded, grid, layout, members), progress)
     if not problems:
         sent = np.concatenate(counted.sent)
         published = slot * coded.num_codes + coded.published
         problems = find_request_problems(sent, published, coded.num_codes, layout)
     counted.sent.clear()
     findings.record("requests", num_requests, problems, "requests")
+    problems = find_rare_problems(whole.requests, log, rule)
+    findings.record("rare values", len(attributes), problems, "attributes")
     _check_users(whole, members, member_problems, counted, findings)
     _check_totals(whole, members, counted, findings)
     return members
@@ -200,8 +202,9 @@ def _check_totals(whole: _Whole, members: Members, counted: Recount, findings: F
     manifest, grid, layout = whole.manifest, whole.grid, whole.layout
     num_users = whole.log.num_users
     num_requests = whole.requests.table.num_rows
-    problems = find_count_problems(manifest, grid, layout, members, num_requests)
-    findings.record("counts", 6, problems, "counts")
+    num_generalised = counted.changed_requests
+    problems = find_count_problems(manifest, grid, layout, members, num_requests, num_generalised)
+    findings.record("counts", 7, problems, "counts")
     problems = find_cost_problems(manifest, layout, members)
     findings.record("costs", len(layout.rectangle), problems, "cloaks")
     problems = find_withheld_problems(manifest, grid, counted, members, num_users)

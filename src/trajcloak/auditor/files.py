@@ -59,10 +59,10 @@ def _expand(path: Path) -> list[Path]:
 
 
 def list_columns(file: Path) -> list[str]:
-    """List the columns of a file of a log."""
+    """List the columns of a file of a log; ``a.b`` for the field of a struct."""
     try:
         if file.suffix.lower() == ".parquet":
-            return list(pq.read_schema(file).names)
+            return list(_unfold(pq.read_schema(file).empty_table()).column_names)
         with pa_csv.open_csv(file) as reader:
             return list(reader.schema.names)
     except (pa.ArrowException, OSError) as error:
@@ -82,7 +82,8 @@ def read_batches(file: Path, names: list[str]) -> Iterator[dict[str, Any]]:
         if file.suffix.lower() == ".parquet":
             with pq.ParquetFile(file) as parquet:
                 for batch in parquet.iter_batches(ROWS_PER_BATCH, columns=names):
-                    yield {name: plain(batch.column(name)) for name in names}
+                    table = _unfold(pa.Table.from_batches([batch])).combine_chunks()
+                    yield {name: plain(_only_chunk(table[name])) for name in names}
             return
         # The types are decided over the whole log, so nothing is guessed block by block.
         options = pa_csv.ConvertOptions(
@@ -98,6 +99,26 @@ def read_batches(file: Path, names: list[str]) -> Iterator[dict[str, Any]]:
                 yield {name: batch.column(name) for name in names}
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file) from error
+
+
+def _unfold(table: Any) -> Any:
+    """Replace structs by columns of their fields, until none is left."""
+    while any(pa.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()
+    return table
+
+
+def _only_chunk(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def expand_names(names: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
+    """Replace the name of a struct by those of its fields among the columns of a file."""
+    expanded: list[str] = []
+    for name in names:
+        fields = [other for other in present if other.startswith(f"{name}.")]
+        expanded += [name] if name in present or not fields else fields
+    return tuple(expanded)
 
 
 def plain(array: Any) -> Any:

@@ -24,6 +24,7 @@ CHECKS = (
     "locations",
     "request rows",
     "requests",
+    "rare values",
     "counts",
     "costs",
     "withheld",
@@ -41,7 +42,7 @@ class Check:
     Attributes
     ----------
     name
-        One of :data:`CHECKS`.
+        One of :data:`CHECKS`, or of those of a foreign table.
     passed
         Whether every item keeps the rule; false for a check that could not be run.
     checked
@@ -66,7 +67,7 @@ class AuditReport:
     k
         The ``k`` that the release claims; None if its manifest cannot be read.
     checks
-        One for each of :data:`CHECKS`, in that order.
+        One for each of :data:`CHECKS`, or of those of a foreign table, in that order.
     """
 
     k: int | None
@@ -79,7 +80,7 @@ class AuditReport:
 
     def __getitem__(self, name: str) -> Check:
         """Find a check by its name."""
-        return self.checks[CHECKS.index(name)]
+        return next(check for check in self.checks if check.name == name)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain dicts and lists, for JSON."""
@@ -102,6 +103,7 @@ class AuditReport:
 class Findings:
     """Collects the outcomes; what is never recorded counts as failed."""
 
+    names: tuple[str, ...] = CHECKS
     _recorded: dict[str, Check] = field(default_factory=dict)
 
     def record(self, name: str, checked: int, problems: Sequence[str], what: str) -> bool:
@@ -109,7 +111,7 @@ class Findings:
 
         ``what`` names the items that were looked at. Returns whether it passed.
         """
-        assert name in CHECKS
+        assert name in self.names
         assert name not in self._recorded
         detail = "; ".join(problems) if problems else f"{what}: {checked:,}"
         self._recorded[name] = Check(name, not problems, checked, detail)
@@ -118,7 +120,8 @@ class Findings:
     def report(self, k: int | None) -> AuditReport:
         """List all checks, with those that could not be run."""
         return AuditReport(
-            k, tuple(self._recorded.get(name, Check(name, False, 0, NOT_RUN)) for name in CHECKS)
+            k,
+            tuple(self._recorded.get(name, Check(name, False, 0, NOT_RUN)) for name in self.names),
         )
 
 

@@ -40,7 +40,7 @@ FORMAT_WORDS = """
 users requests why user_windows side origin every max_gap length missing tree
 suppress_above max_suppressed withhold hold quad mbr trajcloak traj-anon refined
 baseline fast-clustering slow-clustering hilbert-clustering exact
-usb usb-instant us effort low normal high seed
+usb usb-instant us effort low normal high seed rare rare_below keep drop other
 bundles.parquet requests.parquet manifest.json geometry Polygon WKB planar spherical
 counterclockwise +proj=laea +datum=WGS84 +units=m +no_defs 6378137
 parquet-cpp-arrow version org.apache.arrow ARROW:schema PARQUET:field_id

@@ -13,6 +13,7 @@ from trajcloak.auditor.batches import Batches, try_cast
 from trajcloak.auditor.files import (
     LogPaths,
     count_rows,
+    expand_names,
     list_columns,
     list_log_files,
     read_batches,
@@ -94,6 +95,7 @@ def read_log(
     files = list_log_files(paths)
     headers = [list_columns(file) for file in files]
     x_name, y_name, geographic = columns.place(headers[0])
+    requests = expand_names(requests, headers[0])
     names = [columns.user, columns.time, x_name, y_name, *requests]
     for file, present in zip(files, headers, strict=True):
         for name in names:

@@ -11,7 +11,8 @@ import pyproj
 
 FORMAT_VERSION = 1
 MAX_HEIGHT = 32
-REASONS = ("missing_location", "window_below_k", "suppressed")
+REASONS = ("missing_location", "window_below_k", "suppressed", "rare_value")
+RARE = ("keep", "drop", "other")
 
 Rule = tuple[str, Callable[[Any], bool]]
 
@@ -59,6 +60,11 @@ def _is_parameters(value: Any) -> bool:
         and {"origin", "every", "max_gap", "length", "missing"} <= value.keys()
         and (value["length"] is None or (_is_integer(value["length"]) and value["length"] >= 1))
         and value["missing"] in ("withhold", "hold")
+        and value.get("rare", "keep") in RARE
+        and (
+            value.get("rare", "keep") == "keep"
+            or (_is_integer(value.get("rare_below")) and value["rare_below"] >= 1)
+        )
         and all(_is_scalar(part) for part in value.values())
     )
 
@@ -106,6 +112,7 @@ FIELDS: dict[str, Rule] = {
     "requests": COUNT,
     "withheld": ("users, requests and why", lambda value: _has_fields(value, WITHHELD)),
     "suppressed": COUNT,
+    "generalised": COUNT,
 }
 """Every field of a manifest, with what is expected of it."""
 

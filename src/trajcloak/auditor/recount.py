@@ -11,6 +11,7 @@ from trajcloak.auditor.grid import Grid
 from trajcloak.auditor.layout import Layout
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.members import Members
+from trajcloak.auditor.requests import Coded
 from trajcloak.auditor.trajectories import Locations, list_blocks, locate
 from trajcloak.progress import Progress
 
@@ -48,6 +49,9 @@ class Recount:
         How many locations are outside.
     sent
         Requests that must be published: ``cloak * num_codes + code``, with duplicates.
+    rare_requests, changed_requests
+        Requests of users in a bundle that must be withheld because of a rare value, or
+        published with one replaced.
     """
 
     participants: Ints
@@ -62,6 +66,8 @@ class Recount:
     num_outside: int = 0
     outside: list[Ints] = field(default_factory=list)
     sent: list[Ints] = field(default_factory=list)
+    rare_requests: int = 0
+    changed_requests: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,17 +78,14 @@ class Case:
     ----------
     x, y
         Planar coordinates of the rows of the log.
-    code
-        Request of each row of the log, by its number in the files; -1: none.
-    num_codes
-        All codes are less.
+    coded
+        The requests of the log.
     """
 
     log: Log
     x: Floats
     y: Floats
-    code: Ints
-    num_codes: int
+    coded: Coded
     grid: Grid
     layout: Layout
     members: Members
@@ -146,7 +149,8 @@ def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recou
     ``pairs`` and ``bundle`` are those of :func:`_follow`.
     """
     windows = case.grid.num_windows
-    code = case.code[case.log.row[block]]
+    row = case.log.row[block]
+    code = case.coded.of_row[row]
     instant = (case.log.time[block] - case.grid.origin) // case.grid.every
     reporting, rows = find_runs(case.log.user[block] * windows + instant // case.grid.length)
     requests = np.add.reduceat(code >= 0, np.cumsum(rows) - rows, dtype=np.int64)
@@ -162,8 +166,12 @@ def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recou
 
     bundle_of_row = np.repeat(of_pair, rows)
     at = np.flatnonzero((bundle_of_row >= 0) & (code >= 0))
+    withheld = case.coded.withheld[row[at]]
+    counted.rare_requests += int(withheld.sum())
+    counted.changed_requests += int(case.coded.changed[row[at]].sum())
+    at = at[~withheld]
     cloak = case.layout.first[bundle_of_row[at]] + instant[at] % case.grid.length
-    counted.sent.append(cloak * case.num_codes + code[at])
+    counted.sent.append(cloak * case.coded.num_codes + code[at])
 
 
 def find_location_problems(counted: Recount, layout: Layout) -> list[str]:

@@ -15,6 +15,7 @@ from trajcloak.auditor.grid import Grid
 from trajcloak.auditor.layout import Layout
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.parts import KEYS, Part, find_nulls, find_schema_problems
+from trajcloak.auditor.rare import Mask, Rule, list_rare, list_senders, replace_rare
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,15 +48,20 @@ class Coded:
         Of each row of ``requests.parquet``.
     num_codes
         All are less.
+    withheld, changed
+        Of each row of the log, whether its request must not be published because of a
+        rare value, or must be published with one replaced.
     """
 
     of_row: Ints
     published: Ints
     num_codes: int
+    withheld: Mask
+    changed: Mask
 
 
-def encode_requests(part: Part, log: Log) -> tuple[Coded, list[str]]:
-    """Give the requests of the log and of the release numbers.
+def encode_requests(part: Part, log: Log, rule: Rule) -> tuple[Coded, list[str]]:
+    """Give the requests of the log, rare values treated, and of the release numbers.
 
     An attribute of the log that does not have the published type is a problem; it is
     then left out of the comparison.
@@ -64,12 +70,19 @@ def encode_requests(part: Part, log: Log) -> tuple[Coded, list[str]]:
     sent = np.zeros(len(log.request_row), dtype=np.int64)
     published = np.zeros(part.table.num_rows, dtype=np.int64)
     num_codes = 1
+    sender = sent if rule.keeps else list_senders(log)
+    holds_rare = np.zeros(len(sent), dtype=bool)
+    is_left = np.zeros(len(sent), dtype=bool)
     for name, column in log.requests.items():
         kind = plain_type(part.table.schema.field(name).type)
         values = _convert(column, kind)
         if values is None:
             problems.append(f"attribute '{name}' of the log cannot be read as {kind}")
             continue
+        if not rule.keeps:
+            values, is_rare = replace_rare(values, list_rare(values, sender, rule.below))
+            holds_rare |= is_rare
+            is_left |= np.asarray(values.is_valid())
         chunks = [*values.chunks, *(plain(chunk) for chunk in part.table[name].chunks)]
         encoded = pa.chunked_array(chunks, kind).dictionary_encode("encode")
         codes = _join_codes(encoded, 0)
@@ -83,7 +96,12 @@ def encode_requests(part: Part, log: Log) -> tuple[Coded, list[str]]:
         sent, published, num_codes = _renumber(sent, published)
     of_row = np.full(len(log.row), -1, dtype=np.int64)
     of_row[log.request_row] = sent
-    return Coded(of_row, published, num_codes), problems
+    withheld, changed = np.zeros((2, len(log.row)), dtype=bool)
+    if not rule.keeps:
+        is_withheld = holds_rare & ~is_left if rule.name == "other" else holds_rare
+        withheld[log.request_row] = is_withheld
+        changed[log.request_row] = holds_rare & ~is_withheld
+    return Coded(of_row, published, num_codes, withheld, changed), problems
 
 
 def _renumber(sent: Ints, published: Ints) -> tuple[Ints, Ints, int]:

@@ -64,7 +64,12 @@ def count_suppressed(counted: Recount, k: int) -> int:
 
 
 def find_count_problems(
-    manifest: Manifest, grid: Grid, layout: Layout, members: Members, num_requests: int
+    manifest: Manifest,
+    grid: Grid,
+    layout: Layout,
+    members: Members,
+    num_requests: int,
+    num_generalised: int,
 ) -> list[str]:
     """Recount what the manifest counts."""
     windows = list_distinct(layout.window)
@@ -78,6 +83,7 @@ def find_count_problems(
             "bundles": len(layout.ids),
             "smallest_bundle": int(members.sizes.min()),
             "requests": num_requests,
+            "generalised": num_generalised,
         },
     )
 
@@ -114,11 +120,13 @@ def find_withheld_problems(
         counted.missing_pairs,
         int(counted.unlisted_reporting[below].sum()),
         int(counted.unlisted_reporting[~below].sum()),
+        0,
     )
     requests = (
         counted.missing_requests,
         int(counted.unlisted_requests[below].sum()),
         int(counted.unlisted_requests[~below].sum()),
+        counted.rare_requests,
     )
     withheld = manifest["withheld"]
     problems = _compare(

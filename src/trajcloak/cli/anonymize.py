@@ -1,8 +1,9 @@
 """``trajcloak anonymize``."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -20,6 +21,15 @@ from trajcloak.cli.common import (
     time_options,
 )
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.hygiene import RareColumn
+
+TREATED = {
+    "keep": "kept (see --rare)",
+    "drop": "their requests are withheld",
+    "other": "replaced",
+}
 
 
 class Share(click.ParamType[float]):
@@ -117,6 +127,28 @@ class Square(click.ParamType[tuple[float, float, float]]):
     type=int,
     help="For algorithms that draw at random; same seed, same release.",
 )
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="COLUMN",
+    help="Request attribute to publish although it looks like identifiers or places; repeat for "
+    "more.",
+)
+@click.option(
+    "--rare",
+    default="keep",
+    show_default=True,
+    type=click.Choice(["keep", "drop", "other"]),
+    metavar="RULE",
+    help="Values that few users sent: keep them, drop their requests, or publish 'other' (null "
+    "for what is no text) instead.",
+)
+@click.option(
+    "--rare-below",
+    type=int,
+    metavar="N",
+    help="A value is rare if fewer than N users of the log sent it.  [default: K]",
+)
 @threads_option
 @json_option
 def command(
@@ -135,12 +167,13 @@ def command(
     from trajcloak.log import read_log
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize
-    from trajcloak.release import check_outputs
+    from trajcloak.release import check_outputs, check_outside_log
 
     started = time.monotonic()
     options = {name: value for name, value in options.items() if value is not None}
     Options(**options)
     check_outputs(output, policy)
+    check_outside_log(log, [output] if policy is None else [output, policy])
     with progress_bars(hidden=as_json) as progress:
         request_log = read_log(list(log), columns, threads=threads, progress=progress)
         result = anonymize(request_log, threads=threads, progress=progress, **options)
@@ -148,9 +181,17 @@ def command(
     manifest = result.release.manifest
     seconds = time.monotonic() - started
     if as_json:
-        print_json({"release": str(output), "seconds": round(seconds, 3), "manifest": manifest})
+        print_json(
+            {
+                "release": str(output),
+                "seconds": round(seconds, 3),
+                "manifest": manifest,
+                "rare": [asdict(column) for column in result.rare],
+            }
+        )
         return
     print_summary(manifest, output, policy, seconds)
+    print_rare(result.rare, manifest)
     if not columns.requests:
         out.print(
             "No request column was named (--request COLUMN): areas are published, no requests."
@@ -193,6 +234,20 @@ def print_summary(
     else:
         out.print(
             f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
+        )
+
+
+def print_rare(rare: "tuple[RareColumn, ...]", manifest: dict[str, Any]) -> None:
+    """Show which attributes have values that few users sent."""
+    parameters = manifest["parameters"]
+    for column in rare:
+        recurring = ""
+        if column.recurring:
+            recurring = f", {column.recurring:,} of them in several windows, which they may link"
+        out.print(
+            f"Rare in {escape(column.column)}: {_count(column.values, 'value')} of fewer than "
+            f"{parameters['rare_below']:,} users, in {_count(column.requests, 'request')}"
+            f"{recurring}; {TREATED[parameters['rare']]}."
         )
 
 

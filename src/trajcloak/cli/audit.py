@@ -31,7 +31,18 @@ EXIT_BREACH = 3
 @click.command("audit")
 @click.argument("log", nargs=-1, required=True, type=PATH)
 @click.argument("release", type=PATH)
-@click.option("--policy", required=True, type=PATH, help="The private map from users to bundles.")
+@click.option("--policy", type=PATH, help="The private map from users to bundles.")
+@click.option(
+    "--foreign",
+    is_flag=True,
+    help="RELEASE is a table of another tool: a rectangle and a time per row.",
+)
+@click.option("--k", type=int, help="With --foreign: least number of users in a group.")
+@click.option(
+    "--group",
+    metavar="COLUMN",
+    help="With --foreign: column of groups.  [default: bundle_id, group, cluster, ...]",
+)
 @partial(
     log_options,
     request_help="Request attribute that was to be published; repeat for more.  "
@@ -42,7 +53,10 @@ EXIT_BREACH = 3
 def command(
     log: tuple[Path, ...],
     release: Path,
-    policy: Path,
+    policy: Path | None,
+    foreign: bool,
+    k: int | None,
+    group: str | None,
     columns: LogColumns,
     as_json: bool,
     **time: Any,
@@ -51,20 +65,44 @@ def command(
 
     Shares no code with what made the release. Exit code 3 if a check fails. A time
     option that is given must be the one that the release was made with.
+
+    With --foreign RELEASE is a .csv or .parquet table that any tool published: how
+    many users could be in each of its rectangles, or groups of rectangles?
     """
-    from trajcloak.auditor import audit
+    from trajcloak.auditor import audit, audit_foreign
 
     asked = {name: value for name, value in time.items() if value is not None}
-    if asked:
+    check_usage(foreign, k, group, policy, asked)
+    if asked and not foreign:
         check_time(release, asked)
     with progress_bars(hidden=as_json, kernel=None) as progress:
-        report = audit(list(log), release, policy, columns, progress=progress)
+        if foreign:
+            report = audit_foreign(
+                list(log), release, k or 0, columns, policy=policy, group=group,
+                progress=progress, **asked,
+            )  # fmt: skip
+        else:
+            report = audit(list(log), release, policy or Path(), columns, progress=progress)
     if as_json:
         print_json(report.to_dict())
     else:
         print_report(report)
     if not report.passed:
         sys.exit(EXIT_BREACH)
+
+
+def check_usage(
+    foreign: bool, k: int | None, group: str | None, policy: Path | None, time: dict[str, Any]
+) -> None:
+    """Raise if options are missing, or do not go together."""
+    if foreign and k is None:
+        raise click.UsageError("Missing option '--k', which --foreign needs.")
+    if foreign and "length" in time:
+        raise click.UsageError("--length does not go with --foreign: groups say what is linked.")
+    if not foreign and (k is not None or group is not None):
+        raise click.UsageError("--k and --group go with --foreign only.")
+    if not foreign and policy is None:
+        raise click.UsageError("Missing option '--policy'.")
 
 
 def check_time(release: Path, asked: dict[str, Any]) -> None:

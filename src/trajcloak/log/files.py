@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError, OptionError
+from trajcloak.log.nested import list_roots
 from trajcloak.options import LogColumns
 
 SUFFIXES = (".csv", ".parquet")
@@ -114,8 +115,10 @@ def stream_batches(files: Sequence[Path], columns: LogColumns) -> Iterator[pa.Re
 
 def _choose_columns(file: Path, columns: LogColumns) -> list[str]:
     """List the columns to read: user, time, the two coordinates, the requests."""
-    first, second, _ = columns.place(read_names(file))
-    wanted = [columns.user, columns.time, first, second, *columns.requests]
+    present = read_names(file)
+    first, second, _ = columns.place(present)
+    roots = list_roots(columns.requests, present)
+    wanted = [columns.user, columns.time, first, second, *roots]
     for name in wanted:
         if wanted.count(name) > 1:
             raise OptionError(

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
+from trajcloak.log.nested import flatten_columns
 
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """Text that stays the same when it is read as int64 and written again."""
@@ -41,37 +42,54 @@ class RequestBuilder:
     Parameters
     ----------
     names
-        The request attributes.
+        The request attributes; a struct counts as one for each of its fields.
     from_text
         Whether a file of the log is text. Then columns that hold only numbers in
         plain notation become numbers, and those of several types become text.
     """
 
     def __init__(self, names: tuple[str, ...], *, from_text: bool) -> None:
-        self._names = names
+        self._named = names
         self._from_text = from_text
-        self._types: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
+        self._types: dict[str, pa.DataType] = {}
         self._rows: list[npt.NDArray[np.int64]] = []
-        self._columns: dict[str, list[pa.DictionaryArray]] = {name: [] for name in names}
+        self._columns: dict[str, list[pa.DictionaryArray]] = {}
 
     def add(self, batch: pa.RecordBatch, first_row: int) -> None:
         """Take the requests of a batch whose rows start at row ``first_row`` (from 0)."""
-        if not self._names:
+        if not self._named:
             return
-        columns = [_to_encoded_or_plain(batch.column(name)) for name in self._names]
-        for name, column in zip(self._names, columns, strict=True):
+        columns = {
+            name: _to_encoded_or_plain(column)
+            for name, column in flatten_columns(batch, self._named).items()
+        }
+        self._check_names(list(columns))
+        for name, column in columns.items():
             self._add_type(name, pa.string() if column.type == ENCODED_TEXT else column.type)
-        sent = columns[0].is_valid()
-        for column in columns[1:]:
+        first, *others = columns.values()
+        sent = first.is_valid()
+        for column in others:
             sent = pc.or_(sent, column.is_valid())
         rows = np.flatnonzero(sent.to_numpy(zero_copy_only=False))
         if not len(rows):
             return
         self._rows.append(rows + first_row)
-        for name, column in zip(self._names, columns, strict=True):
+        for name, column in columns.items():
             column = column.filter(sent)
             is_encoded = pa.types.is_dictionary(column.type)
             self._columns[name].append(column if is_encoded else column.dictionary_encode())
+
+    def _check_names(self, names: list[str]) -> None:
+        """Take the attributes of the first batch; raise if those of another differ."""
+        if not self._types:
+            self._types = dict.fromkeys(names, pa.null())
+            self._columns = {name: [] for name in names}
+        elif names != list(self._types):
+            raise InputError(
+                "a request column has other fields in one file than in another; expected the same "
+                "fields, in one order, in every file; convert one of them, or name the fields that "
+                "they share with --request COLUMN.FIELD"
+            )
 
     def _add_type(self, name: str, type_: pa.DataType) -> None:
         """Find one type for the values of all files."""
@@ -85,8 +103,8 @@ class RequestBuilder:
             )
         if pa.types.is_nested(type_):
             raise InputError(
-                f"request column '{name}' holds nested values ({type_}); "
-                f"expected one value per row; split it into columns"
+                f"request column '{name}' holds lists or maps; expected one value per row; make "
+                f"a row or a column of each of their values, or leave the column out"
             )
         try:
             self._types[name] = pa.unify_schemas(
@@ -104,21 +122,45 @@ class RequestBuilder:
     def finish(self) -> Requests:
         """Give each distinct request a number."""
         if not self._rows:
-            empty = pa.table({name: pa.array([], self._types[name]) for name in self._names})
+            empty = pa.table({name: pa.array([], self._types[name]) for name in self._types})
             return Requests(np.empty(0, np.int64), np.empty(0, np.int32), empty)
-        columns = [
-            _sort_codes(self._columns.pop(name), self._types[name], self._from_text)
-            for name in self._names
-        ]
-        kind, codes = _number_rows([code for code, _ in columns], [len(v) + 1 for _, v in columns])
-        kinds = pa.table(
-            [
-                values.take(pa.array(code - 1, mask=code == 0))
-                for (_, values), code in zip(columns, codes, strict=True)
-            ],
-            names=list(self._names),
-        )
+        kind, kinds = number_kinds(self._columns, self._types, from_text=self._from_text)
         return Requests(np.concatenate(self._rows), kind, kinds)
+
+
+def number_kinds(
+    columns: dict[str, list[pa.DictionaryArray]],
+    types: dict[str, pa.DataType],
+    *,
+    from_text: bool = False,
+) -> tuple[npt.NDArray[np.int32], pa.Table]:
+    """Number requests by their place among the distinct ones, sorted, null first.
+
+    Parameters
+    ----------
+    columns
+        Of each attribute, its values in parts; emptied, since they may be large.
+    types
+        Of each attribute.
+    from_text
+        Whether text that holds only numbers becomes numbers.
+
+    Returns
+    -------
+    kind : (requests,) int32
+    kinds : pyarrow.Table
+    """
+    names = list(columns)
+    sorted_ = [_sort_codes(columns.pop(name), types[name], from_text) for name in names]
+    kind, codes = _number_rows([code for code, _ in sorted_], [len(v) + 1 for _, v in sorted_])
+    kinds = pa.table(
+        [
+            values.take(pa.array(code - 1, mask=code == 0))
+            for (_, values), code in zip(sorted_, codes, strict=True)
+        ],
+        names=names,
+    )
+    return kind, kinds
 
 
 def _to_encoded_or_plain(column: pa.Array) -> pa.Array:

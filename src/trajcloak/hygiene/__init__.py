@@ -1,0 +1,25 @@
+"""What may be published of requests: no identifiers, no places, rare values as asked for."""
+
+from trajcloak.hygiene.attributes import (
+    Attribute,
+    Senders,
+    group_by_sender,
+    list_attributes,
+    select_values,
+)
+from trajcloak.hygiene.check import check_hygiene
+from trajcloak.hygiene.rare import RareColumn, Treatment, count_rare, find_rare, treat_rare
+
+__all__ = [
+    "Attribute",
+    "RareColumn",
+    "Senders",
+    "Treatment",
+    "check_hygiene",
+    "count_rare",
+    "find_rare",
+    "group_by_sender",
+    "list_attributes",
+    "select_values",
+    "treat_rare",
+]

@@ -1,0 +1,161 @@
+"""Values that few users sent: counted, and kept, withheld or made one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.hygiene.attributes import Attribute
+from trajcloak.hygiene.patterns import is_text
+from trajcloak.log import RequestLog
+from trajcloak.log.requests import number_kinds
+from trajcloak.options import DROP, KEEP
+
+OTHER_TEXT = "other"
+"""What a rare text becomes; any other rare value becomes null."""
+
+Masks = Sequence[npt.NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class RareColumn:
+    """How many values of an attribute few users sent.
+
+    Attributes
+    ----------
+    column : str
+    values : int
+        Distinct values that fewer users sent than the threshold.
+    requests : int
+        Requests of the log with one of them.
+    recurring : int
+        Those of the values that were sent in more than one window, which they may link.
+    """
+
+    column: str
+    values: int
+    requests: int
+    recurring: int
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What becomes of each distinct request of a log.
+
+    Attributes
+    ----------
+    kinds : pyarrow.Table
+        The distinct requests that may be published, sorted, null first.
+    number : (kinds of the log,) int32
+        Row of ``kinds`` that each becomes; -1: it is withheld.
+    is_changed : (kinds of the log,) bool
+        Whether a value of it was replaced.
+    """
+
+    kinds: pa.Table
+    number: npt.NDArray[np.int32]
+    is_changed: npt.NDArray[np.bool_]
+
+
+def find_rare(attributes: Sequence[Attribute], below: int) -> Masks:
+    """Tell of each value of each attribute whether fewer than ``below`` users sent it."""
+    return [attribute.users < below for attribute in attributes]
+
+
+def count_rare(
+    log: RequestLog,
+    attributes: Sequence[Attribute],
+    rare: Masks,
+    windows: tuple[int, int],
+) -> tuple[RareColumn, ...]:
+    """Count rare values, and those that recur across windows.
+
+    Parameters
+    ----------
+    log : RequestLog
+    attributes, rare
+        From :func:`find_rare`.
+    windows
+        When the first window starts, and how long a window is, in the log's unit.
+    """
+    return tuple(
+        RareColumn(
+            column=attribute.name,
+            values=int(is_rare.sum()),
+            requests=int(attribute.sent[is_rare].sum()),
+            recurring=_count_recurring(log, attribute, is_rare, windows),
+        )
+        for attribute, is_rare in zip(attributes, rare, strict=True)
+        if is_rare.any()
+    )
+
+
+def treat_rare(
+    log: RequestLog, attributes: Sequence[Attribute], rare: Masks, rule: str
+) -> Treatment | None:
+    """Withhold requests with a rare value, or replace the value; None: nothing is to do.
+
+    A request of which no value is left is withheld too.
+    """
+    kinds = log.requests.kinds
+    holds_rare = np.zeros(kinds.num_rows, np.bool_)
+    for attribute, is_rare in zip(attributes, rare, strict=True):
+        # The last entry is that of null, whose code is -1.
+        holds_rare |= np.append(is_rare, False)[attribute.code]
+    if rule == KEEP or not holds_rare.any():
+        return None
+    if rule == DROP:
+        kept = np.flatnonzero(~holds_rare)
+        return Treatment(
+            kinds=kinds.take(pa.array(kept)),
+            number=_number(kept, np.arange(len(kept), dtype=np.int32), kinds.num_rows),
+            is_changed=np.zeros(kinds.num_rows, np.bool_),
+        )
+    replaced = [_replace(a, is_rare) for a, is_rare in zip(attributes, rare, strict=True)]
+    left = np.zeros(kinds.num_rows, np.bool_)
+    for column in replaced:
+        left |= column.is_valid().to_numpy(zero_copy_only=False)
+    kept = np.flatnonzero(left)
+    columns = {
+        attribute.name: [column.take(pa.array(kept)).dictionary_encode()]
+        for attribute, column in zip(attributes, replaced, strict=True)
+    }
+    number, new_kinds = number_kinds(columns, {f.name: f.type for f in kinds.schema})
+    return Treatment(new_kinds, _number(kept, number, kinds.num_rows), holds_rare & left)
+
+
+def _number(
+    kept: npt.NDArray[np.int64], number: npt.NDArray[np.int32], size: int
+) -> npt.NDArray[np.int32]:
+    all_numbers = np.full(size, -1, np.int32)
+    all_numbers[kept] = number
+    return all_numbers
+
+
+def _replace(attribute: Attribute, is_rare: npt.NDArray[np.bool_]) -> pa.Array:
+    """List the value of each distinct request, rare ones replaced."""
+    values = attribute.values
+    other = OTHER_TEXT if is_text(values.type) else None
+    values = pc.if_else(pa.array(is_rare), pa.scalar(other, values.type), values)
+    return values.take(pa.array(attribute.code, mask=attribute.code < 0))
+
+
+def _count_recurring(
+    log: RequestLog,
+    attribute: Attribute,
+    is_rare: npt.NDArray[np.bool_],
+    windows: tuple[int, int],
+) -> int:
+    origin, span = windows
+    code = attribute.code[log.requests.kind]
+    chosen = np.flatnonzero(np.append(is_rare, False)[code])
+    window = (log.time[log.requests.row[chosen]] - origin) // span
+    num_windows = int(window.max()) + 1
+    if num_windows == 1:
+        return 0
+    pairs = np.sort(code[chosen].astype(np.int64) * num_windows + window)
+    value = pairs[np.append(True, pairs[1:] != pairs[:-1])] // num_windows
+    return len(np.unique(value[1:][value[1:] == value[:-1]]))

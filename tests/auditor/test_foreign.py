@@ -1,0 +1,253 @@
+"""Tables of other tools are judged by who could be in their rectangles."""
+
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from trajcloak.auditor import FOREIGN_CHECKS, audit_foreign
+
+EDGES = ("x_min", "y_min", "x_max", "y_max")
+
+
+def walk(num_users=40, length=3, seed=0):
+    """Places of users who wander, from west to east: (users, instants, 2)."""
+    rng = np.random.default_rng(seed)
+    start = np.sort(rng.uniform(0, 100, (num_users, 1, 2)), axis=0)
+    return start + rng.normal(0, 2, (num_users, length, 2)).cumsum(axis=1)
+
+
+def write_log(path, places, names=("x", "y"), times=None):
+    num_users, length, _ = places.shape
+    times = np.arange(length) if times is None else times
+    table = {
+        "user_id": [f"person-{u:04d}" for u in range(num_users) for _ in range(length)],
+        "time": pa.array(list(times) * num_users),
+        names[0]: places[..., 0].ravel(),
+        names[1]: places[..., 1].ravel(),
+    }
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+def write_table(path, **columns):
+    table = pa.table(columns)
+    if path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path)
+    return path
+
+
+def cover(places, groups, margin=1.0):
+    """Rectangles around groups, a margin wider: columns of a table."""
+    rows = []
+    for number, members in enumerate(groups):
+        for instant in range(places.shape[1]):
+            low = places[members, instant].min(axis=0) - margin
+            high = places[members, instant].max(axis=0) + margin
+            rows.append((number, instant, *low, *high))
+    group, instant, *edges = zip(*rows, strict=True)
+    return {"group": group, "instant": instant} | dict(zip(EDGES, edges, strict=True))
+
+
+def count_inside(places, columns, number):
+    """Who is in all rectangles of a group: plain loops."""
+    rows = [i for i, group in enumerate(columns["group"]) if group == number]
+    count = 0
+    for path in places:
+        count += all(
+            columns["x_min"][i] <= path[columns["instant"][i]][0] <= columns["x_max"][i]
+            and columns["y_min"][i] <= path[columns["instant"][i]][1] <= columns["y_max"][i]
+            for i in rows
+        )
+    return count
+
+
+def split(num_users, size):
+    return [list(range(i, min(i + size, num_users))) for i in range(0, num_users, size)]
+
+
+def list_failed(report):
+    return {check.name for check in report.checks if not check.passed}
+
+
+@pytest.fixture
+def places():
+    return walk()
+
+
+@pytest.fixture
+def log(tmp_path, places):
+    return write_log(tmp_path / "log.parquet", places)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_candidates_are_those_of_plain_loops(tmp_path, seed, suffix):
+    places = walk(30, 4, seed)
+    log = write_log(tmp_path / "log.parquet", places)
+    groups = split(30, int(np.random.default_rng(seed).integers(2, 9)))
+    columns = cover(places, groups, margin=2.0)
+    table = write_table(tmp_path / f"table.{suffix}", **columns)
+    counts = [count_inside(places, columns, number) for number in range(len(groups))]
+    for k in (min(counts), min(counts) + 1):
+        report = audit_foreign(log, table, k)
+        assert report["candidates"].passed == (k == min(counts))
+        assert report["candidates"].checked == len(groups)
+    small = sum(count < k for count in counts)
+    expected = f"{small} of {len(groups)} groups have fewer than {k} candidates, the smallest "
+    assert report["candidates"].detail.startswith(f"{expected}{min(counts)}: ")
+    assert [check.name for check in report.checks] == [c for c in FOREIGN_CHECKS if c != "members"]
+    assert report.to_dict()["k"] == k
+
+
+def test_rows_without_groups_are_judged_alone(tmp_path, log, places):
+    columns = cover(places, split(40, 5))
+    linked = audit_foreign(log, write_table(tmp_path / "a.csv", **columns), 5)
+    del columns["group"]
+    alone = audit_foreign(log, write_table(tmp_path / "b.csv", **columns), 5)
+    assert linked["candidates"].checked == 8
+    assert alone["candidates"].checked == 24
+    assert alone["candidates"].passed
+
+
+def test_our_own_bundles_pass(tmp_path, log):
+    """Read as a table of another tool."""
+    result = tc.anonymize(tc.read_log(log), 5)
+    result.write(tmp_path / "release", tmp_path / "policy.parquet")
+    bundles, policy = tmp_path / "release" / "bundles.parquet", tmp_path / "policy.parquet"
+    assert audit_foreign(log, bundles, 5).passed
+    report = audit_foreign(log, bundles, 5, policy=policy)
+    assert report.passed, report
+    assert report["members"].checked == 40
+    assert list_failed(audit_foreign(log, bundles, 41, policy=policy)) == {"members"}
+
+
+def test_members_are_counted_with_a_policy(tmp_path, log, places):
+    groups = split(40, 8)
+    table = write_table(tmp_path / "t.csv", **cover(places, groups))
+    users = [f"person-{u:04d}" for u in range(40)]
+    policy = {"who": users, "where": [u // 8 for u in range(40)]}
+    write = tmp_path / "policy.csv"
+    assert audit_foreign(log, table, 8, policy=write_table(write, **policy)).passed
+    policy["where"][0] = 4
+    report = audit_foreign(log, table, 8, policy=write_table(write, **policy))
+    assert list_failed(report) == {"members"}
+    assert "1 of 5 groups have fewer than 8 members, the smallest 7" in report["members"].detail
+    assert "1 members are not in all rectangles of their group" in report["members"].detail
+
+
+def test_claimed_users(tmp_path, log, places):
+    columns = cover(places, split(40, 8))
+    columns["users"] = [8] * 15
+    assert audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2).passed
+    columns["users"][3:6] = [41] * 3
+    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2)
+    assert list_failed(report) == {"claimed users"}
+    assert "more than its candidates in 3 rows (4, 5, 6)" in report["claimed users"].detail
+
+
+def test_exact_coordinates_are_found(tmp_path, log, places):
+    columns = cover(places, split(40, 8), margin=0.0)
+    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    assert list_failed(report) == {"exact coordinates"}
+    assert "60 of 60 edges equal a coordinate" in report["exact coordinates"].detail
+    columns = cover(places, split(40, 8))
+    columns["x_max"] = columns["x_min"]
+    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    assert "rectangles without an area in 15 rows" in report["exact coordinates"].detail
+
+
+def test_coordinates_on_a_lattice_are_equal_by_chance(tmp_path):
+    rng = np.random.default_rng(2)
+    places = rng.integers(0, 10, (200, 3, 2)).astype(float)
+    log = write_log(tmp_path / "log.parquet", places)
+    table = write_table(tmp_path / "t.csv", **cover(places, split(200, 20)))
+    assert audit_foreign(log, table, 5)["exact coordinates"].passed
+
+
+@pytest.mark.parametrize("as_group", [True, False])
+def test_user_ids_are_found(tmp_path, log, places, as_group):
+    columns = cover(places, split(40, 8))
+    names = [f"near person-{8 * group:04d}" for group in columns["group"]]
+    columns["group" if as_group else "note"] = names
+    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2)
+    assert list_failed(report) == {"user ids"}
+    assert "holds the ids of 5 users" in report["user ids"].detail
+    assert "person" not in str(report)
+
+
+def test_columns_that_look_like_identifiers(tmp_path, log, places):
+    columns = cover(places, split(40, 8))
+    columns["contact"] = [f"a{i}@b.example" for i in range(15)]
+    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2)
+    assert list_failed(report) == {"identifiers"}
+    detail = report["identifiers"].detail
+    assert detail == "column 7 of the table looks like e-mail addresses"
+
+
+def test_degrees_and_stretches_of_time(tmp_path):
+    places = walk() / 1000 + [13.0, 52.0]
+    begin = datetime.datetime(2024, 5, 6, 8)
+    times = [begin + datetime.timedelta(minutes=i) for i in range(3)]
+    log = write_log(tmp_path / "log.parquet", places, ("lon", "lat"), times)
+    columns = cover(places, split(40, 8), margin=0.001)
+    instant = columns.pop("instant")
+    columns["t_start"] = [times[i] for i in instant]
+    columns["t_end"] = [times[i] + datetime.timedelta(minutes=1) for i in instant]
+    for edge, name in zip(EDGES, ("lon_min", "lat_min", "lon_max", "lat_max"), strict=True):
+        columns[name] = columns.pop(edge)
+    table = write_table(tmp_path / "t.parquet", **columns)
+    assert audit_foreign(log, table, 8).passed
+    whole = {name: values[:1] for name, values in columns.items()}
+    whole |= {"lon_min": [12.0], "lat_min": [51.0], "lon_max": [14.0], "lat_max": [53.0]}
+    whole["t_end"] = [begin + datetime.timedelta(minutes=3)]
+    report = audit_foreign(log, write_table(tmp_path / "w.parquet", **whole), 40)
+    assert report.passed
+    assert report["exact coordinates"].checked == 12
+
+
+def test_rows_that_do_not_fit_the_log(tmp_path, log, places):
+    columns = cover(places, split(40, 8))
+    columns["instant"] = [instant + 1 for instant in columns["instant"]]
+    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 1)
+    assert {"rectangles", "candidates"} <= list_failed(report)
+    assert "times that the log lacks in 5 rows" in report["rectangles"].detail
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"x_min": [1.0], "instant": [0]}, "has no rectangles like the places of the log"),
+        ({edge: [1.0] for edge in EDGES}, "has no times; expected a column 'instant'"),
+        ({edge: ["a"] for edge in EDGES} | {"instant": [0]}, "row 1: column 'x_min' is no finite"),
+        (
+            {edge: [1.0] for edge in EDGES} | {"t_start": [datetime.datetime(2024, 1, 1)]},
+            "column 't_start' holds no times like those of the log",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_judged(tmp_path, log, columns, message):
+    with pytest.raises(tc.InputError, match=message):
+        audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+
+
+def test_other_bad_input(tmp_path, log, places):
+    table = write_table(tmp_path / "t.csv", **cover(places, split(40, 8)))
+    with pytest.raises(tc.OptionError, match="k is 0; expected a whole number of at least 1"):
+        audit_foreign(log, table, 0)
+    with pytest.raises(tc.InputError, match="there is no column 'who'"):
+        audit_foreign(log, table, 2, group="who")
+    with pytest.raises(tc.InputError, match="cannot be read; expected a table"):
+        audit_foreign(log, tmp_path / "nothing.csv", 2)
+    with pytest.raises(tc.InputError, match=r"ends in '\.txt'"):
+        audit_foreign(log, tmp_path / "table.txt", 2)
+    with pytest.raises(tc.OptionError, match="every is '1x'"):
+        audit_foreign(log, table, 2, every="1x")
+    with pytest.raises(tc.InputError, match="has no column of users of the log"):
+        audit_foreign(log, table, 2, policy=table)

@@ -1,0 +1,278 @@
+"""Attributes that look like identifiers or places are refused; ordinary ones are not."""
+
+import datetime
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trajcloak as tc
+from hygiene.logs import check, draw_categories, read_columns
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def spell_phone(rng):
+    a, b, c = rng.integers(200, 999), rng.integers(100, 999), rng.integers(1000, 9999)
+    forms = [f"+49 {a} {b}{c}", f"({a}) {b}-{c}", f"{a}-{b}-{c}", f"0{a} {b}{c}", f"0{a}{b}{c}"]
+    return str(rng.choice(forms))
+
+
+def spell_ip(rng):
+    a, b, c, d = rng.integers(0, 256, 4)
+    return str(
+        rng.choice(
+            [
+                f"{a}.{b}.{c}.{d}",
+                f"host {a}.{b}.{c}.{d}:80",
+                f"2001:db8::{a:x}:{b:x}",
+                f"2001:db8:0:0:0:{a:x}:{b:x}:{c:x}",
+                f"00:1B:44:11:{a:02X}:{b:02x}",
+            ]
+        )
+    )
+
+
+def spell_token(rng):
+    token = uuid.UUID(bytes=rng.bytes(16))
+    return str(rng.choice([str(token), token.hex, token.hex.upper()[:20], f"id={token}"]))
+
+
+def spell_place(rng):
+    lat, lon = rng.uniform(-80, 80), rng.uniform(-170, 170)
+    forms = [
+        f"{lat:.2f}, {lon:.2f}",
+        f"{lat:.6f} {lon:.6f}",
+        f"at {lat:.3f};{lon:.3f}",
+        f"geo:{lat:.4f},{lon:.4f}",
+        f"POINT ({lon:.0f} {lat:.0f})",
+        f"{abs(lat):.0f}° {rng.integers(60)}' N",
+    ]
+    return str(rng.choice(forms))
+
+
+def spell_url(rng):
+    number = rng.integers(10_000, 99_999)
+    forms = [f"https://a.example/u/{number}", "http://a.example/?q=me", "ftp://me@a.example/"]
+    return str(rng.choice(forms))
+
+
+def spell_json(rng):
+    return str(rng.choice(['{"a": 1}', ' {"b": [1]}', '["a", "b"]', "[1, 2]", "{}", '[{"a": 1}]']))
+
+
+SPELLED = {
+    "e-mail addresses": lambda rng: f"someone.{rng.integers(10**6)}@mail.example.org",
+    "phone numbers": spell_phone,
+    "network addresses": spell_ip,
+    "tokens": spell_token,
+    "web addresses with ids": spell_url,
+    "coordinates": spell_place,
+    "JSON": spell_json,
+    "free text": lambda rng: "so " * 70 + str(rng.integers(10**6)),
+}
+
+
+@settings(max_examples=60)
+@given(SEEDS, st.integers(1, 250), st.integers(2, 60))
+def test_ordinary_categories_pass(seed, num_categories, num_users):
+    rng = np.random.default_rng(seed)
+    n = max(10 * num_categories, 100)
+    categories = draw_categories(rng, n, num_categories)
+    check(
+        read_columns(
+            [f"user-{i:04d}" for i in rng.integers(0, max(num_users, 20), n)],
+            (rng.uniform(0, 1000, n), rng.uniform(0, 1000, n)),
+            category=pa.array(categories, mask=rng.random(n) < 0.5),
+            grade=rng.integers(0, 10, n),
+            price=np.round(rng.uniform(0, 20, n), 1),
+            flag=rng.random(n) < 0.5,
+            day=[datetime.date(2024, 5, 1 + int(i)) for i in rng.integers(0, 30, n)],
+        )
+    )
+
+
+@pytest.mark.parametrize("looks_like", SPELLED)
+@settings(max_examples=25)
+@given(SEEDS, st.integers(1, 20))
+def test_what_is_spelt_like_an_identifier_is_refused(looks_like, seed, num_planted):
+    """Be it one value among a thousand."""
+    rng = np.random.default_rng(seed)
+    what = draw_categories(rng, 1000, 20)
+    for i in rng.choice(1000, num_planted, replace=False):
+        what[i] = SPELLED[looks_like](rng)
+    num_values = len(set(what)) - len(set(what) & set(draw_categories(rng, 5000, 20)))
+    user = [f"user-{i % 50}" for i in range(1000)]
+    log = read_columns(user, what=what)
+    with pytest.raises(tc.InputError) as caught:
+        check(log)
+    message = str(caught.value)
+    counts = f"{num_values} distinct values in {num_planted} requests"
+    assert message.startswith("request column 'what' holds ")
+    assert f"'what' holds {looks_like} ({counts})" in message
+    assert message.endswith("publish it as it is with --allow COLUMN")
+    assert not any(value in message for value in what if len(value) > 6 and value != "pharmacy")
+    check(log, "what")
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.sampled_from(["int", "text", "float", "named"]))
+def test_near_unique_values_are_refused(seed, kind):
+    """Each user has a secret number, or every request has one."""
+    rng = np.random.default_rng(seed)
+    users, per_user = 300, int(rng.integers(1, 6))
+    secret = rng.permutation(10_000)[:users]
+    secret = np.repeat(secret, per_user)
+    what = {
+        "int": secret,
+        "text": [f"n{number}" for number in secret],
+        "float": secret * 1.25,
+        "named": [f"{number // 100} {number % 100} street" for number in secret],
+    }[kind]
+    log = read_columns([f"user-{i // per_user}" for i in range(users * per_user)], what=what)
+    with pytest.raises(tc.InputError, match=r"'what' holds near-unique values \(300 distinct"):
+        check(log)
+    check(log, "what")
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.booleans(), st.sampled_from(["x", "y"]), st.integers(2, 6), st.booleans())
+def test_coordinates_of_the_row_are_refused(seed, geographic, axis, digits, as_text):
+    rng = np.random.default_rng(seed)
+    n = 400
+    place = (rng.uniform(13, 14, n), rng.uniform(52, 53, n))
+    if not geographic:
+        place = tuple(1000 * value for value in place)
+    what = np.round(place["xy".index(axis)], digits)
+    if as_text:
+        what = [f"{value:.{digits}f}" for value in what]
+    user = [f"user-{i % 40}" for i in range(n)]
+    log = read_columns(user, place, geographic, what=what)
+    with pytest.raises(tc.InputError, match="'what' holds coordinates of the row's place"):
+        check(log)
+    check(log, "what")
+
+
+def test_numbers_that_move_with_the_place_are_refused():
+    """As coordinates in another unit do."""
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(0, 50, 500), rng.uniform(0, 50, 500)
+    user = [f"user-{i % 40}" for i in range(500)]
+    log = read_columns(user, (x, y), what=np.rint(700 - 3 * y).astype(np.int64))
+    with pytest.raises(tc.InputError, match="'what' holds coordinates of the row's place"):
+        check(log)
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.sampled_from([int, str, "text:{}", "User {} here", float]))
+def test_the_own_id_is_refused_whatever_is_allowed(seed, form):
+    rng = np.random.default_rng(seed)
+    ids = 10**8 + rng.permutation(10**4)[:30]
+    user = [int(ids[i]) for i in rng.integers(0, 30, 200)]
+    what = [form.format(value) if isinstance(form, str) else form(value) for value in user]
+    log = read_columns(user, what=what)
+    for allow in ((), ("what",)):
+        with pytest.raises(tc.InputError) as caught:
+            check(log, *allow)
+        assert f"holds the ids of {len(set(user))} of its senders" in str(caught.value)
+        assert str(caught.value).endswith("expected no user ids in a release; leave out the column")
+        assert not any(str(value) in str(caught.value) for value in user)
+
+
+def test_text_ids_are_found_in_any_case():
+    user = [f"Person{i % 20}" for i in range(100)]
+    log = read_columns(user, what=[f" {value.upper()}" for value in user])
+    with pytest.raises(tc.InputError, match="the ids of 20 of its senders"):
+        check(log)
+
+
+def test_ids_of_other_users_are_refused():
+    rng = np.random.default_rng(3)
+    user = [f"device-{i:03d}" for i in rng.integers(0, 40, 300)]
+    friend = [f"device-{i:03d}" for i in rng.integers(0, 40, 300)]
+    with pytest.raises(tc.InputError, match="the ids of 40 users of the log"):
+        check(read_columns(user, what=friend), "what")
+
+
+@settings(max_examples=40)
+@given(SEEDS, st.booleans())
+def test_small_numbers_are_ids_by_chance(seed, has_favourites):
+    """Users 0 to 39 send numbers 0 to 9."""
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, 40, 400)
+    what = rng.integers(0, 10, 40)[user] if has_favourites else rng.integers(0, 10, 400)
+    check(read_columns(user, what=what))
+
+
+def test_many_texts_of_many_words_are_free_text():
+    rng = np.random.default_rng(4)
+    what = [" ".join(rng.choice(["we", "went", "to", "town", "and", "back"], 8)) for _ in range(90)]
+    user = [f"user-{i % 30}" for i in range(900)]
+    log = read_columns(user, what=what * 10)
+    with pytest.raises(tc.InputError, match=r"'what' holds free text \(\d\d distinct"):
+        check(log)
+    few = ["a category of quite many words", "and one more of this kind"]
+    check(read_columns(user, what=few * 450))
+
+
+def test_every_column_is_named_at_once():
+    user = [f"user-{i % 30}" for i in range(300)]
+    mail = [f"{i}@example.org" for i in range(300)]
+    log = read_columns(user, one=mail, fine=["cafe"] * 300, other=["10.0.0.1"] * 300)
+    with pytest.raises(tc.InputError) as caught:
+        check(log)
+    assert "'one' holds e-mail addresses (300 distinct values in 300 requests)" in str(caught.value)
+    assert "'other' holds network addresses (1 distinct values in 300" in str(caught.value)
+    assert "fine" not in str(caught.value)
+    with pytest.raises(tc.InputError, match="request column 'other' holds"):
+        check(log, "one")
+    check(log, "one", "other")
+
+
+def test_allow_names_an_attribute():
+    with pytest.raises(tc.OptionError, match="'why' is allowed and no request column"):
+        check(read_columns(["u"], what=["cafe"]), "why")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["2024-05-06", "06.05.2024", "01/02/2024"],
+        ["12:30:45", "08:00-17:00", "9:00"],
+        ["12345", "12345-6789", "SW1A 1AA", "007"],
+        ["20°C", "-5 °C", "20-25 °C"],
+        ["3.50", "12.99 EUR", "9.99-19.99", "1,000.50"],
+        ["[none]", "{other}", "(unknown)", "n/a", "-", ""],
+        ["https://example.org/shop", "www.example.org"],
+        ["@home", "me@work", "a@b"],
+        ["v1.2.3", "1.10", "section 3.2.1"],
+        ["beef", "decade", "facade", "cafe::menu"],
+        ["Café & Bar", "Ärzte/Kliniken", "雑貨", "🍕"],
+    ],
+    ids=lambda values: values[0],
+)
+def test_ordinary_spellings_pass(values):
+    user = [f"user-{i % 30}" for i in range(300)]
+    check(read_columns(user, what=[values[i % len(values)] for i in range(300)]))
+
+
+def test_types_without_patterns_pass():
+    user = [f"user-{i % 30}" for i in range(300)]
+    check(
+        read_columns(
+            user,
+            raw=pa.array([b"\xff"] * 300),
+            at=pa.array([datetime.datetime(2024, 1, 1)] * 300),
+            none=pa.nulls(300, pa.string()),
+            nan=pa.array([float("nan"), float("inf"), 1.0] * 100),
+            code=["x"] * 300,
+        )
+    )
+
+
+def test_a_log_without_requests_passes():
+    check(read_columns(["u", "v"]))
+    check(read_columns(["u", "v"], what=pa.nulls(2, pa.string())))

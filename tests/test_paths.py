@@ -1,0 +1,150 @@
+"""Tricks with paths and links: nothing lands where it must not."""
+
+import os
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import trajcloak as tc
+from small_logs import clustered_rows, list_tree, read_rows
+from trajcloak.log.write import log_writer
+from trajcloak.output import new_file, new_folder
+
+KINDS = pytest.mark.parametrize(
+    ("new", "is_folder"), [(new_folder, True), (new_file, False)], ids=["folder", "file"]
+)
+
+
+def fill(staging, is_folder):
+    (staging / "part" if is_folder else staging).write_text("done")
+
+
+@pytest.fixture(scope="module")
+def result():
+    return tc.anonymize(read_rows(clustered_rows()), 3)
+
+
+@KINDS
+def test_a_folder_exchanged_for_a_link_is_noticed(tmp_path, new, is_folder):
+    """Between the check and the rename."""
+    good, evil = tmp_path / "good", tmp_path / "evil"
+    good.mkdir()
+    evil.mkdir()
+
+    def write():
+        with new(good / "out") as staging:
+            fill(staging, is_folder)
+            good.rename(tmp_path / "moved")
+            good.symlink_to(evil)
+
+    with pytest.raises(tc.OutputError, match="was exchanged for another while it was written"):
+        write()
+    assert set(list_tree(tmp_path)) == {"evil", "good", "moved"}, "nothing is left behind"
+
+
+@KINDS
+def test_an_unfinished_output_exchanged_for_another_is_noticed(tmp_path, new, is_folder):
+    (tmp_path / "other").mkdir()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def write():
+        with new(folder / "out") as staging:
+            staging.rename(tmp_path / "aside")
+            staging.symlink_to(tmp_path / "other")
+
+    with pytest.raises(tc.OutputError, match="was exchanged for another"):
+        write()
+    assert not os.path.lexists(folder / "out")
+
+
+@KINDS
+def test_a_parent_may_be_a_link(tmp_path, new, is_folder):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with new(tmp_path / "link" / "out") as staging:
+        fill(staging, is_folder)
+    assert (tmp_path / "real" / "out").exists()
+
+
+@pytest.mark.parametrize("leads_to", ["nowhere", "folder", "file"])
+def test_a_link_is_no_new_path(tmp_path, result, leads_to):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / leads_to)
+    before = list_tree(tmp_path)
+    for write in (
+        lambda: result.write(tmp_path / "link"),
+        lambda: result.write(tmp_path / "release", tmp_path / "link"),
+        lambda: result.write_policy(tmp_path / "link"),
+    ):
+        with pytest.raises(tc.OutputError, match="link: exists already"):
+            write()
+    assert list_tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "release/policy.parquet",
+        "release/../release/policy.parquet",
+        "other/../release/policy.parquet",
+        "link/policy.parquet",
+        "link/../release/policy.parquet",
+        "chain/policy.parquet",
+        "./release/./policy.parquet",
+    ],
+)
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_no_policy_inside_a_release(tmp_path, monkeypatch, result, path, is_relative):
+    monkeypatch.chdir(tmp_path)
+    result.write("release")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to("release")
+    (tmp_path / "chain").symlink_to("link")
+    before = list_tree(tmp_path)
+    target = path if is_relative else tmp_path / path
+    for write in (
+        lambda: result.write_policy(target),
+        lambda: result.write("release-2", target),
+    ):
+        with pytest.raises(tc.OptionError, match="would stand inside the release"):
+            write()
+    assert list_tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["release", "Release", "RELEASE"])
+def test_no_policy_inside_the_release_that_is_being_made(tmp_path, result, name):
+    """Spelt otherwise the folder does not exist, or is the same one, which is new."""
+    with pytest.raises((tc.OptionError, tc.OutputError)):
+        result.write(tmp_path / "release", tmp_path / name / "policy.parquet")
+    assert list_tree(tmp_path) == {}
+
+
+def test_text_of_others_is_quoted_in_csv(tmp_path):
+    """And comes back as it was, formulas too."""
+    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "a,b", 'say "x"', "two\nlines", "\t=1"]
+    n = len(texts)
+    table = pa.table(
+        {"user_id": texts, "time": list(range(n)), "x": [1.0] * n, "y": [1.0] * n, "what": texts}
+    )
+    with log_writer(tmp_path / "log.csv", table.schema, quoting="needed") as append:
+        append(table)
+    text = (tmp_path / "log.csv").read_text()
+    assert '"=1+1"' in text
+    assert '"say ""x"""' in text
+    back = pa.csv.read_csv(
+        tmp_path / "log.csv", parse_options=pa.csv.ParseOptions(newlines_in_values=True)
+    )
+    assert back["what"].to_pylist() == texts
+
+
+@KINDS
+def test_where_folders_cannot_be_held_open(tmp_path, monkeypatch, new, is_folder):
+    monkeypatch.setattr("trajcloak.output.CAN_HOLD_FOLDERS", False)
+    with new(tmp_path / "out") as staging:
+        fill(staging, is_folder)
+    assert [child.name for child in tmp_path.iterdir()] == ["out"]
+    with pytest.raises(tc.OutputError, match="exists already"), new(tmp_path / "out"):
+        pass

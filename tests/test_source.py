@@ -1,0 +1,57 @@
+"""The package runs nothing that comes from a file: no pickles, no eval, no shell."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+MODULES = {
+    "pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "code", "codeop",
+    "runpy", "subprocess", "pty", "ctypes", "yaml",
+}  # fmt: skip
+CALLS = {"eval", "exec", "compile", "__import__"}
+METHODS = {"system", "popen", "execv", "execve", "execvp", "spawnl", "spawnv", "startfile"}
+ARGUMENTS = {"shell", "allow_pickle"}
+
+
+def list_dangers(text: str) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found += [name.name for name in node.names if name.name.split(".")[0] in MODULES]
+        elif isinstance(node, ast.ImportFrom):
+            found += [node.module] * ((node.module or "").split(".")[0] in MODULES)
+        elif isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Name) and function.id in CALLS:
+                found.append(function.id)
+            if isinstance(function, ast.Attribute) and function.attr in METHODS:
+                found.append(function.attr)
+            found += [word.arg for word in node.keywords if word.arg in ARGUMENTS]
+    return found
+
+
+@pytest.mark.parametrize(
+    "file", sorted(SOURCE.rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE))
+)
+def test_nothing_is_run(file):
+    assert list_dangers(file.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "import numpy, subprocess as s",
+        "from marshal import loads",
+        "def f():\n    from pickle import loads",
+        "eval('1')",
+        "x = [exec(t) for t in y]",
+        "os.system('ls')",
+        "run('ls', shell=False)",
+        "np.load(f, allow_pickle=True)",
+    ],
+)
+def test_what_is_dangerous_is_found(text):
+    assert len(list_dangers(text)) == 1
