@@ -291,7 +291,7 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
         "requests": published.requests.num_rows,
     }
     assert {name: manifest[name] for name in expected} == expected
-    assert set(manifest) == {*expected, "parameters", "withheld", "suppressed"}
+    assert set(manifest) == {*expected, "parameters", "withheld", "suppressed", "ingest"}
     parameters = manifest["parameters"]
     for name in ("length", "missing", "max_suppressed", "suppress_above"):
         assert parameters[name] == options.get(name, "withhold" if name == "missing" else None)

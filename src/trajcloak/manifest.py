@@ -12,7 +12,14 @@ from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import RequestLog
 from trajcloak.options import Options
 from trajcloak.space import Places, Region
-from trajcloak.trajectories import TimeGrid, Window, format_duration
+from trajcloak.trajectories import (
+    Ingest,
+    Located,
+    TimeGrid,
+    Window,
+    format_duration,
+    format_moment,
+)
 from trajcloak.version import __version__
 
 FORMAT_VERSION = 1
@@ -24,6 +31,7 @@ class LeftOut:
     def __init__(self, num_users: int) -> None:
         self.largest_window = 0
         self.num_suppressed = 0
+        self.located = Located()
         self.published_users = np.zeros(num_users, np.bool_)
         self.suppressed_users = np.zeros(num_users, np.bool_)
         self.why = {
@@ -38,6 +46,7 @@ class LeftOut:
     def add_missing(self, window: Window) -> None:
         """Count the users of a window whose location is not known throughout."""
         self.largest_window = max(self.largest_window, len(window.user))
+        self.located = self.located.plus(window.located)
         self._add("missing_location", window.left_out_users, window.left_out_requests)
 
     def add_below_k(self, window: Window) -> None:
@@ -61,14 +70,12 @@ def build_manifest(
     places: Places,
     published: Sequence[Bundles],
     left_out: LeftOut,
+    ingest: Ingest,
 ) -> dict[str, Any]:
     """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it."""
     region = places.region
     areas = [_published_areas(bundles, region) for bundles in published]
     num_cloaks = sum(area.size for area in areas)
-    origin: int | str = grid.origin
-    if log.has_timestamps:
-        origin = str(np.datetime64(grid.origin, "us")) + ("Z" if log.zone else "")
     gone = ~left_out.published_users & ~left_out.suppressed_users
     return {
         "format_version": FORMAT_VERSION,
@@ -76,7 +83,7 @@ def build_manifest(
         "k": asked.k,
         "algorithm": asked.algorithm,
         "parameters": {
-            "origin": origin,
+            "origin": format_moment(log, grid.origin),
             "every": format_duration(grid.every, has_timestamps=log.has_timestamps),
             "max_gap": format_duration(max_gap, has_timestamps=log.has_timestamps),
             "length": asked.length,
@@ -108,6 +115,7 @@ def build_manifest(
             "why": left_out.why,
         },
         "suppressed": left_out.num_suppressed,
+        "ingest": ingest.to_dict(),
     }
 
 

@@ -30,7 +30,14 @@ from trajcloak.options import Options
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
-from trajcloak.trajectories import TimeGrid, Window, build_grid, parse_duration, stream_windows
+from trajcloak.trajectories import (
+    TimeGrid,
+    Window,
+    build_grid,
+    build_ingest,
+    parse_duration,
+    stream_windows,
+)
 
 DEFAULT_GAP = 2
 """Default of ``max_gap``, in steps of the grid."""
@@ -197,8 +204,9 @@ def build_result(prepared: Prepared, published: Sequence[Bundles], left_out: Lef
     """Put the bundles of all windows together with their manifest and policy."""
     log, grid = prepared.log, prepared.grid
     published, kinds = keep_published_kinds(published, log.requests.kinds)
+    ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
     manifest = build_manifest(
-        log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out
+        log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out, ingest
     )
     return Result(
         Release(

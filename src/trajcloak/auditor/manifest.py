@@ -80,6 +80,27 @@ WITHHELD: dict[str, Rule] = {
     "requests": COUNT,
     "why": ("counts by reason", lambda value: _has_fields(value, WHY)),
 }
+LOCATED: dict[str, Rule] = dict.fromkeys(("reported", "interpolated", "held", "missing"), COUNT)
+SCALAR: Rule = ("a plain value", _is_scalar)
+QUANTILES: dict[str, Rule] = dict.fromkeys(("p5", "median", "p95"), SCALAR)
+DROPPED: dict[str, Rule] = {}
+INGEST: dict[str, Rule] = {
+    "rows": COUNT,
+    "dropped": ("counts by reason", lambda value: _has_fields(value, DROPPED)),
+    "repeated": COUNT,
+    "users": COUNT,
+    "start": SCALAR,
+    "end": SCALAR,
+    "instants": COUNT,
+    "interval": (
+        "durations, or null",
+        lambda value: value is None or _has_fields(value, QUANTILES),
+    ),
+    "long_gaps": COUNT,
+    "user_instants": ("counts", lambda value: _has_fields(value, LOCATED)),
+    "crs": SCALAR,
+    "zone": SCALAR,
+}
 FIELDS: dict[str, Rule] = {
     "format_version": (
         f"{FORMAT_VERSION}",
@@ -106,6 +127,7 @@ FIELDS: dict[str, Rule] = {
     "requests": COUNT,
     "withheld": ("users, requests and why", lambda value: _has_fields(value, WITHHELD)),
     "suppressed": COUNT,
+    "ingest": ("a report on the log", lambda value: _has_fields(value, INGEST)),
 }
 """Every field of a manifest, with what is expected of it."""
 

@@ -46,6 +46,8 @@ class Recount:
         Cloaks (rows of the layout) that do not hold a location of their users.
     num_outside
         How many locations are outside.
+    located
+        How many locations are reported, interpolated, held.
     sent
         Requests that must be published: ``cloak * num_codes + code``, with duplicates.
     """
@@ -61,6 +63,7 @@ class Recount:
     num_located: int = 0
     num_outside: int = 0
     outside: list[Ints] = field(default_factory=list)
+    located: Ints = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
     sent: list[Ints] = field(default_factory=list)
 
 
@@ -102,6 +105,7 @@ def recount(case: Case, progress: Progress) -> Recount:
         progress(STAGE, block.start, num_rows)
         user, time = case.log.user[block].astype(np.int64), case.log.time[block]
         locations = locate(user, time, case.x[block], case.y[block], case.grid)
+        counted.located += locations.count_kinds()
         pairs, bundle = _follow(case, locations, counted)
         _collect(case, block, pairs, bundle, counted)
     progress(STAGE, num_rows, num_rows)

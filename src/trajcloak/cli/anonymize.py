@@ -11,6 +11,7 @@ from trajcloak.cli.common import (
     PATH,
     facts_table,
     height_option,
+    ingest_facts,
     json_option,
     log_options,
     out,
@@ -180,6 +181,7 @@ def print_summary(
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]
+    out.print(facts_table("Log", ingest_facts(manifest["ingest"])))
     out.print(facts_table(f"Release: {output}", facts))
     for reason, counts in withheld["why"].items():
         if counts["user_windows"] or counts["requests"]:

@@ -190,6 +190,38 @@ def print_json(content: dict[str, Any]) -> None:
     click.echo(json.dumps(content, indent=2))
 
 
+def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Say what came in, and how much of it is known."""
+    interval = ingest["interval"]
+    located = ingest["user_instants"]
+    everywhere = sum(located.values()) or 1
+    return [
+        ("rows read", f"{ingest['rows']:,}"),
+        *(
+            (f"rows dropped ({reason.replace('_', ' ')})", f"{number:,}")
+            for reason, number in ingest["dropped"].items()
+            if number
+        ),
+        ("repeated times", f"{ingest['repeated']:,} rows (one location, all requests kept)"),
+        ("users", f"{ingest['users']:,}"),
+        ("from", str(ingest["start"])),
+        ("to", str(ingest["end"])),
+        ("instants", f"{ingest['instants']:,}"),
+        ("time between reports", "none" if interval is None else _quantiles(interval)),
+        ("longer than max-gap", f"{ingest['long_gaps']:,}"),
+        *(
+            (f"locations {how}", f"{number / everywhere:.1%} ({number:,})")
+            for how, number in located.items()
+        ),
+        ("coordinates", ingest["crs"] or "planar"),
+        ("time zone", ingest["zone"] or "none"),
+    ]
+
+
+def _quantiles(interval: Mapping[str, Any]) -> str:
+    return f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})"
+
+
 def facts_table(title: str, facts: list[tuple[str, str]]) -> Table:
     """Lay out names and values in two columns."""
     table = Table(title=escape(title), title_justify="left", show_header=False, min_width=48)

@@ -106,7 +106,7 @@ def complete_users(
     hold: bool,
     done: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.uint32],
-) -> None:
+) -> int:
     """Interpolate, or hold, the unknown cells of users who are not done.
 
     Parameters
@@ -122,6 +122,11 @@ def complete_users(
         Users to leave alone.
     cells : (users, stop - start, 2) uint32
         Filled in place.
+
+    Returns
+    -------
+    int
+        How many cells are held.
     """
     lacking = np.flatnonzero(~done)
     number = np.full(log.num_users, _NO_ROW, np.int32)
@@ -140,10 +145,11 @@ def complete_users(
         _find_nearest(log.user, log.time, number, edges, earlier, later)
     region = places.region
     where = region.x_min, region.y_min, region.cell, 1 << region.height
-    _complete(
+    held = _complete(
         log.time, places.x, places.y, first, last, earlier, later,
         when, where, margin, max_gap, hold, lacking, cells,
     )  # fmt: skip
+    return int(held)
 
 
 @njit(cache=True, nogil=True)
@@ -233,7 +239,7 @@ def _find_nearest(user, time, number, edges, earlier, later):  # type: ignore[no
 def _complete(  # type: ignore[no-untyped-def]
     time, x, y, first, last, earlier, later, when, where, margin, max_gap, hold, lacking, cells
 ):
-    """Fill the unknown cells of lacking users from the reports around them.
+    """Fill the unknown cells of lacking users from the reports around them; counts the held.
 
     Ensures: a cell stays unknown only if the reports around are more than
     ``max_gap`` apart, or one is missing, and ``hold`` is false.
@@ -243,6 +249,7 @@ def _complete(  # type: ignore[no-untyped-def]
     length = cells.shape[1]
     bins = first.shape[1]
     after = np.empty(bins + 1, np.int64)
+    held = 0
     for u in range(len(lacking)):
         after[bins] = later[u]
         for b in range(bins - 1, -1, -1):
@@ -264,8 +271,10 @@ def _complete(  # type: ignore[no-untyped-def]
                     nearest = before if before >= 0 else following
                     px = x[nearest]
                     py = y[nearest]
+                    held += 1
                 if not np.isnan(px):
                     cells[lacking[u], i, 0] = find_cell(px, low_x, cell, num_cells)
                     cells[lacking[u], i, 1] = find_cell(py, low_y, cell, num_cells)
             if last[u, b] >= 0:
                 before = last[u, b]
+    return held

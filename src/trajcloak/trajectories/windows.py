@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import InputError
-from trajcloak.kernels.sort import sort_words
 from trajcloak.log import RequestLog
 from trajcloak.options import HOLD
 from trajcloak.progress import Progress, silent
@@ -20,6 +19,8 @@ from trajcloak.trajectories.fill import (
     scatter_reports,
 )
 from trajcloak.trajectories.grid import TimeGrid
+from trajcloak.trajectories.ingest import Located
+from trajcloak.trajectories.reports import compare_reports
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Window:
         Users with a report in the window who do not take part.
     left_out_requests : int
         Requests that they sent in the window.
+    located : Located
+        How the locations of all users of the log are known at its instants.
     """
 
     number: int
@@ -60,6 +63,7 @@ class Window:
     request_kind: npt.NDArray[np.int32]
     left_out_users: int
     left_out_requests: int
+    located: Located
 
 
 def stream_windows(
@@ -90,7 +94,7 @@ def stream_windows(
     for number in range(num_windows):
         start, stop = number * length, min((number + 1) * length, grid.num_instants)
         progress("building trajectories", start, grid.num_instants)
-        cells, known, has_repeats = _build_cells(
+        cells, known, located, has_repeats = _build_cells(
             log, places, grid, rows, start, stop, max_gap, missing, threads
         )
         if has_repeats and not is_checked:
@@ -112,6 +116,7 @@ def stream_windows(
             request_kind=kind,
             left_out_users=int((present & ~known).sum()),
             left_out_requests=len(inside) - len(sender),
+            located=located,
         )
     progress("building trajectories", grid.num_instants, grid.num_instants)
 
@@ -138,26 +143,33 @@ def _build_cells(
     max_gap: int,
     missing: str,
     threads: int,
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], bool]:
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located, bool]:
     """Locate every user at every instant of a window.
 
-    Says who is located at all of them, and whether a user has several reports at one.
+    Says who is located at all of them, how, and whether a user has several reports at one.
     """
     inside = None if rows is None else rows.between(start, stop)
     cells, num_placed = scatter_reports(log, places, grid, inside, start, stop, threads)
     found = count_known(cells, threads)
-    has_repeats = int(found.sum()) < num_placed
+    reported = int(found.sum())
+    has_repeats = reported < num_placed
     known = found == stop - start
+    held = 0
     if known.all():
-        return cells, known, has_repeats
+        return cells, known, Located(reported), has_repeats
     if missing == HOLD or max_gap >= 2 * grid.every or not grid.on_grid:
         margin = min(-(-max_gap // grid.every), grid.num_instants)
         around = None if rows is None else rows.between(start - margin, stop + margin)
-        complete_users(
+        held = complete_users(
             log, places, grid, around, start, stop, margin, max_gap, missing == HOLD, known, cells
         )
-        known = count_known(cells, threads) == stop - start
-    return cells, known, has_repeats
+        found = count_known(cells, threads)
+        known = found == stop - start
+    completed = int(found.sum())
+    located = Located(
+        reported, completed - reported - held, held, log.num_users * (stop - start) - completed
+    )
+    return cells, known, located, has_repeats
 
 
 class _RowsByInstant:
@@ -188,23 +200,11 @@ def _find_present(
 
 def check_conflicts(log: RequestLog) -> None:
     """Raise if a user has two rows with the same time and different places."""
-    # Sort by user and time: by time first, and then, keeping that order, by user.
-    order = np.arange(log.num_rows)
-    spare = np.empty(log.num_rows, np.uint64), np.empty_like(order)
-    for key in (log.time - log.time_range[0], log.user):
-        words = key[order].astype(np.uint64)
-        sort_words(words, order, 0, len(order), *spare)
-    before, after = order[:-1], order[1:]
-    conflict = (
-        (log.user[before] == log.user[after])
-        & (log.time[before] == log.time[after])
-        & ((log.x[before] != log.x[after]) | (log.y[before] != log.y[after]))
-    )
-    if conflict.any():
-        first = int(np.argmin(np.where(conflict, after, log.num_rows)))
-        one, other = sorted((int(before[first]) + 1, int(after[first]) + 1))
+    reports = compare_reports(log, 0, threads=1)
+    if reports.num_conflicts:
+        one, other = sorted(row + 1 for row in reports.conflict)
         raise InputError(
             f"rows {one} and {other}: the same user and time with different places "
-            f"({int(conflict.sum())} such pairs in the log); expected one place for a user at a "
+            f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
             f"time; remove the wrong rows"
         )
