@@ -298,7 +298,12 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
     assert parameters["every"] == (options.get("every") or parameters["every"])
     assert parameters["max_gap"] == (options.get("max_gap") or 2 * parameters["every"])
     assert set(manifest["withheld"]) == {"users", "requests", "why"}
-    assert set(manifest["withheld"]["why"]) == {"missing_location", "window_below_k", "suppressed"}
+    assert set(manifest["withheld"]["why"]) == {
+        "outside_windows",
+        "missing_location",
+        "window_below_k",
+        "suppressed",
+    }
 
 
 def test_manifests_are_what_the_files_say():

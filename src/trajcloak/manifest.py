@@ -32,11 +32,12 @@ class LeftOut:
         self.largest_window = 0
         self.num_suppressed = 0
         self.located = Located()
+        self.num_requests = 0
         self.published_users = np.zeros(num_users, np.bool_)
         self.suppressed_users = np.zeros(num_users, np.bool_)
         self.why = {
             reason: {"user_windows": 0, "requests": 0}
-            for reason in ("missing_location", "window_below_k", "suppressed")
+            for reason in ("outside_windows", "missing_location", "window_below_k", "suppressed")
         }
 
     def _add(self, reason: str, users: int, requests: int) -> None:
@@ -47,7 +48,12 @@ class LeftOut:
         """Count the users of a window whose location is not known throughout."""
         self.largest_window = max(self.largest_window, len(window.user))
         self.located = self.located.plus(window.located)
+        self.num_requests += window.left_out_requests + len(window.request_user)
         self._add("missing_location", window.left_out_users, window.left_out_requests)
+
+    def add_outside(self, num_requests: int) -> None:
+        """Count those of all requests that fall into no window; after the last window."""
+        self._add("outside_windows", 0, num_requests - self.num_requests)
 
     def add_below_k(self, window: Window) -> None:
         """Count the participants of a window that has too few of them."""
@@ -88,6 +94,9 @@ def build_manifest(
             "max_gap": format_duration(max_gap, has_timestamps=log.has_timestamps),
             "length": asked.length,
             "missing": asked.missing,
+            "tz": log.clock,
+            "align": asked.align,
+            "windows": asked.windows,
             "tree": asked.tree,
             "effort": asked.effort,
             "seed": asked.seed,

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trajcloak.errors import OptionError
 
@@ -29,6 +30,8 @@ CLOAKS = (MBR, QUAD)
 WITHHOLD = "withhold"
 HOLD = "hold"
 MISSING = (WITHHOLD, HOLD)
+DAY = "day"
+ALIGNMENTS = ("none", DAY)
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
 MAX_NUMBER = 2**31 - 1
@@ -51,6 +54,9 @@ class LogColumns:
         the log's own columns decide: ``lon``/``lat`` or ``x``/``y``.
     requests
         The request attributes. Only columns named here are ever published.
+    tz
+        Zone of the times that have none, such as ``Europe/Berlin``, and of the clock
+        that windows follow. Default: times are taken as they are.
 
     Examples
     --------
@@ -65,6 +71,7 @@ class LogColumns:
     x: str | None = None
     y: str | None = None
     requests: tuple[str, ...] = ()
+    tz: str | None = None
 
     def __post_init__(self) -> None:
         for first, second in (("lon", "lat"), ("x", "y")):
@@ -91,6 +98,11 @@ class LogColumns:
                 )
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
+        if self.tz is not None and not _is_zone(self.tz):
+            raise OptionError(
+                f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
+                f"UTC; pass another --tz"
+            )
 
     def place(self, present: list[str]) -> tuple[str, str, bool]:
         """Choose the two coordinate columns among those present.
@@ -133,6 +145,11 @@ class Options:
         Longest gap between reports to interpolate; default: twice ``every``.
     missing : {"withhold", "hold"}
         What to do with users whose location is not known at all instants.
+    align : {"none", "day"}
+        ``day``: windows start anew at each midnight.
+    windows : str, optional
+        Stretches of the day, such as ``07:00-10:00,16:00-19:00``; nothing else is
+        published.
     height : int, optional
         The region's side has ``2**height`` cells.
     region : (x_min, y_min, side), optional
@@ -157,6 +174,8 @@ class Options:
     length: int | None = None
     max_gap: str | None = None
     missing: str = WITHHOLD
+    align: str = ALIGNMENTS[0]
+    windows: str | None = None
     height: int | None = None
     region: tuple[float, float, float] | None = None
     suppress_above: float | None = None
@@ -177,6 +196,7 @@ class Options:
             ("cloak", self.cloak, CLOAKS),
             ("algorithm", self.algorithm, ALGORITHMS),
             ("missing", self.missing, MISSING),
+            ("align", self.align, ALIGNMENTS),
             ("tree", self.tree, TREES),
             ("effort", self.effort, EFFORTS),
         ):
@@ -236,6 +256,13 @@ class Options:
         for name in ("suppress_above", "max_suppressed"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, float(getattr(self, name)))
+
+
+def _is_zone(name: object) -> bool:
+    try:
+        return isinstance(name, str) and bool(ZoneInfo(name))
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return False
 
 
 def _is_whole(value: object) -> bool:

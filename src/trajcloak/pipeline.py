@@ -26,15 +26,17 @@ from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
-from trajcloak.options import Options
+from trajcloak.options import HOLD, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import (
+    Ranges,
     TimeGrid,
     Window,
     build_grid,
     build_ingest,
+    cut_windows,
     parse_duration,
     stream_windows,
 )
@@ -55,6 +57,8 @@ class Prepared:
     max_gap : int
         In the unit of the log's times.
     places : Places
+    ranges : Ranges
+        The instants of each window.
     threads : int
     """
 
@@ -63,6 +67,7 @@ class Prepared:
     grid: TimeGrid
     max_gap: int
     places: Places
+    ranges: Ranges
     threads: int
 
     def windows(self, progress: Progress = silent) -> Iterator[Window]:
@@ -76,16 +81,18 @@ class Prepared:
             missing=self.asked.missing,
             threads=self.threads,
             progress=progress,
+            ranges=self.ranges,
         )
 
 
 def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
     """Lay a log out in time and space."""
-    grid = build_grid(log, _parse(asked.every, log, "every"))
+    grid = build_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
     max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
+    ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
     region = None if asked.region is None else _build_region(asked, in_metres=log.geographic)
     places = build_places(log, height=asked.height, region=region, threads=threads)
-    return Prepared(log, asked, grid, max_gap, places, threads)
+    return Prepared(log, asked, grid, max_gap, places, ranges, threads)
 
 
 @dataclass(frozen=True)
@@ -203,6 +210,7 @@ def anonymize(
 def build_result(prepared: Prepared, published: Sequence[Bundles], left_out: LeftOut) -> Result:
     """Put the bundles of all windows together with their manifest and policy."""
     log, grid = prepared.log, prepared.grid
+    left_out.add_outside(len(log.requests.row))
     published, kinds = keep_published_kinds(published, log.requests.kinds)
     ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
     manifest = build_manifest(

@@ -43,6 +43,8 @@ def report(rows, completed, max_gap, missing):
         else None,
         "long_gaps": sum(gap > max_gap for gap in gaps),
         "user_instants": counts,
+        "ambiguous": 0,
+        "nonexistent": 0,
     }
 
 

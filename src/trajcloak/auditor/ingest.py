@@ -54,7 +54,9 @@ def _recount(log: Log, grid: Grid, counted: Recount) -> dict[str, Any]:
             "missing": everywhere - reported - interpolated - held,
         },
         "crs": "OGC:CRS84" if log.geographic else None,
-        "zone": "UTC" if log.zoned else None,
+        "zone": log.clock or ("UTC" if log.zoned else None),
+        "ambiguous": log.ambiguous,
+        "nonexistent": log.nonexistent,
     }
 
 

@@ -17,7 +17,8 @@ from trajcloak.auditor.files import (
     list_log_files,
     read_batches,
 )
-from trajcloak.errors import InputError
+from trajcloak.auditor.times import to_universal
+from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
@@ -51,6 +52,10 @@ class Log:
         Whether times are timestamps, in microseconds; otherwise integer instants.
     zoned
         Whether the timestamps have a zone, and so are in UTC.
+    clock
+        Name of the zone whose clock windows follow; None: the log's own times.
+    ambiguous, nonexistent
+        How many local times come twice, or are skipped.
     geographic
         Whether the coordinates are longitude and latitude.
     request_row
@@ -70,6 +75,9 @@ class Log:
     row: Ints
     stamped: bool
     zoned: bool
+    clock: str | None
+    ambiguous: int
+    nonexistent: int
     geographic: bool
     request_row: Ints
     requests: dict[str, Any]
@@ -110,18 +118,26 @@ def read_log(
             batches.add(batch, file.suffix.lower() == ".csv")
             # Sorting is still to come, so that the stage ends only after it.
             progress(STAGE, batches.num_rows, num_rows + 1 if num_rows else 0)
-    log = _join_batches(batches)
+    log = _join_batches(batches, columns.tz)
     progress(STAGE, len(log.row), len(log.row))
     return log
 
 
-def _join_batches(batches: Batches) -> Log:
+def _join_batches(batches: Batches, clock: str | None) -> Log:
     if not batches.num_rows:
         raise InputError("the log has no rows; expected at least one; check the path")
     user, ids = _encode_users(batches)
     stamped, zoned = batches.times[0].stamped, batches.times[0].zoned
     time = np.concatenate([part.ticks for part in batches.times])
     batches.times.clear()
+    ambiguous = nonexistent = 0
+    if clock is not None and not stamped:
+        raise OptionError(
+            "a time zone is given for a log with integer times; expected timestamps; leave it out"
+        )
+    if clock is not None and not zoned:
+        time, ambiguous, nonexistent = to_universal(time, clock)
+        zoned = True
     order = sort_by(user, time)
     user, time = user[order], time[order]
     places = []
@@ -142,6 +158,9 @@ def _join_batches(batches: Batches) -> Log:
         row=order,
         stamped=stamped,
         zoned=zoned,
+        clock=clock,
+        ambiguous=ambiguous,
+        nonexistent=nonexistent,
         geographic=batches.geographic,
         request_row=request_row,
         requests={

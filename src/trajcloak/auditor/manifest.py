@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyproj
 
 FORMAT_VERSION = 1
 MAX_HEIGHT = 32
-REASONS = ("missing_location", "window_below_k", "suppressed")
+REASONS = ("outside_windows", "missing_location", "window_below_k", "suppressed")
 
 Rule = tuple[str, Callable[[Any], bool]]
 
@@ -53,10 +54,20 @@ def _has_fields(value: Any, rules: dict[str, Rule]) -> bool:
     )
 
 
+def _is_zone(value: Any) -> bool:
+    try:
+        return value is None or (isinstance(value, str) and bool(ZoneInfo(value)))
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return False
+
+
 def _is_parameters(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and {"origin", "every", "max_gap", "length", "missing"} <= value.keys()
+        and value.get("align", "none") in ("none", "day")
+        and isinstance(value.get("windows"), str | None)
+        and _is_zone(value.get("tz"))
         and (value["length"] is None or (_is_integer(value["length"]) and value["length"] >= 1))
         and value["missing"] in ("withhold", "hold")
         and all(_is_scalar(part) for part in value.values())
@@ -100,6 +111,8 @@ INGEST: dict[str, Rule] = {
     "user_instants": ("counts", lambda value: _has_fields(value, LOCATED)),
     "crs": SCALAR,
     "zone": SCALAR,
+    "ambiguous": COUNT,
+    "nonexistent": COUNT,
 }
 FIELDS: dict[str, Rule] = {
     "format_version": (

@@ -1,6 +1,6 @@
 """The files of a release and the policy file: there, readable, of the right form."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trajcloak.auditor.files import LogPaths, list_columns, list_log_files
@@ -54,6 +54,13 @@ def read_release(folder: Path, findings: Findings) -> Release:
         read_part(folder / "bundles.parquet"),
         read_part(folder / "requests.parquet"),
     )
+
+
+def choose_reading(columns: LogColumns, release: Release) -> LogColumns:
+    """Read the log as the release says where the caller does not."""
+    if release.manifest is None or columns.tz is not None:
+        return columns
+    return replace(columns, tz=release.manifest.parameters.get("tz"))
 
 
 def choose_attributes(paths: LogPaths, columns: LogColumns, release: Release) -> tuple[str, ...]:

@@ -48,6 +48,12 @@ class Locations:
     reported: npt.NDArray[np.bool_]
     held: npt.NDArray[np.bool_]
 
+    def choose(self, mask: npt.NDArray[np.bool_]) -> "Locations":
+        """Keep some of the locations."""
+        if mask.all():
+            return self
+        return Locations(*(values[mask] for values in vars(self).values()))
+
     def count_kinds(self) -> Ints:
         """Count the locations that are reported at their moment, interpolated, held."""
         held = int(self.held.sum())

@@ -35,6 +35,8 @@ PATH = click.Path(path_type=Path)
 
 PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
 TIME_DEFAULTS = {
+    "align": "none",
+    "windows": "all day",
     "every": "the log's own",
     "length": "the whole log",
     "max_gap": "twice --every",
@@ -75,6 +77,12 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     @column("x", "Column of planar x coordinates.  [default: x]")
     @column("y", "Column of planar y coordinates.  [default: y]")
     @column("request", request_help, "requests", multiple=True)
+    @click.option(
+        "--tz",
+        metavar="ZONE",
+        help="Zone of times that have none, such as Europe/Berlin, and of the clock that windows "
+        "follow.  [default: times as they are]",
+    )
     @wraps(function)
     def wrapped(
         user: str,
@@ -84,9 +92,10 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         x: str | None,
         y: str | None,
         requests: tuple[str, ...],
+        tz: str | None,
         **rest: Any,
     ) -> Any:
-        columns = LogColumns(user, time, lon, lat, x, y, requests)
+        columns = LogColumns(user, time, lon, lat, x, y, requests, tz)
         return function(columns=columns, **rest)
 
     return wrapped  # type: ignore[return-value]
@@ -95,6 +104,18 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
 def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
     """Add the options that say how a log is laid on instants and windows."""
     for option in (
+        click.option(
+            "--windows",
+            metavar="HOURS",
+            help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
+            f"[default: {defaults['windows']}]",
+        ),
+        click.option(
+            "--align",
+            type=click.Choice(["none", "day"]),
+            help="Let windows start anew at midnight of --tz: none or day.  "
+            f"[default: {defaults['align']}]",
+        ),
         click.option(
             "--missing",
             type=click.Choice(["withhold", "hold"]),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from trajcloak.errors import InputError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.ids import IntegerIds, TextIds
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log.files import (
@@ -22,6 +22,7 @@ from trajcloak.log.files import (
 )
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import RequestBuilder, to_plain, to_plain_numbers
+from trajcloak.log.zones import to_utc
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -104,6 +105,7 @@ class _Builder:
         self._time_kind: tuple[bool, str | None] | None = None
         self._requests = RequestBuilder(columns.requests, from_text=from_text)
         self._step = 0
+        self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
         self._time_range = (2**63 - 1, -(2**63))
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
 
@@ -168,7 +170,9 @@ class _Builder:
             y=y,
             requests=self._requests.finish(),
             has_timestamps=self._time_kind[0],
-            zone=self._time_kind[1],
+            zone="UTC" if self._columns.tz else self._time_kind[1],
+            clock=self._columns.tz,
+            shifted=self._shifted,
             geographic=self._geographic,
             step=self._step,
             time_range=self._time_range,
@@ -232,6 +236,8 @@ class _Builder:
                 f"column '{name}' holds times of different kinds (whole numbers, timestamps with "
                 f"and without a zone); expected one kind; convert the times"
             )
+        if self._columns.tz is not None:
+            values = self._to_utc(values, kind)
         origin = self._time[0] if self.num_rows else values[0]
         low, high, self._step = map(int, _copy_times(values, origin, self._step, out))
         self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
@@ -245,6 +251,25 @@ class _Builder:
             raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
         self._bounds[axis] = min(self._bounds[axis], float(low))
         self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
+
+    def _to_utc(
+        self, values: npt.NDArray[np.int64], kind: tuple[bool, str | None]
+    ) -> npt.NDArray[np.int64]:
+        """Turn times without a zone into those of the zone asked for."""
+        has_timestamps, zone = kind
+        tz = self._columns.tz
+        assert tz is not None
+        if not has_timestamps:
+            raise OptionError(
+                f"tz is '{tz}', and the log has integer instants; expected timestamps; leave out "
+                f"--tz, or convert the times"
+            )
+        if zone is not None:
+            return values
+        utc, ambiguous, nonexistent = to_utc(values, tz)
+        self._shifted["ambiguous"] += ambiguous
+        self._shifted["nonexistent"] += nonexistent
+        return utc
 
     def _to_times(
         self, column: pa.Array, name: str

@@ -1,6 +1,7 @@
 """A log in memory, as columns."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ class RequestLog:
         Whether ``time`` is in microseconds.
     zone : str or None
         "UTC" where the log's timestamps have a zone.
+    clock : str or None
+        Zone of the clock that windows can follow; None: that of ``time`` itself.
     geographic : bool
         Whether ``x`` and ``y`` are longitude and latitude.
     step : int
@@ -37,6 +40,8 @@ class RequestLog:
         The earliest and the latest time.
     bounds : (float, float, float, float)
         Least x and y, greatest x and y.
+    shifted : dict
+        How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
     """
 
     users: pa.Array
@@ -51,6 +56,8 @@ class RequestLog:
     step: int
     time_range: tuple[int, int]
     bounds: tuple[float, float, float, float]
+    clock: str | None = None
+    shifted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:

@@ -67,7 +67,7 @@ def format_duration(value: int, *, has_timestamps: bool) -> int | str:
     return f"{value // UNITS[unit]}{unit}"
 
 
-def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
+def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> TimeGrid:
     """Lay the grid of instants over a log.
 
     Parameters
@@ -75,12 +75,17 @@ def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
     log : RequestLog
     every : int, optional
         Default: the log's own step, if its reports fill it.
+    hold : bool
+        Whether users are located before their first report.
     """
     low, high = log.time_range
     if every is None:
         every = _own_step(log)
     on_grid = log.step % every == 0
     origin = low if on_grid else low - low % every
+    # Nobody is located before the first report, unless there is no other instant.
+    if not on_grid and not hold and low % every and origin + every <= high:
+        origin += every
     num_instants = (high - origin) // every + 1
     if num_instants > MAX_INSTANTS:
         raise OptionError(

@@ -66,6 +66,9 @@ class Ingest:
         Coordinate system of the log; None if it is not known.
     zone : str or None
         Time zone of the log; None for integer instants and for times without one.
+    ambiguous, nonexistent : int
+        Local times that come twice (the first is taken) or are skipped (taken as much
+        later) where clocks are changed.
     """
 
     rows: int
@@ -80,6 +83,8 @@ class Ingest:
     user_instants: Located
     crs: str | None
     zone: str | None
+    ambiguous: int
+    nonexistent: int
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, as the manifest has them."""
@@ -125,7 +130,9 @@ def build_ingest(
         long_gaps=long_gaps,
         user_instants=located,
         crs="OGC:CRS84" if log.geographic else None,
-        zone=log.zone,
+        zone=log.clock or log.zone,
+        ambiguous=log.shifted.get("ambiguous", 0),
+        nonexistent=log.shifted.get("nonexistent", 0),
     )
 
 

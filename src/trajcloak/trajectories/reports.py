@@ -79,7 +79,9 @@ def sort_reports(log: RequestLog) -> npt.NDArray[np.int64]:
     """Order the rows by user and time; equal ones as they stand in the log."""
     order = np.arange(log.num_rows)
     spare = np.empty(log.num_rows, np.uint64), np.empty_like(order)
-    for key in (log.time - log.time_range[0], log.user):
+    is_in_order = _is_in_order(log.user, log.time, log.num_users)
+    keys = () if is_in_order else (log.time - log.time_range[0],)
+    for key in (*keys, log.user):
         words = key[order].astype(np.uint64)
         sort_words(words, order, 0, len(order), *spare)
     return order
@@ -147,6 +149,17 @@ def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
         digits = np.int64(10)
         exponent += 1
     return EXACT_GAPS + exponent * PER_DECADE + digits - 10
+
+
+@njit(cache=True, nogil=True)
+def _is_in_order(user, time, num_users):  # type: ignore[no-untyped-def]
+    """Whether the rows of each user are in order of time."""
+    last = np.full(num_users, np.iinfo(np.int64).min, np.int64)
+    for row in range(len(user)):
+        if time[row] < last[user[row]]:
+            return False
+        last[user[row]] = time[row]
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,9 @@ from trajcloak.log import RequestLog
 from trajcloak.options import HOLD
 from trajcloak.progress import Progress, silent
 from trajcloak.space import Places
+from trajcloak.trajectories.clock import Ranges, cut_windows
 from trajcloak.trajectories.fill import (
+    Timeline,
     collect_requests,
     complete_users,
     count_known,
@@ -20,7 +22,7 @@ from trajcloak.trajectories.fill import (
 )
 from trajcloak.trajectories.grid import TimeGrid
 from trajcloak.trajectories.ingest import Located
-from trajcloak.trajectories.reports import compare_reports
+from trajcloak.trajectories.reports import compare_reports, sort_reports
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,11 @@ def stream_windows(
     missing: str,
     threads: int,
     progress: Progress = silent,
+    ranges: Ranges | None = None,
 ) -> Iterator[Window]:
     """Yield the windows of a log in order, one at a time.
+
+    ``ranges`` are the instants of the windows; default: all, cut every ``length``.
 
     Raises
     ------
@@ -87,12 +92,12 @@ def stream_windows(
     is_checked = not grid.on_grid
     if is_checked:
         check_conflicts(log)
-    length = grid.num_instants if length is None else length
-    num_windows = -(-grid.num_instants // length)
-    rows = _RowsByInstant(log, grid) if num_windows > 1 else None
-    requests = _group_requests(log, grid, length, num_windows)
-    for number in range(num_windows):
-        start, stop = number * length, min((number + 1) * length, grid.num_instants)
+    if ranges is None:
+        ranges = cut_windows(log, grid, length=length)
+    is_whole = ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= log.time_range[0]
+    rows = None if is_whole else _RowsByInstant(log, grid)
+    requests = _group_requests(log, grid, ranges)
+    for number, (start, stop) in enumerate(ranges.tolist()):
         progress("building trajectories", start, grid.num_instants)
         cells, known, located, has_repeats = _build_cells(
             log, places, grid, rows, start, stop, max_gap, missing, threads
@@ -121,16 +126,14 @@ def stream_windows(
     progress("building trajectories", grid.num_instants, grid.num_instants)
 
 
-def _group_requests(
-    log: RequestLog, grid: TimeGrid, length: int, num_windows: int
-) -> list[npt.NDArray[np.int64]]:
+def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt.NDArray[np.int64]]:
     """List, window by window, the positions of its requests."""
-    if num_windows == 1:
-        return [np.arange(len(log.requests.row))]
-    window = (log.time[log.requests.row] - grid.origin) // (grid.every * length)
-    order = np.argsort(window, kind="stable")
-    edges = np.searchsorted(window[order], np.arange(num_windows + 1))
-    return [order[start:stop] for start, stop in pairwise(edges)]
+    instant = (log.time[log.requests.row] - grid.origin) // grid.every
+    if len(ranges) == 1:
+        return [np.flatnonzero((instant >= ranges[0, 0]) & (instant < ranges[0, 1]))]
+    order = np.argsort(instant, kind="stable")
+    edges = np.searchsorted(instant[order], ranges)
+    return [order[start:stop] for start, stop in edges.tolist()]
 
 
 def _build_cells(
@@ -160,8 +163,10 @@ def _build_cells(
     if missing == HOLD or max_gap >= 2 * grid.every or not grid.on_grid:
         margin = min(-(-max_gap // grid.every), grid.num_instants)
         around = None if rows is None else rows.between(start - margin, stop + margin)
+        hold = missing == HOLD
+        timeline = rows.timeline if hold and rows is not None else None
         held = complete_users(
-            log, places, grid, around, start, stop, margin, max_gap, missing == HOLD, known, cells
+            log, places, grid, around, timeline, start, stop, margin, max_gap, hold, known, cells
         )
         found = count_known(cells, threads)
         known = found == stop - start
@@ -176,14 +181,23 @@ class _RowsByInstant:
     """Rows of a log in order of their instants."""
 
     def __init__(self, log: RequestLog, grid: TimeGrid) -> None:
+        self._log = log
         instant = (log.time - grid.origin) // grid.every
         self._order = np.argsort(instant, kind="stable")
-        self._edges = np.searchsorted(instant[self._order], np.arange(grid.num_instants + 1))
+        # The stretch before the first instant has reports, too.
+        self._edges = np.searchsorted(instant[self._order], np.arange(-1, grid.num_instants + 1))
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """All rows by user and time, and where those of each user start."""
+        order = sort_reports(self._log)
+        users = np.arange(self._log.num_users + 1)
+        return order, np.searchsorted(self._log.user[order], users)
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""
         last = len(self._edges) - 1
-        start, stop = min(max(start, 0), last), min(max(stop, 0), last)
+        start, stop = (min(max(instant + 1, 0), last) for instant in (start, stop))
         return self._order[self._edges[start] : self._edges[stop]]
 
 
