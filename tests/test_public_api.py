@@ -15,6 +15,7 @@ PUBLIC = [
     "AuditReport",
     "Comparison",
     "InputError",
+    "Inspection",
     "LogColumns",
     "NotEnoughUsersError",
     "OptionError",
@@ -31,6 +32,7 @@ PUBLIC = [
     "compare",
     "convert_log",
     "generate_log",
+    "inspect_log",
     "read_log",
     "read_manifest",
 ]
@@ -104,9 +106,9 @@ def test_signatures():
         "log", "k", "threads", "progress", "options",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
-        "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "height", "region",
-        "suppress_above", "max_suppressed", "tree", "effort", "seed",
+        "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",
+        "height", "region", "suppress_above", "max_suppressed", "tree", "effort", "seed",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
-        "user", "time", "lon", "lat", "x", "y", "requests",
+        "user", "time", "lon", "lat", "x", "y", "requests", "tz",
     ]  # fmt: skip

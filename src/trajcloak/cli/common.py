@@ -236,6 +236,11 @@ def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("coordinates", ingest["crs"] or "planar"),
         ("time zone", ingest["zone"] or "none"),
+        *(
+            (f"{what} local times", f"{ingest[what]:,}")
+            for what in ("ambiguous", "nonexistent")
+            if ingest[what]
+        ),
     ]
 
 

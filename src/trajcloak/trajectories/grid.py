@@ -95,17 +95,24 @@ def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> Tim
     return TimeGrid(origin, every, num_instants, on_grid)
 
 
-def _own_step(log: RequestLog) -> int:
+def find_own_step(log: RequestLog) -> int | None:
+    """Find the step of the grid that a log's reports fill; None if they fill none."""
     step = log.step or 1
     low, high = log.time_range
     most = log.num_users * ((high - low) // step + 1)
     if log.num_rows < MIN_FILLED * most:
         most = _sum_spans(log, step)
-    if log.num_rows < MIN_FILLED * most:
+    return step if log.num_rows >= MIN_FILLED * most else None
+
+
+def _own_step(log: RequestLog) -> int:
+    step = find_own_step(log)
+    if step is None:
+        share = log.num_rows / _sum_spans(log, log.step)
         raise InputError(
-            f"the log's {log.num_rows:,} reports fill only {100 * log.num_rows / most:.2g}% of its "
-            f"finest time grid; expected reports at regular times, or to be told the grid; pass "
-            f"--every, such as --every 60s"
+            f"the log's {log.num_rows:,} reports fill only {100 * share:.2g}% of its finest time "
+            f"grid; expected reports at regular times, or to be told the grid; pass --every, such "
+            f"as --every 60s; trajcloak inspect proposes one"
         )
     return step
 
