@@ -110,5 +110,6 @@ def test_signatures():
         "height", "region", "suppress_above", "max_suppressed", "tree", "effort", "seed",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
-        "user", "time", "lon", "lat", "x", "y", "requests", "tz",
+        "user", "time", "lon", "lat", "x", "y", "requests", "tz", "crs", "clip",
+        "max_speed", "drop",
     ]  # fmt: skip

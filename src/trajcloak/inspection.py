@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.kernels.threads import choose_threads, run_sliced
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, sort_rows
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import (
     Ingest,
@@ -21,7 +21,7 @@ from trajcloak.trajectories import (
     parse_duration,
 )
 from trajcloak.trajectories.grid import MAX_INSTANTS, find_own_step
-from trajcloak.trajectories.reports import compare_reports, sort_reports
+from trajcloak.trajectories.reports import compare_reports
 
 SECOND = 10**6
 NICE_SECONDS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
@@ -147,7 +147,7 @@ class _Weigher:
         self.log = log
         self.threads = threads
         self.reports = compare_reports(log, 0, threads)
-        order = sort_reports(log)
+        order = sort_rows(log)
         self._time = log.time[order]
         self._first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
         has_request = np.zeros(log.num_rows, np.bool_)

@@ -95,6 +95,7 @@ def build_manifest(
             "length": asked.length,
             "missing": asked.missing,
             "tz": log.clock,
+            **log.reading,
             "align": asked.align,
             "windows": asked.windows,
             "tree": asked.tree,

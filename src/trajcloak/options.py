@@ -32,6 +32,15 @@ HOLD = "hold"
 MISSING = (WITHHOLD, HOLD)
 DAY = "day"
 ALIGNMENTS = ("none", DAY)
+EMPTY = "empty"
+OUT_OF_RANGE = "out-of-range"
+NULL_ISLAND = "null-island"
+CONFLICT = "conflict"
+TELEPORT = "teleport"
+DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, CONFLICT, TELEPORT)
+"""What may be wrong with rows that are dropped if that is asked for."""
+
+WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
 MAX_NUMBER = 2**31 - 1
@@ -57,6 +66,18 @@ class LogColumns:
     tz
         Zone of the times that have none, such as ``Europe/Berlin``, and of the clock
         that windows follow. Default: times are taken as they are.
+    crs
+        Coordinate system of the place, such as ``EPSG:27700``: one of degrees, or one
+        of metres, which are used as they are. Default: WGS 84, or none for ``x``, ``y``.
+    clip
+        Least x and y, greatest x and y, in the log's own units: rows outside are dropped.
+    max_speed
+        Metres per second, or the log's own units: faster reports are refused.
+    drop
+        What to drop instead of refusing it: ``empty`` (a cell of user, time or place),
+        ``out-of-range`` (places that are none), ``null-island`` (exactly 0, 0),
+        ``conflict`` (two places at one time), ``teleport`` (faster than ``max_speed``,
+        by default 340 m/s).
 
     Examples
     --------
@@ -72,6 +93,10 @@ class LogColumns:
     y: str | None = None
     requests: tuple[str, ...] = ()
     tz: str | None = None
+    crs: str | None = None
+    clip: tuple[float, float, float, float] | None = None
+    max_speed: float | None = None
+    drop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for first, second in (("lon", "lat"), ("x", "y")):
@@ -103,6 +128,41 @@ class LogColumns:
                 f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
                 f"UTC; pass another --tz"
             )
+        self._check_cleaning()
+
+    def _check_cleaning(self) -> None:
+        for reason in self.drop:
+            if reason not in DROPPABLE:
+                raise OptionError(
+                    f"drop is '{reason}'; expected one of {', '.join(DROPPABLE)}; pass another "
+                    f"--drop"
+                )
+        clip = self.clip
+        if clip is not None and not (
+            isinstance(clip, tuple | list)
+            and len(clip) == 4
+            and all(map(_is_finite, clip))
+            and clip[0] <= clip[2]
+            and clip[1] <= clip[3]
+        ):
+            raise OptionError(
+                "clip is no rectangle; expected its least x, least y, greatest x and greatest y; "
+                "pass another --clip"
+            )
+        if self.max_speed is not None and not (_is_finite(self.max_speed) and self.max_speed > 0):
+            raise OptionError(
+                f"max_speed is {self.max_speed}; expected a speed above 0; pass another --max-speed"
+            )
+
+    @property
+    def reading(self) -> dict[str, object]:
+        """What a manifest says of how the log was read."""
+        return {
+            "log_crs": self.crs,
+            "clip": None if self.clip is None else ",".join(map(repr, map(float, self.clip))),
+            "max_speed": None if self.max_speed is None else float(self.max_speed),
+            "drop": ",".join(sorted(set(self.drop))) or None,
+        }
 
     def place(self, present: list[str]) -> tuple[str, str, bool]:
         """Choose the two coordinate columns among those present.

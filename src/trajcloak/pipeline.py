@@ -90,7 +90,7 @@ def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
     grid = build_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
     max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
     ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
-    region = None if asked.region is None else _build_region(asked, in_metres=log.geographic)
+    region = None if asked.region is None else _build_region(asked, in_metres=log.crs is not None)
     places = build_places(log, height=asked.height, region=region, threads=threads)
     return Prepared(log, asked, grid, max_gap, places, ranges, threads)
 

@@ -27,7 +27,6 @@ OUTLIER_BINS = 4096
 OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
 ROUNDING = 1e-9
-SHOWN_ROWS = 5
 PROJECTION_BLOCK = 1 << 18
 
 
@@ -96,15 +95,15 @@ def build_places(
     """
     if height is not None and not 1 <= height <= MAX_HEIGHT:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
-    x, y, bounds, crs = log.x, log.y, log.bounds, None
+    x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
     if log.geographic:
         crs = choose_projection(log.bounds)
         x, y, bounds = _project(log, crs, threads)
     if region is None:
-        check_outliers(x, y, bounds, threads)
-        region = fit_region(bounds, height, in_metres=log.geographic)
+        check_outliers(log, x, y, bounds, threads)
+        region = fit_region(bounds, height, in_metres=crs is not None)
     else:
-        check_inside(x, y, bounds, region)
+        check_inside(log, x, y, bounds, region)
     check_cells(region)
     check_size(region)
     return Places(x, y, region, crs)
@@ -115,8 +114,9 @@ def choose_projection(bounds: tuple[float, float, float, float]) -> str:
     west, south, east, north = bounds
     if east - west > 180:
         raise InputError(
-            "the log spans more than 180 degrees of longitude; expected an area on one half of "
-            "the globe; if it crosses the 180th meridian, publish its two sides as two logs"
+            "the log spans more than 180 degrees of longitude, also across the 180th meridian; "
+            "expected an area on one half of the globe; leave rows out with --clip, or publish "
+            "two logs"
         )
     lon = round((west + east) / 2, CENTRE_DECIMALS)
     lat = round((south + north) / 2, CENTRE_DECIMALS)
@@ -131,7 +131,7 @@ def _project(
 
     def project(start: int, stop: int) -> None:
         # A transformer belongs to one thread.
-        transformer = pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True)
+        transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
         for a, b in build_slices(stop - start, (stop - start) // PROJECTION_BLOCK + 1):
             part = slice(start + a, start + b)
             x[part], y[part] = transformer.transform(log.x[part], log.y[part])
@@ -141,8 +141,8 @@ def _project(
     if not all(map(math.isfinite, bounds)):
         row = int(np.argmin(np.isfinite(x) & np.isfinite(y)))
         raise InputError(
-            f"row {row + 1}: the place cannot be projected; expected an area on one half of the "
-            f"globe; correct or remove the row"
+            f"row {log.number_rows(np.array(row))}: the place cannot be projected; expected an "
+            f"area on one half of the globe; correct or remove the row"
         )
     return x, y, bounds
 
@@ -202,6 +202,7 @@ def check_size(region: Region) -> None:
 
 
 def check_inside(
+    log: RequestLog,
     x: npt.NDArray[np.float64],
     y: npt.NDArray[np.float64],
     bounds: tuple[float, float, float, float],
@@ -218,12 +219,14 @@ def check_inside(
         return
     outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
     raise InputError(
-        f"{_rows(outside)} outside the region; expected every location strictly inside it; "
-        f"correct or remove them, or pass a larger region"
+        f"{log.name_rows(np.flatnonzero(outside))} outside the region; expected every "
+        f"location strictly inside it; correct or remove them, leave them out with --clip, or "
+        f"pass a larger region"
     )
 
 
 def check_outliers(
+    log: RequestLog,
     x: npt.NDArray[np.float64],
     y: npt.NDArray[np.float64],
     bounds: tuple[float, float, float, float],
@@ -258,17 +261,11 @@ def check_outliers(
     if rest * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
         return
     raise InputError(
-        f"{_rows(far)} far from all others and would blow the region up more than "
-        f"{OUTLIER_FACTOR} times; expected one connected area; are they at longitude and "
-        f"latitude 0, or swapped? correct or remove them, or pass --region to keep them"
+        f"{log.name_rows(np.flatnonzero(far))} far from all others and would blow the "
+        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; are they at "
+        f"longitude and latitude 0, or swapped? correct or remove them, leave them out with "
+        f"--drop null-island or --clip, or pass --region to keep them"
     )
-
-
-def _rows(chosen: npt.NDArray[np.bool_]) -> str:
-    """Name the first rows of a set."""
-    rows = np.flatnonzero(chosen) + 1
-    shown = ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
-    return f"row {shown} is" if len(rows) == 1 else f"{len(rows)} rows ({shown}) are"
 
 
 def _count_bins(

@@ -6,6 +6,7 @@ from math import ceil
 
 from .completion import location_at
 
+DROPPED = ("clip", "empty", "out-of-range", "null-island", "conflict", "teleport")
 PERCENT = {"p5": 5, "median": 50, "p95": 95}
 
 
@@ -29,7 +30,7 @@ def report(rows, completed, max_gap, missing):
     positive = sorted(gap for gap in gaps if gap > 0)
     return {
         "rows": len(rows),
-        "dropped": {},
+        "dropped": dict.fromkeys(DROPPED, 0),
         "repeated": sum(gap == 0 for gap in gaps),
         "users": len(times),
         "start": completed.origin,

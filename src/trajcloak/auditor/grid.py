@@ -100,7 +100,7 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
     """Check that the projection is the one that the data model prescribes for the log."""
     crs = manifest["crs"]
     if not log.geographic:
-        return [] if crs is None else ["a planar log was projected: 'crs' is not null"]
+        return [] if crs == log.crs else ["'crs' is not that of the planar log"]
     if crs is None:
         return ["the log has longitude and latitude, but 'crs' is null"]
     projection = pyproj.CRS.from_user_input(crs)
@@ -119,9 +119,9 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
 
 def project(log: Log, crs: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Compute the planar coordinates of all rows; not finite where there are none."""
-    if crs is None:
+    if crs is None or not log.geographic:
         return log.x, log.y
-    transformer = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+    transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
     x, y = transformer.transform(log.x, log.y)
     return x, y
 

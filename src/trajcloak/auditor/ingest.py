@@ -38,8 +38,8 @@ def _recount(log: Log, grid: Grid, counted: Recount) -> dict[str, Any]:
     reported, interpolated, held = counted.located.tolist()
     everywhere = log.num_users * int(grid.window_sizes(np.arange(grid.num_windows)).sum())
     return {
-        "rows": len(log.row),
-        "dropped": {},
+        "rows": len(log.row) + sum(log.dropped.values()),
+        "dropped": log.dropped,
         "repeated": int((gaps == 0).sum()),
         "users": log.num_users,
         "start": grid.origin,
@@ -53,7 +53,7 @@ def _recount(log: Log, grid: Grid, counted: Recount) -> dict[str, Any]:
             "held": held,
             "missing": everywhere - reported - interpolated - held,
         },
-        "crs": "OGC:CRS84" if log.geographic else None,
+        "crs": log.crs,
         "zone": log.clock or ("UTC" if log.zoned else None),
         "ambiguous": log.ambiguous,
         "nonexistent": log.nonexistent,

@@ -1,6 +1,6 @@
 """The auditor's own reading of a log: rows by user and time, requests apart."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from trajcloak.auditor.arrays import sort_by
 from trajcloak.auditor.batches import Batches, try_cast
+from trajcloak.auditor.cleaning import FASTEST, find_conflicts, find_teleports
 from trajcloak.auditor.files import (
     LogPaths,
     count_rows,
@@ -17,6 +18,8 @@ from trajcloak.auditor.files import (
     list_log_files,
     read_batches,
 )
+from trajcloak.auditor.manifest import REASONS_TO_DROP
+from trajcloak.auditor.systems import choose_system, join_sides
 from trajcloak.auditor.times import to_universal
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
@@ -47,7 +50,11 @@ class Log:
     x, y
         Of each row: the coordinates as the log has them.
     row
-        Of each row, its number in the files, from 0.
+        Of each row, its number in the files, from 0, without those that were dropped.
+    dropped
+        How many rows were dropped, by reason.
+    crs
+        Coordinate system of the log; None if it has none.
     stamped
         Whether times are timestamps, in microseconds; otherwise integer instants.
     zoned
@@ -73,6 +80,8 @@ class Log:
     x: Floats
     y: Floats
     row: Ints
+    dropped: dict[str, int]
+    crs: str | None
     stamped: bool
     zoned: bool
     clock: str | None
@@ -111,21 +120,23 @@ def read_log(
                     f"name the column that holds it by option"
                 )
 
-    batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests)
+    crs, geographic = choose_system(columns.crs, geographic)
+    batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests, columns)
     num_rows = count_rows(files)
     for file in files:
         for batch in read_batches(file, names):
             batches.add(batch, file.suffix.lower() == ".csv")
             # Sorting is still to come, so that the stage ends only after it.
             progress(STAGE, batches.num_rows, num_rows + 1 if num_rows else 0)
-    log = _join_batches(batches, columns.tz)
+    log = _drop_rows(_join_batches(batches, columns.tz, crs), columns)
+    _check_agreement(log)
     progress(STAGE, len(log.row), len(log.row))
     return log
 
 
-def _join_batches(batches: Batches, clock: str | None) -> Log:
+def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
     if not batches.num_rows:
-        raise InputError("the log has no rows; expected at least one; check the path")
+        raise InputError("the log has no rows, or all are dropped; expected some; check the path")
     user, ids = _encode_users(batches)
     stamped, zoned = batches.times[0].stamped, batches.times[0].zoned
     time = np.concatenate([part.ticks for part in batches.times])
@@ -145,7 +156,8 @@ def _join_batches(batches: Batches, clock: str | None) -> Log:
         places.append(np.concatenate(parts)[order])
         parts.clear()
     x, y = places
-    _check_agreement(user, time, x, y, order)
+    if batches.geographic:
+        x = join_sides(x)
     request_row = np.zeros(0, np.int64)
     if batches.request_rows:
         request_row = np.concatenate(batches.request_rows)
@@ -156,6 +168,8 @@ def _join_batches(batches: Batches, clock: str | None) -> Log:
         x=x,
         y=y,
         row=order,
+        dropped={reason: batches.dropped.get(reason, 0) for reason in REASONS_TO_DROP},
+        crs=crs,
         stamped=stamped,
         zoned=zoned,
         clock=clock,
@@ -171,6 +185,42 @@ def _join_batches(batches: Batches, clock: str | None) -> Log:
             for name, parts in batches.requests.items()
             for kinds in [batches.request_kinds[name]]
         },
+    )
+
+
+def _drop_rows(log: Log, columns: LogColumns) -> Log:
+    """Leave out the rows that contradict others, if they are to be dropped."""
+    if "conflict" in columns.drop:
+        bad = find_conflicts(log.user, log.time, log.x, log.y)
+        log = _without(log, bad, "conflict")
+    if "teleport" in columns.drop:
+        speed = (columns.max_speed or FASTEST) / (1e6 if log.stamped else 1.0)
+        bad = find_teleports(log.user, log.time, log.x, log.y, speed, log.geographic)
+        log = _without(log, bad, "teleport")
+    return log
+
+
+def _without(log: Log, bad: npt.NDArray[np.bool_], reason: str) -> Log:
+    if not bad.any():
+        return log
+    if bad.all():
+        raise InputError("all rows of the log are dropped; expected some to be left; drop less")
+    is_left = np.zeros(len(bad), dtype=bool)
+    is_left[log.row[~bad]] = True
+    number = np.cumsum(is_left) - 1
+    users, user = np.unique(log.user[~bad], return_inverse=True)
+    kept = is_left[log.request_row]
+    return replace(
+        log,
+        ids=log.ids.take(pa.array(users)),
+        user=user.astype(log.user.dtype),
+        time=log.time[~bad],
+        x=log.x[~bad],
+        y=log.y[~bad],
+        row=number[log.row[~bad]],
+        dropped={**log.dropped, reason: int(bad.sum())},
+        request_row=number[log.request_row[kept]],
+        requests={name: part.filter(pa.array(kept)) for name, part in log.requests.items()},
     )
 
 
@@ -196,7 +246,8 @@ def _encode_users(batches: Batches) -> tuple[Codes, Any]:
     return codes, ids
 
 
-def _check_agreement(user: Codes, time: Ints, x: Floats, y: Floats, row: Ints) -> None:
+def _check_agreement(log: Log) -> None:
+    user, time, x, y, row = log.user, log.time, log.x, log.y, log.row
     same = (user[1:] == user[:-1]) & (time[1:] == time[:-1])
     moved = np.flatnonzero(same & ((x[1:] != x[:-1]) | (y[1:] != y[:-1])))
     if len(moved):

@@ -12,6 +12,7 @@ import pyproj
 
 FORMAT_VERSION = 1
 MAX_HEIGHT = 32
+REASONS_TO_DROP = ("clip", "empty", "out-of-range", "null-island", "conflict", "teleport")
 REASONS = ("outside_windows", "missing_location", "window_below_k", "suppressed")
 
 Rule = tuple[str, Callable[[Any], bool]]
@@ -61,6 +62,33 @@ def _is_zone(value: Any) -> bool:
         return False
 
 
+def _is_reading(value: dict[str, Any]) -> bool:
+    """Whether what is said of how the log was read can be used to read it."""
+    speed = value.get("max_speed")
+    drop = value.get("drop")
+    return (
+        (value.get("log_crs") is None or _is_system(value["log_crs"]))
+        and (value.get("clip") is None or _is_rectangle(value["clip"]))
+        and (speed is None or (_is_number(speed) and speed > 0))
+        and (drop is None or (isinstance(drop, str) and set(drop.split(",")) <= {*REASONS_TO_DROP}))
+    )
+
+
+def _is_system(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(pyproj.CRS.from_user_input(value))
+    except pyproj.exceptions.CRSError:
+        return False
+
+
+def _is_rectangle(value: Any) -> bool:
+    try:
+        edges = list(map(float, str(value).split(",")))
+    except ValueError:
+        return False
+    return len(edges) == 4 and all(map(math.isfinite, edges)) and edges[:2] <= edges[2:]
+
+
 def _is_parameters(value: Any) -> bool:
     return (
         isinstance(value, dict)
@@ -68,6 +96,7 @@ def _is_parameters(value: Any) -> bool:
         and value.get("align", "none") in ("none", "day")
         and isinstance(value.get("windows"), str | None)
         and _is_zone(value.get("tz"))
+        and _is_reading(value)
         and (value["length"] is None or (_is_integer(value["length"]) and value["length"] >= 1))
         and value["missing"] in ("withhold", "hold")
         and all(_is_scalar(part) for part in value.values())
@@ -94,7 +123,7 @@ WITHHELD: dict[str, Rule] = {
 LOCATED: dict[str, Rule] = dict.fromkeys(("reported", "interpolated", "held", "missing"), COUNT)
 SCALAR: Rule = ("a plain value", _is_scalar)
 QUANTILES: dict[str, Rule] = dict.fromkeys(("p5", "median", "p95"), SCALAR)
-DROPPED: dict[str, Rule] = {}
+DROPPED: dict[str, Rule] = dict.fromkeys(REASONS_TO_DROP, COUNT)
 INGEST: dict[str, Rule] = {
     "rows": COUNT,
     "dropped": ("counts by reason", lambda value: _has_fields(value, DROPPED)),

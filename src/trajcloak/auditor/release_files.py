@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from trajcloak.auditor.files import LogPaths, list_columns, list_log_files
 from trajcloak.auditor.findings import Findings
@@ -58,9 +59,21 @@ def read_release(folder: Path, findings: Findings) -> Release:
 
 def choose_reading(columns: LogColumns, release: Release) -> LogColumns:
     """Read the log as the release says where the caller does not."""
-    if release.manifest is None or columns.tz is not None:
+    if release.manifest is None:
         return columns
-    return replace(columns, tz=release.manifest.parameters.get("tz"))
+    made = release.manifest.parameters
+    clip = made.get("clip")
+    said: dict[str, Any] = {
+        "tz": made.get("tz"),
+        "crs": made.get("log_crs"),
+        "clip": clip and tuple(map(float, clip.split(","))),
+        "max_speed": made.get("max_speed"),
+        "drop": tuple(made["drop"].split(",")) if made.get("drop") else (),
+    }
+    return replace(
+        columns,
+        **{name: value for name, value in said.items() if getattr(columns, name) in (None, ())},
+    )
 
 
 def choose_attributes(paths: LogPaths, columns: LogColumns, release: Release) -> tuple[str, ...]:

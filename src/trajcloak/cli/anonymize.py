@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
+    Numbers,
     facts_table,
     height_option,
     ingest_facts,
@@ -35,20 +36,6 @@ class Share(click.ParamType[float]):
             return float(text[:-1]) / 100 if text.endswith("%") else float(text)
         except ValueError:
             self.fail(f"'{value}' is not a share such as 1% or 0.01", param, ctx)
-
-
-class Square(click.ParamType[tuple[float, float, float]]):
-    """A square: least x, least y and side."""
-
-    name = "x_min,y_min,side"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, float, float]:
-        """Parse a square."""
-        try:
-            x_min, y_min, side = map(float, str(value).split(","))
-        except ValueError:
-            self.fail(f"'{value}' is not three numbers separated by commas", param, ctx)
-        return x_min, y_min, side
 
 
 @click.command("anonymize")
@@ -81,7 +68,7 @@ class Square(click.ParamType[tuple[float, float, float]]):
 @height_option
 @click.option(
     "--region",
-    type=Square(),
+    type=Numbers(3, "x_min,y_min,side"),
     help="Square to use instead of one fitted to the log, in metres or the log's own units.",
 )
 @click.option(

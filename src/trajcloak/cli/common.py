@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from trajcloak.options import LogColumns
+from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress as Listener
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,6 +43,25 @@ TIME_DEFAULTS = {
     "missing": "withhold",
 }
 """What holds where a time option is not given."""
+
+
+class Numbers(click.ParamType[tuple[float, ...]]):
+    """Some numbers, separated by commas."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self.name = name
+        self._count = count
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
+        """Parse the numbers."""
+        try:
+            numbers = tuple(map(float, str(value).split(",")))
+        except ValueError:
+            numbers = ()
+        if len(numbers) != self._count:
+            self.fail(f"'{value}' is not {self._count} numbers separated by commas", param, ctx)
+        return numbers
+
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
@@ -83,6 +102,31 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         help="Zone of times that have none, such as Europe/Berlin, and of the clock that windows "
         "follow.  [default: times as they are]",
     )
+    @click.option(
+        "--crs",
+        metavar="SYSTEM",
+        help="Coordinate system of the place, such as EPSG:27700: degrees, or metres, which are "
+        "used as they are.  [default: WGS 84 for --lon and --lat]",
+    )
+    @click.option(
+        "--clip",
+        type=Numbers(4, "x_min,y_min,x_max,y_max"),
+        help="Drop rows outside this rectangle, in degrees or the log's own units.",
+    )
+    @click.option(
+        "--max-speed",
+        type=float,
+        metavar="SPEED",
+        help="Refuse reports that are farther from the one before, in metres per second or the "
+        "log's own units.  [default: 340 with --drop teleport]",
+    )
+    @click.option(
+        "--drop",
+        multiple=True,
+        type=click.Choice(DROPPABLE),
+        metavar="WHAT",
+        help=f"Drop such rows instead of refusing them; repeat for more: {', '.join(DROPPABLE)}.",
+    )
     @wraps(function)
     def wrapped(
         user: str,
@@ -93,9 +137,13 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         y: str | None,
         requests: tuple[str, ...],
         tz: str | None,
+        crs: str | None,
+        clip: tuple[float, float, float, float] | None,
+        max_speed: float | None,
+        drop: tuple[str, ...],
         **rest: Any,
     ) -> Any:
-        columns = LogColumns(user, time, lon, lat, x, y, requests, tz)
+        columns = LogColumns(user, time, lon, lat, x, y, requests, tz, crs, clip, max_speed, drop)
         return function(columns=columns, **rest)
 
     return wrapped  # type: ignore[return-value]

@@ -12,6 +12,7 @@ from numba import njit
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.ids import IntegerIds, TextIds
 from trajcloak.kernels.threads import choose_threads, run_sliced
+from trajcloak.log.clean import clean_log
 from trajcloak.log.files import (
     LogPath,
     count_rows,
@@ -20,8 +21,10 @@ from trajcloak.log.files import (
     read_names,
     stream_batches,
 )
+from trajcloak.log.filter import RowFilter
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import RequestBuilder, to_plain, to_plain_numbers
+from trajcloak.log.systems import choose_system, join_hemispheres
 from trajcloak.log.zones import to_utc
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
@@ -64,18 +67,23 @@ def read_log(
     files = list_files(source)
     expected_rows = count_rows(files)
     from_text = any(file.suffix == ".csv" for file in files)
-    geographic = columns.place(read_names(files[0]))[2]
+    crs, geographic = choose_system(columns.crs, geographic=columns.place(read_names(files[0]))[2])
     threads = choose_threads(threads)
     with ThreadPoolExecutor(threads) as pool:
-        builder = _Builder(columns, geographic, from_text, expected_rows, pool)
+        builder = _Builder(columns, crs, geographic, from_text, expected_rows, pool)
         for batch in stream_batches(files, columns):
             builder.add(batch)
-            progress("reading log", builder.num_rows, expected_rows)
+            progress("reading log", builder.filter.num_read, expected_rows)
+    if builder.num_rows == 0 and builder.filter.num_read:
+        raise InputError(
+            f"all {builder.filter.num_read:,} rows of the log are dropped; expected some to be "
+            f"left; check --drop and --clip"
+        )
     if builder.num_rows == 0:
         raise InputError(
             f"{source}: the log has no rows; expected at least one location report; check the path"
         )
-    log = builder.finish(threads=threads)
+    log = clean_log(builder.finish(threads=threads), columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
 
@@ -86,6 +94,7 @@ class _Builder:
     def __init__(
         self,
         columns: LogColumns,
+        crs: str | None,
         geographic: bool,
         from_text: bool,
         expected_rows: int,
@@ -94,7 +103,9 @@ class _Builder:
         self.num_rows = 0
         self._pool = pool
         self._columns = columns
+        self._crs = crs
         self._geographic = geographic
+        self.filter = RowFilter(columns, geographic=geographic)
         self._from_text = from_text
         self._has_integer_ids = False
         capacity = max(expected_rows, FIRST_ROWS)
@@ -110,6 +121,7 @@ class _Builder:
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
 
     def add(self, batch: pa.RecordBatch) -> None:
+        batch = self.filter.apply(batch)
         if batch.num_rows == 0:
             return
         start, stop = self.num_rows, self.num_rows + batch.num_rows
@@ -162,6 +174,8 @@ class _Builder:
             users = users.take(pa.array(order))
         x, y = (place[: self.num_rows] for place in self._place)
         low_x, low_y, high_x, high_y = self._bounds
+        if self._geographic:
+            low_x, high_x = join_hemispheres(x, (low_x, high_x))
         return RequestLog(
             users=users,
             user=user,
@@ -172,6 +186,10 @@ class _Builder:
             has_timestamps=self._time_kind[0],
             zone="UTC" if self._columns.tz else self._time_kind[1],
             clock=self._columns.tz,
+            crs=self._crs,
+            dropped=self.filter.dropped,
+            file_row=self.filter.list_rows(),
+            reading=self._columns.reading,
             shifted=self._shifted,
             geographic=self._geographic,
             step=self._step,
@@ -192,8 +210,9 @@ class _Builder:
         if column.null_count:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise InputError(
-                f"row {self.num_rows + row + 1}: column '{name}' is empty; expected a value in "
-                f"every row; fill or remove the {column.null_count} such rows of this batch"
+                f"row {self.filter.number_row(row)}: column '{name}' is empty; expected a value in "
+                f"every row; fill or remove the {column.null_count} such rows of this batch, or "
+                f"drop them with --drop empty"
             )
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
@@ -301,7 +320,7 @@ class _Builder:
             # Arrow's own message quotes the value, which may be an id.
             bad = find_bad_value(column, options) or 0
             raise InputError(
-                f"row {self.num_rows + bad + 1}: column '{name}' cannot be read as {type_}; "
+                f"row {self.filter.number_row(bad)}: column '{name}' cannot be read as {type_}; "
                 f"expected a value of that type, as in the first row; correct the row, or convert "
                 f"the column"
             ) from None
@@ -327,16 +346,16 @@ class _Builder:
         )
 
     def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
-        row = self.num_rows + bad + 1
+        row = self.filter.number_row(bad)
         if not finite:
             return InputError(
                 f"row {row}: column '{name}' is not a finite number; expected a coordinate; "
-                f"correct or remove the row"
+                f"correct or remove the row, or pass --drop out-of-range"
             )
         return InputError(
             f"row {row}: column '{name}' is out of range; expected -{limit:.0f}..{limit:.0f} "
             f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
-            f"for planar coordinates"
+            f"for planar coordinates; or --drop out-of-range"
         )
 
 

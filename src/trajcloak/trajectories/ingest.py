@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajcloak.log import RequestLog
+from trajcloak.options import DROPPABLE
 from trajcloak.trajectories.grid import TimeGrid, format_duration
 from trajcloak.trajectories.reports import compare_reports, round_gap
+
+DROPPED = ("clip", *DROPPABLE)
+"""Reasons for which rows are dropped."""
 
 QUANTILES = {"p5": 0.05, "median": 0.5, "p95": 0.95}
 
@@ -115,8 +119,8 @@ def build_ingest(
         if reports.num_gaps:
             interval = {name: reports.quantile(share) for name, share in QUANTILES.items()}
     return Ingest(
-        rows=log.num_rows,
-        dropped={},
+        rows=log.num_rows + sum(log.dropped.values()),
+        dropped={reason: log.dropped.get(reason, 0) for reason in DROPPED},
         repeated=repeated,
         users=log.num_users,
         start=format_moment(log, grid.origin),
@@ -129,7 +133,7 @@ def build_ingest(
         },
         long_gaps=long_gaps,
         user_instants=located,
-        crs="OGC:CRS84" if log.geographic else None,
+        crs=log.crs,
         zone=log.clock or log.zone,
         ambiguous=log.shifted.get("ambiguous", 0),
         nonexistent=log.shifted.get("nonexistent", 0),

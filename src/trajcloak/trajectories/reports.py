@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from trajcloak.kernels.sort import sort_words
 from trajcloak.kernels.threads import build_slices, run_all
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, sort_rows
 
 EXACT_GAPS = 100
 PER_DECADE = 90
@@ -70,21 +69,9 @@ def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
     parts = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
     found = _compare_slices(log, np.empty(0, np.int64), True, long, parts)
     if found is None:
-        found = _compare_slices(log, sort_reports(log), False, long, parts)
+        found = _compare_slices(log, sort_rows(log), False, long, parts)
     assert found is not None
     return found
-
-
-def sort_reports(log: RequestLog) -> npt.NDArray[np.int64]:
-    """Order the rows by user and time; equal ones as they stand in the log."""
-    order = np.arange(log.num_rows)
-    spare = np.empty(log.num_rows, np.uint64), np.empty_like(order)
-    is_in_order = _is_in_order(log.user, log.time, log.num_users)
-    keys = () if is_in_order else (log.time - log.time_range[0],)
-    for key in (*keys, log.user):
-        words = key[order].astype(np.uint64)
-        sort_words(words, order, 0, len(order), *spare)
-    return order
 
 
 def _compare_slices(
@@ -149,17 +136,6 @@ def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
         digits = np.int64(10)
         exponent += 1
     return EXACT_GAPS + exponent * PER_DECADE + digits - 10
-
-
-@njit(cache=True, nogil=True)
-def _is_in_order(user, time, num_users):  # type: ignore[no-untyped-def]
-    """Whether the rows of each user are in order of time."""
-    last = np.full(num_users, np.iinfo(np.int64).min, np.int64)
-    for row in range(len(user)):
-        if time[row] < last[user[row]]:
-            return False
-        last[user[row]] = time[row]
-    return True
 
 
 @njit(cache=True, nogil=True)

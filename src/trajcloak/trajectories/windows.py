@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import InputError
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, sort_rows
 from trajcloak.options import HOLD
 from trajcloak.progress import Progress, silent
 from trajcloak.space import Places
@@ -22,7 +22,7 @@ from trajcloak.trajectories.fill import (
 )
 from trajcloak.trajectories.grid import TimeGrid
 from trajcloak.trajectories.ingest import Located
-from trajcloak.trajectories.reports import compare_reports, sort_reports
+from trajcloak.trajectories.reports import compare_reports
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class _RowsByInstant:
     @cached_property
     def timeline(self) -> Timeline:
         """All rows by user and time, and where those of each user start."""
-        order = sort_reports(self._log)
+        order = sort_rows(self._log)
         users = np.arange(self._log.num_users + 1)
         return order, np.searchsorted(self._log.user[order], users)
 
@@ -216,9 +216,9 @@ def check_conflicts(log: RequestLog) -> None:
     """Raise if a user has two rows with the same time and different places."""
     reports = compare_reports(log, 0, threads=1)
     if reports.num_conflicts:
-        one, other = sorted(row + 1 for row in reports.conflict)
+        one, other = sorted(log.number_rows(np.array(reports.conflict)).tolist())
         raise InputError(
             f"rows {one} and {other}: the same user and time with different places "
             f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
-            f"time; remove the wrong rows"
+            f"time; remove the wrong rows, or drop all such rows with --drop conflict"
         )
