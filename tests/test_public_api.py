@@ -111,5 +111,5 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests", "tz", "crs", "clip",
-        "max_speed", "drop",
+        "max_speed", "drop", "delimiter",
     ]  # fmt: skip

@@ -78,6 +78,9 @@ class LogColumns:
         ``out-of-range`` (places that are none), ``null-island`` (exactly 0, 0),
         ``conflict`` (two places at one time), ``teleport`` (faster than ``max_speed``,
         by default 340 m/s).
+    delimiter
+        Of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the header
+        line into most columns.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class LogColumns:
     clip: tuple[float, float, float, float] | None = None
     max_speed: float | None = None
     drop: tuple[str, ...] = ()
+    delimiter: str | None = None
 
     def __post_init__(self) -> None:
         for first, second in (("lon", "lat"), ("x", "y")):
@@ -137,6 +141,16 @@ class LogColumns:
                     f"drop is '{reason}'; expected one of {', '.join(DROPPABLE)}; pass another "
                     f"--drop"
                 )
+        if self.delimiter is not None and (
+            not isinstance(self.delimiter, str)
+            or len(self.delimiter) != 1
+            or not self.delimiter.isascii()
+            or self.delimiter in '"\r\n'
+        ):
+            raise OptionError(
+                "the delimiter is not one character; expected one such as ; or |; pass another "
+                "--delimiter"
+            )
         clip = self.clip
         if clip is not None and not (
             isinstance(clip, tuple | list)

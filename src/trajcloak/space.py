@@ -19,6 +19,7 @@ MIN_CELL_ULPS = 4
 """A cell is at least so many floating-point numbers wide, so that its edges differ."""
 
 MAX_COORDINATE = 1e100
+HALF_TURN = 180.0
 CENTRE_DECIMALS = 2
 GRANULES = 1024
 """The region's corner and side are multiples of about a thousandth of the log's extent."""
@@ -97,8 +98,9 @@ def build_places(
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
     x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
     if log.geographic:
-        crs = choose_projection(log.bounds)
-        x, y, bounds = _project(log, crs, threads)
+        lon, bounds = join_hemispheres(log)
+        crs = choose_projection(bounds)
+        x, y, bounds = _project(log, lon, crs, threads)
     if region is None:
         check_outliers(log, x, y, bounds, threads)
         region = fit_region(bounds, height, in_metres=crs is not None)
@@ -109,10 +111,27 @@ def build_places(
     return Places(x, y, region, crs)
 
 
+def join_hemispheres(
+    log: RequestLog,
+) -> tuple[npt.NDArray[np.float64], tuple[float, float, float, float]]:
+    """Let the longitudes of a log that crosses the 180th meridian go on beyond it.
+
+    Returns them, and the bounds of the log.
+    """
+    west, south, east, north = log.bounds
+    if east - west <= HALF_TURN:
+        return log.x, log.bounds
+    lon = np.where(log.x < 0, log.x + 2 * HALF_TURN, log.x)
+    low, high = float(lon.min()), float(lon.max())
+    if high - low > HALF_TURN:
+        return log.x, log.bounds
+    return lon, (low, south, high, north)
+
+
 def choose_projection(bounds: tuple[float, float, float, float]) -> str:
     """Choose the equal-area projection centred on a longitude-latitude box."""
     west, south, east, north = bounds
-    if east - west > 180:
+    if east - west > HALF_TURN:
         raise InputError(
             "the log spans more than 180 degrees of longitude, also across the 180th meridian; "
             "expected an area on one half of the globe; leave rows out with --clip, or publish "
@@ -124,7 +143,7 @@ def choose_projection(bounds: tuple[float, float, float, float]) -> str:
 
 
 def _project(
-    log: RequestLog, crs: str, threads: int
+    log: RequestLog, lon: npt.NDArray[np.float64], crs: str, threads: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], tuple[float, float, float, float]]:
     x = np.empty_like(log.x)
     y = np.empty_like(log.y)
@@ -134,7 +153,7 @@ def _project(
         transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
         for a, b in build_slices(stop - start, (stop - start) // PROJECTION_BLOCK + 1):
             part = slice(start + a, start + b)
-            x[part], y[part] = transformer.transform(log.x[part], log.y[part])
+            x[part], y[part] = transformer.transform(lon[part], log.y[part])
 
     run_sliced(project, log.num_rows, threads)
     bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())

@@ -41,7 +41,7 @@ def test_order_of_rows_does_not_matter(written):
 
 def test_small_blocks(written, monkeypatch):
     monkeypatch.setattr("trajcloak.auditor.trajectories.BLOCK", 10)
-    monkeypatch.setattr("trajcloak.auditor.files.ROWS_PER_BATCH", 7)
+    monkeypatch.setattr("trajcloak.auditor.formats.ROWS_PER_BATCH", 7)
     example, paths = written
     assert list_failed(audit_files(example, paths)) == set()
 

@@ -9,6 +9,7 @@ import pyproj
 
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import Manifest
+from trajcloak.auditor.systems import join_sides
 from trajcloak.auditor.times import parse_duration, parse_moment
 from trajcloak.auditor.windows import find_edges
 
@@ -110,7 +111,7 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
         return ["'crs' is not a Lambert azimuthal equal-area projection in metres"]
     values = {parameter.name: float(parameter.value) for parameter in operation.params}
     centre = values["Longitude of natural origin"], values["Latitude of natural origin"]
-    for coordinates, value in zip((log.x, log.y), centre, strict=True):
+    for coordinates, value in zip((join_sides(log.x), log.y), centre, strict=True):
         middle = (float(coordinates.min()) + float(coordinates.max())) / 2
         if abs(middle - value) > CENTRE_TOLERANCE:
             return ["'crs' is not centred on the log"]
@@ -122,7 +123,7 @@ def project(log: Log, crs: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[An
     if crs is None or not log.geographic:
         return log.x, log.y
     transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
-    x, y = transformer.transform(log.x, log.y)
+    x, y = transformer.transform(join_sides(log.x), log.y)
     return x, y
 
 

@@ -14,12 +14,14 @@ from trajcloak.auditor.cleaning import FASTEST, find_conflicts, find_teleports
 from trajcloak.auditor.files import (
     LogPaths,
     count_rows,
+    find_system,
+    is_text,
     list_columns,
     list_log_files,
     read_batches,
 )
 from trajcloak.auditor.manifest import REASONS_TO_DROP
-from trajcloak.auditor.systems import choose_system, join_sides
+from trajcloak.auditor.systems import choose_system
 from trajcloak.auditor.times import to_universal
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
@@ -109,7 +111,7 @@ def read_log(
         If a file or a row breaks a rule.
     """
     files = list_log_files(paths)
-    headers = [list_columns(file) for file in files]
+    headers = [list_columns(file, columns.delimiter) for file in files]
     x_name, y_name, geographic = columns.place(headers[0])
     names = [columns.user, columns.time, x_name, y_name, *requests]
     for file, present in zip(files, headers, strict=True):
@@ -120,12 +122,13 @@ def read_log(
                     f"name the column that holds it by option"
                 )
 
-    crs, geographic = choose_system(columns.crs, geographic)
+    system = find_system(files[0]) if columns.crs is None else columns.crs
+    crs, geographic = choose_system(system, geographic)
     batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests, columns)
     num_rows = count_rows(files)
     for file in files:
-        for batch in read_batches(file, names):
-            batches.add(batch, file.suffix.lower() == ".csv")
+        for batch in read_batches(file, names, columns.delimiter):
+            batches.add(batch, is_text(file))
             # Sorting is still to come, so that the stage ends only after it.
             progress(STAGE, batches.num_rows, num_rows + 1 if num_rows else 0)
     log = _drop_rows(_join_batches(batches, columns.tz, crs), columns)
@@ -156,8 +159,6 @@ def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
         places.append(np.concatenate(parts)[order])
         parts.clear()
     x, y = places
-    if batches.geographic:
-        x = join_sides(x)
     request_row = np.zeros(0, np.int64)
     if batches.request_rows:
         request_row = np.concatenate(batches.request_rows)

@@ -80,7 +80,7 @@ def choose_attributes(paths: LogPaths, columns: LogColumns, release: Release) ->
     """Take the request attributes of the release where the caller names none."""
     if columns.requests or release.requests is None:
         return columns.requests
-    present = list_columns(list_log_files(paths)[0])
+    present = list_columns(list_log_files(paths)[0], columns.delimiter)
     secret = {columns.user, columns.time, *columns.place(present)[:2]}
     own = {name for name, _ in KEYS}
     return tuple(

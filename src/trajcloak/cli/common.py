@@ -103,6 +103,11 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         "follow.  [default: times as they are]",
     )
     @click.option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="Delimiter of CSV files.  [default: found in the header line]",
+    )
+    @click.option(
         "--crs",
         metavar="SYSTEM",
         help="Coordinate system of the place, such as EPSG:27700: degrees, or metres, which are "
@@ -141,9 +146,12 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         clip: tuple[float, float, float, float] | None,
         max_speed: float | None,
         drop: tuple[str, ...],
+        delimiter: str | None,
         **rest: Any,
     ) -> Any:
-        columns = LogColumns(user, time, lon, lat, x, y, requests, tz, crs, clip, max_speed, drop)
+        columns = LogColumns(
+            user, time, lon, lat, x, y, requests, tz, crs, clip, max_speed, drop, delimiter
+        )
         return function(columns=columns, **rest)
 
     return wrapped  # type: ignore[return-value]

@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +18,17 @@ from trajcloak.log.files import (
     LogPath,
     count_rows,
     find_bad_value,
+    has_partitions,
+    is_csv,
     list_files,
     read_names,
+    read_system,
     stream_batches,
 )
 from trajcloak.log.filter import RowFilter
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import RequestBuilder, to_plain, to_plain_numbers
-from trajcloak.log.systems import choose_system, join_hemispheres
+from trajcloak.log.systems import choose_system
 from trajcloak.log.zones import to_utc
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
@@ -45,7 +49,8 @@ def read_log(
     Parameters
     ----------
     source
-        A .csv or .parquet file, a glob, a folder, or a list of those.
+        A file (CSV, Parquet, Arrow, JSON lines), a glob, a folder, or a list of those; or a
+        table or frame of pyarrow, pandas, polars or geopandas.
     columns
         Which columns to read; see :class:`trajcloak.options.LogColumns`.
     threads
@@ -66,11 +71,14 @@ def read_log(
     columns = columns or LogColumns()
     files = list_files(source)
     expected_rows = count_rows(files)
-    from_text = any(file.suffix == ".csv" for file in files)
-    crs, geographic = choose_system(columns.crs, geographic=columns.place(read_names(files[0]))[2])
+    has_csv, has_folders = any(map(is_csv, files)), any(map(has_partitions, files))
+    crs, geographic = choose_system(
+        read_system(files[0]) if columns.crs is None else columns.crs,
+        geographic=columns.place(read_names(files[0], columns.delimiter))[2],
+    )
     threads = choose_threads(threads)
     with ThreadPoolExecutor(threads) as pool:
-        builder = _Builder(columns, crs, geographic, from_text, expected_rows, pool)
+        builder = _Builder(columns, crs, geographic, has_csv, has_folders, expected_rows, pool)
         for batch in stream_batches(files, columns):
             builder.add(batch)
             progress("reading log", builder.filter.num_read, expected_rows)
@@ -81,7 +89,8 @@ def read_log(
         )
     if builder.num_rows == 0:
         raise InputError(
-            f"{source}: the log has no rows; expected at least one location report; check the path"
+            f"{source if isinstance(files[0], Path) else 'the table'}: the log has no rows; "
+            f"expected at least one location report; check the path"
         )
     log = clean_log(builder.finish(threads=threads), columns)
     progress("reading log", log.num_rows, log.num_rows)
@@ -96,7 +105,8 @@ class _Builder:
         columns: LogColumns,
         crs: str | None,
         geographic: bool,
-        from_text: bool,
+        has_csv: bool,
+        has_folders: bool,
         expected_rows: int,
         pool: ThreadPoolExecutor,
     ) -> None:
@@ -106,7 +116,8 @@ class _Builder:
         self._crs = crs
         self._geographic = geographic
         self.filter = RowFilter(columns, geographic=geographic)
-        self._from_text = from_text
+        # Names of folders are text, as are the cells of CSV files.
+        self._from_text = has_csv or has_folders
         self._has_integer_ids = False
         capacity = max(expected_rows, FIRST_ROWS)
         self._user = np.empty(capacity, np.int32)
@@ -114,7 +125,7 @@ class _Builder:
         self._place = np.empty(capacity, np.float64), np.empty(capacity, np.float64)
         self._ids: IntegerIds | TextIds | None = None
         self._time_kind: tuple[bool, str | None] | None = None
-        self._requests = RequestBuilder(columns.requests, from_text=from_text)
+        self._requests = RequestBuilder(columns.requests, from_text=has_csv)
         self._step = 0
         self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
         self._time_range = (2**63 - 1, -(2**63))
@@ -174,8 +185,6 @@ class _Builder:
             users = users.take(pa.array(order))
         x, y = (place[: self.num_rows] for place in self._place)
         low_x, low_y, high_x, high_y = self._bounds
-        if self._geographic:
-            low_x, high_x = join_hemispheres(x, (low_x, high_x))
         return RequestLog(
             users=users,
             user=user,

@@ -1,13 +1,9 @@
-"""Coordinate systems of logs, and logs that cross the 180th meridian."""
+"""Coordinate systems of logs."""
 
-import numpy as np
-import numpy.typing as npt
 import pyproj
 
 from trajcloak.errors import OptionError
 from trajcloak.options import WGS84
-
-HALF_TURN = 180.0
 
 
 def choose_system(given: str | None, *, geographic: bool) -> tuple[str | None, bool]:
@@ -31,20 +27,3 @@ def choose_system(given: str | None, *, geographic: bool) -> tuple[str | None, b
             f"metres, such as EPSG:4326 or EPSG:27700; pass another --crs, or convert the places"
         )
     return given, False
-
-
-def join_hemispheres(
-    x: npt.NDArray[np.float64], bounds: tuple[float, float]
-) -> tuple[float, float]:
-    """Let longitudes of a log that crosses the 180th meridian go on beyond it, in place.
-
-    Returns the least and the greatest longitude.
-    """
-    if bounds[1] - bounds[0] <= HALF_TURN:
-        return bounds
-    west = x < 0
-    low, high = float(x[~west].min()), float(x[west].max()) + 2 * HALF_TURN
-    if high - low > HALF_TURN:
-        return bounds
-    x[west] += 2 * HALF_TURN
-    return low, high
