@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -318,6 +319,7 @@ def _open_csv(
     file: Path, wanted: list[str], own: list[str], rows_before: int, delimiter: str
 ) -> Iterator[pa.RecordBatch]:
     types = dict.fromkeys(own, pa.string())
+    requests = [name for name in wanted[NUM_FIXED:] if name in types]
     if wanted[1] in types:
         types[wanted[1]] = _guess_time_type(file, wanted[1], delimiter)
     types |= {name: pa.float64() for name in wanted[2:4] if name in types}
@@ -331,10 +333,26 @@ def _open_csv(
             open_text(file) as stream,
             pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
         ):
-            yield from reader
+            num_rows = rows_before
+            for batch in reader:
+                _check_line_breaks(file, batch.select(requests), num_rows)
+                num_rows += batch.num_rows
+                yield batch
     except pa.ArrowInvalid:
         _explain_bad_csv(file, types, rows_before, delimiter)
         raise
+
+
+def _check_line_breaks(file: Path, batch: pa.RecordBatch, rows_before: int) -> None:
+    """Raise if a request holds a line break: a quote that is not closed swallows rows."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        broken = pc.match_substring(column, "\n").fill_null(False)
+        if pc.any(broken).as_py():
+            row = rows_before + int(np.argmax(broken.to_numpy(zero_copy_only=False))) + 1
+            raise InputError(
+                f"{file}: row {row}: column '{name}' holds a line break; expected a row on each "
+                f"line; is a quote not closed? correct it, or write the log as Parquet"
+            )
 
 
 def _explain_bad_csv(
