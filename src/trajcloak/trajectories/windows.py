@@ -25,6 +25,9 @@ from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.reports import compare_reports
 
 
+CELLS_PER_THREAD = 1 << 16
+
+
 @dataclass(frozen=True)
 class Window:
     """The users who take part in a window, their trajectories and their requests.
@@ -96,7 +99,8 @@ def stream_windows(
         ranges = cut_windows(log, grid, length=length)
     is_whole = ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= log.time_range[0]
     rows = None if is_whole else _RowsByInstant(log, grid)
-    requests = _group_requests(log, grid, ranges)
+    all_requests = np.arange(len(log.requests.row))
+    requests = [all_requests] if is_whole else _group_requests(log, grid, ranges)
     for number, (start, stop) in enumerate(ranges.tolist()):
         progress("building trajectories", start, grid.num_instants)
         cells, known, located, has_repeats = _build_cells(
@@ -151,6 +155,8 @@ def _build_cells(
 
     Says who is located at all of them, how, and whether a user has several reports at one.
     """
+    # There may be many small windows: threads cost more than they save in them.
+    threads = min(threads, 1 + log.num_users * (stop - start) // CELLS_PER_THREAD)
     inside = None if rows is None else rows.between(start, stop)
     cells, num_placed = scatter_reports(log, places, grid, inside, start, stop, threads)
     found = count_known(cells, threads)
