@@ -299,7 +299,7 @@ def swapped_longitude_and_latitude(folder, secrets):
 
 @case(tc.InputError, r"the log spans more than 180 degrees of longitude")
 def on_both_sides_of_the_globe(folder, secrets):
-    lines = [f"u{lon},0,{lon},{secrets.place(1, 2)},r\n" for lon in (-170, 170)]
+    lines = [f"u{lon},0,{lon},{secrets.place(1, 2)},r\n" for lon in (-120, 0, 120)]
     return Attempt(write_csv(folder, *lines, header=DEGREES))
 
 

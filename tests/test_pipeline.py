@@ -133,6 +133,7 @@ def test_a_window_below_k_is_withheld_as_a_whole_and_counted():
         "why": {
             "missing_location": {"user_windows": 1, "requests": 1},
             "window_below_k": {"user_windows": 3, "requests": 6},
+            "outside_windows": {"user_windows": 0, "requests": 0},
             "suppressed": {"user_windows": 0, "requests": 0},
             "rare_value": {"user_windows": 0, "requests": 0},
         },

@@ -15,6 +15,7 @@ PUBLIC = [
     "AuditReport",
     "Comparison",
     "InputError",
+    "Inspection",
     "LogColumns",
     "NotEnoughUsersError",
     "OptionError",
@@ -32,6 +33,7 @@ PUBLIC = [
     "compare",
     "convert_log",
     "generate_log",
+    "inspect_log",
     "read_log",
     "read_manifest",
 ]
@@ -105,10 +107,11 @@ def test_signatures():
         "log", "k", "threads", "progress", "options",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
-        "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "height", "region",
-        "suppress_above", "max_suppressed", "tree", "effort", "seed", "allow", "rare",
-        "rare_below",
+        "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",
+        "height", "region", "suppress_above", "max_suppressed", "tree", "effort", "seed", "allow",
+        "rare", "rare_below",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
-        "user", "time", "lon", "lat", "x", "y", "requests",
+        "user", "time", "lon", "lat", "x", "y", "requests", "tz", "crs", "clip",
+        "max_speed", "drop", "delimiter",
     ]  # fmt: skip

@@ -291,7 +291,14 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
         "requests": published.requests.num_rows,
     }
     assert {name: manifest[name] for name in expected} == expected
-    assert set(manifest) == {*expected, "parameters", "withheld", "suppressed", "generalised"}
+    assert set(manifest) == {
+        *expected,
+        "parameters",
+        "withheld",
+        "suppressed",
+        "generalised",
+        "ingest",
+    }
     parameters = manifest["parameters"]
     for name in ("length", "missing", "max_suppressed", "suppress_above"):
         assert parameters[name] == options.get(name, "withhold" if name == "missing" else None)
@@ -299,6 +306,7 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
     assert parameters["max_gap"] == (options.get("max_gap") or 2 * parameters["every"])
     assert set(manifest["withheld"]) == {"users", "requests", "why"}
     assert set(manifest["withheld"]["why"]) == {
+        "outside_windows",
         "missing_location",
         "window_below_k",
         "suppressed",

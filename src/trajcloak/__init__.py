@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TrajcloakError,
     )
     from trajcloak.generator import generate_log
+    from trajcloak.inspection import Inspection, inspect_log
     from trajcloak.log import RequestLog, read_log
     from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
@@ -39,6 +40,7 @@ __all__ = [
     "AuditReport",
     "Comparison",
     "InputError",
+    "Inspection",
     "LogColumns",
     "NotEnoughUsersError",
     "OptionError",
@@ -56,6 +58,7 @@ __all__ = [
     "compare",
     "convert_log",
     "generate_log",
+    "inspect_log",
     "read_log",
     "read_manifest",
 ]
@@ -72,6 +75,7 @@ _HOMES = {
         "TrajcloakError",
     ),
     "trajcloak.generator": ("generate_log",),
+    "trajcloak.inspection": ("Inspection", "inspect_log"),
     "trajcloak.log": ("RequestLog", "read_log"),
     "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),

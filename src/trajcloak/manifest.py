@@ -12,7 +12,14 @@ from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import RequestLog
 from trajcloak.options import Options
 from trajcloak.space import Places, Region
-from trajcloak.trajectories import TimeGrid, Window, format_duration
+from trajcloak.trajectories import (
+    Ingest,
+    Located,
+    TimeGrid,
+    Window,
+    format_duration,
+    format_moment,
+)
 from trajcloak.version import __version__
 
 FORMAT_VERSION = 1
@@ -25,11 +32,19 @@ class LeftOut:
         self.largest_window = 0
         self.num_suppressed = 0
         self.num_generalised = 0
+        self.located = Located()
+        self.num_requests = 0
         self.published_users = np.zeros(num_users, np.bool_)
         self.suppressed_users = np.zeros(num_users, np.bool_)
         self.why = {
             reason: {"user_windows": 0, "requests": 0}
-            for reason in ("missing_location", "window_below_k", "suppressed", "rare_value")
+            for reason in (
+                "outside_windows",
+                "missing_location",
+                "window_below_k",
+                "suppressed",
+                "rare_value",
+            )
         }
 
     def _add(self, reason: str, users: int, requests: int) -> None:
@@ -39,7 +54,13 @@ class LeftOut:
     def add_missing(self, window: Window) -> None:
         """Count the users of a window whose location is not known throughout."""
         self.largest_window = max(self.largest_window, len(window.user))
+        self.located = self.located.plus(window.located)
+        self.num_requests += window.left_out_requests + len(window.request_user)
         self._add("missing_location", window.left_out_users, window.left_out_requests)
+
+    def add_outside(self, num_requests: int) -> None:
+        """Count those of all requests that fall into no window; after the last window."""
+        self._add("outside_windows", 0, num_requests - self.num_requests)
 
     def add_below_k(self, window: Window) -> None:
         """Count the participants of a window that has too few of them."""
@@ -64,14 +85,12 @@ def build_manifest(
     places: Places,
     published: Sequence[Bundles],
     left_out: LeftOut,
+    ingest: Ingest,
 ) -> dict[str, Any]:
     """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it."""
     region = places.region
     areas = [_published_areas(bundles, region) for bundles in published]
     num_cloaks = sum(area.size for area in areas)
-    origin: int | str = grid.origin
-    if log.has_timestamps:
-        origin = str(np.datetime64(grid.origin, "us")) + ("Z" if log.zone else "")
     gone = ~left_out.published_users & ~left_out.suppressed_users
     return {
         "format_version": FORMAT_VERSION,
@@ -79,11 +98,15 @@ def build_manifest(
         "k": asked.k,
         "algorithm": asked.algorithm,
         "parameters": {
-            "origin": origin,
+            "origin": format_moment(log, grid.origin),
             "every": format_duration(grid.every, has_timestamps=log.has_timestamps),
             "max_gap": format_duration(max_gap, has_timestamps=log.has_timestamps),
             "length": asked.length,
             "missing": asked.missing,
+            "tz": log.clock,
+            **log.reading,
+            "align": asked.align,
+            "windows": asked.windows,
             "tree": asked.tree,
             "effort": asked.effort,
             "seed": asked.seed,
@@ -114,6 +137,7 @@ def build_manifest(
         },
         "suppressed": left_out.num_suppressed,
         "generalised": left_out.num_generalised,
+        "ingest": ingest.to_dict(),
     }
 
 

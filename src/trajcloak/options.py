@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trajcloak.errors import OptionError
 
@@ -33,6 +34,17 @@ KEEP = "keep"
 DROP = "drop"
 OTHER = "other"
 RARE = (KEEP, DROP, OTHER)
+DAY = "day"
+ALIGNMENTS = ("none", DAY)
+EMPTY = "empty"
+OUT_OF_RANGE = "out-of-range"
+NULL_ISLAND = "null-island"
+CONFLICT = "conflict"
+TELEPORT = "teleport"
+DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, CONFLICT, TELEPORT)
+"""What may be wrong with rows that are dropped if that is asked for."""
+
+WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
 MAX_NUMBER = 2**31 - 1
@@ -55,6 +67,24 @@ class LogColumns:
         the log's own columns decide: ``lon``/``lat`` or ``x``/``y``.
     requests
         The request attributes. Only columns named here are ever published.
+    tz
+        Zone of the times that have none, such as ``Europe/Berlin``, and of the clock
+        that windows follow. Default: times are taken as they are.
+    crs
+        Coordinate system of the place, such as ``EPSG:27700``: one of degrees, or one
+        of metres, which are used as they are. Default: WGS 84, or none for ``x``, ``y``.
+    clip
+        Least x and y, greatest x and y, in the log's own units: rows outside are dropped.
+    max_speed
+        Metres per second, or the log's own units: faster reports are refused.
+    drop
+        What to drop instead of refusing it: ``empty`` (a cell of user, time or place),
+        ``out-of-range`` (places that are none), ``null-island`` (exactly 0, 0),
+        ``conflict`` (two places at one time), ``teleport`` (faster than ``max_speed``,
+        by default 340 m/s).
+    delimiter
+        Of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the header
+        line into most columns.
 
     Examples
     --------
@@ -69,6 +99,12 @@ class LogColumns:
     x: str | None = None
     y: str | None = None
     requests: tuple[str, ...] = ()
+    tz: str | None = None
+    crs: str | None = None
+    clip: tuple[float, float, float, float] | None = None
+    max_speed: float | None = None
+    drop: tuple[str, ...] = ()
+    delimiter: str | None = None
 
     def __post_init__(self) -> None:
         for first, second in (("lon", "lat"), ("x", "y")):
@@ -95,6 +131,56 @@ class LogColumns:
                 )
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
+        if self.tz is not None and not _is_zone(self.tz):
+            raise OptionError(
+                f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
+                f"UTC; pass another --tz"
+            )
+        self._check_cleaning()
+
+    def _check_cleaning(self) -> None:
+        for reason in self.drop:
+            if reason not in DROPPABLE:
+                raise OptionError(
+                    f"drop is '{reason}'; expected one of {', '.join(DROPPABLE)}; pass another "
+                    f"--drop"
+                )
+        if self.delimiter is not None and (
+            not isinstance(self.delimiter, str)
+            or len(self.delimiter) != 1
+            or not self.delimiter.isascii()
+            or self.delimiter in '"\r\n'
+        ):
+            raise OptionError(
+                "the delimiter is not one character; expected one such as ; or |; pass another "
+                "--delimiter"
+            )
+        clip = self.clip
+        if clip is not None and not (
+            isinstance(clip, tuple | list)
+            and len(clip) == 4
+            and all(map(_is_finite, clip))
+            and clip[0] <= clip[2]
+            and clip[1] <= clip[3]
+        ):
+            raise OptionError(
+                "clip is no rectangle; expected its least x, least y, greatest x and greatest y; "
+                "pass another --clip"
+            )
+        if self.max_speed is not None and not (_is_finite(self.max_speed) and self.max_speed > 0):
+            raise OptionError(
+                f"max_speed is {self.max_speed}; expected a speed above 0; pass another --max-speed"
+            )
+
+    @property
+    def reading(self) -> dict[str, object]:
+        """What a manifest says of how the log was read."""
+        return {
+            "log_crs": self.crs,
+            "clip": None if self.clip is None else ",".join(map(repr, map(float, self.clip))),
+            "max_speed": None if self.max_speed is None else float(self.max_speed),
+            "drop": ",".join(sorted(set(self.drop))) or None,
+        }
 
     def place(self, present: list[str]) -> tuple[str, str, bool]:
         """Choose the two coordinate columns among those present.
@@ -137,6 +223,11 @@ class Options:
         Longest gap between reports to interpolate; default: twice ``every``.
     missing : {"withhold", "hold"}
         What to do with users whose location is not known at all instants.
+    align : {"none", "day"}
+        ``day``: windows start anew at each midnight.
+    windows : str, optional
+        Stretches of the day, such as ``07:00-10:00,16:00-19:00``; nothing else is
+        published.
     height : int, optional
         The region's side has ``2**height`` cells.
     region : (x_min, y_min, side), optional
@@ -168,6 +259,8 @@ class Options:
     length: int | None = None
     max_gap: str | None = None
     missing: str = WITHHOLD
+    align: str = ALIGNMENTS[0]
+    windows: str | None = None
     height: int | None = None
     region: tuple[float, float, float] | None = None
     suppress_above: float | None = None
@@ -191,6 +284,7 @@ class Options:
             ("cloak", self.cloak, CLOAKS),
             ("algorithm", self.algorithm, ALGORITHMS),
             ("missing", self.missing, MISSING),
+            ("align", self.align, ALIGNMENTS),
             ("tree", self.tree, TREES),
             ("effort", self.effort, EFFORTS),
             ("rare", self.rare, RARE),
@@ -252,6 +346,13 @@ class Options:
         for name in ("suppress_above", "max_suppressed"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, float(getattr(self, name)))
+
+
+def _is_zone(name: object) -> bool:
+    try:
+        return isinstance(name, str) and bool(ZoneInfo(name))
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return False
 
 
 def _is_whole(value: object) -> bool:

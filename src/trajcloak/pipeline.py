@@ -38,11 +38,20 @@ from trajcloak.hygiene import (
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
-from trajcloak.options import KEEP, Options
+from trajcloak.options import HOLD, KEEP, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
-from trajcloak.trajectories import TimeGrid, Window, build_grid, parse_duration, stream_windows
+from trajcloak.trajectories import (
+    Ranges,
+    TimeGrid,
+    Window,
+    build_grid,
+    build_ingest,
+    cut_windows,
+    parse_duration,
+    stream_windows,
+)
 
 DEFAULT_GAP = 2
 """Default of ``max_gap``, in steps of the grid."""
@@ -60,6 +69,8 @@ class Prepared:
     max_gap : int
         In the unit of the log's times.
     places : Places
+    ranges : Ranges
+        The instants of each window.
     threads : int
     """
 
@@ -68,6 +79,7 @@ class Prepared:
     grid: TimeGrid
     max_gap: int
     places: Places
+    ranges: Ranges
     threads: int
 
     def windows(self, progress: Progress = silent) -> Iterator[Window]:
@@ -81,16 +93,18 @@ class Prepared:
             missing=self.asked.missing,
             threads=self.threads,
             progress=progress,
+            ranges=self.ranges,
         )
 
 
 def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
     """Lay a log out in time and space."""
-    grid = build_grid(log, _parse(asked.every, log, "every"))
+    grid = build_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
     max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
-    region = None if asked.region is None else _build_region(asked, in_metres=log.geographic)
+    ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
+    region = None if asked.region is None else _build_region(asked, in_metres=log.crs is not None)
     places = build_places(log, height=asked.height, region=region, threads=threads)
-    return Prepared(log, asked, grid, max_gap, places, threads)
+    return Prepared(log, asked, grid, max_gap, places, ranges, threads)
 
 
 @dataclass(frozen=True)
@@ -225,8 +239,7 @@ def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatmen
     if asked.rare != KEEP:
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
     check_hygiene(log, senders, attributes, published, asked.allow)
-    length = min(asked.length or grid.num_instants, grid.num_instants)
-    windows = grid.origin, grid.every * length
+    windows = grid.origin + prepared.ranges * grid.every
     return count_rare(log, attributes, rare, windows), treat_rare(log, attributes, rare, asked.rare)
 
 
@@ -235,9 +248,11 @@ def build_release(
 ) -> Release:
     """Put the bundles of all windows together with their requests and manifest."""
     log, grid = prepared.log, prepared.grid
+    left_out.add_outside(len(log.requests.row))
     published, kinds = keep_published_kinds(published, kinds)
+    ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
     manifest = build_manifest(
-        log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out
+        log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out, ingest
     )
     return Release(
         manifest=manifest,

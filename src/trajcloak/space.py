@@ -19,6 +19,7 @@ MIN_CELL_ULPS = 4
 """A cell is at least so many floating-point numbers wide, so that its edges differ."""
 
 MAX_COORDINATE = 1e100
+HALF_TURN = 180.0
 CENTRE_DECIMALS = 2
 GRANULES = 1024
 """The region's corner and side are multiples of about a thousandth of the log's extent."""
@@ -27,7 +28,6 @@ OUTLIER_BINS = 4096
 OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
 ROUNDING = 1e-9
-SHOWN_ROWS = 5
 PROJECTION_BLOCK = 1 << 18
 
 
@@ -96,27 +96,46 @@ def build_places(
     """
     if height is not None and not 1 <= height <= MAX_HEIGHT:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
-    x, y, bounds, crs = log.x, log.y, log.bounds, None
+    x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
     if log.geographic:
-        crs = choose_projection(log.bounds)
-        x, y, bounds = _project(log, crs, threads)
+        lon, bounds = join_hemispheres(log)
+        crs = choose_projection(bounds)
+        x, y, bounds = _project(log, lon, crs, threads)
     if region is None:
-        check_outliers(x, y, bounds, threads)
-        region = fit_region(bounds, height, in_metres=log.geographic)
+        check_outliers(log, x, y, bounds, threads)
+        region = fit_region(bounds, height, in_metres=crs is not None)
     else:
-        check_inside(x, y, bounds, region)
+        check_inside(log, x, y, bounds, region)
     check_cells(region)
     check_size(region)
     return Places(x, y, region, crs)
 
 
+def join_hemispheres(
+    log: RequestLog,
+) -> tuple[npt.NDArray[np.float64], tuple[float, float, float, float]]:
+    """Let the longitudes of a log that crosses the 180th meridian go on beyond it.
+
+    Returns them, and the bounds of the log.
+    """
+    west, south, east, north = log.bounds
+    if east - west <= HALF_TURN:
+        return log.x, log.bounds
+    lon = np.where(log.x < 0, log.x + 2 * HALF_TURN, log.x)
+    low, high = float(lon.min()), float(lon.max())
+    if high - low > HALF_TURN:
+        return log.x, log.bounds
+    return lon, (low, south, high, north)
+
+
 def choose_projection(bounds: tuple[float, float, float, float]) -> str:
     """Choose the equal-area projection centred on a longitude-latitude box."""
     west, south, east, north = bounds
-    if east - west > 180:
+    if east - west > HALF_TURN:
         raise InputError(
-            "the log spans more than 180 degrees of longitude; expected an area on one half of "
-            "the globe; if it crosses the 180th meridian, publish its two sides as two logs"
+            "the log spans more than 180 degrees of longitude, also across the 180th meridian; "
+            "expected an area on one half of the globe; leave rows out with --clip, or publish "
+            "two logs"
         )
     lon = round((west + east) / 2, CENTRE_DECIMALS)
     lat = round((south + north) / 2, CENTRE_DECIMALS)
@@ -124,25 +143,25 @@ def choose_projection(bounds: tuple[float, float, float, float]) -> str:
 
 
 def _project(
-    log: RequestLog, crs: str, threads: int
+    log: RequestLog, lon: npt.NDArray[np.float64], crs: str, threads: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], tuple[float, float, float, float]]:
     x = np.empty_like(log.x)
     y = np.empty_like(log.y)
 
     def project(start: int, stop: int) -> None:
         # A transformer belongs to one thread.
-        transformer = pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True)
+        transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
         for a, b in build_slices(stop - start, (stop - start) // PROJECTION_BLOCK + 1):
             part = slice(start + a, start + b)
-            x[part], y[part] = transformer.transform(log.x[part], log.y[part])
+            x[part], y[part] = transformer.transform(lon[part], log.y[part])
 
     run_sliced(project, log.num_rows, threads)
     bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
     if not all(map(math.isfinite, bounds)):
         row = int(np.argmin(np.isfinite(x) & np.isfinite(y)))
         raise InputError(
-            f"row {row + 1}: the place cannot be projected; expected an area on one half of the "
-            f"globe; correct or remove the row"
+            f"row {log.number_rows(np.array(row))}: the place cannot be projected; expected an "
+            f"area on one half of the globe; correct or remove the row"
         )
     return x, y, bounds
 
@@ -202,6 +221,7 @@ def check_size(region: Region) -> None:
 
 
 def check_inside(
+    log: RequestLog,
     x: npt.NDArray[np.float64],
     y: npt.NDArray[np.float64],
     bounds: tuple[float, float, float, float],
@@ -218,12 +238,14 @@ def check_inside(
         return
     outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
     raise InputError(
-        f"{_rows(outside)} outside the region; expected every location strictly inside it; "
-        f"correct or remove them, or pass a larger region"
+        f"{log.name_rows(np.flatnonzero(outside))} outside the region; expected every "
+        f"location strictly inside it; correct or remove them, leave them out with --clip, or "
+        f"pass a larger region"
     )
 
 
 def check_outliers(
+    log: RequestLog,
     x: npt.NDArray[np.float64],
     y: npt.NDArray[np.float64],
     bounds: tuple[float, float, float, float],
@@ -258,17 +280,11 @@ def check_outliers(
     if rest * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
         return
     raise InputError(
-        f"{_rows(far)} far from all others and would blow the region up more than "
-        f"{OUTLIER_FACTOR} times; expected one connected area; are they at longitude and "
-        f"latitude 0, or swapped? correct or remove them, or pass --region to keep them"
+        f"{log.name_rows(np.flatnonzero(far))} far from all others and would blow the "
+        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; are they at "
+        f"longitude and latitude 0, or swapped? correct or remove them, leave them out with "
+        f"--drop null-island or --clip, or pass --region to keep them"
     )
-
-
-def _rows(chosen: npt.NDArray[np.bool_]) -> str:
-    """Name the first rows of a set."""
-    rows = np.flatnonzero(chosen) + 1
-    shown = ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
-    return f"row {shown} is" if len(rows) == 1 else f"{len(rows)} rows ({shown}) are"
 
 
 def _count_bins(

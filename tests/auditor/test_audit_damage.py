@@ -29,6 +29,7 @@ NEEDS_CONTENTS = {
     "counts",
     "costs",
     "withheld",
+    "ingest",
     "user ids",
 }
 
@@ -177,6 +178,29 @@ def test_wrong_withheld(find_failed, name):
     example = geographic()
     example.manifest["withheld"][name] += 1
     assert find_failed(example) == {"withheld"}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("rows", 1),
+        ("repeated", 99),
+        ("users", 19),
+        ("start", "2024-05-01T08:01:00Z"),
+        ("end", "2024-05-01T08:01:00Z"),
+        ("instants", 3),
+        ("interval", None),
+        ("interval", {"p5": "1s", "median": "60s", "p95": "70s"}),
+        ("long_gaps", 77),
+        ("user_instants", {"reported": 1, "interpolated": 1, "held": 1, "missing": 1}),
+        ("crs", None),
+        ("zone", "Europe/Berlin"),
+    ],
+)
+def test_wrong_report_on_the_log(find_failed, name, wrong):
+    example = geographic()
+    example.manifest["ingest"][name] = wrong
+    assert find_failed(example) == {"ingest"}
 
 
 @pytest.mark.parametrize(

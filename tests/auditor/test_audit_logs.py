@@ -41,7 +41,7 @@ def test_order_of_rows_does_not_matter(written):
 
 def test_small_blocks(written, monkeypatch):
     monkeypatch.setattr("trajcloak.auditor.trajectories.BLOCK", 10)
-    monkeypatch.setattr("trajcloak.auditor.files.ROWS_PER_BATCH", 7)
+    monkeypatch.setattr("trajcloak.auditor.formats.ROWS_PER_BATCH", 7)
     example, paths = written
     assert list_failed(audit_files(example, paths)) == set()
 
@@ -260,7 +260,9 @@ def test_completion_against_plain_loops(missing, seed):
         for user in range(6)
     }
     latest = max(max(times) for times in reports.values())
-    grid = Grid(0, every, max_gap, 4, latest // every + 1, missing == "hold")
+    num_instants = latest // every + 1
+    edges = np.array([0]), np.array([num_instants])
+    grid = Grid(0, every, max_gap, num_instants, missing == "hold", *edges)
     rows = sorted((user, time, *reports[user][time]) for user in reports for time in reports[user])
     rows = [row for row in rows for _ in range(rng.randint(1, 2))]
     user, time, x, y = (np.array(column) for column in zip(*rows, strict=True))

@@ -42,7 +42,7 @@ def complete(rows, *, k, every=None, max_gap=None, length=None, missing="withhol
         every = default_every(rows)
     if max_gap is None:
         max_gap = 2 * every
-    origin = grid_origin(times, every)
+    origin = grid_origin(times, every, missing)
     num_instants = instant_of(max(times), origin, every) + 1
     if length is None:
         length = num_instants
@@ -93,12 +93,15 @@ def default_every(rows):
     return step
 
 
-def grid_origin(times, every):
+def grid_origin(times, every, missing="withhold"):
     """Find the moment of instant 0."""
     earliest = min(times)
     if all((time - earliest) % every == 0 for time in times):
         return earliest
-    return earliest // every * every
+    before = earliest // every * every
+    if missing == "withhold" and before < earliest and before + every <= max(times):
+        return before + every
+    return before
 
 
 def instant_of(time, origin, every):
@@ -137,10 +140,19 @@ def _reports_of_users(rows):
 def _count_withheld(rows, windows, origin, every, length, suppressed):
     why = {
         reason: {"user_windows": 0, "requests": 0}
-        for reason in ("missing_location", "window_below_k", "suppressed", "rare_value")
+        for reason in (
+            "outside_windows",
+            "missing_location",
+            "window_below_k",
+            "suppressed",
+            "rare_value",
+        )
     }
     pairs_with_reports = set()
     for user, time, _, _, request in rows:
+        if time < origin:
+            why["outside_windows"]["requests"] += request is not None
+            continue
         window = windows[instant_of(time, origin, every) // length]
         pairs_with_reports.add((user, window.number))
         reason = _reason(user, window, suppressed)

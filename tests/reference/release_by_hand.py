@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyproj
 
+from . import ingest
 from .completion import complete
 
 EDGES = ("x_min", "y_min", "x_max", "y_max")
@@ -218,10 +219,33 @@ def make(
         "withheld": completed.withheld,
         "suppressed": len(suppressed),
         "generalised": 0,
+        "ingest": _ingest(rows, places, completed, gap, missing, stamped, zoned),
     }
     example = ByHand(rows, columns, attributes, bundles, requests, manifest, policy, stamped)
     refresh(example)
     return example
+
+
+def _ingest(rows, places, completed, gap, missing, stamped, zoned):
+    """Report on a log, with times as the manifest has them."""
+    found = ingest.report(
+        [
+            (row["user_id"], _tick(row["time"]), *place, None)
+            for row, place in zip(rows, places, strict=True)
+        ],
+        completed,
+        gap,
+        missing,
+    )
+    found |= {
+        "crs": "OGC:CRS84" if "lon" in rows[0] else None,
+        "zone": "UTC" if zoned else None,
+    }
+    if stamped:
+        for name in ("start", "end"):
+            found[name] = _iso(found[name], zoned)
+        found["interval"] = {name: f"{gap}us" for name, gap in found["interval"].items()}
+    return found
 
 
 def refresh(example):

@@ -19,8 +19,8 @@ def still(user, times):
     ("rows", "every", "expected"),
     [
         (still("a", [7, 17, 37]), 10, TimeGrid(7, 10, 4, True)),
-        (still("a", [7, 18, 37]), 10, TimeGrid(0, 10, 4, False)),
-        (still("a", [-3, 18]), 10, TimeGrid(-10, 10, 3, False)),
+        (still("a", [7, 18, 37]), 10, TimeGrid(10, 10, 3, False)),
+        (still("a", [-3, 18]), 10, TimeGrid(0, 10, 2, False)),
         (still("a", [-10, 10]), 10, TimeGrid(-10, 10, 3, True)),
         (still("a", [5, 6, 7]), 100, TimeGrid(0, 100, 1, False)),
         (still("a", [5]), 100, TimeGrid(5, 100, 1, True)),
@@ -57,6 +57,12 @@ def test_the_logs_own_step_is_used_if_reports_fill_half_of_it(rows, is_filled):
         default_every(rows)
 
 
+def test_instants_start_before_the_first_report_where_users_are_held():
+    rows = still("a", [7, 18, 37])
+    assert build_grid(read_rows(rows), 10, hold=True) == TimeGrid(0, 10, 4, False)
+    assert grid_origin([7, 18, 37], 10, "hold") == 0
+
+
 def test_three_users_a_year_apart_have_a_step_but_too_many_instants():
     log = read_rows(still("a", [0]) + still("b", [7]) + still("c", [10**15]))
     with pytest.raises(tc.OptionError, match=r"10+1 instants; expected at most .*--every"):
@@ -84,7 +90,7 @@ def test_grids_are_those_of_the_slow_twin(seed):
 
 def test_moments_are_microseconds():
     log = read_rows(still("a", [90 * 10**6, 120 * 10**6]), pa.timestamp("us"))
-    assert build_grid(log, 60 * 10**6) == TimeGrid(60 * 10**6, 60 * 10**6, 2, False)
+    assert build_grid(log, 60 * 10**6) == TimeGrid(120 * 10**6, 60 * 10**6, 1, False)
     assert build_grid(log, None) == TimeGrid(90 * 10**6, 30 * 10**6, 2, True)
 
 

@@ -20,7 +20,8 @@ ROUNDING = Fraction(1, 10**9)
 def build_windows(drawn: Drawn, threads: int = 1):
     """Run the stages from rows to windows."""
     log = read_rows(drawn.rows)
-    grid = build_grid(log, drawn.options.get("every"))
+    missing = drawn.options.get("missing", "withhold")
+    grid = build_grid(log, drawn.options.get("every"), hold=missing == "hold")
     places = build_places(log, height=HEIGHT, region=Region(*REGION, HEIGHT), threads=threads)
     windows = list(
         stream_windows(
@@ -29,7 +30,7 @@ def build_windows(drawn: Drawn, threads: int = 1):
             grid,
             length=drawn.options.get("length"),
             max_gap=drawn.options.get("max_gap") or 2 * grid.every,
-            missing=drawn.options.get("missing", "withhold"),
+            missing=missing,
             threads=threads,
         )
     )

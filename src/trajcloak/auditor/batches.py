@@ -8,8 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.auditor.cleaning import find_bad_rows
 from trajcloak.auditor.times import Times, read_times
 from trajcloak.errors import InputError
+from trajcloak.options import LogColumns
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -26,6 +28,8 @@ class Batches:
         Whether the place is longitude and latitude.
     requests
         Names of the request attributes.
+    columns
+        Says which rows to drop.
     """
 
     def __init__(
@@ -35,10 +39,14 @@ class Batches:
         place: tuple[str, str],
         geographic: bool,
         requests: tuple[str, ...],
+        columns: LogColumns,
     ) -> None:
         self.user, self.time, self.place = user, time, place
         self.geographic = geographic
+        self.columns = columns
         self.num_rows = 0
+        self.num_read = 0
+        self.dropped: dict[str, int] = {}
         self.users: list[Any] = []
         self.user_kinds: set[str] = set()
         self.times: list[Times] = []
@@ -55,6 +63,7 @@ class Batches:
         InputError
             If a row breaks a rule of the data model.
         """
+        batch = self._drop_rows(batch)
         for name in (self.user, self.time, *self.place):
             if batch[name].null_count:
                 at = int(np.argmax(batch[name].is_null().to_numpy(zero_copy_only=False)))
@@ -67,6 +76,20 @@ class Batches:
             self.coordinates[axis].append(self._take_coordinate(batch[name], axis))
         self._take_requests(batch, is_csv)
         self.num_rows += len(batch[self.user])
+
+    def _drop_rows(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Leave out the rows that are to be dropped, and count them."""
+        self.num_read += len(batch[self.user])
+        if self.columns.clip is None and not self.columns.drop:
+            return batch
+        names = [self.user, self.time, *self.place]
+        gone = np.zeros(len(batch[self.user]), dtype=bool)
+        for reason, mask in find_bad_rows(batch, names, self.columns, self.geographic).items():
+            self.dropped[reason] = self.dropped.get(reason, 0) + int(mask.sum())
+            gone |= mask
+        if not gone.any():
+            return batch
+        return {name: column.filter(pa.array(~gone)) for name, column in batch.items()}
 
     def _take_users(self, column: Any, is_csv: bool) -> Any:
         kind = column.type

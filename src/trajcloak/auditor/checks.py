@@ -21,6 +21,7 @@ from trajcloak.auditor.grid import (
     project,
 )
 from trajcloak.auditor.identifiers import Published, find_column_problems, find_text_problems
+from trajcloak.auditor.ingest import find_ingest_problems
 from trajcloak.auditor.layout import Layout, build_layout, find_order_problems
 from trajcloak.auditor.logs import Log, read_log
 from trajcloak.auditor.manifest import Manifest
@@ -34,6 +35,7 @@ from trajcloak.auditor.release_files import (
     check_policy,
     check_requests_file,
     choose_attributes,
+    choose_reading,
     read_release,
 )
 from trajcloak.auditor.requests import (
@@ -65,6 +67,7 @@ def judge(
     """Run all checks."""
     findings = Findings()
     release = read_release(folder, findings)
+    columns = choose_reading(columns, release)
     log = read_log(paths, columns, choose_attributes(paths, columns, release), progress)
     bundles = check_bundles_file(release, log, findings)
     requests = check_requests_file(release, log, findings)
@@ -209,3 +212,5 @@ def _check_totals(whole: _Whole, members: Members, counted: Recount, findings: F
     findings.record("costs", len(layout.rectangle), problems, "cloaks")
     problems = find_withheld_problems(manifest, grid, counted, members, num_users)
     findings.record("withheld", num_users, problems, "users")
+    problems = find_ingest_problems(manifest, whole.log, grid, counted)
+    findings.record("ingest", len(whole.log.row), problems, "reports")

@@ -6,14 +6,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from trajcloak.auditor.formats import (
+    find_points,
+    list_folders,
+    read_own_batches,
+    read_schema,
+    take_points,
+    tell_kind,
+)
 from trajcloak.errors import InputError
-
-SUFFIXES = (".parquet", ".csv")
-ROWS_PER_BATCH = 1 << 20
-BYTES_PER_BLOCK = 1 << 25
 
 LogPaths = str | Path | Sequence[str | Path]
 
@@ -24,17 +27,17 @@ def list_log_files(log: LogPaths) -> list[Path]:
     Raises
     ------
     InputError
-        If a path leads to nothing, or to a file that is neither Parquet nor CSV.
+        If a path leads to nothing, or to a file of a kind that is not known.
     """
     given = [log] if isinstance(log, str | Path) else list(log)
     if not given:
         raise InputError("no log is given; expected a file, a glob or a folder; name one")
     files = [file for path in given for file in _expand(Path(path))]
     for file in files:
-        if file.suffix.lower() not in SUFFIXES:
+        if tell_kind(file) is None:
             raise InputError(
-                f"{file}: the name of a log ends in '{file.suffix}'; "
-                f"expected '.parquet' or '.csv'; rename or convert it"
+                f"{file}: the name of a log ends in '{file.suffix}'; expected '.parquet', '.csv' "
+                f"or another kind of log; rename or convert it"
             )
     return files
 
@@ -43,7 +46,13 @@ def _expand(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+        inside = [
+            file
+            for file in sorted(path.rglob("*"))
+            if tell_kind(file) is not None
+            and file.is_file()
+            and not any(part[0] in "._" for part in file.relative_to(path).parts)
+        ]
         if not inside:
             raise InputError(
                 f"{path}: the folder has no *.parquet or *.csv file; expected a log; check the path"
@@ -58,47 +67,65 @@ def _expand(path: Path) -> list[Path]:
     return matches
 
 
-def list_columns(file: Path) -> list[str]:
-    """List the columns of a file of a log; ``a.b`` for the field of a struct."""
+def list_columns(file: Path, delimiter: str | None) -> list[str]:
+    """List the columns of a file of a log: its own, those of its folders and its points.
+
+    ``a.b`` stands for the field of a struct.
+    """
     try:
-        if file.suffix.lower() == ".parquet":
-            return list(_unfold(pq.read_schema(file).empty_table()).column_names)
-        with pa_csv.open_csv(file) as reader:
-            return list(reader.schema.names)
+        schema = read_schema(file, delimiter)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file) from error
+    names = list(_unfold(schema.empty_table()).column_names)
+    names += [name for name in list_folders(file) if name not in names]
+    points = find_points(schema)
+    return names + (points[1] if points else [])
+
+
+def find_system(file: Path) -> str | None:
+    """Tell the system of a file of points, if it is planar and has a name."""
+    if tell_kind(file) not in ("parquet", "arrow"):
+        return None
+    points = find_points(read_schema(file, None))
+    return points[2] if points else None
+
+
+def is_text(file: Path) -> bool:
+    """Whether values of a file are text that may stand for something else."""
+    return tell_kind(file) == "csv" or bool(list_folders(file))
 
 
 def count_rows(files: list[Path]) -> int:
-    """Count the rows of Parquet files; 0 if one is CSV, whose rows are not known in advance."""
-    if any(file.suffix.lower() == ".csv" for file in files):
+    """Count the rows of Parquet files; 0 if one is of another kind, with no count."""
+    if any(tell_kind(file) != "parquet" for file in files):
         return 0
     return sum(int(pq.read_metadata(file).num_rows) for file in files)
 
 
-def read_batches(file: Path, names: list[str]) -> Iterator[dict[str, Any]]:
+def read_batches(file: Path, names: list[str], delimiter: str | None) -> Iterator[dict[str, Any]]:
     """Yield some columns of a file of a log, as plain arrays; those of CSV are text."""
     try:
-        if file.suffix.lower() == ".parquet":
-            with pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(ROWS_PER_BATCH, columns=names):
-                    table = _unfold(pa.Table.from_batches([batch])).combine_chunks()
-                    yield {name: plain(_only_chunk(table[name])) for name in names}
-            return
-        # The types are decided over the whole log, so nothing is guessed block by block.
-        options = pa_csv.ConvertOptions(
-            column_types={name: pa.string() for name in names},
-            include_columns=names,
-            null_values=[""],
-            strings_can_be_null=True,
-        )
-        read_options = pa_csv.ReadOptions(block_size=BYTES_PER_BLOCK)
-        parse_options = pa_csv.ParseOptions(newlines_in_values=True)
-        with pa_csv.open_csv(file, read_options, parse_options, options) as reader:
-            for batch in reader:
-                yield {name: batch.column(name) for name in names}
+        schema = read_schema(file, delimiter)
+        folders, points = list_folders(file), find_points(schema)
+        own = [name for name in schema.names if name in names or _holds_field(name, names)]
+        if points and set(points[1]) & set(names):
+            own.append(points[0])
+        for batch in read_own_batches(file, own, delimiter):
+            num_rows = len(batch[own[0]])
+            for name in names:
+                if name not in batch and name in folders:
+                    batch[name] = pa.array([folders[name]] * num_rows, pa.string())
+            if points and points[0] in batch:
+                batch |= dict(zip(points[1], take_points(batch.pop(points[0])), strict=True))
+            table = _unfold(pa.table(batch)).combine_chunks()
+            yield {name: plain(_only_chunk(table[name])) for name in names}
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file) from error
+
+
+def _holds_field(name: str, names: list[str]) -> bool:
+    """Whether a column is a struct of which some fields are asked for."""
+    return any(other.startswith(f"{name}.") for other in names)
 
 
 def _unfold(table: Any) -> Any:
@@ -142,7 +169,8 @@ def plain_type(kind: Any) -> Any:
 
 def _unreadable(file: Path) -> InputError:
     # Arrow's own message may quote a cell of the log, and so name a user.
-    kind = "Parquet" if file.suffix.lower() == ".parquet" else "CSV"
+    names = {"parquet": "Parquet", "csv": "CSV", "json": "JSON lines", "arrow": "Arrow"}
+    kind = names[tell_kind(file) or "csv"]
     return InputError(
         f"{file}: cannot be read as {kind}; expected a complete {kind} file in UTF-8 "
         f"with the same number of columns in each row; make it anew"

@@ -28,6 +28,7 @@ CHECKS = (
     "counts",
     "costs",
     "withheld",
+    "ingest",
     "user ids",
 )
 """Names of all checks, in the order of the report."""

@@ -125,7 +125,9 @@ def build_grid(log: Log, every: str | None, max_gap: str | None, hold: bool) -> 
     on_grid = bool(((log.time - earliest) % step == 0).all())
     origin = earliest if on_grid else earliest // step * step
     num_instants = (latest - origin) // step + 1
-    grid = Grid(origin, step, 2 * step if gap is None else gap, num_instants, num_instants, hold)
+    gap = 2 * step if gap is None else gap
+    whole = np.array([0]), np.array([num_instants])
+    grid = Grid(origin, step, gap, num_instants, hold, *whole)
     if num_instants > MAX_INSTANTS or find_size_problems(log, grid):
         raise OptionError(
             "the log has too many instants to be followed; expected fewer; pass a longer --every"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.files import SUFFIXES, plain
+from trajcloak.auditor.files import plain
 from trajcloak.auditor.grid import Grid
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.times import read_times
@@ -22,6 +22,7 @@ PLANAR = (("x_min", "y_min", "x_max", "y_max"), ("xmin", "ymin", "xmax", "ymax")
 DEGREES = (("lon_min", "lat_min", "lon_max", "lat_max"),)
 GROUPS = ("bundle_id", "bundle", "group_id", "group", "cluster_id", "cluster")
 SIZES = ("users", "num_users", "size")
+SUFFIXES = (".csv", ".parquet")
 TIMES = ("instant", "t_start", "t_end", "window")
 
 MAX_ENTRIES = 2**27

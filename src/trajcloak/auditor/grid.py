@@ -9,7 +9,9 @@ import pyproj
 
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import Manifest
+from trajcloak.auditor.systems import join_sides
 from trajcloak.auditor.times import parse_duration, parse_moment
+from trajcloak.auditor.windows import find_edges
 
 CENTRE_TOLERANCE = 0.01
 """Degrees; the centre of the projection is rounded to as much."""
@@ -26,19 +28,32 @@ class Grid:
     origin: int
     every: int
     max_gap: int
-    length: int
     num_instants: int
     hold: bool
+    starts: Ints
+    stops: Ints
 
     @property
     def num_windows(self) -> int:
         """How many windows the log has, published or not."""
-        return -(-self.num_instants // self.length)
+        return len(self.starts)
+
+    def window_starts(self, windows: npt.NDArray[Any]) -> Ints:
+        """Find the first instants of windows; 0 for windows that the log does not have."""
+        return self._pick(self.starts, windows)
 
     def window_sizes(self, windows: npt.NDArray[Any]) -> Ints:
-        """Count the instants of windows: the last window may be shorter."""
-        starts = windows.astype(np.int64) * self.length
-        return np.minimum(starts + self.length, self.num_instants) - starts
+        """Count the instants of windows; 0 for windows that the log does not have."""
+        return self._pick(self.stops - self.starts, windows)
+
+    def find_windows(self, instants: Ints) -> Ints:
+        """Find the windows of instants; -1 for instants that are in none."""
+        window = np.searchsorted(self.starts, instants, side="right") - 1
+        return np.where(instants < np.append(self.stops, -1)[window], window, -1)
+
+    def _pick(self, values: Ints, windows: npt.NDArray[Any]) -> Ints:
+        there = (windows >= 0) & (windows < self.num_windows)
+        return np.append(values, 0)[np.where(there, windows, self.num_windows)]
 
 
 def build_grid(manifest: Manifest, log: Log) -> tuple[Grid | None, list[str]]:
@@ -65,21 +80,28 @@ def build_grid(manifest: Manifest, log: Log) -> tuple[Grid | None, list[str]]:
 
     earliest, latest = int(log.time.min()), int(log.time.max())
     on_grid = bool(((log.time - earliest) % every == 0).all())
-    if origin != (earliest if on_grid else earliest // every * every):
+    hold = parameters["missing"] == "hold"
+    start = earliest if on_grid else earliest // every * every
+    if not on_grid and not hold and start < earliest and start + every <= latest:
+        # Nobody is located before the first report.
+        start += every
+    if origin != start:
         return None, ["parameter 'origin' is not the start of the log's grid of instants"]
     num_instants = (latest - origin) // every + 1
     if num_instants > MAX_INSTANTS:
         return None, ["parameter 'every' makes more instants than a release can number"]
-    length = min(parameters["length"] or num_instants, num_instants)
-    hold = parameters["missing"] == "hold"
-    return Grid(origin, every, max_gap, length, num_instants, hold), []
+    edges = find_edges(parameters, log, origin, every, num_instants)
+    if edges is None:
+        return None, ["parameters 'align' and 'windows' do not cut such a log into windows"]
+    starts, stops = edges
+    return Grid(origin, every, max_gap, num_instants, hold, starts, stops), []
 
 
 def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
     """Check that the projection is the one that the data model prescribes for the log."""
     crs = manifest["crs"]
     if not log.geographic:
-        return [] if crs is None else ["a planar log was projected: 'crs' is not null"]
+        return [] if crs == log.crs else ["'crs' is not that of the planar log"]
     if crs is None:
         return ["the log has longitude and latitude, but 'crs' is null"]
     projection = pyproj.CRS.from_user_input(crs)
@@ -89,7 +111,7 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
         return ["'crs' is not a Lambert azimuthal equal-area projection in metres"]
     values = {parameter.name: float(parameter.value) for parameter in operation.params}
     centre = values["Longitude of natural origin"], values["Latitude of natural origin"]
-    for coordinates, value in zip((log.x, log.y), centre, strict=True):
+    for coordinates, value in zip((join_sides(log.x), log.y), centre, strict=True):
         middle = (float(coordinates.min()) + float(coordinates.max())) / 2
         if abs(middle - value) > CENTRE_TOLERANCE:
             return ["'crs' is not centred on the log"]
@@ -98,10 +120,10 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
 
 def project(log: Log, crs: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Compute the planar coordinates of all rows; not finite where there are none."""
-    if crs is None:
+    if crs is None or not log.geographic:
         return log.x, log.y
-    transformer = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
-    x, y = transformer.transform(log.x, log.y)
+    transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
+    x, y = transformer.transform(join_sides(log.x), log.y)
     return x, y
 
 

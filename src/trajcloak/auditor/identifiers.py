@@ -41,14 +41,18 @@ users requests why user_windows side origin every max_gap length missing tree
 suppress_above max_suppressed withhold hold quad mbr trajcloak traj-anon refined
 baseline fast-clustering slow-clustering hilbert-clustering exact
 usb usb-instant us effort low normal high seed rare rare_below keep drop other
+tz align none day windows UTC
+rows dropped repeated start end instants interval long_gaps user_instants zone crs
+log_crs clip max_speed drop empty out-of-range null-island conflict teleport
+reported interpolated held ambiguous nonexistent OGC:CRS84
 bundles.parquet requests.parquet manifest.json geometry Polygon WKB planar spherical
 counterclockwise +proj=laea +datum=WGS84 +units=m +no_defs 6378137
 parquet-cpp-arrow version org.apache.arrow ARROW:schema PARQUET:field_id
 """
 """Words that the format and the software have of their own."""
 
-TIMED = ("origin", "every", "max_gap")
-"""Parameters that are checked to be a moment or durations; their digits mean just that."""
+TIMED = ("origin", "every", "max_gap", "start", "end", "interval")
+"""Values that are checked to be a moment or durations; their digits mean just that."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +136,8 @@ def _list_strings(published: Published) -> Iterator[str]:
     """List the strings of the metadata, without numbers and what is made of them."""
     yield from published.names
     fields = dict(published.manifest.fields)
-    fields["parameters"] = {
-        name: None if name in TIMED else value for name, value in fields["parameters"].items()
-    }
+    for name in ("parameters", "ingest"):
+        fields[name] = {key: None if key in TIMED else value for key, value in fields[name].items()}
     yield from _walk(fields)
     for part in (published.bundles, published.requests):
         yield part.created_by

@@ -62,7 +62,7 @@ def build_layout(bundles: Bundles, grid: Grid) -> tuple[Layout | None, list[str]
     whole = in_log & (counts == grid.window_sizes(window))
     for name, right in (
         ("window", bundles.window[order] == window[bundle]),
-        ("instant", bundles.instant[order] == window[bundle] * grid.length + expected),
+        ("instant", bundles.instant[order] == grid.window_starts(window)[bundle] + expected),
     ):
         wrong = np.sort(order[~right])
         if len(wrong):

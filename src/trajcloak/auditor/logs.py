@@ -1,6 +1,6 @@
 """The auditor's own reading of a log: rows by user and time, requests apart."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,21 @@ import pyarrow.compute as pc
 
 from trajcloak.auditor.arrays import sort_by
 from trajcloak.auditor.batches import Batches, try_cast
+from trajcloak.auditor.cleaning import FASTEST, find_conflicts, find_teleports
 from trajcloak.auditor.files import (
     LogPaths,
     count_rows,
     expand_names,
+    find_system,
+    is_text,
     list_columns,
     list_log_files,
     read_batches,
 )
-from trajcloak.errors import InputError
+from trajcloak.auditor.manifest import REASONS_TO_DROP
+from trajcloak.auditor.systems import choose_system
+from trajcloak.auditor.times import to_universal
+from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
@@ -47,11 +53,19 @@ class Log:
     x, y
         Of each row: the coordinates as the log has them.
     row
-        Of each row, its number in the files, from 0.
+        Of each row, its number in the files, from 0, without those that were dropped.
+    dropped
+        How many rows were dropped, by reason.
+    crs
+        Coordinate system of the log; None if it has none.
     stamped
         Whether times are timestamps, in microseconds; otherwise integer instants.
     zoned
         Whether the timestamps have a zone, and so are in UTC.
+    clock
+        Name of the zone whose clock windows follow; None: the log's own times.
+    ambiguous, nonexistent
+        How many local times come twice, or are skipped.
     geographic
         Whether the coordinates are longitude and latitude.
     request_row
@@ -69,8 +83,13 @@ class Log:
     x: Floats
     y: Floats
     row: Ints
+    dropped: dict[str, int]
+    crs: str | None
     stamped: bool
     zoned: bool
+    clock: str | None
+    ambiguous: int
+    nonexistent: int
     geographic: bool
     request_row: Ints
     requests: dict[str, Any]
@@ -93,7 +112,7 @@ def read_log(
         If a file or a row breaks a rule.
     """
     files = list_log_files(paths)
-    headers = [list_columns(file) for file in files]
+    headers = [list_columns(file, columns.delimiter) for file in files]
     x_name, y_name, geographic = columns.place(headers[0])
     requests = expand_names(requests, headers[0])
     names = [columns.user, columns.time, x_name, y_name, *requests]
@@ -105,25 +124,36 @@ def read_log(
                     f"name the column that holds it by option"
                 )
 
-    batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests)
+    system = find_system(files[0]) if columns.crs is None else columns.crs
+    crs, geographic = choose_system(system, geographic)
+    batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests, columns)
     num_rows = count_rows(files)
     for file in files:
-        for batch in read_batches(file, names):
-            batches.add(batch, file.suffix.lower() == ".csv")
+        for batch in read_batches(file, names, columns.delimiter):
+            batches.add(batch, is_text(file))
             # Sorting is still to come, so that the stage ends only after it.
             progress(STAGE, batches.num_rows, num_rows + 1 if num_rows else 0)
-    log = _join_batches(batches)
+    log = _drop_rows(_join_batches(batches, columns.tz, crs), columns)
+    _check_agreement(log)
     progress(STAGE, len(log.row), len(log.row))
     return log
 
 
-def _join_batches(batches: Batches) -> Log:
+def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
     if not batches.num_rows:
-        raise InputError("the log has no rows; expected at least one; check the path")
+        raise InputError("the log has no rows, or all are dropped; expected some; check the path")
     user, ids = _encode_users(batches)
     stamped, zoned = batches.times[0].stamped, batches.times[0].zoned
     time = np.concatenate([part.ticks for part in batches.times])
     batches.times.clear()
+    ambiguous = nonexistent = 0
+    if clock is not None and not stamped:
+        raise OptionError(
+            "a time zone is given for a log with integer times; expected timestamps; leave it out"
+        )
+    if clock is not None and not zoned:
+        time, ambiguous, nonexistent = to_universal(time, clock)
+        zoned = True
     order = sort_by(user, time)
     user, time = user[order], time[order]
     places = []
@@ -131,7 +161,6 @@ def _join_batches(batches: Batches) -> Log:
         places.append(np.concatenate(parts)[order])
         parts.clear()
     x, y = places
-    _check_agreement(user, time, x, y, order)
     request_row = np.zeros(0, np.int64)
     if batches.request_rows:
         request_row = np.concatenate(batches.request_rows)
@@ -142,8 +171,13 @@ def _join_batches(batches: Batches) -> Log:
         x=x,
         y=y,
         row=order,
+        dropped={reason: batches.dropped.get(reason, 0) for reason in REASONS_TO_DROP},
+        crs=crs,
         stamped=stamped,
         zoned=zoned,
+        clock=clock,
+        ambiguous=ambiguous,
+        nonexistent=nonexistent,
         geographic=batches.geographic,
         request_row=request_row,
         requests={
@@ -154,6 +188,42 @@ def _join_batches(batches: Batches) -> Log:
             for name, parts in batches.requests.items()
             for kinds in [batches.request_kinds[name]]
         },
+    )
+
+
+def _drop_rows(log: Log, columns: LogColumns) -> Log:
+    """Leave out the rows that contradict others, if they are to be dropped."""
+    if "conflict" in columns.drop:
+        bad = find_conflicts(log.user, log.time, log.x, log.y)
+        log = _without(log, bad, "conflict")
+    if "teleport" in columns.drop:
+        speed = (columns.max_speed or FASTEST) / (1e6 if log.stamped else 1.0)
+        bad = find_teleports(log.user, log.time, log.x, log.y, speed, log.geographic)
+        log = _without(log, bad, "teleport")
+    return log
+
+
+def _without(log: Log, bad: npt.NDArray[np.bool_], reason: str) -> Log:
+    if not bad.any():
+        return log
+    if bad.all():
+        raise InputError("all rows of the log are dropped; expected some to be left; drop less")
+    is_left = np.zeros(len(bad), dtype=bool)
+    is_left[log.row[~bad]] = True
+    number = np.cumsum(is_left) - 1
+    users, user = np.unique(log.user[~bad], return_inverse=True)
+    kept = is_left[log.request_row]
+    return replace(
+        log,
+        ids=log.ids.take(pa.array(users)),
+        user=user.astype(log.user.dtype),
+        time=log.time[~bad],
+        x=log.x[~bad],
+        y=log.y[~bad],
+        row=number[log.row[~bad]],
+        dropped={**log.dropped, reason: int(bad.sum())},
+        request_row=number[log.request_row[kept]],
+        requests={name: part.filter(pa.array(kept)) for name, part in log.requests.items()},
     )
 
 
@@ -179,7 +249,8 @@ def _encode_users(batches: Batches) -> tuple[Codes, Any]:
     return codes, ids
 
 
-def _check_agreement(user: Codes, time: Ints, x: Floats, y: Floats, row: Ints) -> None:
+def _check_agreement(log: Log) -> None:
+    user, time, x, y, row = log.user, log.time, log.x, log.y, log.row
     same = (user[1:] == user[:-1]) & (time[1:] == time[:-1])
     moved = np.flatnonzero(same & ((x[1:] != x[:-1]) | (y[1:] != y[:-1])))
     if len(moved):

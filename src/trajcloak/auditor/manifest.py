@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyproj
 
 FORMAT_VERSION = 1
 MAX_HEIGHT = 32
-REASONS = ("missing_location", "window_below_k", "suppressed", "rare_value")
+REASONS_TO_DROP = ("clip", "empty", "out-of-range", "null-island", "conflict", "teleport")
+REASONS = ("outside_windows", "missing_location", "window_below_k", "suppressed", "rare_value")
 RARE = ("keep", "drop", "other")
 
 Rule = tuple[str, Callable[[Any], bool]]
@@ -54,10 +56,48 @@ def _has_fields(value: Any, rules: dict[str, Rule]) -> bool:
     )
 
 
+def _is_zone(value: Any) -> bool:
+    try:
+        return value is None or (isinstance(value, str) and bool(ZoneInfo(value)))
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return False
+
+
+def _is_reading(value: dict[str, Any]) -> bool:
+    """Whether what is said of how the log was read can be used to read it."""
+    speed = value.get("max_speed")
+    drop = value.get("drop")
+    return (
+        (value.get("log_crs") is None or _is_system(value["log_crs"]))
+        and (value.get("clip") is None or _is_rectangle(value["clip"]))
+        and (speed is None or (_is_number(speed) and speed > 0))
+        and (drop is None or (isinstance(drop, str) and set(drop.split(",")) <= {*REASONS_TO_DROP}))
+    )
+
+
+def _is_system(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(pyproj.CRS.from_user_input(value))
+    except pyproj.exceptions.CRSError:
+        return False
+
+
+def _is_rectangle(value: Any) -> bool:
+    try:
+        edges = list(map(float, str(value).split(",")))
+    except ValueError:
+        return False
+    return len(edges) == 4 and all(map(math.isfinite, edges)) and edges[:2] <= edges[2:]
+
+
 def _is_parameters(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and {"origin", "every", "max_gap", "length", "missing"} <= value.keys()
+        and value.get("align", "none") in ("none", "day")
+        and isinstance(value.get("windows"), str | None)
+        and _is_zone(value.get("tz"))
+        and _is_reading(value)
         and (value["length"] is None or (_is_integer(value["length"]) and value["length"] >= 1))
         and value["missing"] in ("withhold", "hold")
         and value.get("rare", "keep") in RARE
@@ -86,6 +126,29 @@ WITHHELD: dict[str, Rule] = {
     "requests": COUNT,
     "why": ("counts by reason", lambda value: _has_fields(value, WHY)),
 }
+LOCATED: dict[str, Rule] = dict.fromkeys(("reported", "interpolated", "held", "missing"), COUNT)
+SCALAR: Rule = ("a plain value", _is_scalar)
+QUANTILES: dict[str, Rule] = dict.fromkeys(("p5", "median", "p95"), SCALAR)
+DROPPED: dict[str, Rule] = dict.fromkeys(REASONS_TO_DROP, COUNT)
+INGEST: dict[str, Rule] = {
+    "rows": COUNT,
+    "dropped": ("counts by reason", lambda value: _has_fields(value, DROPPED)),
+    "repeated": COUNT,
+    "users": COUNT,
+    "start": SCALAR,
+    "end": SCALAR,
+    "instants": COUNT,
+    "interval": (
+        "durations, or null",
+        lambda value: value is None or _has_fields(value, QUANTILES),
+    ),
+    "long_gaps": COUNT,
+    "user_instants": ("counts", lambda value: _has_fields(value, LOCATED)),
+    "crs": SCALAR,
+    "zone": SCALAR,
+    "ambiguous": COUNT,
+    "nonexistent": COUNT,
+}
 FIELDS: dict[str, Rule] = {
     "format_version": (
         f"{FORMAT_VERSION}",
@@ -113,6 +176,7 @@ FIELDS: dict[str, Rule] = {
     "withheld": ("users, requests and why", lambda value: _has_fields(value, WITHHELD)),
     "suppressed": COUNT,
     "generalised": COUNT,
+    "ingest": ("a report on the log", lambda value: _has_fields(value, INGEST)),
 }
 """Every field of a manifest, with what is expected of it."""
 

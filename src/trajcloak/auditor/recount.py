@@ -38,6 +38,8 @@ class Recount:
         Pairs of a user and a window who take part but are in no bundle.
     unlisted_reporting, unlisted_requests
         Of each window: those of the pairs with a report in it, and their requests.
+    outside_requests
+        Requests that fall into no window.
     missing_pairs, missing_requests
         Pairs of a user and a window, with a report in it, who do not take part, and
         their requests.
@@ -47,6 +49,8 @@ class Recount:
         Cloaks (rows of the layout) that do not hold a location of their users.
     num_outside
         How many locations are outside.
+    located
+        How many locations are reported, interpolated, held.
     sent
         Requests that must be published: ``cloak * num_codes + code``, with duplicates.
     rare_requests, changed_requests
@@ -60,11 +64,13 @@ class Recount:
     unlisted_requests: Ints
     unlisted_user: list[Ints] = field(default_factory=list)
     unlisted_window: list[Ints] = field(default_factory=list)
+    outside_requests: int = 0
     missing_pairs: int = 0
     missing_requests: int = 0
     num_located: int = 0
     num_outside: int = 0
     outside: list[Ints] = field(default_factory=list)
+    located: Ints = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
     sent: list[Ints] = field(default_factory=list)
     rare_requests: int = 0
     changed_requests: int = 0
@@ -105,6 +111,8 @@ def recount(case: Case, progress: Progress) -> Recount:
         progress(STAGE, block.start, num_rows)
         user, time = case.log.user[block].astype(np.int64), case.log.time[block]
         locations = locate(user, time, case.x[block], case.y[block], case.grid)
+        locations = locations.choose(case.grid.find_windows(locations.instant) >= 0)
+        counted.located += locations.count_kinds()
         pairs, bundle = _follow(case, locations, counted)
         _collect(case, block, pairs, bundle, counted)
     progress(STAGE, num_rows, num_rows)
@@ -118,7 +126,8 @@ def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, I
     bundle of each; -1: none.
     """
     windows = case.grid.num_windows
-    pairs, known = find_runs(locations.user * windows + locations.instant // case.grid.length)
+    window = case.grid.find_windows(locations.instant)
+    pairs, known = find_runs(locations.user * windows + window)
     whole = known == case.grid.window_sizes(pairs % windows)
     position = np.where(whole, case.members.find(pairs), -1)
     listed = position >= 0
@@ -129,7 +138,7 @@ def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, I
     counted.unlisted_window.append(pairs[whole & ~listed] % windows)
 
     at = np.flatnonzero(np.repeat(listed, known))
-    within = locations.instant[at] % case.grid.length
+    within = locations.instant[at] - case.grid.starts[window[at]]
     cloak = case.layout.first[np.repeat(bundle, known)[at]] + within
     x_min, y_min, x_max, y_max = case.layout.rectangle[cloak].T
     x, y = locations.x[at], locations.y[at]
@@ -149,10 +158,16 @@ def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recou
     ``pairs`` and ``bundle`` are those of :func:`_follow`.
     """
     windows = case.grid.num_windows
+    instant = (case.log.time[block] - case.grid.origin) // case.grid.every
+    in_window = case.grid.find_windows(instant)
     row = case.log.row[block]
     code = case.coded.of_row[row]
-    instant = (case.log.time[block] - case.grid.origin) // case.grid.every
-    reporting, rows = find_runs(case.log.user[block] * windows + instant // case.grid.length)
+    counted.outside_requests += int(((code >= 0) & (in_window < 0)).sum())
+    chosen = np.flatnonzero(in_window >= 0)
+    if not len(chosen):
+        return
+    code, instant, in_window = code[chosen], instant[chosen], in_window[chosen]
+    reporting, rows = find_runs(case.log.user[block][chosen] * windows + in_window)
     requests = np.add.reduceat(code >= 0, np.cumsum(rows) - rows, dtype=np.int64)
     position = find_sorted(pairs, reporting)
     missing = position < 0
@@ -166,11 +181,13 @@ def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recou
 
     bundle_of_row = np.repeat(of_pair, rows)
     at = np.flatnonzero((bundle_of_row >= 0) & (code >= 0))
-    withheld = case.coded.withheld[row[at]]
+    row = row[chosen][at]
+    withheld = case.coded.withheld[row]
     counted.rare_requests += int(withheld.sum())
-    counted.changed_requests += int(case.coded.changed[row[at]].sum())
+    counted.changed_requests += int(case.coded.changed[row].sum())
     at = at[~withheld]
-    cloak = case.layout.first[bundle_of_row[at]] + instant[at] % case.grid.length
+    within = instant[at] - case.grid.starts[in_window[at]]
+    cloak = case.layout.first[bundle_of_row[at]] + within
     counted.sent.append(cloak * case.coded.num_codes + code[at])
 
 

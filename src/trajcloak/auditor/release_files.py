@@ -1,7 +1,8 @@
 """The files of a release and the policy file: there, readable, of the right form."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from trajcloak.auditor.files import LogPaths, list_columns, list_log_files
 from trajcloak.auditor.findings import Findings
@@ -56,11 +57,30 @@ def read_release(folder: Path, findings: Findings) -> Release:
     )
 
 
+def choose_reading(columns: LogColumns, release: Release) -> LogColumns:
+    """Read the log as the release says where the caller does not."""
+    if release.manifest is None:
+        return columns
+    made = release.manifest.parameters
+    clip = made.get("clip")
+    said: dict[str, Any] = {
+        "tz": made.get("tz"),
+        "crs": made.get("log_crs"),
+        "clip": clip and tuple(map(float, clip.split(","))),
+        "max_speed": made.get("max_speed"),
+        "drop": tuple(made["drop"].split(",")) if made.get("drop") else (),
+    }
+    return replace(
+        columns,
+        **{name: value for name, value in said.items() if getattr(columns, name) in (None, ())},
+    )
+
+
 def choose_attributes(paths: LogPaths, columns: LogColumns, release: Release) -> tuple[str, ...]:
     """Take the request attributes of the release where the caller names none."""
     if columns.requests or release.requests is None:
         return columns.requests
-    present = list_columns(list_log_files(paths)[0])
+    present = list_columns(list_log_files(paths)[0], columns.delimiter)
     secret = {columns.user, columns.time, *columns.place(present)[:2]}
     own = {name for name, _ in KEYS}
     return tuple(

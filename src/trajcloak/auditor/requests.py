@@ -131,7 +131,7 @@ def place_requests(part: Part, grid: Grid, layout: Layout) -> tuple[Ints, list[s
     instant = table["instant"].to_numpy().astype(np.int64)
     bundle = layout.find(table["bundle_id"].to_numpy())
     right = (bundle >= 0) & (layout.window[bundle] == window)
-    within = instant - window * grid.length
+    within = instant - grid.window_starts(window)
     right &= (within >= 0) & (within < grid.window_sizes(window))
     slot = np.where(right, layout.first[bundle] + within, -1)
     if right.all():

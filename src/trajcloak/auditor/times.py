@@ -99,3 +99,26 @@ def parse_duration(value: object, stamped: bool) -> int | None:
         return None
     ticks = Fraction(match[1]) * _MICROSECONDS[match[2]]
     return int(ticks) if ticks.denominator == 1 and ticks < 2**62 else None
+
+
+def to_universal(local: npt.NDArray[np.int64], zone: str) -> tuple[npt.NDArray[np.int64], int, int]:
+    """Convert local times to UTC; also counts those that come twice, and that are skipped.
+
+    The offset of the day before holds wherever it can: so the first is taken of two,
+    and what is skipped is as much later. Only otherwise that of the day after holds.
+    """
+    day = _MICROSECONDS["d"]
+    before, after = _offset(local - day, zone), _offset(local + day, zone)
+    fits_before = _offset(local - before, zone) == before
+    fits_after = _offset(local - after, zone) == after
+    twice = fits_before & fits_after & (before != after)
+    skipped = ~fits_before & ~fits_after
+    offset = np.where(fits_before | skipped, before, after)
+    return local - offset, int(twice.sum()), int(skipped.sum())
+
+
+def _offset(moments: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """Find how far the clock of a zone is ahead of UTC at moments."""
+    zoned = pc.cast(pa.array(moments), pa.timestamp("us", zone))
+    clock: npt.NDArray[np.int64] = pc.cast(pc.local_timestamp(zoned), pa.int64()).to_numpy()
+    return clock - moments

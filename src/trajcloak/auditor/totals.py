@@ -117,12 +117,14 @@ def find_withheld_problems(
     suppressed = np.zeros(num_users, dtype=bool)
     suppressed[unlisted_user[~below[unlisted_window]]] = True
     pairs = (
+        0,
         counted.missing_pairs,
         int(counted.unlisted_reporting[below].sum()),
         int(counted.unlisted_reporting[~below].sum()),
         0,
     )
     requests = (
+        counted.outside_requests,
         counted.missing_requests,
         int(counted.unlisted_requests[below].sum()),
         int(counted.unlisted_requests[~below].sum()),

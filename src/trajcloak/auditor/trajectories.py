@@ -37,6 +37,8 @@ class Locations:
         Where.
     reported
         Whether it is that of a report, not interpolated.
+    held
+        Whether it is that of a report made at another moment.
     """
 
     user: Ints
@@ -44,6 +46,19 @@ class Locations:
     x: Floats
     y: Floats
     reported: npt.NDArray[np.bool_]
+    held: npt.NDArray[np.bool_]
+
+    def choose(self, mask: npt.NDArray[np.bool_]) -> "Locations":
+        """Keep some of the locations."""
+        if mask.all():
+            return self
+        return Locations(*(values[mask] for values in vars(self).values()))
+
+    def count_kinds(self) -> Ints:
+        """Count the locations that are reported at their moment, interpolated, held."""
+        held = int(self.held.sum())
+        reported = int(self.reported.sum())
+        return np.array([reported - held, len(self.reported) - reported, held])
 
 
 def _weigh_users(log: Log, grid: Grid) -> tuple[Ints, Ints, Ints]:
@@ -117,4 +132,5 @@ def locate(user: Ints, time: Ints, x: Floats, y: Floats, grid: Grid) -> Location
         x=x[report] + share * (x[following] - x[report]),
         y=y[report] + share * (y[following] - y[report]),
         reported=~between,
+        held=~between & (since != 0),
     )

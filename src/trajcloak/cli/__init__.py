@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "Show it all on a generated city.",
     "generate": "Make a request log of a generated city.",
     "convert": "Turn movement data of other formats into a log.",
+    "inspect": "Report on a log, and propose how to lay it on instants.",
     "anonymize": "Turn a request log into a release.",
     "audit": "Check a release against its log and policy.",
     "attack": "See what attackers learn from snapshot policies and from bundles.",

@@ -10,8 +10,10 @@ from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
+    Numbers,
     facts_table,
     height_option,
+    ingest_facts,
     json_option,
     log_options,
     out,
@@ -46,20 +48,6 @@ class Share(click.ParamType[float]):
             self.fail(f"'{value}' is not a share such as 1% or 0.01", param, ctx)
 
 
-class Square(click.ParamType[tuple[float, float, float]]):
-    """A square: least x, least y and side."""
-
-    name = "x_min,y_min,side"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, float, float]:
-        """Parse a square."""
-        try:
-            x_min, y_min, side = map(float, str(value).split(","))
-        except ValueError:
-            self.fail(f"'{value}' is not three numbers separated by commas", param, ctx)
-        return x_min, y_min, side
-
-
 @click.command("anonymize")
 @click.argument("log", nargs=-1, required=True, type=PATH)
 @click.option(
@@ -90,7 +78,7 @@ class Square(click.ParamType[tuple[float, float, float]]):
 @height_option
 @click.option(
     "--region",
-    type=Square(),
+    type=Numbers(3, "x_min,y_min,side"),
     help="Square to use instead of one fitted to the log, in metres or the log's own units.",
 )
 @click.option(
@@ -221,6 +209,7 @@ def print_summary(
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]
+    out.print(facts_table("Log", ingest_facts(manifest["ingest"])))
     out.print(facts_table(f"Release: {output}", facts))
     for reason, counts in withheld["why"].items():
         if counts["user_windows"] or counts["requests"]:

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from trajcloak.options import LogColumns
+from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress as Listener
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,12 +35,33 @@ PATH = click.Path(path_type=Path)
 
 PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
 TIME_DEFAULTS = {
+    "align": "none",
+    "windows": "all day",
     "every": "the log's own",
     "length": "the whole log",
     "max_gap": "twice --every",
     "missing": "withhold",
 }
 """What holds where a time option is not given."""
+
+
+class Numbers(click.ParamType[tuple[float, ...]]):
+    """Some numbers, separated by commas."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self.name = name
+        self._count = count
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
+        """Parse the numbers."""
+        try:
+            numbers = tuple(map(float, str(value).split(",")))
+        except ValueError:
+            numbers = ()
+        if len(numbers) != self._count:
+            self.fail(f"'{value}' is not {self._count} numbers separated by commas", param, ctx)
+        return numbers
+
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
@@ -75,6 +96,42 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     @column("x", "Column of planar x coordinates.  [default: x]")
     @column("y", "Column of planar y coordinates.  [default: y]")
     @column("request", request_help, "requests", multiple=True)
+    @click.option(
+        "--tz",
+        metavar="ZONE",
+        help="Zone of times that have none, such as Europe/Berlin, and of the clock that windows "
+        "follow.  [default: times as they are]",
+    )
+    @click.option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="Delimiter of CSV files.  [default: found in the header line]",
+    )
+    @click.option(
+        "--crs",
+        metavar="SYSTEM",
+        help="Coordinate system of the place, such as EPSG:27700: degrees, or metres, which are "
+        "used as they are.  [default: WGS 84 for --lon and --lat]",
+    )
+    @click.option(
+        "--clip",
+        type=Numbers(4, "x_min,y_min,x_max,y_max"),
+        help="Drop rows outside this rectangle, in degrees or the log's own units.",
+    )
+    @click.option(
+        "--max-speed",
+        type=float,
+        metavar="SPEED",
+        help="Refuse reports that are farther from the one before, in metres per second or the "
+        "log's own units.  [default: 340 with --drop teleport]",
+    )
+    @click.option(
+        "--drop",
+        multiple=True,
+        type=click.Choice(DROPPABLE),
+        metavar="WHAT",
+        help=f"Drop such rows instead of refusing them; repeat for more: {', '.join(DROPPABLE)}.",
+    )
     @wraps(function)
     def wrapped(
         user: str,
@@ -84,9 +141,17 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         x: str | None,
         y: str | None,
         requests: tuple[str, ...],
+        tz: str | None,
+        crs: str | None,
+        clip: tuple[float, float, float, float] | None,
+        max_speed: float | None,
+        drop: tuple[str, ...],
+        delimiter: str | None,
         **rest: Any,
     ) -> Any:
-        columns = LogColumns(user, time, lon, lat, x, y, requests)
+        columns = LogColumns(
+            user, time, lon, lat, x, y, requests, tz, crs, clip, max_speed, drop, delimiter
+        )
         return function(columns=columns, **rest)
 
     return wrapped  # type: ignore[return-value]
@@ -95,6 +160,18 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
 def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
     """Add the options that say how a log is laid on instants and windows."""
     for option in (
+        click.option(
+            "--windows",
+            metavar="HOURS",
+            help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
+            f"[default: {defaults['windows']}]",
+        ),
+        click.option(
+            "--align",
+            type=click.Choice(["none", "day"]),
+            help="Let windows start anew at midnight of --tz: none or day.  "
+            f"[default: {defaults['align']}]",
+        ),
         click.option(
             "--missing",
             type=click.Choice(["withhold", "hold"]),
@@ -188,6 +265,43 @@ def print_error(message: str) -> None:
 def print_json(content: dict[str, Any]) -> None:
     """Print one JSON object on standard output."""
     click.echo(json.dumps(content, indent=2))
+
+
+def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Say what came in, and how much of it is known."""
+    interval = ingest["interval"]
+    located = ingest["user_instants"]
+    everywhere = sum(located.values()) or 1
+    return [
+        ("rows read", f"{ingest['rows']:,}"),
+        *(
+            (f"rows dropped ({reason.replace('_', ' ')})", f"{number:,}")
+            for reason, number in ingest["dropped"].items()
+            if number
+        ),
+        ("repeated times", f"{ingest['repeated']:,} rows (one location, all requests kept)"),
+        ("users", f"{ingest['users']:,}"),
+        ("from", str(ingest["start"])),
+        ("to", str(ingest["end"])),
+        ("instants", f"{ingest['instants']:,}"),
+        ("time between reports", "none" if interval is None else _quantiles(interval)),
+        ("longer than max-gap", f"{ingest['long_gaps']:,}"),
+        *(
+            (f"locations {how}", f"{number / everywhere:.1%} ({number:,})")
+            for how, number in located.items()
+        ),
+        ("coordinates", ingest["crs"] or "planar"),
+        ("time zone", ingest["zone"] or "none"),
+        *(
+            (f"{what} local times", f"{ingest[what]:,}")
+            for what in ("ambiguous", "nonexistent")
+            if ingest[what]
+        ),
+    ]
+
+
+def _quantiles(interval: Mapping[str, Any]) -> str:
+    return f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})"
 
 
 def facts_table(title: str, facts: list[tuple[str, str]]) -> Table:

@@ -69,7 +69,7 @@ def count_rare(
     log: RequestLog,
     attributes: Sequence[Attribute],
     rare: Masks,
-    windows: tuple[int, int],
+    windows: npt.NDArray[np.int64],
 ) -> tuple[RareColumn, ...]:
     """Count rare values, and those that recur across windows.
 
@@ -78,8 +78,8 @@ def count_rare(
     log : RequestLog
     attributes, rare
         From :func:`find_rare`.
-    windows
-        When the first window starts, and how long a window is, in the log's unit.
+    windows : (windows, 2) int64
+        When each window starts and ends, in the log's unit, ascending.
     """
     return tuple(
         RareColumn(
@@ -147,15 +147,17 @@ def _count_recurring(
     log: RequestLog,
     attribute: Attribute,
     is_rare: npt.NDArray[np.bool_],
-    windows: tuple[int, int],
+    windows: npt.NDArray[np.int64],
 ) -> int:
-    origin, span = windows
-    code = attribute.code[log.requests.kind]
-    chosen = np.flatnonzero(np.append(is_rare, False)[code])
-    window = (log.time[log.requests.row[chosen]] - origin) // span
-    num_windows = int(window.max()) + 1
+    num_windows = len(windows)
     if num_windows == 1:
         return 0
+    code = attribute.code[log.requests.kind]
+    chosen = np.flatnonzero(np.append(is_rare, False)[code])
+    time = log.time[log.requests.row[chosen]]
+    window = np.searchsorted(windows[:, 0], time, side="right") - 1
+    inside = (window >= 0) & (time < windows[window, 1])
+    chosen, window = chosen[inside], window[inside]
     pairs = np.sort(code[chosen].astype(np.int64) * num_windows + window)
     value = pairs[np.append(True, pairs[1:] != pairs[:-1])] // num_windows
     return len(np.unique(value[1:][value[1:] == value[:-1]]))

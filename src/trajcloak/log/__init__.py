@@ -1,8 +1,9 @@
 """Files to a :class:`RequestLog`: every row checked, columns kept as arrays."""
 
+from trajcloak.log.clean import sort_rows
 from trajcloak.log.files import LogPath
 from trajcloak.log.read import read_log
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import Requests
 
-__all__ = ["LogPath", "RequestLog", "Requests", "read_log"]
+__all__ = ["LogPath", "RequestLog", "Requests", "read_log", "sort_rows"]

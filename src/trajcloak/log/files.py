@@ -5,17 +5,34 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError, OptionError
+from trajcloak.log.formats import (
+    ARROW,
+    CSV,
+    EXPECTED,
+    JSON,
+    NAMES,
+    PARQUET,
+    find_delimiter,
+    find_kind,
+    find_partitions,
+    open_text,
+)
+from trajcloak.log.frames import to_table
+from trajcloak.log.geometry import find_geometry, split_points
+from trajcloak.log.lines import explain_bad_lines, guess_schema
 from trajcloak.log.nested import list_roots
 from trajcloak.options import LogColumns
 
-SUFFIXES = (".csv", ".parquet")
 BATCH_ROWS = 1 << 20
 CSV_BLOCK_BYTES = 1 << 24
 PREFETCH = 2
@@ -25,60 +42,110 @@ NUM_FIXED = 4
 DICTIONARY_BYTES = 2
 """A text column that takes fewer bytes per row holds few distinct values."""
 
-LogPath = str | Path | Sequence[str | Path]
-"""A file, a glob, a folder, or a list of those."""
+LogPath: TypeAlias = Any
+"""A file, a glob, a folder, or a list of those; or a table or frame that speaks Arrow."""
+
+LogFile: TypeAlias = Any
+"""A part of a log: a path, or an Arrow table."""
 
 
-def list_files(source: LogPath) -> list[Path]:
-    """List the files of a log, folders and globs in order of their names."""
-    if not isinstance(source, str | Path | Sequence):
-        raise OptionError(
-            f"the log is given as {type(source).__name__}; expected paths of files; write it to a "
-            f".parquet file first"
-        )
+def list_files(source: LogPath) -> list[LogFile]:
+    """List the files of a log, folders and globs in order of their names.
+
+    A folder is read with all folders in it, but for hidden files and those whose names
+    start with an underscore.
+    """
+    table = to_table(source)
+    if table is not None:
+        return [table]
     if not isinstance(source, str | Path):
+        if not isinstance(source, Sequence):
+            raise OptionError(
+                f"the log is given as {type(source).__name__}; expected paths of files, or a table "
+                f"that speaks Arrow; write it to a .parquet file first"
+            )
         if not source:
             raise InputError("no log is given; expected a file, a folder or a glob; name one")
         return [file for part in source for file in list_files(part)]
     path = Path(source)
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        files = _list_folder(path)
     elif path.exists():
         files = [path]
     else:
         files = sorted(Path(name) for name in glob.glob(str(source)))
     if not files:
         raise InputError(
-            f"{source}: no log found; expected a .csv or .parquet file, a folder or a glob; "
-            f"check the path"
+            f"{source}: no log found; expected a file ({EXPECTED}), a folder or a glob; check the "
+            f"path"
         )
     for file in files:
-        if file.suffix not in SUFFIXES:
+        if find_kind(file) is None:
             raise InputError(
-                f"{file}: unknown kind of file; expected a name that ends in .csv or .parquet; "
-                f"rename or convert it"
+                f"{file}: unknown kind of file; expected a name that ends in {EXPECTED}; rename or "
+                f"convert it"
             )
-    return files
+    return list(files)
 
 
-def read_names(file: Path) -> list[str]:
-    """Read the column names of a file."""
+def _list_folder(folder: Path) -> list[Path]:
+    """List the files of a folder that can be read, in order of their names."""
+    found = []
+    for file in sorted(folder.rglob("*")):
+        inside = file.relative_to(folder).parts
+        hidden = any(part.startswith((".", "_")) for part in inside)
+        if not hidden and find_kind(file) is not None and not file.is_dir():
+            found.append(file)
+    return found
+
+
+def read_names(file: LogFile, delimiter: str | None = None) -> list[str]:
+    """List the columns of a file: its own, those of its folders, and those of its points."""
     try:
-        if file.suffix == ".parquet":
-            return list(pq.read_schema(file).names)
-        # Bad rows are named later, with their numbers.
-        skip = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _: "skip")
-        with pyarrow.csv.open_csv(file, parse_options=skip) as reader:
-            return list(reader.schema.names)
+        schema = _read_schema(file, delimiter)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from None
+    names = list(schema.names)
+    if isinstance(file, Path):
+        names += [name for name in find_partitions(file) if name not in names]
+    geometry = find_geometry(schema)
+    return names if geometry is None else [*names, *geometry[1]]
 
 
-def count_rows(files: Sequence[Path]) -> int:
-    """Count the rows of Parquet files from their footers; 0 for CSV files, which have no count."""
+def read_system(file: LogFile) -> str | None:
+    """Read the coordinate system of a file of points, if it is planar and has a name."""
+    if isinstance(file, Path) and find_kind(file) not in (PARQUET, ARROW):
+        return None
+    geometry = find_geometry(_read_schema(file, None))
+    return None if geometry is None else geometry[2]
+
+
+def _read_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
+    if isinstance(file, pa.Table):
+        return file.schema
+    kind = find_kind(file)
+    if kind == PARQUET:
+        return pq.read_schema(file)
+    if kind == ARROW:
+        with _open_ipc(file) as reader:
+            return reader.schema
+    if kind == JSON:
+        return guess_schema(file)
+    # Bad rows are named later, with their numbers.
+    parse = pyarrow.csv.ParseOptions(
+        delimiter=delimiter or find_delimiter(file), invalid_row_handler=lambda _: "skip"
+    )
+    with open_text(file) as stream, pyarrow.csv.open_csv(stream, parse_options=parse) as reader:
+        return reader.schema
+
+
+def count_rows(files: Sequence[LogFile]) -> int:
+    """Count the rows of tables and Parquet files; 0 for other files, which have no count."""
     num_rows = 0
     for file in files:
-        if file.suffix == ".parquet":
+        if isinstance(file, pa.Table):
+            num_rows += file.num_rows
+        elif find_kind(file) == PARQUET:
             try:
                 num_rows += pq.read_metadata(file).num_rows
             except (pa.ArrowException, OSError) as error:
@@ -86,7 +153,17 @@ def count_rows(files: Sequence[Path]) -> int:
     return num_rows
 
 
-def stream_batches(files: Sequence[Path], columns: LogColumns) -> Iterator[pa.RecordBatch]:
+def is_csv(file: LogFile) -> bool:
+    """Whether a file is delimited text."""
+    return isinstance(file, Path) and find_kind(file) == CSV
+
+
+def has_partitions(file: LogFile) -> bool:
+    """Whether the folders of a file stand for columns."""
+    return isinstance(file, Path) and bool(find_partitions(file))
+
+
+def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order, read ahead in a thread.
 
     Columns come as the file has them; in CSV, coordinates as float64, times as
@@ -97,14 +174,9 @@ def stream_batches(files: Sequence[Path], columns: LogColumns) -> Iterator[pa.Re
         wanted = _choose_columns(files[0], columns)
         num_rows = 0
         for file in files:
-            _check_columns(file, wanted)
+            _check_columns(file, wanted, columns.delimiter)
             try:
-                batches = (
-                    _open_parquet(file, wanted)
-                    if file.suffix == ".parquet"
-                    else _open_csv(file, wanted, num_rows)
-                )
-                for batch in batches:
+                for batch in _open_file(file, wanted, num_rows, columns.delimiter):
                     num_rows += batch.num_rows
                     yield batch
             except (pa.ArrowException, OSError) as error:
@@ -113,9 +185,82 @@ def stream_batches(files: Sequence[Path], columns: LogColumns) -> Iterator[pa.Re
     return _read_ahead(produce())
 
 
-def _choose_columns(file: Path, columns: LogColumns) -> list[str]:
+def _open_file(
+    file: LogFile, wanted: list[str], rows_before: int, delimiter: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Open a file of any kind; adds the columns of its folders and of its points."""
+    schema = _read_schema(file, delimiter)
+    geometry = find_geometry(schema)
+    own = [name for name in wanted if name in schema.names]
+    if geometry is not None and set(geometry[1]) & set(wanted):
+        own.append(geometry[0])
+    folders = find_partitions(file) if isinstance(file, Path) else {}
+    num_rows = rows_before
+    for batch in _open_own(file, wanted, own, rows_before, delimiter):
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name in wanted:
+            if name not in arrays and name in folders:
+                arrays[name] = pa.array([folders[name]] * batch.num_rows, pa.string())
+        if geometry is not None and geometry[0] in own:
+            points = split_points(arrays[geometry[0]], num_rows)
+            arrays |= dict(zip(geometry[1], points, strict=True))
+        num_rows += batch.num_rows
+        yield pa.RecordBatch.from_arrays([arrays[name] for name in wanted], names=wanted)
+
+
+def _open_own(
+    file: LogFile, wanted: list[str], own: list[str], rows_before: int, delimiter: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Open a file for the columns that stand in it."""
+    if isinstance(file, pa.Table):
+        yield from file.select(own).to_batches(BATCH_ROWS)
+        return
+    kind = find_kind(file)
+    if kind == PARQUET:
+        yield from _open_parquet(file, own, wanted[NUM_FIXED:])
+    elif kind == ARROW:
+        with _open_ipc(file) as reader:
+            batches = (
+                (reader.get_batch(i) for i in range(reader.num_record_batches))
+                if isinstance(reader, pa.RecordBatchFileReader)
+                else reader
+            )
+            for batch in batches:
+                yield batch.select(own)
+    elif kind == JSON:
+        yield from _open_json(file, own, rows_before)
+    else:
+        yield from _open_csv(file, wanted, own, rows_before, delimiter or find_delimiter(file))
+
+
+def _open_ipc(file: Path) -> Any:
+    """Open an Arrow file, or else an Arrow stream."""
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(file)))
+    except pa.ArrowInvalid:
+        return pa.ipc.open_stream(pa.memory_map(str(file)))
+
+
+def _open_json(file: Path, own: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:
+    schema = guess_schema(file)
+    parse = pyarrow.json.ParseOptions(
+        explicit_schema=pa.schema([schema.field(name) for name in own]),
+        unexpected_field_behavior="ignore",
+    )
+    read = pyarrow.json.ReadOptions(block_size=CSV_BLOCK_BYTES)
+    try:
+        with open_text(file) as stream:
+            table = pyarrow.json.read_json(stream, read_options=read, parse_options=parse)
+    except pa.ArrowInvalid:
+        explain_bad_lines(file, schema, own, rows_before)
+        raise
+    for batch in table.to_batches(BATCH_ROWS):
+        yield batch.select(own)
+
+
+def _choose_columns(file: LogFile, columns: LogColumns) -> list[str]:
     """List the columns to read: user, time, the two coordinates, the requests."""
-    present = read_names(file)
+    present = read_names(file, columns.delimiter)
     first, second, _ = columns.place(present)
     roots = list_roots(columns.requests, present)
     wanted = [columns.user, columns.time, first, second, *roots]
@@ -128,15 +273,13 @@ def _choose_columns(file: Path, columns: LogColumns) -> list[str]:
     return wanted
 
 
-def _check_columns(file: Path, wanted: list[str]) -> None:
+def _check_columns(file: LogFile, wanted: list[str], delimiter: str | None) -> None:
     """Raise unless a file has each column once."""
-    names = read_names(file)
+    names = read_names(file, delimiter)
     # The first line of a CSV file that lacks a header is a user's row, so it is not shown.
-    listed = (
-        f" among {', '.join(names)}"
-        if file.suffix == ".parquet"
-        else " in its header line (is it separated by commas?)"
-    )
+    listed = f" among {', '.join(names)}"
+    if isinstance(file, Path) and find_kind(file) == CSV:
+        listed = " in its header line (are its columns separated otherwise? pass --delimiter)"
     for name in wanted:
         count = names.count(name)
         if count != 1:
@@ -144,16 +287,20 @@ def _check_columns(file: Path, wanted: list[str]) -> None:
                 f"there are {count} columns '{name}'" if count else f"there is no column '{name}'"
             )
             raise InputError(
-                f"{file}: {found}{listed}; expected it once; name the column to use with --user, "
-                f"--time, --lon, --lat, --x, --y or --request"
+                f"{_label(file)}: {found}{listed}; expected it once; name the column to use with "
+                f"--user, --time, --lon, --lat, --x, --y or --request"
             )
 
 
-def _open_parquet(file: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-    encoded = _find_dictionaries(pq.read_metadata(file), wanted[NUM_FIXED:])
+def _label(file: LogFile) -> str:
+    return str(file) if isinstance(file, Path) else "the table"
+
+
+def _open_parquet(file: Path, own: list[str], requests: list[str]) -> Iterator[pa.RecordBatch]:
+    encoded = _find_dictionaries(pq.read_metadata(file), requests)
     # Pre-buffering would hold the bytes of the whole file until its last row is read.
     with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
-        yield from parquet.iter_batches(BATCH_ROWS, columns=wanted)
+        yield from parquet.iter_batches(BATCH_ROWS, columns=own)
 
 
 def _find_dictionaries(metadata: pq.FileMetaData, names: list[str]) -> list[str]:
@@ -171,23 +318,49 @@ def _find_dictionaries(metadata: pq.FileMetaData, names: list[str]) -> list[str]
     return found
 
 
-def _open_csv(file: Path, wanted: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:
-    types = dict.fromkeys(wanted, pa.string())
-    types[wanted[1]] = _guess_time_type(file, wanted[1])
-    types |= dict.fromkeys(wanted[2:4], pa.float64())
+def _open_csv(
+    file: Path, wanted: list[str], own: list[str], rows_before: int, delimiter: str
+) -> Iterator[pa.RecordBatch]:
+    types = dict.fromkeys(own, pa.string())
+    requests = [name for name in wanted[NUM_FIXED:] if name in types]
+    if wanted[1] in types:
+        types[wanted[1]] = _guess_time_type(file, wanted[1], delimiter)
+    types |= {name: pa.float64() for name in wanted[2:4] if name in types}
     convert = pyarrow.csv.ConvertOptions(
-        column_types=types, include_columns=wanted, null_values=[""], strings_can_be_null=True
+        column_types=types, include_columns=own, null_values=[""], strings_can_be_null=True
     )
     read = pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
     try:
-        with pyarrow.csv.open_csv(file, read_options=read, convert_options=convert) as reader:
-            yield from reader
+        with (
+            open_text(file) as stream,
+            pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
+        ):
+            num_rows = rows_before
+            for batch in reader:
+                _check_line_breaks(file, batch.select(requests), num_rows)
+                num_rows += batch.num_rows
+                yield batch
     except pa.ArrowInvalid:
-        _explain_bad_csv(file, types, rows_before)
+        _explain_bad_csv(file, types, rows_before, delimiter)
         raise
 
 
-def _explain_bad_csv(file: Path, types: dict[str, pa.DataType], rows_before: int) -> None:
+def _check_line_breaks(file: Path, batch: pa.RecordBatch, rows_before: int) -> None:
+    """Raise if a request holds a line break: a quote that is not closed swallows rows."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        broken = pc.match_substring(column, "\n").fill_null(False)
+        if pc.any(broken).as_py():
+            row = rows_before + int(np.argmax(broken.to_numpy(zero_copy_only=False))) + 1
+            raise InputError(
+                f"{file}: row {row}: column '{name}' holds a line break; expected a row on each "
+                f"line; is a quote not closed? correct it, or write the log as Parquet"
+            )
+
+
+def _explain_bad_csv(
+    file: Path, types: dict[str, pa.DataType], rows_before: int, delimiter: str
+) -> None:
     """Read a CSV file again, slowly, and name the first row that cannot be read.
 
     Arrow's own message would quote the value, which may be a coordinate or an id.
@@ -204,12 +377,9 @@ def _explain_bad_csv(file: Path, types: dict[str, pa.DataType], rows_before: int
         null_values=[""],
         strings_can_be_null=True,
     )
-    with pyarrow.csv.open_csv(
-        file,
-        read_options=pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
-        parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=note),
-        convert_options=convert,
-    ) as reader:
+    read = pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False)
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
+    with open_text(file) as stream, pyarrow.csv.open_csv(stream, read, parse, convert) as reader:
         num_rows = rows_before
         for batch in reader:
             if bad_rows:
@@ -219,18 +389,18 @@ def _explain_bad_csv(file: Path, types: dict[str, pa.DataType], rows_before: int
                 if bad is not None:
                     raise InputError(
                         f"{file}: row {num_rows + bad + 1}: column '{name}' cannot be read; "
-                        f"expected {EXPECTED[type_.id]}; correct or remove the row"
+                        f"expected {READABLE[type_.id]}; correct or remove the row"
                     ) from None
             num_rows += batch.num_rows
     if bad_rows:
         line, expected, found = bad_rows[0]
         raise InputError(
             f"{file}: row {rows_before + line - 1} has {found} columns; expected {expected}, as in "
-            f"the header; add or remove separators, or quote values that hold a comma"
+            f"the header; add or remove separators, or quote values that hold one"
         ) from None
 
 
-EXPECTED = {
+READABLE = {
     pa.float64().id: "a number",
     pa.int64().id: "a whole number, as in the first row",
     pa.timestamp("us").id: "an ISO 8601 date and time, of the same form as in the first row",
@@ -256,13 +426,16 @@ def find_bad_value(column: pa.Array, options: pc.CastOptions) -> int | None:
     return None
 
 
-def _guess_time_type(file: Path, time: str) -> pa.DataType:
+def _guess_time_type(file: Path, time: str, delimiter: str) -> pa.DataType:
     """Look at the first time of a CSV file: a whole number, or a date-time, zoned or not."""
     convert = pyarrow.csv.ConvertOptions(
         column_types={time: pa.string()}, include_columns=[time], null_values=[]
     )
-    skip = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _: "skip")
-    with pyarrow.csv.open_csv(file, parse_options=skip, convert_options=convert) as reader:
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
+    with (
+        open_text(file) as stream,
+        pyarrow.csv.open_csv(stream, None, parse, convert) as reader,
+    ):
         for batch in reader:
             for value in batch.column(0):
                 text = value.as_py().strip()
@@ -275,7 +448,11 @@ def _guess_time_type(file: Path, time: str) -> pa.DataType:
     return pa.int64()
 
 
-def _unreadable(file: Path, error: Exception) -> InputError:
+def _unreadable(file: LogFile, error: Exception) -> InputError:
+    if isinstance(file, pa.Table):
+        return InputError(
+            "the table cannot be read; expected columns of plain types; write it to a .parquet file"
+        )
     if isinstance(error, PermissionError):
         return InputError(
             f"{file}: cannot be opened; expected permission to read it; ask its owner, or change "
@@ -283,10 +460,11 @@ def _unreadable(file: Path, error: Exception) -> InputError:
         )
     if file.is_file() and file.stat().st_size == 0:
         return InputError(f"{file}: the file is empty; expected a header and rows; make it anew")
-    kind = "comma-separated text in UTF-8" if file.suffix == ".csv" else "Parquet"
+    kind = find_kind(file)
+    assert kind is not None
     return InputError(
-        f"{file}: cannot be read; expected {kind}; the file is damaged or of another kind: make it "
-        f"anew, or rename it"
+        f"{file}: cannot be read; expected {NAMES[kind]}; the file is damaged or of another kind: "
+        f"make it anew, or rename it"
     )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -9,19 +10,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from trajcloak.errors import InputError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.ids import IntegerIds, TextIds
 from trajcloak.kernels.threads import choose_threads, run_sliced
+from trajcloak.log.clean import clean_log
 from trajcloak.log.files import (
     LogPath,
     count_rows,
     find_bad_value,
+    has_partitions,
+    is_csv,
     list_files,
     read_names,
+    read_system,
     stream_batches,
 )
+from trajcloak.log.filter import RowFilter
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import RequestBuilder, to_plain, to_plain_numbers
+from trajcloak.log.systems import choose_system
+from trajcloak.log.zones import to_utc
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -41,7 +49,8 @@ def read_log(
     Parameters
     ----------
     source
-        A .csv or .parquet file, a glob, a folder, or a list of those.
+        A file (CSV, Parquet, Arrow, JSON lines), a glob, a folder, or a list of those; or a
+        table or frame of pyarrow, pandas, polars or geopandas.
     columns
         Which columns to read; see :class:`trajcloak.options.LogColumns`.
     threads
@@ -62,19 +71,28 @@ def read_log(
     columns = columns or LogColumns()
     files = list_files(source)
     expected_rows = count_rows(files)
-    from_text = any(file.suffix == ".csv" for file in files)
-    geographic = columns.place(read_names(files[0]))[2]
+    has_csv, has_folders = any(map(is_csv, files)), any(map(has_partitions, files))
+    crs, geographic = choose_system(
+        read_system(files[0]) if columns.crs is None else columns.crs,
+        geographic=columns.place(read_names(files[0], columns.delimiter))[2],
+    )
     threads = choose_threads(threads)
     with ThreadPoolExecutor(threads) as pool:
-        builder = _Builder(columns, geographic, from_text, expected_rows, pool)
+        builder = _Builder(columns, crs, geographic, has_csv, has_folders, expected_rows, pool)
         for batch in stream_batches(files, columns):
             builder.add(batch)
-            progress("reading log", builder.num_rows, expected_rows)
+            progress("reading log", builder.filter.num_read, expected_rows)
+    if builder.num_rows == 0 and builder.filter.num_read:
+        raise InputError(
+            f"all {builder.filter.num_read:,} rows of the log are dropped; expected some to be "
+            f"left; check --drop and --clip"
+        )
     if builder.num_rows == 0:
         raise InputError(
-            f"{source}: the log has no rows; expected at least one location report; check the path"
+            f"{source if isinstance(files[0], Path) else 'the table'}: the log has no rows; "
+            f"expected at least one location report; check the path"
         )
-    log = builder.finish(threads=threads)
+    log = clean_log(builder.finish(threads=threads), columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
 
@@ -85,16 +103,21 @@ class _Builder:
     def __init__(
         self,
         columns: LogColumns,
+        crs: str | None,
         geographic: bool,
-        from_text: bool,
+        has_csv: bool,
+        has_folders: bool,
         expected_rows: int,
         pool: ThreadPoolExecutor,
     ) -> None:
         self.num_rows = 0
         self._pool = pool
         self._columns = columns
+        self._crs = crs
         self._geographic = geographic
-        self._from_text = from_text
+        self.filter = RowFilter(columns, geographic=geographic)
+        # Names of folders are text, as are the cells of CSV files.
+        self._from_text = has_csv or has_folders
         self._has_integer_ids = False
         capacity = max(expected_rows, FIRST_ROWS)
         self._user = np.empty(capacity, np.int32)
@@ -102,12 +125,14 @@ class _Builder:
         self._place = np.empty(capacity, np.float64), np.empty(capacity, np.float64)
         self._ids: IntegerIds | TextIds | None = None
         self._time_kind: tuple[bool, str | None] | None = None
-        self._requests = RequestBuilder(columns.requests, from_text=from_text)
+        self._requests = RequestBuilder(columns.requests, from_text=has_csv)
         self._step = 0
+        self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
         self._time_range = (2**63 - 1, -(2**63))
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
 
     def add(self, batch: pa.RecordBatch) -> None:
+        batch = self.filter.apply(batch)
         if batch.num_rows == 0:
             return
         start, stop = self.num_rows, self.num_rows + batch.num_rows
@@ -168,7 +193,13 @@ class _Builder:
             y=y,
             requests=self._requests.finish(),
             has_timestamps=self._time_kind[0],
-            zone=self._time_kind[1],
+            zone="UTC" if self._columns.tz else self._time_kind[1],
+            clock=self._columns.tz,
+            crs=self._crs,
+            dropped=self.filter.dropped,
+            file_row=self.filter.list_rows(),
+            reading=self._columns.reading,
+            shifted=self._shifted,
             geographic=self._geographic,
             step=self._step,
             time_range=self._time_range,
@@ -188,8 +219,9 @@ class _Builder:
         if column.null_count:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise InputError(
-                f"row {self.num_rows + row + 1}: column '{name}' is empty; expected a value in "
-                f"every row; fill or remove the {column.null_count} such rows of this batch"
+                f"row {self.filter.number_row(row)}: column '{name}' is empty; expected a value in "
+                f"every row; fill or remove the {column.null_count} such rows of this batch, or "
+                f"drop them with --drop empty"
             )
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
@@ -232,6 +264,8 @@ class _Builder:
                 f"column '{name}' holds times of different kinds (whole numbers, timestamps with "
                 f"and without a zone); expected one kind; convert the times"
             )
+        if self._columns.tz is not None:
+            values = self._to_utc(values, kind)
         origin = self._time[0] if self.num_rows else values[0]
         low, high, self._step = map(int, _copy_times(values, origin, self._step, out))
         self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
@@ -245,6 +279,25 @@ class _Builder:
             raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
         self._bounds[axis] = min(self._bounds[axis], float(low))
         self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
+
+    def _to_utc(
+        self, values: npt.NDArray[np.int64], kind: tuple[bool, str | None]
+    ) -> npt.NDArray[np.int64]:
+        """Turn times without a zone into those of the zone asked for."""
+        has_timestamps, zone = kind
+        tz = self._columns.tz
+        assert tz is not None
+        if not has_timestamps:
+            raise OptionError(
+                f"tz is '{tz}', and the log has integer instants; expected timestamps; leave out "
+                f"--tz, or convert the times"
+            )
+        if zone is not None:
+            return values
+        utc, ambiguous, nonexistent = to_utc(values, tz)
+        self._shifted["ambiguous"] += ambiguous
+        self._shifted["nonexistent"] += nonexistent
+        return utc
 
     def _to_times(
         self, column: pa.Array, name: str
@@ -276,7 +329,7 @@ class _Builder:
             # Arrow's own message quotes the value, which may be an id.
             bad = find_bad_value(column, options) or 0
             raise InputError(
-                f"row {self.num_rows + bad + 1}: column '{name}' cannot be read as {type_}; "
+                f"row {self.filter.number_row(bad)}: column '{name}' cannot be read as {type_}; "
                 f"expected a value of that type, as in the first row; correct the row, or convert "
                 f"the column"
             ) from None
@@ -302,16 +355,16 @@ class _Builder:
         )
 
     def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
-        row = self.num_rows + bad + 1
+        row = self.filter.number_row(bad)
         if not finite:
             return InputError(
                 f"row {row}: column '{name}' is not a finite number; expected a coordinate; "
-                f"correct or remove the row"
+                f"correct or remove the row, or pass --drop out-of-range"
             )
         return InputError(
             f"row {row}: column '{name}' is out of range; expected -{limit:.0f}..{limit:.0f} "
             f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
-            f"for planar coordinates"
+            f"for planar coordinates; or --drop out-of-range"
         )
 
 

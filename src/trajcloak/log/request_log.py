@@ -1,12 +1,15 @@
 """A log in memory, as columns."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from trajcloak.log.requests import Requests
+
+SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class RequestLog:
         Whether ``time`` is in microseconds.
     zone : str or None
         "UTC" where the log's timestamps have a zone.
+    clock : str or None
+        Zone of the clock that windows can follow; None: that of ``time`` itself.
     geographic : bool
         Whether ``x`` and ``y`` are longitude and latitude.
     step : int
@@ -37,6 +42,16 @@ class RequestLog:
         The earliest and the latest time.
     bounds : (float, float, float, float)
         Least x and y, greatest x and y.
+    crs : str or None
+        Coordinate system of ``x`` and ``y``; None if it is not known.
+    dropped : dict
+        How many rows of the files were dropped, by reason.
+    file_row : (rows,) int64 or None
+        The number, from 0, of each row in the files; None if none was dropped.
+    shifted : dict
+        How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
+    reading : dict
+        How the log was read, as the manifest says it.
     """
 
     users: pa.Array
@@ -51,6 +66,12 @@ class RequestLog:
     step: int
     time_range: tuple[int, int]
     bounds: tuple[float, float, float, float]
+    clock: str | None = None
+    crs: str | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    file_row: npt.NDArray[np.int64] | None = None
+    shifted: Mapping[str, int] = field(default_factory=dict)
+    reading: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
@@ -61,3 +82,14 @@ class RequestLog:
     def num_users(self) -> int:
         """How many users the log has."""
         return len(self.users)
+
+    def number_rows(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Number rows as messages do: from 1, over the files in order."""
+        return (rows if self.file_row is None else self.file_row[rows]) + 1
+
+    def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
+        """Name the first of some rows in a message: ``3 rows (4, 7, 9) are``."""
+        numbers = self.number_rows(rows)
+        more = ", ..." if len(numbers) > SHOWN_ROWS else ""
+        shown = ", ".join(map(str, numbers[:SHOWN_ROWS].tolist())) + more
+        return f"row {shown} is" if len(numbers) == 1 else f"{len(numbers)} rows ({shown}) are"

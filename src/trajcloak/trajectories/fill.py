@@ -14,6 +14,8 @@ UNKNOWN = np.uint32(0xFFFFFFFF)
 
 _NO_ROW = -1
 
+Timeline = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
 
 def scatter_reports(
     log: RequestLog,
@@ -99,6 +101,7 @@ def complete_users(
     places: Places,
     grid: TimeGrid,
     rows: npt.NDArray[np.int64] | None,
+    timeline: Timeline | None,
     start: int,
     stop: int,
     margin: int,
@@ -106,13 +109,16 @@ def complete_users(
     hold: bool,
     done: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.uint32],
-) -> None:
+) -> int:
     """Interpolate, or hold, the unknown cells of users who are not done.
 
     Parameters
     ----------
     rows
         All rows of the window and of ``margin`` instants on both sides; None: all.
+    timeline
+        All rows by user and time, and where those of each user start; for ``hold``, if
+        not all rows are given.
     margin
         How many instants around the window can matter for interpolation.
     hold
@@ -122,6 +128,11 @@ def complete_users(
         Users to leave alone.
     cells : (users, stop - start, 2) uint32
         Filled in place.
+
+    Returns
+    -------
+    int
+        How many cells are held.
     """
     lacking = np.flatnonzero(~done)
     number = np.full(log.num_users, _NO_ROW, np.int32)
@@ -135,15 +146,16 @@ def complete_users(
     _index_reports(log.user, log.time, chosen, number, when, first, last)
     earlier = np.full(len(lacking), _NO_ROW, np.int64)
     later = np.full(len(lacking), _NO_ROW, np.int64)
-    if hold:
+    if hold and timeline is not None:
         edges = when[0], when[0] + bins * grid.every
-        _find_nearest(log.user, log.time, number, edges, earlier, later)
+        _find_nearest(log.time, *timeline, lacking, edges, earlier, later)
     region = places.region
     where = region.x_min, region.y_min, region.cell, 1 << region.height
-    _complete(
+    held = _complete(
         log.time, places.x, places.y, first, last, earlier, later,
         when, where, margin, max_gap, hold, lacking, cells,
     )  # fmt: skip
+    return int(held)
 
 
 @njit(cache=True, nogil=True)
@@ -216,24 +228,35 @@ def _index_reports(user, time, rows, number, when, first, last):  # type: ignore
 
 
 @njit(cache=True, nogil=True)
-def _find_nearest(user, time, number, edges, earlier, later):  # type: ignore[no-untyped-def]
+def _find_nearest(time, order, first, lacking, edges, earlier, later):  # type: ignore[no-untyped-def]
     """Find each lacking user's last report before, and first one after, the indexed stretch."""
-    for row in range(len(user)):
-        u = number[user[row]]
-        if u < 0:
-            continue
-        if time[row] < edges[0]:
-            if earlier[u] < 0 or time[row] > time[earlier[u]]:
-                earlier[u] = row
-        elif time[row] >= edges[1] and (later[u] < 0 or time[row] < time[later[u]]):
-            later[u] = row
+    for u in range(len(lacking)):
+        start, stop = first[lacking[u]], first[lacking[u] + 1]
+        before = _find_first(time, order, start, stop, edges[0]) - 1
+        after = _find_first(time, order, start, stop, edges[1])
+        if before >= start:
+            earlier[u] = order[before]
+        if after < stop:
+            later[u] = order[after]
+
+
+@njit(cache=True, nogil=True)
+def _find_first(time, order, start, stop, moment):  # type: ignore[no-untyped-def]
+    """Find the first of some ordered rows at or after a moment, by halving."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if time[order[middle]] < moment:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
 
 
 @njit(cache=True, nogil=True)
 def _complete(  # type: ignore[no-untyped-def]
     time, x, y, first, last, earlier, later, when, where, margin, max_gap, hold, lacking, cells
 ):
-    """Fill the unknown cells of lacking users from the reports around them.
+    """Fill the unknown cells of lacking users from the reports around them; counts the held.
 
     Ensures: a cell stays unknown only if the reports around are more than
     ``max_gap`` apart, or one is missing, and ``hold`` is false.
@@ -243,6 +266,7 @@ def _complete(  # type: ignore[no-untyped-def]
     length = cells.shape[1]
     bins = first.shape[1]
     after = np.empty(bins + 1, np.int64)
+    held = 0
     for u in range(len(lacking)):
         after[bins] = later[u]
         for b in range(bins - 1, -1, -1):
@@ -264,8 +288,10 @@ def _complete(  # type: ignore[no-untyped-def]
                     nearest = before if before >= 0 else following
                     px = x[nearest]
                     py = y[nearest]
+                    held += 1
                 if not np.isnan(px):
                     cells[lacking[u], i, 0] = find_cell(px, low_x, cell, num_cells)
                     cells[lacking[u], i, 1] = find_cell(py, low_y, cell, num_cells)
             if last[u, b] >= 0:
                 before = last[u, b]
+    return held

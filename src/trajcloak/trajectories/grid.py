@@ -67,7 +67,7 @@ def format_duration(value: int, *, has_timestamps: bool) -> int | str:
     return f"{value // UNITS[unit]}{unit}"
 
 
-def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
+def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> TimeGrid:
     """Lay the grid of instants over a log.
 
     Parameters
@@ -75,12 +75,17 @@ def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
     log : RequestLog
     every : int, optional
         Default: the log's own step, if its reports fill it.
+    hold : bool
+        Whether users are located before their first report.
     """
     low, high = log.time_range
     if every is None:
         every = _own_step(log)
     on_grid = log.step % every == 0
     origin = low if on_grid else low - low % every
+    # Nobody is located before the first report, unless there is no other instant.
+    if not on_grid and not hold and low % every and origin + every <= high:
+        origin += every
     num_instants = (high - origin) // every + 1
     if num_instants > MAX_INSTANTS:
         raise OptionError(
@@ -90,17 +95,24 @@ def build_grid(log: RequestLog, every: int | None) -> TimeGrid:
     return TimeGrid(origin, every, num_instants, on_grid)
 
 
-def _own_step(log: RequestLog) -> int:
+def find_own_step(log: RequestLog) -> int | None:
+    """Find the step of the grid that a log's reports fill; None if they fill none."""
     step = log.step or 1
     low, high = log.time_range
     most = log.num_users * ((high - low) // step + 1)
     if log.num_rows < MIN_FILLED * most:
         most = _sum_spans(log, step)
-    if log.num_rows < MIN_FILLED * most:
+    return step if log.num_rows >= MIN_FILLED * most else None
+
+
+def _own_step(log: RequestLog) -> int:
+    step = find_own_step(log)
+    if step is None:
+        share = log.num_rows / _sum_spans(log, log.step)
         raise InputError(
-            f"the log's {log.num_rows:,} reports fill only {100 * log.num_rows / most:.2g}% of its "
-            f"finest time grid; expected reports at regular times, or to be told the grid; pass "
-            f"--every, such as --every 60s"
+            f"the log's {log.num_rows:,} reports fill only {100 * share:.2g}% of its finest time "
+            f"grid; expected reports at regular times, or to be told the grid; pass --every, such "
+            f"as --every 60s; trajcloak inspect proposes one"
         )
     return step
 

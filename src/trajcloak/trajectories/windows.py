@@ -2,24 +2,29 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import InputError
-from trajcloak.kernels.sort import sort_words
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, sort_rows
 from trajcloak.options import HOLD
 from trajcloak.progress import Progress, silent
 from trajcloak.space import Places
+from trajcloak.trajectories.clock import Ranges, cut_windows
 from trajcloak.trajectories.fill import (
+    Timeline,
     collect_requests,
     complete_users,
     count_known,
     scatter_reports,
 )
 from trajcloak.trajectories.grid import TimeGrid
+from trajcloak.trajectories.ingest import Located
+from trajcloak.trajectories.reports import compare_reports
+
+CELLS_PER_THREAD = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Window:
         Users with a report in the window who do not take part.
     left_out_requests : int
         Requests that they sent in the window.
+    located : Located
+        How the locations of all users of the log are known at its instants.
     """
 
     number: int
@@ -60,6 +67,7 @@ class Window:
     request_kind: npt.NDArray[np.int32]
     left_out_users: int
     left_out_requests: int
+    located: Located
 
 
 def stream_windows(
@@ -72,8 +80,11 @@ def stream_windows(
     missing: str,
     threads: int,
     progress: Progress = silent,
+    ranges: Ranges | None = None,
 ) -> Iterator[Window]:
     """Yield the windows of a log in order, one at a time.
+
+    ``ranges`` are the instants of the windows; default: all, cut every ``length``.
 
     Raises
     ------
@@ -83,14 +94,15 @@ def stream_windows(
     is_checked = not grid.on_grid
     if is_checked:
         check_conflicts(log)
-    length = grid.num_instants if length is None else length
-    num_windows = -(-grid.num_instants // length)
-    rows = _RowsByInstant(log, grid) if num_windows > 1 else None
-    requests = _group_requests(log, grid, length, num_windows)
-    for number in range(num_windows):
-        start, stop = number * length, min((number + 1) * length, grid.num_instants)
+    if ranges is None:
+        ranges = cut_windows(log, grid, length=length)
+    is_whole = ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= log.time_range[0]
+    rows = None if is_whole else _RowsByInstant(log, grid)
+    all_requests = np.arange(len(log.requests.row))
+    requests = [all_requests] if is_whole else _group_requests(log, grid, ranges)
+    for number, (start, stop) in enumerate(ranges.tolist()):
         progress("building trajectories", start, grid.num_instants)
-        cells, known, has_repeats = _build_cells(
+        cells, known, located, has_repeats = _build_cells(
             log, places, grid, rows, start, stop, max_gap, missing, threads
         )
         if has_repeats and not is_checked:
@@ -112,20 +124,19 @@ def stream_windows(
             request_kind=kind,
             left_out_users=int((present & ~known).sum()),
             left_out_requests=len(inside) - len(sender),
+            located=located,
         )
     progress("building trajectories", grid.num_instants, grid.num_instants)
 
 
-def _group_requests(
-    log: RequestLog, grid: TimeGrid, length: int, num_windows: int
-) -> list[npt.NDArray[np.int64]]:
+def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt.NDArray[np.int64]]:
     """List, window by window, the positions of its requests."""
-    if num_windows == 1:
-        return [np.arange(len(log.requests.row))]
-    window = (log.time[log.requests.row] - grid.origin) // (grid.every * length)
-    order = np.argsort(window, kind="stable")
-    edges = np.searchsorted(window[order], np.arange(num_windows + 1))
-    return [order[start:stop] for start, stop in pairwise(edges)]
+    instant = (log.time[log.requests.row] - grid.origin) // grid.every
+    if len(ranges) == 1:
+        return [np.flatnonzero((instant >= ranges[0, 0]) & (instant < ranges[0, 1]))]
+    order = np.argsort(instant, kind="stable")
+    edges = np.searchsorted(instant[order], ranges)
+    return [order[start:stop] for start, stop in edges.tolist()]
 
 
 def _build_cells(
@@ -138,40 +149,60 @@ def _build_cells(
     max_gap: int,
     missing: str,
     threads: int,
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], bool]:
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located, bool]:
     """Locate every user at every instant of a window.
 
-    Says who is located at all of them, and whether a user has several reports at one.
+    Says who is located at all of them, how, and whether a user has several reports at one.
     """
+    # There may be many small windows: threads cost more than they save in them.
+    threads = min(threads, 1 + log.num_users * (stop - start) // CELLS_PER_THREAD)
     inside = None if rows is None else rows.between(start, stop)
     cells, num_placed = scatter_reports(log, places, grid, inside, start, stop, threads)
     found = count_known(cells, threads)
-    has_repeats = int(found.sum()) < num_placed
+    reported = int(found.sum())
+    has_repeats = reported < num_placed
     known = found == stop - start
+    held = 0
     if known.all():
-        return cells, known, has_repeats
+        return cells, known, Located(reported), has_repeats
     if missing == HOLD or max_gap >= 2 * grid.every or not grid.on_grid:
         margin = min(-(-max_gap // grid.every), grid.num_instants)
         around = None if rows is None else rows.between(start - margin, stop + margin)
-        complete_users(
-            log, places, grid, around, start, stop, margin, max_gap, missing == HOLD, known, cells
+        hold = missing == HOLD
+        timeline = rows.timeline if hold and rows is not None else None
+        held = complete_users(
+            log, places, grid, around, timeline, start, stop, margin, max_gap, hold, known, cells
         )
-        known = count_known(cells, threads) == stop - start
-    return cells, known, has_repeats
+        found = count_known(cells, threads)
+        known = found == stop - start
+    completed = int(found.sum())
+    located = Located(
+        reported, completed - reported - held, held, log.num_users * (stop - start) - completed
+    )
+    return cells, known, located, has_repeats
 
 
 class _RowsByInstant:
     """Rows of a log in order of their instants."""
 
     def __init__(self, log: RequestLog, grid: TimeGrid) -> None:
+        self._log = log
         instant = (log.time - grid.origin) // grid.every
         self._order = np.argsort(instant, kind="stable")
-        self._edges = np.searchsorted(instant[self._order], np.arange(grid.num_instants + 1))
+        # The stretch before the first instant has reports, too.
+        self._edges = np.searchsorted(instant[self._order], np.arange(-1, grid.num_instants + 1))
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """All rows by user and time, and where those of each user start."""
+        order = sort_rows(self._log)
+        users = np.arange(self._log.num_users + 1)
+        return order, np.searchsorted(self._log.user[order], users)
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""
         last = len(self._edges) - 1
-        start, stop = min(max(start, 0), last), min(max(stop, 0), last)
+        start, stop = (min(max(instant + 1, 0), last) for instant in (start, stop))
         return self._order[self._edges[start] : self._edges[stop]]
 
 
@@ -188,23 +219,11 @@ def _find_present(
 
 def check_conflicts(log: RequestLog) -> None:
     """Raise if a user has two rows with the same time and different places."""
-    # Sort by user and time: by time first, and then, keeping that order, by user.
-    order = np.arange(log.num_rows)
-    spare = np.empty(log.num_rows, np.uint64), np.empty_like(order)
-    for key in (log.time - log.time_range[0], log.user):
-        words = key[order].astype(np.uint64)
-        sort_words(words, order, 0, len(order), *spare)
-    before, after = order[:-1], order[1:]
-    conflict = (
-        (log.user[before] == log.user[after])
-        & (log.time[before] == log.time[after])
-        & ((log.x[before] != log.x[after]) | (log.y[before] != log.y[after]))
-    )
-    if conflict.any():
-        first = int(np.argmin(np.where(conflict, after, log.num_rows)))
-        one, other = sorted((int(before[first]) + 1, int(after[first]) + 1))
+    reports = compare_reports(log, 0, threads=1)
+    if reports.num_conflicts:
+        one, other = sorted(log.number_rows(np.array(reports.conflict)).tolist())
         raise InputError(
             f"rows {one} and {other}: the same user and time with different places "
-            f"({int(conflict.sum())} such pairs in the log); expected one place for a user at a "
-            f"time; remove the wrong rows"
+            f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
+            f"time; remove the wrong rows, or drop all such rows with --drop conflict"
         )

@@ -57,12 +57,12 @@ def build_areas(layout: KeyLayout) -> npt.NDArray[np.float64]:
     """
     instant = layout.column // 2
     length = int(instant.max()) + 1
-    # The n-th halving of an instant takes half of what is left of it.
+    # The n-th halving of an instant takes half of what is left of it; all have as many.
     cut = np.empty(layout.num_bits)
-    for i in range(length):
-        of_instant = instant == i
-        count = np.count_nonzero(of_instant)
-        cut[of_instant] = np.ldexp(1.0, count - 1 - np.arange(count))
+    count = layout.num_bits // length
+    cut[np.argsort(instant, kind="stable")] = np.tile(
+        np.ldexp(1.0, count - 1 - np.arange(count)), length
+    )
     # From the finest depth up, small numbers are added first, which keeps the sums exact.
     return np.cumsum(np.append(float(length), cut[::-1]))[::-1]
 

@@ -24,6 +24,8 @@ WORD_BITS = 64
 SLICES_PER_THREAD = 8
 """Smaller slices balance better where ties are uneven."""
 
+KEYS_PER_THREAD = 1 << 12
+
 
 class KeyLayout(NamedTuple):
     """Which bit of which coordinate stands at each place of a key.
@@ -105,6 +107,8 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
     words = np.empty(n, np.uint64)
     spare_words = np.empty(n, np.uint64)
     spare_order = np.empty(n, np.int32)
+    # There is a round for every 64 bits: threads for a few keys cost more than they save.
+    threads = min(threads, 1 + n // KEYS_PER_THREAD)
     pieces = build_slices(n, threads * SLICES_PER_THREAD)
     for first_bit in range(0, layout.num_bits, WORD_BITS):
         run_all(

@@ -1,0 +1,104 @@
+"""``trajcloak inspect``."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from trajcloak.cli.common import (
+    PATH,
+    facts_table,
+    ingest_facts,
+    json_option,
+    log_options,
+    out,
+    print_json,
+    progress_bars,
+    threads_option,
+)
+from trajcloak.options import LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.inspection import Choice, Inspection
+
+BAR = 15
+
+
+@click.command("inspect")
+@click.argument("log", nargs=-1, required=True, type=PATH)
+@partial(log_options, request_help="Request attribute; rows that have one count as requests.")
+@click.option("--every", metavar="DURATION", help="Keep this step.  [default: proposed]")
+@click.option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
+@click.option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
+@threads_option
+@json_option
+def command(
+    log: tuple[Path, ...],
+    columns: LogColumns,
+    every: str | None,
+    max_gap: str | None,
+    length: int | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Report on LOG, and propose --every, --max-gap and --length for it.
+
+    Nothing is written. The shares say whom and what a choice would keep with
+    --missing withhold, before k is looked at.
+    """
+    from trajcloak.inspection import inspect_log
+    from trajcloak.log import read_log
+
+    with progress_bars(hidden=as_json) as progress:
+        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        found = inspect_log(
+            request_log,
+            every=every,
+            max_gap=max_gap,
+            length=length,
+            threads=threads,
+            progress=progress,
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_inspection(found)
+
+
+def print_inspection(found: "Inspection") -> None:
+    """Show the report, and each trade-off as a table with bars."""
+    out.print(facts_table("Log", ingest_facts(found.ingest.to_dict())))
+    for name, choices in (
+        ("every", found.by_every),
+        ("max_gap", found.by_max_gap),
+        ("length", found.by_length),
+    ):
+        out.print(_choices_table(name, choices, found.proposed))
+    proposed = found.proposed
+    out.print(
+        f"Proposed: [bold]--every {proposed.every} --max-gap {proposed.max_gap} "
+        f"--length {proposed.length}[/]"
+    )
+
+
+def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Table:
+    table = Table(title=f"Kept, by {name.replace('_', '-')}", title_justify="left")
+    for column in ("every", "max-gap", "length", "users", "reports", "requests"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("", min_width=BAR, no_wrap=True)
+    for choice in choices:
+        requests = "-" if choice.requests is None else f"{choice.requests:.1%}"
+        table.add_row(
+            escape(str(choice.every)),
+            escape(str(choice.max_gap)),
+            f"{choice.length:,}",
+            f"{choice.users:.1%}",
+            f"{choice.reports:.1%}",
+            requests,
+            "█" * round(BAR * choice.reports) or "▏",
+            style="bold green" if choice == proposed else None,
+        )
+    return table

@@ -1,0 +1,294 @@
+"""Look at a log before it is anonymized: how regular it is, and how to lay it on instants."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.kernels.threads import choose_threads, run_sliced
+from trajcloak.log import RequestLog, sort_rows
+from trajcloak.progress import Progress, silent
+from trajcloak.trajectories import (
+    Ingest,
+    Located,
+    TimeGrid,
+    build_grid,
+    build_ingest,
+    format_duration,
+    parse_duration,
+)
+from trajcloak.trajectories.grid import MAX_INSTANTS, find_own_step
+from trajcloak.trajectories.reports import compare_reports
+
+SECOND = 10**6
+NICE_SECONDS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
+NICE_LENGTHS = (5, 10, 15, 30, 60, 120, 240, 480, 1440)
+GAP_FACTORS = (2, 3, 5, 10, 30)
+NUM_STEPS = 5
+ENOUGH = 0.8
+"""A window is as long as leaves this share of what the shortest windows keep."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one choice of ``every``, ``max_gap`` and ``length`` would keep, whatever k is.
+
+    Attributes
+    ----------
+    every, max_gap : int or str
+        As they are given to :func:`trajcloak.anonymize`.
+    length : int
+    users : float
+        Share of the users who take part in at least one window.
+    reports : float
+        Share of the rows whose user takes part in their window.
+    requests : float or None
+        The same of the rows with a request; None if there are none.
+    """
+
+    every: int | str
+    max_gap: int | str
+    length: int
+    users: float
+    reports: float
+    requests: float | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What :func:`inspect_log` found.
+
+    Attributes
+    ----------
+    ingest : Ingest
+        The report on the log, as laid on the proposed instants.
+    proposed : Choice
+    by_every, by_max_gap, by_length : list of Choice
+        The proposal and other values in its place, ascending.
+    """
+
+    ingest: Ingest
+    proposed: Choice
+    by_every: list[Choice]
+    by_max_gap: list[Choice]
+    by_length: list[Choice]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values, for JSON."""
+        return {
+            "ingest": self.ingest.to_dict(),
+            "proposed": vars(self.proposed),
+            **{
+                name: [vars(choice) for choice in getattr(self, name)]
+                for name in ("by_every", "by_max_gap", "by_length")
+            },
+        }
+
+
+def inspect_log(
+    log: RequestLog,
+    *,
+    every: str | None = None,
+    max_gap: str | None = None,
+    length: int | None = None,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Inspection:
+    """Report on a log, and propose how to lay it on instants and windows.
+
+    Parameters
+    ----------
+    log : RequestLog
+        From :func:`trajcloak.read_log`.
+    every, max_gap, length : optional
+        Values to keep; the others are proposed.
+    threads : int, optional
+        Default: all cores.
+    progress : Progress
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet")  # doctest: +SKIP
+    >>> tc.inspect_log(log).proposed.every  # doctest: +SKIP
+    '60s'
+    """
+    weigher = _Weigher(log, choose_threads(threads), progress)
+
+    def parse(text: str | None, name: str) -> int | None:
+        if text is None:
+            return None
+        return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
+
+    step = parse(every, "every") or _propose_every(weigher)
+    gap = parse(max_gap, "max-gap") or _propose_gap(weigher, step)
+    size = length or _propose_length(weigher, step, gap)
+    grid = build_grid(log, step)
+    return Inspection(
+        ingest=build_ingest(log, grid, gap, weigher.locate(grid, gap), weigher.threads),
+        proposed=weigher.weigh(step, gap, size),
+        by_every=[
+            weigher.weigh(other, max(gap, 2 * other), max(1, size * step // other))
+            for other in _near(_list_steps(log), step, log)
+        ],
+        by_max_gap=[weigher.weigh(step, g, size) for g in _list_gaps(step, gap)],
+        by_length=[weigher.weigh(step, gap, n) for n in _list_lengths(grid, size)],
+    )
+
+
+class _Weigher:
+    """Counts what choices would keep; each is counted once."""
+
+    def __init__(self, log: RequestLog, threads: int, progress: Progress) -> None:
+        progress("sorting reports", 0, 1)
+        self.log = log
+        self.threads = threads
+        self.reports = compare_reports(log, 0, threads)
+        order = sort_rows(log)
+        self._time = log.time[order]
+        self._first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
+        has_request = np.zeros(log.num_rows, np.bool_)
+        has_request[log.requests.row] = True
+        self._has_request = has_request[order]
+        self._known: dict[tuple[int, int, int], Choice] = {}
+        progress("sorting reports", 1, 1)
+
+    def locate(self, grid: TimeGrid, max_gap: int) -> Located:
+        """Count the locations that are reported, interpolated and missing."""
+        *_, known, reported = self._count(grid, max_gap, 1)
+        return Located(
+            reported, known - reported, missing=self.log.num_users * grid.num_instants - known
+        )
+
+    def weigh(self, every: int, max_gap: int, length: int) -> Choice:
+        """Count what a choice would keep."""
+        key = every, max_gap, length
+        if key not in self._known:
+            users, reports, requests, *_ = self._count(build_grid(self.log, every), max_gap, length)
+            num_requests = len(self.log.requests.row)
+            self._known[key] = Choice(
+                format_duration(every, has_timestamps=self.log.has_timestamps),
+                format_duration(max_gap, has_timestamps=self.log.has_timestamps),
+                length,
+                users / self.log.num_users,
+                reports / self.log.num_rows,
+                requests / num_requests if num_requests else None,
+            )
+        return self._known[key]
+
+    def _count(self, grid: TimeGrid, max_gap: int, length: int) -> list[int]:
+        when = grid.origin, grid.every, grid.num_instants
+        parts = run_sliced(
+            lambda start, stop: _count_kept(
+                self._time, self._has_request, self._first, when, max_gap, length, start, stop
+            ),
+            self.log.num_users,
+            self.threads,
+        )
+        total: list[int] = np.sum(parts, axis=0).tolist()
+        return total
+
+
+def _propose_every(weigher: _Weigher) -> int:
+    """Choose the log's own grid, or else the next round step from the median gap up."""
+    own = find_own_step(weigher.log)
+    if own is not None:
+        return own
+    typical = weigher.reports.quantile(0.5) if weigher.reports.num_gaps else 1
+    steps = _list_steps(weigher.log)
+    return next((step for step in steps if step >= typical), steps[-1])
+
+
+def _propose_gap(weigher: _Weigher, every: int) -> int:
+    """Choose the least multiple of the step that bridges 95% of the gaps."""
+    most = weigher.reports.quantile(0.95) if weigher.reports.num_gaps else 0
+    return every * next((f for f in GAP_FACTORS if f * every >= most), GAP_FACTORS[-1])
+
+
+def _propose_length(weigher: _Weigher, every: int, max_gap: int) -> int:
+    """Choose the longest windows that keep nearly as much as the shortest."""
+    lengths = _list_lengths(build_grid(weigher.log, every), None)
+    kept = [weigher.weigh(every, max_gap, length).reports for length in lengths]
+    return max(
+        length
+        for length, share in zip(lengths, kept, strict=True)
+        if share >= ENOUGH * kept[0] or length == lengths[0]
+    )
+
+
+def _list_steps(log: RequestLog) -> list[int]:
+    """List round steps that make no more instants than can be numbered."""
+    low, high = log.time_range
+    if log.has_timestamps:
+        steps = [seconds * SECOND for seconds in NICE_SECONDS]
+        steps += [86400 * SECOND * 2**i for i in range(20)]
+    else:
+        steps = [digit * 10**exponent for exponent in range(18) for digit in (1, 2, 5)]
+    return [step for step in steps if (high - low) // step < MAX_INSTANTS]
+
+
+def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:
+    """List the chosen step and a few on both sides of it, no longer than the log."""
+    low, high = log.time_range
+    fitting = [step for step in steps if step <= high - low]
+    around = sorted(sorted(fitting, key=lambda step: abs(np.log(step / chosen)))[: NUM_STEPS - 1])
+    return sorted({*around, chosen})
+
+
+def _list_gaps(every: int, chosen: int) -> list[int]:
+    return sorted({*(factor * every for factor in GAP_FACTORS), chosen})
+
+
+def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
+    fitting = {length for length in NICE_LENGTHS if length < grid.num_instants}
+    return sorted({*fitting, grid.num_instants} if chosen is None else {*fitting, chosen})
+
+
+@njit(cache=True, nogil=True)
+def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  # type: ignore[no-untyped-def]
+    """Count users, reports, requests, pairs of a user and a window, and exact reports, kept.
+
+    A user takes part in a window that lies within a stretch of reports that are at most
+    ``max_gap`` apart.
+
+    Requires: ``time`` by user, ascending; ``first`` says where each user's rows start.
+    """
+    origin, every, num_instants = when
+    span = every * length
+    last_window = (num_instants - 1) // length
+    last_moment = origin + (num_instants - 1) * every
+    kept: npt.NDArray[np.int64] = np.zeros(5, np.int64)
+    for u in range(begin, end):
+        takes_part = False
+        low = np.int64(0)
+        high = np.int64(-1)
+        row = first[u]
+        while row < first[u + 1]:
+            stop = row + 1
+            while stop < first[u + 1] and time[stop] - time[stop - 1] <= max_gap:
+                stop += 1
+            # The windows whose first and last moments are within the stretch.
+            start_window = max(-((origin - time[row]) // span), np.int64(0))
+            stop_window = (time[stop - 1] - origin + every) // span - 1
+            if time[stop - 1] >= last_moment:
+                stop_window = last_window
+            if stop_window >= start_window:
+                takes_part = True
+                low = start_window
+                high = stop_window
+                kept[3] += high - low + 1
+            # A report after the last moment of a window may belong to it, and follow a gap.
+            for i in range(row, stop):
+                offset = time[i] - origin
+                window = offset // span
+                if offset >= 0 and low <= window <= high:
+                    kept[1] += 1
+                    kept[2] += has_request[i]
+                is_new = i == first[u] or time[i] != time[i - 1]
+                kept[4] += is_new and offset >= 0 and offset % every == 0
+            row = stop
+        kept[0] += takes_part
+    return kept

@@ -1,0 +1,199 @@
+"""Rows that contradict others of the same user: two places at once, or too far in too short."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.kernels.sort import sort_words
+from trajcloak.log.request_log import RequestLog
+from trajcloak.log.requests import Requests
+from trajcloak.options import CONFLICT, TELEPORT, LogColumns
+
+EARTH_RADIUS = 6_371_008.8
+"""Metres."""
+
+DEFAULT_SPEED = 340.0
+"""Metres per second: nothing that sends requests is faster."""
+
+SECOND = 1e6
+
+
+def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
+    """Drop, or refuse, rows that contradict others, as asked for.
+
+    Raises
+    ------
+    InputError
+        If there are teleports that are not to be dropped, or no row is left.
+    """
+    if columns.max_speed is None and not {CONFLICT, TELEPORT} & set(columns.drop):
+        return log
+    order = sort_rows(log)
+    first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
+    keep = np.ones(log.num_rows, np.bool_)
+    dropped = dict(log.dropped)
+    if CONFLICT in columns.drop:
+        _drop_conflicts(log.time, log.x, log.y, order, first, keep)
+        dropped[CONFLICT] = int((~keep).sum())
+    if columns.max_speed is not None or TELEPORT in columns.drop:
+        speed = _choose_speed(log, columns)
+        kept = keep.copy()
+        unit = SECOND if log.has_timestamps else 1.0
+        radius = EARTH_RADIUS if log.geographic else 0.0
+        _drop_teleports(log.time, log.x, log.y, order, first, speed / unit, radius, keep)
+        far = np.flatnonzero(kept & ~keep)
+        if len(far) and TELEPORT not in columns.drop:
+            raise InputError(
+                f"{log.name_rows(far)} farther from the same user's report before than a speed of "
+                f"{speed:g} allows; expected places that can be reached; correct the rows, drop "
+                f"them with --drop {TELEPORT}, or pass a higher --max-speed"
+            )
+        dropped[TELEPORT] = len(far)
+    return keep_rows(replace(log, dropped=dropped), keep)
+
+
+def _choose_speed(log: RequestLog, columns: LogColumns) -> float:
+    if columns.max_speed is not None:
+        return columns.max_speed
+    if log.has_timestamps and log.crs is not None:
+        return DEFAULT_SPEED
+    raise OptionError(
+        "teleports are to be dropped, and the log has no metres or no seconds; expected a speed in "
+        "its own units; pass --max-speed"
+    )
+
+
+def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
+    """Order the rows by user and time; equal ones as they stand in the log."""
+    order = np.arange(log.num_rows)
+    spare = np.empty(log.num_rows, np.uint64), np.empty_like(order)
+    is_in_order = _is_in_order(log.user, log.time, log.num_users)
+    keys = () if is_in_order else (log.time - log.time_range[0],)
+    for key in (*keys, log.user):
+        words = key[order].astype(np.uint64)
+        sort_words(words, order, 0, len(order), *spare)
+    return order
+
+
+def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
+    """Take some rows of a log, and the users who have one."""
+    if keep.all():
+        return log
+    rows = np.flatnonzero(keep)
+    if not len(rows):
+        raise InputError(
+            "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
+            "--max-speed"
+        )
+    present = np.zeros(log.num_users, np.bool_)
+    present[log.user[rows]] = True
+    number = (np.cumsum(present) - 1).astype(np.int32)
+    time, x, y = log.time[rows], log.x[rows], log.y[rows]
+    with_request = keep[log.requests.row]
+    position = np.cumsum(keep) - 1
+    return replace(
+        log,
+        users=log.users.filter(pa.array(present)),
+        user=number[log.user[rows]],
+        time=time,
+        x=x,
+        y=y,
+        requests=Requests(
+            position[log.requests.row[with_request]],
+            log.requests.kind[with_request],
+            log.requests.kinds,
+        ),
+        step=int(np.gcd.reduce(time - time[0])),
+        time_range=(int(time.min()), int(time.max())),
+        bounds=(float(x.min()), float(y.min()), float(x.max()), float(y.max())),
+        file_row=rows if log.file_row is None else log.file_row[rows],
+    )
+
+
+@njit(cache=True, nogil=True)
+def _is_in_order(user, time, num_users):  # type: ignore[no-untyped-def]
+    """Whether the rows of each user are in order of time."""
+    last = np.full(num_users, np.iinfo(np.int64).min, np.int64)
+    for row in range(len(user)):
+        if time[row] < last[user[row]]:
+            return False
+        last[user[row]] = time[row]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _find_group(time, x, y, order, start, stop):  # type: ignore[no-untyped-def]
+    """Find the end of the rows with the time of the first; tells whether their places differ."""
+    one = order[start]
+    end = start
+    differ = False
+    while end < stop and time[order[end]] == time[one]:
+        differ |= x[order[end]] != x[one] or y[order[end]] != y[one]
+        end += 1
+    return end, differ
+
+
+@njit(cache=True, nogil=True)
+def _drop(order, start, stop, keep):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        keep[order[i]] = False
+
+
+@njit(cache=True, nogil=True)
+def _drop_conflicts(time, x, y, order, first, keep):  # type: ignore[no-untyped-def]
+    """Drop all rows of a user at a time for which there are several places."""
+    for u in range(len(first) - 1):
+        start = first[u]
+        while start < first[u + 1]:
+            stop, differ = _find_group(time, x, y, order, start, first[u + 1])
+            if differ:
+                _drop(order, start, stop, keep)
+            start = stop
+
+
+@njit(cache=True, nogil=True)
+def _drop_teleports(time, x, y, order, first, speed, radius, keep):  # type: ignore[no-untyped-def]
+    """Drop what cannot be reached from the last report that was kept.
+
+    A user's first report is kept only if the following one can be reached from it.
+    Rows in conflict are passed over.
+    """
+    for u in range(len(first) - 1):
+        last = np.int64(-1)
+        last_stop = np.int64(-1)
+        is_first = True
+        start = first[u]
+        while start < first[u + 1]:
+            stop, differ = _find_group(time, x, y, order, start, first[u + 1])
+            if not differ and keep[order[start]]:
+                one, other = order[max(last, 0)], order[start]
+                reach = speed * (time[other] - time[one])
+                if last < 0:
+                    last, last_stop = start, stop
+                elif _distance(x[one], y[one], x[other], y[other], radius) <= reach:
+                    last, last_stop = start, stop
+                    is_first = False
+                elif is_first:
+                    _drop(order, last, last_stop, keep)
+                    last, last_stop = start, stop
+                else:
+                    _drop(order, start, stop, keep)
+            start = stop
+
+
+@njit(cache=True, nogil=True)
+def _distance(x1, y1, x2, y2, radius):  # type: ignore[no-untyped-def]
+    """Compute a distance in the plane, or on a sphere in its units if it has a radius."""
+    if radius == 0.0:
+        return math.hypot(x2 - x1, y2 - y1)
+    lat1, lat2 = math.radians(y1), math.radians(y2)
+    half = (
+        math.sin((lat2 - lat1) / 2) ** 2
+        + math.cos(lat1) * math.cos(lat2) * math.sin(math.radians(x2 - x1) / 2) ** 2
+    )
+    return 2 * radius * math.asin(min(1.0, math.sqrt(half)))

@@ -1,0 +1,147 @@
+"""What came in: a report on a log as it was read and laid on its instants."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajcloak.log import RequestLog
+from trajcloak.options import DROPPABLE
+from trajcloak.trajectories.grid import TimeGrid, format_duration
+from trajcloak.trajectories.reports import compare_reports, round_gap
+
+DROPPED = ("clip", *DROPPABLE)
+"""Reasons for which rows are dropped."""
+
+QUANTILES = {"p5": 0.05, "median": 0.5, "p95": 0.95}
+
+
+class Located(NamedTuple):
+    """How the locations of users at instants are known.
+
+    Attributes
+    ----------
+    reported
+        By a report at that moment.
+    interpolated
+        Between two reports.
+    held
+        From the nearest report, however far.
+    missing
+        Not at all.
+    """
+
+    reported: int = 0
+    interpolated: int = 0
+    held: int = 0
+    missing: int = 0
+
+    def plus(self, other: "Located") -> "Located":
+        """Add the counts of another stretch of instants."""
+        return Located(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """What was read, and what became of it; a function of who was where and when.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the files.
+    dropped : dict
+        How many of them were dropped, by reason.
+    repeated : int
+        Rows with the user, the time and the place of a row before them; their
+        requests are kept.
+    users : int
+    start, end : int or str
+        First instant, and end of the last.
+    instants : int
+    interval : dict or None
+        The 5% quantile, the median and the 95% quantile of the times between two
+        reports of a user, to two significant digits; None if nobody has two.
+    long_gaps : int
+        Such times longer than ``max_gap``.
+    user_instants : Located
+        Over all users and the instants of all windows.
+    crs : str or None
+        Coordinate system of the log; None if it is not known.
+    zone : str or None
+        Time zone of the log; None for integer instants and for times without one.
+    ambiguous, nonexistent : int
+        Local times that come twice (the first is taken) or are skipped (taken as much
+        later) where clocks are changed.
+    """
+
+    rows: int
+    dropped: Mapping[str, int]
+    repeated: int
+    users: int
+    start: int | str
+    end: int | str
+    instants: int
+    interval: Mapping[str, int | str] | None
+    long_gaps: int
+    user_instants: Located
+    crs: str | None
+    zone: str | None
+    ambiguous: int
+    nonexistent: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values, as the manifest has them."""
+        return {
+            **vars(self),
+            "dropped": dict(self.dropped),
+            "interval": None if self.interval is None else dict(self.interval),
+            "user_instants": self.user_instants._asdict(),
+        }
+
+
+def build_ingest(
+    log: RequestLog, grid: TimeGrid, max_gap: int, located: Located, threads: int
+) -> Ingest:
+    """Report on a log.
+
+    A log with one report of each user at each instant is not looked at again.
+    """
+    repeated = long_gaps = 0
+    interval = None
+    if grid.on_grid and log.num_rows == located.reported == log.num_users * grid.num_instants:
+        if grid.num_instants > 1:
+            interval = dict.fromkeys(QUANTILES, round_gap(grid.every))
+            long_gaps = (log.num_rows - log.num_users) * (grid.every > max_gap)
+    else:
+        reports = compare_reports(log, max_gap, threads)
+        repeated, long_gaps = reports.num_repeated, reports.num_long
+        if reports.num_gaps:
+            interval = {name: reports.quantile(share) for name, share in QUANTILES.items()}
+    return Ingest(
+        rows=log.num_rows + sum(log.dropped.values()),
+        dropped={reason: log.dropped.get(reason, 0) for reason in DROPPED},
+        repeated=repeated,
+        users=log.num_users,
+        start=format_moment(log, grid.origin),
+        end=format_moment(log, grid.origin + grid.num_instants * grid.every),
+        instants=grid.num_instants,
+        interval=interval
+        and {
+            name: format_duration(gap, has_timestamps=log.has_timestamps)
+            for name, gap in interval.items()
+        },
+        long_gaps=long_gaps,
+        user_instants=located,
+        crs=log.crs,
+        zone=log.clock or log.zone,
+        ambiguous=log.shifted.get("ambiguous", 0),
+        nonexistent=log.shifted.get("nonexistent", 0),
+    )
+
+
+def format_moment(log: RequestLog, moment: int) -> int | str:
+    """Write a moment as the manifest does: an integer instant, or ISO 8601 text."""
+    if not log.has_timestamps:
+        return moment
+    return str(np.datetime64(moment, "us")) + ("Z" if log.zone else "")

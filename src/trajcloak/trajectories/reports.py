@@ -1,0 +1,196 @@
+"""How the reports of each user follow each other: gaps, repeated times, conflicts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.kernels.threads import build_slices, run_all
+from trajcloak.log import RequestLog, sort_rows
+
+EXACT_GAPS = 100
+PER_DECADE = 90
+NUM_BINS = EXACT_GAPS + 17 * PER_DECADE
+"""Bins of gaps that are equal when they are rounded to two significant digits."""
+
+ROWS_PER_USER = 4
+"""A slice of the log has at least so many rows for each user, who all need room in it."""
+
+_NO_ROW = -1
+UNSORTED, LONG, REPEATED, CONFLICTS, ONE, OTHER, LAST_GAP, LAST_BIN = range(8)
+"""What is counted, and the last gap with its bin: most gaps are like the one before."""
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Reports of users, each compared with the same user's report before it.
+
+    Attributes
+    ----------
+    gaps : (NUM_BINS,) int64
+        How many gaps are in each bin; see :func:`round_gap`.
+    num_long : int
+        Gaps longer than was asked about.
+    num_repeated : int
+        Rows with the user and the time of a row before them.
+    num_conflicts : int
+        Those of them whose place is another.
+    conflict : (int, int)
+        The rows of the first conflict.
+    """
+
+    gaps: npt.NDArray[np.int64]
+    num_long: int
+    num_repeated: int
+    num_conflicts: int
+    conflict: tuple[int, int]
+
+    @property
+    def num_gaps(self) -> int:
+        """How many gaps there are."""
+        return int(self.gaps.sum())
+
+    def quantile(self, share: float) -> int:
+        """Find a quantile of the gaps, to two significant digits; there must be a gap.
+
+        It is the least gap such that at least this share of all gaps are no longer.
+        """
+        wanted = max(1, -(-round(share * 100) * self.num_gaps // 100))
+        return _gap_of_bin(int(np.searchsorted(np.cumsum(self.gaps), wanted)))
+
+
+def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
+    """Compare each report with the one before it of the same user.
+
+    One pass where the rows of each user are in order of time; otherwise they are
+    sorted first. ``long`` is the gap beyond which one is long.
+    """
+    parts = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
+    found = _compare_slices(log, np.empty(0, np.int64), True, long, parts)
+    if found is None:
+        found = _compare_slices(log, sort_rows(log), False, long, parts)
+    assert found is not None
+    return found
+
+
+def _compare_slices(
+    log: RequestLog, order: npt.NDArray[np.int64], in_order: bool, long: int, parts: int
+) -> Reports | None:
+    """Compare within slices of the rows, and then across their edges; None if out of order."""
+    slices = build_slices(log.num_rows, parts)
+    gaps = np.zeros((len(slices) + 1, NUM_BINS), np.int64)
+    counts = np.zeros((len(slices) + 1, LAST_BIN + 1), np.int64)
+    counts[:, ONE : OTHER + 1] = _NO_ROW
+    firsts = np.full((len(slices), log.num_users), _NO_ROW, np.int64)
+    lasts = firsts.copy()
+    data = log.user, log.time, log.x, log.y
+    run_all(
+        lambda i, start, stop: _compare(
+            data, order, in_order, start, stop, long, firsts[i], lasts[i], gaps[i], counts[i]
+        ),
+        [(i, start, stop) for i, (start, stop) in enumerate(slices)],
+        len(slices),
+    )
+    _compare_edges(data, firsts, lasts, long, gaps[-1], counts[-1])
+    unsorted, num_long, repeated, conflicts = counts[:, :ONE].sum(axis=0).tolist()
+    if unsorted:
+        return None
+    other, one = min(
+        ((other, one) for one, other in counts[:, ONE : OTHER + 1].tolist() if other >= 0),
+        default=(_NO_ROW, _NO_ROW),
+    )
+    return Reports(gaps.sum(axis=0), num_long, repeated, conflicts, (one, other))
+
+
+def round_gap(gap: int) -> int:
+    """Round a gap to two significant digits, halves up.
+
+    Examples
+    --------
+    >>> [round_gap(gap) for gap in (7, 61, 125, 994, 995)]
+    [7, 61, 130, 990, 1000]
+    """
+    return _gap_of_bin(int(_bin_of_gap(gap)))
+
+
+def _gap_of_bin(number: int) -> int:
+    if number < EXACT_GAPS:
+        return number
+    exponent, digits = divmod(number - EXACT_GAPS, PER_DECADE)
+    return int((digits + 10) * 10 ** (exponent + 1))
+
+
+@njit(cache=True, nogil=True)
+def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
+    """Number the bin of a gap of at least 0."""
+    if gap < EXACT_GAPS:
+        return gap
+    power = np.int64(10)
+    exponent = 0
+    while gap // power >= EXACT_GAPS:
+        power *= 10
+        exponent += 1
+    digits = (gap + power // 2) // power
+    if digits == EXACT_GAPS:
+        digits = np.int64(10)
+        exponent += 1
+    return EXACT_GAPS + exponent * PER_DECADE + digits - 10
+
+
+@njit(cache=True, nogil=True)
+def _compare_pair(data, before, row, long, gaps, counts):  # type: ignore[no-untyped-def]
+    """Compare a user's report with the one before; adds to the gaps and the counts.
+
+    The counts are: pairs out of order, long gaps, repeated times, conflicts, and the
+    two rows of the first conflict.
+    """
+    _, time, x, y = data
+    gap = time[row] - time[before]
+    if gap > 0:
+        if gap != counts[LAST_GAP]:
+            counts[LAST_GAP] = gap
+            counts[LAST_BIN] = _bin_of_gap(gap)
+        gaps[counts[LAST_BIN]] += 1
+        counts[LONG] += gap > long
+    elif gap < 0:
+        counts[UNSORTED] += 1
+    else:
+        counts[REPEATED] += 1
+        if x[row] != x[before] or y[row] != y[before]:
+            counts[CONFLICTS] += 1
+            if counts[OTHER] < 0 or row < counts[OTHER]:
+                counts[ONE] = before
+                counts[OTHER] = row
+
+
+@njit(cache=True, nogil=True)
+def _compare(data, order, in_order, start, stop, long, first, last, gaps, counts):  # type: ignore[no-untyped-def]
+    """Compare the rows of a slice; fills each user's first and last row in it.
+
+    Stops where rows are out of order.
+    """
+    user = data[0]
+    for i in range(start, stop):
+        row = np.int64(i) if in_order else order[i]
+        before = last[user[row]]
+        last[user[row]] = row
+        if before < 0:
+            first[user[row]] = row
+            continue
+        _compare_pair(data, before, row, long, gaps, counts)
+        if counts[UNSORTED]:
+            return
+
+
+@njit(cache=True, nogil=True)
+def _compare_edges(data, firsts, lasts, long, gaps, counts):  # type: ignore[no-untyped-def]
+    """Compare each user's first row in a slice with the last one in the slices before."""
+    for u in range(firsts.shape[1]):
+        before = lasts[0, u]
+        for part in range(1, len(firsts)):
+            if firsts[part, u] < 0:
+                continue
+            if before >= 0:
+                _compare_pair(data, before, firsts[part, u], long, gaps, counts)
+            before = lasts[part, u]

@@ -1,0 +1,46 @@
+"""``trajcloak inspect``."""
+
+import json
+
+
+def write_log(path):
+    rows = [
+        f"user-{u},2024-05-01T08:{m:02d}:{7 * u % 60:02d},{u},{m},a"
+        for u in range(9)
+        for m in range(30)
+        if (u, m) != (3, 11)
+    ]
+    path.write_text("user_id,time,x,y,what\n" + "\n".join(rows))
+
+
+def test_a_report_and_a_proposal(run, tmp_path):
+    write_log(tmp_path / "log.csv")
+    done = run("inspect", "log.csv", "--request", "what")
+    assert done.code == 0
+    assert "rows read" in done.out
+    assert "269" in done.out
+    assert "Proposed: --every 60s --max-gap 120s --length" in done.out
+    assert "user-" not in done.out
+    assert "█" in done.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv"]
+
+
+def test_the_proposal_can_be_used(run, tmp_path):
+    write_log(tmp_path / "log.csv")
+    done = run("inspect", "log.csv", "--json")
+    found = json.loads(done.out)
+    assert found["ingest"]["rows"] == 269
+    options = [
+        f"--{name.replace('_', '-')}={found['proposed'][name]}"
+        for name in ("every", "max_gap", "length")
+    ]
+    done = run("anonymize", "log.csv", "-o", "release", "--k", "3", "--json", *options)
+    assert done.code == 0
+    assert json.loads(done.out)["manifest"]["ingest"] == found["ingest"]
+
+
+def test_values_that_cannot_be_used(run, tmp_path):
+    write_log(tmp_path / "log.csv")
+    assert "--every" in run("inspect", "log.csv", "--every", "soon").err
+    assert run("inspect", "log.csv", "--length", "0").code == 2
+    assert run("inspect", "none.csv").code == 2

@@ -1,0 +1,217 @@
+"""Rows that are dropped or refused; coordinate systems; every release audited."""
+
+import csv
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from trajcloak.auditor import audit
+
+DROPPED = ("clip", "empty", "out-of-range", "null-island", "conflict", "teleport")
+
+
+def write(path, rows, names=("user_id", "time", "lon", "lat", "what")):
+    """Write rows as CSV or Parquet; times are seconds."""
+    if path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            writer.writerows(
+                (u, "" if t is None else np.datetime64(int(t), "s"), x, y, w)
+                for u, t, x, y, w in rows
+            )
+        return path
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    columns["time"] = pa.array(columns["time"], pa.timestamp("s"))
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def walk(num_users=6, num_reports=8, centre=(13.4, 52.5), size=0.01):
+    """Users near each other who report every minute."""
+    rng = np.random.default_rng(4)
+    return [
+        (f"user-{u}", 60 * i, *(rng.random(2) * size + centre).tolist(), f"w{i % 3}")
+        for u in range(num_users)
+        for i in range(num_reports)
+    ]
+
+
+def run(folder, log, *, k=2, options=None, **reading):
+    """Anonymize and audit; the audit learns from the manifest how the log was read."""
+    columns = tc.LogColumns(requests=("what",), **reading)
+    result = tc.anonymize(tc.read_log(log, columns), k, **(options or {"every": "60s"}))
+    result.write(folder / "release", folder / "policy.parquet")
+    names = {name: reading[name] for name in ("x", "y", "lon", "lat") if name in reading}
+    report = audit(log, folder / "release", folder / "policy.parquet", tc.LogColumns(**names))
+    assert report.passed, [check for check in report.checks if not check.passed]
+    return result.release.manifest
+
+
+CASES = {
+    "empty": ("user-1", 100, None, 52.5, "w"),
+    "empty user": (None, 100, 13.4, 52.5, "w"),
+    "out-of-range": ("user-1", 100, 13.4, 137.2, "w"),
+    "out-of-range nan": ("user-1", 100, float("nan"), 52.5, "w"),
+    "null-island": ("user-1", 100, 0.0, 0.0, "w"),
+    "conflict": ("user-1", 120, 13.4055, 52.5, "w"),
+    "teleport": ("user-1", 100, 14.4, 52.5, "w"),
+    "teleport first": ("user-1", -10, 14.4, 52.5, "w"),
+}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("case", CASES)
+def test_rows_are_refused_by_number_or_dropped(tmp_path, case, suffix):
+    rows = walk(num_users=60)
+    rows.insert(10, CASES[case])
+    log = write(tmp_path / f"log{suffix}", rows)
+    reason = case.split()[0]
+    refuse = {"max_speed": 340.0} if reason == "teleport" else {}
+    with pytest.raises(tc.InputError, match=r"row.*\b11\b") as caught:
+        run(tmp_path, log, **refuse)
+    assert f"--drop {reason}" in str(caught.value)
+    assert "user-1" not in str(caught.value)
+    manifest = run(tmp_path, log, drop=(reason,))
+    # All rows of a conflict are dropped, since none of them is more likely to be right.
+    number = 2 if reason == "conflict" else 1
+    assert manifest["ingest"]["dropped"] == {**dict.fromkeys(DROPPED, 0), reason: number}
+    assert manifest["ingest"]["rows"] == len(rows)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    clean = walk(num_users=8)
+    rows = list(clean)
+    for _ in range(12):
+        user, time, lon, lat, what = clean[rng.integers(len(clean))]
+        kind = rng.integers(6)
+        rows.append(
+            [
+                (user, time, lon + 0.3 * rng.random(), lat, what),
+                (user, time + 7, lon + 0.3, lat, what),
+                (user, time, None, lat, what),
+                (user, time + 3, 200.0, lat, what),
+                (user, time + 5, 0.0, 0.0, what),
+                (user, time, lon, lat, "again"),
+            ][kind]
+        )
+    order = rng.permutation(len(rows))
+    log = write(tmp_path / "log.parquet", [rows[i] for i in order])
+    manifest = run(
+        tmp_path,
+        log,
+        drop=("empty", "out-of-range", "null-island", "conflict", "teleport"),
+        max_speed=50.0,
+        options={"every": "60s", "missing": "hold"},
+    )
+    assert sum(manifest["ingest"]["dropped"].values()) > 0
+    # The order of rows does not matter.
+    again = write(tmp_path / "again.parquet", rows)
+    (tmp_path / "2").mkdir()
+    other = run(
+        tmp_path / "2",
+        again,
+        drop=("teleport", "conflict", "empty", "null-island", "out-of-range"),
+        max_speed=50.0,
+        options={"every": "60s", "missing": "hold"},
+    )
+    assert manifest == other
+
+
+def test_a_clip_drops_rows_outside(tmp_path):
+    rows = walk(num_users=20)
+    log = write(tmp_path / "log.parquet", rows)
+    clip = (13.4, 52.5, 13.41, 52.5075)
+    manifest = run(tmp_path, log, clip=clip, options={"every": "60s", "missing": "hold"})
+    outside = sum(lat > clip[3] for _, _, _, lat, _ in rows)
+    assert manifest["ingest"]["dropped"]["clip"] == outside > 0
+    with pytest.raises(tc.InputError, match="all 160 rows of the log are dropped"):
+        tc.read_log(log, tc.LogColumns(clip=(0.0, 0.0, 1.0, 1.0)))
+
+
+def test_row_numbers_are_those_of_the_files_after_rows_were_dropped(tmp_path):
+    rows = walk(num_users=60)
+    rows.insert(3, ("user-0", 1, None, 52.5, "w"))
+    rows.insert(200, ("user-9", 1, 13.4, 95.0, "w"))
+    log = write(tmp_path / "log.parquet", rows)
+    with pytest.raises(tc.InputError, match=r"^row 201: column 'lat' is out of range"):
+        tc.read_log(log, tc.LogColumns(drop=("empty",)))
+    rows[200] = ("user-9", 1, 93.4, 52.5, "w")
+    log = write(tmp_path / "log2.parquet", rows)
+    with pytest.raises(tc.InputError, match=r"^row 201 is far from all others"):
+        tc.anonymize(tc.read_log(log, tc.LogColumns(drop=("empty",))), 2, every="60s")
+
+
+@pytest.mark.parametrize("side", [179.995, -180.0])
+def test_a_log_may_cross_the_180th_meridian(tmp_path, side):
+    rows = [
+        (u, t, (lon + 180) % 360 - 180, lat, w) for u, t, lon, lat, w in walk(centre=(side, -17.0))
+    ]
+    manifest = run(tmp_path, write(tmp_path / "log.parquet", rows))
+    assert manifest["region"]["side"] < 5000
+    assert "lon_0=180" in manifest["crs"] or "lon_0=-179" in manifest["crs"]
+
+
+def test_a_log_around_the_globe_is_refused(tmp_path):
+    rows = walk() + [("user-1", 7, lon, 10.0, "w") for lon in (-100.0, 0.0, 100.0)]
+    log = write(tmp_path / "log.parquet", rows)
+    with pytest.raises(tc.InputError, match=r"spans more than 180 degrees .* --clip"):
+        tc.anonymize(tc.read_log(log), 2, every="60s")
+
+
+def test_near_a_pole(tmp_path):
+    rows = walk(centre=(20.0, 89.9))
+    assert run(tmp_path, write(tmp_path / "log.parquet", rows))["region"]["side"] < 5000
+
+
+NATIONAL = ("user_id", "time", "x", "y", "what")
+
+
+def test_metres_of_a_national_grid_are_used_as_they_are(tmp_path):
+    rows = walk(centre=(530_000.0, 180_000.0), size=800.0)
+    log = write(tmp_path / "log.parquet", rows, NATIONAL)
+    manifest = run(tmp_path, log, crs="EPSG:27700")
+    assert manifest["crs"] == manifest["ingest"]["crs"] == "EPSG:27700"
+    assert manifest["height"] == 7
+    assert 529_000 < manifest["region"]["x_min"] < 530_100
+
+
+def test_degrees_of_another_datum_are_projected(tmp_path):
+    log = write(tmp_path / "log.parquet", walk(), NATIONAL)
+    manifest = run(tmp_path, log, crs="EPSG:4258")
+    assert manifest["ingest"]["crs"] == "EPSG:4258"
+    assert "+proj=laea" in manifest["crs"]
+
+
+@pytest.mark.parametrize("crs", ["EPSG:2225", "EPSG:4978", "EPSG:1", "nonsense", ""])
+def test_other_coordinate_systems_are_refused(tmp_path, crs):
+    log = write(tmp_path / "log.parquet", walk())
+    with pytest.raises(tc.OptionError, match=r"expected a coordinate system .*--crs"):
+        tc.read_log(log, tc.LogColumns(crs=crs))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"drop": ("everything",)}, "--drop"),
+        ({"clip": (1.0, 2.0)}, "--clip"),
+        ({"clip": (1.0, 2.0, 0.0, 3.0)}, "--clip"),
+        ({"clip": (1.0, 2.0, 3.0, float("nan"))}, "--clip"),
+        ({"max_speed": 0.0}, "--max-speed"),
+        ({"max_speed": float("inf")}, "--max-speed"),
+    ],
+)
+def test_options_that_cannot_be_used(options, message):
+    with pytest.raises(tc.OptionError, match=message):
+        tc.LogColumns(**options)
+
+
+def test_a_speed_needs_a_unit(tmp_path):
+    log = write(tmp_path / "log.parquet", walk(), NATIONAL)
+    with pytest.raises(tc.OptionError, match="pass --max-speed"):
+        tc.read_log(log, tc.LogColumns(drop=("teleport",)))

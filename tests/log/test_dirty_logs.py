@@ -1,0 +1,226 @@
+"""Dirty logs: each ends in a release that the audit passes, or in a message that names the row.
+
+The first half has a test for each row of ``docs/dirty-logs.md``; the second draws logs at
+random and spoils them.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trajcloak as tc
+from small_logs import new_folder
+from trajcloak.auditor import audit
+
+HEADER = "user_id,time,lon,lat,what"
+DIRTY = (Path(__file__).parents[2] / "docs" / "dirty-logs.md").read_text(encoding="utf-8")
+
+
+def base(num_users=5, num_times=6, seed=0, step=60):
+    rng = np.random.default_rng(seed)
+    return [
+        [f"user-{u}", str(np.datetime64("2024-05-01T08:00:00") + step * i),
+         f"{13.4 + rng.random() / 100:.6f}", f"{52.5 + rng.random() / 100:.6f}",
+         f"w{rng.integers(3)}"]
+        for u in range(num_users) for i in range(num_times)
+    ]  # fmt: skip
+
+
+def write(folder, rows, header=HEADER, delimiter=",", name="log.csv"):
+    lines = [header.replace(",", delimiter), *(delimiter.join(row) for row in rows)]
+    path = folder / name
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+    return path
+
+
+def attempt(folder, log, reading=None, *, hostile_ids=False, **options):
+    """Anonymize and audit; returns the manifest.
+
+    Ids such as ``2024-05-01`` or ``true`` stand in every release by chance.
+    """
+    columns = tc.LogColumns(requests=("what",), **(reading or {}))
+    result = tc.anonymize(tc.read_log(log, columns, threads=1), 2, threads=1, **options)
+    result.write(folder / "release", folder / "policy.parquet")
+    named = {name: (reading or {}).get(name) for name in ("lon", "lat", "x", "y")}
+    report = audit(log, folder / "release", folder / "policy.parquet", tc.LogColumns(**named))
+    failed = {check.name: check.detail for check in report.checks if not check.passed}
+    if hostile_ids:
+        failed.pop("user ids", None)
+    assert not failed
+    return result.release.manifest
+
+
+def spoil(**changes):
+    """Change a cell of row 4."""
+    rows = base()
+    for name, value in changes.items():
+        rows[3][HEADER.split(",").index(name)] = value
+    return rows
+
+
+REFUSED = {
+    "two places of a user at one time": (spoil(time="2024-05-01T08:00:00"), "rows 1 and 4"),
+    "empty user, time or coordinate": (spoil(lat=""), "row 4: column 'lat' is empty"),
+    "a coordinate that is not finite": (spoil(lon="nan"), "row 4: column 'lon' is not a finite"),
+    "degrees out of range, swapped axes": (spoil(lat="113.4"), "row 4: column 'lat' is out of"),
+    "text where a number is expected": (spoil(lon="east"), "row 4: column 'lon' cannot be read"),
+    "a row with too many or too few cells": (spoil(what="a,b"), "row 4 has 6 columns"),
+    "bytes that are not UTF-8": (spoil(user_id="\udcff"), "row 4: column 'user_id' cannot be"),
+    "a request of CSV with a line break, as a quote that is not closed makes": (
+        [*spoil(what='"a'), *([["user-0", "x", "1", "2", 'b"']])],
+        "row 4: column 'what' holds a line break",
+    ),
+    "times with and without a zone in one log": (
+        spoil(time="2024-05-01T08:03:00Z"),
+        "row 4: column 'time' cannot be read",
+    ),
+    "irregular times": (
+        [[u, str(np.datetime64(t) + 7 * i * i), *rest] for i, (u, t, *rest) in enumerate(base())],
+        "pass --every",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused(tmp_path, what):
+    assert f"| {what} | refused" in DIRTY
+    rows, message = REFUSED[what]
+    with pytest.raises(tc.InputError, match=re.escape(message)) as caught:
+        attempt(tmp_path, write(tmp_path, rows))
+    assert "user-" not in str(caught.value)
+    assert not (tmp_path / "release").exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "place"),
+    [("a few rows at 0, 0", ("0", "0")), ("a few rows far from all others", ("50.1", "-20.5"))],
+)
+def test_far_rows_are_refused_or_clipped(tmp_path, what, place):
+    assert f"| {what} | refused" in DIRTY
+    rows = base(num_users=40)
+    rows[3][2:4] = place
+    log = write(tmp_path, rows)
+    with pytest.raises(tc.InputError, match=r"row 4 is far from all others"):
+        attempt(tmp_path, log)
+    manifest = attempt(tmp_path, log, {"clip": (13.0, 52.0, 14.0, 53.0)})
+    assert manifest["ingest"]["dropped"]["clip"] == 1
+
+
+ACCEPTED = {
+    "rows in any order": lambda rows: rows[::-1],
+    "the same row twice": lambda rows: rows + rows[:3],
+    "several requests of a user at a time": lambda rows: [*rows, [*rows[0][:4], "more"]],
+    "ids with blanks, quotes, commas, any script": lambda rows: [
+        ['"' + row[0].replace("user", '""ü, 用户 ') + '"', *row[1:]] for row in rows
+    ],
+    "ids such as `007` beside `7`": lambda rows: [
+        [{"user-0": "007", "user-1": "7"}.get(row[0], row[0]), *row[1:]] for row in rows
+    ],
+    "gaps up to `--max-gap`": lambda rows: rows[:2] + rows[3:],
+    "longer gaps": lambda rows: rows[:2] + rows[4:],
+    "times without a zone": lambda rows: rows,
+}
+
+
+@pytest.mark.parametrize("what", ACCEPTED)
+def test_what_is_taken(tmp_path, what):
+    assert f"| {what} |" in DIRTY
+    rows = ACCEPTED[what](base())
+    manifest = attempt(tmp_path, write(tmp_path, rows))
+    ingest = manifest["ingest"]
+    assert (ingest["rows"], ingest["users"]) == (len(rows), 5)
+    assert ingest["repeated"] == len(rows) - len({tuple(row[:2]) for row in rows})
+    assert ingest["user_instants"]["interpolated"] == (what == "gaps up to `--max-gap`")
+    left_out = manifest["withheld"]["why"]["missing_location"]["user_windows"]
+    assert left_out == (what == "longer gaps")
+
+
+def test_every_row_of_the_tables_has_a_test():
+    """Those that are not above are in the files named here."""
+    elsewhere = {
+        "test_clean.py": ["rows outside the area", "a report too far", "coordinates of a national",
+                          "degrees of another", "feet, or a system", "a log across",
+                          "a log around"],
+        "test_clock.py": ["requests before the first", "a local time that comes",
+                          "a local time that is"],
+        "test_grid.py": ["a step so small"],
+        "test_formats.py": ["semicolons", "`.gz`", "names in capitals", "folders of folders",
+                            "hidden files", "Arrow, Feather"],
+        "test_files.py": ["an empty or damaged", "a column that is missing"],
+    }  # fmt: skip
+    here = [*REFUSED, *ACCEPTED, "a few rows"]
+    known = here + [name for names in elsewhere.values() for name in names]
+    for line in DIRTY.splitlines():
+        if line.startswith("| ") and not line.startswith("| what"):
+            assert any(line.startswith(f"| {name}") for name in known), line
+
+
+HOSTILE = ["", " ", "nan", "inf", "-inf", "1e308", "-1e308", "1e-320", "0", "-0", "1e400", "NULL",
+           "0x1F", "1_000", "\uff11", "\x00", "\ufeff", "'; drop table", '"', "\udc80", "9" * 30,
+           "2024-13-01", "2024-05-01", "2024-05-01T08:00:00+02:00", "2024-05-02T00:00:01",
+           "-5", "1.5", "true", "[1]", "\u202e", "\t", "a,b", "\r"]  # fmt: skip
+
+
+def draw_dirty(rng):
+    """Draw a small log and spoil it: shuffled, repeated, thinned, hostile, extreme."""
+    step = int(rng.choice([1, 60, 60, 600]))
+    rows = base(int(rng.integers(1, 6)), int(rng.integers(1, 6)), int(rng.integers(10**6)), step)
+    if rng.random() < 0.3:
+        scale = float(rng.choice([1e-12, 1e6, 1e15, 1e101]))
+        for row in rows:
+            row[2:4] = [repr(float(value) * scale) for value in row[2:4]]
+    if rng.random() < 0.2:
+        times = rng.choice([0, 1, 2**31, 2**62, -(2**62), 10**18], len(rows))
+        for row, time in zip(rows, times, strict=True):
+            row[1] = str(time)
+    if rng.random() < 0.5:
+        rows = [row for row in rows if rng.random() < 0.8] or rows
+    if rng.random() < 0.4:
+        rows += [list(rows[i]) for i in rng.integers(0, len(rows), 3)]
+    for _ in range(int(rng.choice([0, 0, 1, 1, 2]))):
+        rows[rng.integers(len(rows))][rng.integers(5)] = str(rng.choice(HOSTILE))
+    return [rows[i] for i in rng.permutation(len(rows))]
+
+
+def draw_attempt(rng):
+    planar = rng.random() < 0.5
+    names = ("x", "y") if planar else ("lon", "lat")
+    drops = ("empty", "out-of-range", "null-island", "conflict")
+    reading = {"drop": tuple(name for name in drops if rng.random() < 0.3)}
+    if rng.random() < 0.2:
+        reading["tz"] = "Europe/Berlin"
+    if rng.random() < 0.1:
+        reading["clip"] = (0.0, 0.0, 50.0, 60.0)
+    options = {}
+    if rng.random() < 0.5:
+        options["every"] = str(rng.choice(["60s", "7s", "1h", "400d"]))
+    if rng.random() < 0.3:
+        options["missing"] = "hold"
+    if rng.random() < 0.3:
+        options["length"] = int(rng.integers(1, 4))
+    if rng.random() < 0.1:
+        options["windows"] = "07:00-08:03"
+    return ",".join(("user_id", "time", *names, "what")), reading, options
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_dirty_logs_end_in_a_sound_release_or_in_a_message(first):
+    seen = {"released": 0, "refused": 0}
+    for seed in range(first, first + 50):
+        rng = np.random.default_rng(seed)
+        header, reading, options = draw_attempt(rng)
+        rows = draw_dirty(rng)
+        with new_folder() as folder:
+            message = None
+            try:
+                log = write(folder, rows, header)
+                hostile = any(not row[0].startswith("user-") for row in rows)
+                attempt(folder, log, reading, hostile_ids=hostile, **options)
+            except (tc.InputError, tc.OptionError, tc.NotEnoughUsersError) as error:
+                message = str(error)
+            seen["released" if message is None else "refused"] += 1
+            assert (folder / "release").exists() == (message is None)
+            assert "user-" not in (message or "")
+    assert min(seen.values()) > 3, seen

@@ -1,0 +1,77 @@
+"""A log like that of a fleet of taxis, through the commands, without a cleaning script."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trajcloak.cli import main
+
+NUM_CABS = 500
+NUM_REPORTS = 300
+OPTIONS = ["--every", "60s", "--max-gap", "5m", "--length", "10", "--tz", "America/Los_Angeles",
+           "--align", "day", "--request", "ride", "--drop", "teleport", "--drop", "null-island",
+           "--drop", "empty", "--drop", "conflict"]  # fmt: skip
+
+
+def write_taxis(path):
+    """Irregular reports, 60 s apart in the median, with breaks of hours, over several days."""
+    rng = np.random.default_rng(17)
+    shape = NUM_CABS, NUM_REPORTS
+    gaps = rng.lognormal(np.log(60), 0.5, shape)
+    gaps[rng.random(shape) < 0.01] = 12 * 3600
+    start = rng.random((NUM_CABS, 1)) * 600
+    seconds = (1_210_000_000 + start + np.cumsum(gaps, axis=1)).astype(np.int64)
+    lon = -122.42 + np.cumsum(rng.normal(0, 3e-4, shape), axis=1)
+    lat = 37.77 + np.cumsum(rng.normal(0, 3e-4, shape), axis=1)
+    spoilt = rng.random(shape)
+    lat[spoilt < 0.001] += 1.5
+    lon[(spoilt > 0.001) & (spoilt < 0.002)] = lat[(spoilt > 0.001) & (spoilt < 0.002)] = 0
+    lon, lat = lon.ravel(), lat.ravel()
+    columns = {
+        "user_id": np.repeat([f"cab-{cab:04d}" for cab in range(NUM_CABS)], NUM_REPORTS),
+        "time": pa.array(seconds.ravel()).cast(pa.timestamp("s")),
+        "lon": pa.array(lon, mask=rng.random(lon.size) < 0.0005),
+        "lat": lat,
+        "ride": pa.array(np.where(rng.random(lon.size) < 0.2, "hailed", None), pa.string()),
+    }
+    table = pa.table(columns)
+    # Late rows, and some that came twice.
+    order = np.concatenate([rng.permutation(len(table)), rng.integers(0, len(table), 200)])
+    pq.write_table(table.take(pa.array(order)), path)
+
+
+def run(capsys, *args):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        main([str(arg) for arg in args])
+    printed = capsys.readouterr()
+    return stopped.value.code, printed.out
+
+
+def test_a_fleet_of_taxis(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_taxis("taxis.parquet")
+    code, printed = run(capsys, "inspect", "taxis.parquet", "--drop", "empty", "--json")
+    assert code == 0
+    assert json.loads(printed)["proposed"]["every"] == "60s"
+    code, printed = run(
+        capsys, "anonymize", "taxis.parquet", "-o", "release", "--k", "5", "--policy",
+        "policy.parquet", "--json", *OPTIONS,
+    )  # fmt: skip
+    assert code == 0
+    manifest = json.loads(printed)["manifest"]
+    ingest = manifest["ingest"]
+    assert ingest["rows"] == NUM_CABS * NUM_REPORTS + 200
+    assert all(ingest["dropped"][reason] > 10 for reason in ("empty", "null-island", "teleport"))
+    assert ingest["repeated"] > 100
+    assert ingest["interval"]["median"] in ("59s", "60s", "61s")
+    assert manifest["windows"] > 20
+    assert manifest["requests"] > 1000
+    code, printed = run(
+        capsys, "audit", "taxis.parquet", "release", "--policy", "policy.parquet", "--json"
+    )
+    failed = [check for check in json.loads(printed)["checks"] if not check["passed"]]
+    assert (code, failed) == (0, [])

@@ -1,0 +1,99 @@
+"""Proposals for a log, and the shares that they would keep, against the slow twin."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import trajcloak as tc
+from reference import completion
+from small_logs import Row, draw_log, read_rows
+
+MINUTE = 60 * 10**6
+
+
+def count_kept(rows, every, max_gap, length):
+    """Users, rows and requests that take part, by plain loops."""
+    done = completion.complete(rows, k=0, every=every, max_gap=max_gap, length=length)
+    users = {user for window in done.windows for user in window.participants}
+    kept = []
+    for row in rows:
+        instant = completion.instant_of(row.time, done.origin, every)
+        if row.time >= done.origin and row.user in done.windows[instant // length].participants:
+            kept.append(row)
+    return len(users), len(kept), sum(row.request is not None for row in kept)
+
+
+@pytest.mark.parametrize("first", range(0, 150, 50))
+def test_shares_are_those_of_the_slow_twin(first):
+    for seed in range(first, first + 50):
+        rows = draw_log(seed).rows
+        log = read_rows(rows)
+        found = tc.inspect_log(log, threads=1)
+        num_requests = len(log.requests.row)
+        assert found.proposed in found.by_every
+        assert found.proposed in found.by_max_gap
+        assert found.proposed in found.by_length
+        for choice in [*found.by_every, *found.by_max_gap, *found.by_length]:
+            users, reports, requests = count_kept(rows, choice.every, choice.max_gap, choice.length)
+            assert choice.users == users / log.num_users
+            assert choice.reports == reports / len(rows)
+            assert choice.requests == (requests / num_requests if num_requests else None)
+
+
+def test_the_report_is_that_of_a_run():
+    for seed in range(60):
+        drawn = draw_log(seed)
+        log = read_rows(drawn.rows)
+        found = tc.inspect_log(log).ingest.to_dict()
+        proposed = tc.inspect_log(log).proposed
+        options = {"every": str(proposed.every), "max_gap": str(proposed.max_gap)}
+        try:
+            result = tc.anonymize(log, 2, length=proposed.length, **options)
+        except tc.NotEnoughUsersError:
+            continue
+        assert result.release.manifest["ingest"] == found
+
+
+def draw_irregular(num_users=40, num_reports=200, seed=1):
+    """Users who report about every minute, with breaks."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for user in range(num_users):
+        gaps = rng.lognormal(np.log(50), 0.5, num_reports) * 10**6
+        gaps[rng.random(num_reports) < 0.01] = 3600 * 10**6
+        times = np.cumsum(gaps).astype(int) + 10**15
+        rows += [Row(f"u{user}", int(time), 1, 1, "a") for time in times]
+    return rows
+
+
+def test_an_irregular_log_is_given_round_numbers():
+    log = read_rows(draw_irregular(), pa.timestamp("us"))
+    found = tc.inspect_log(log)
+    assert found.proposed.every == "60s"
+    assert found.proposed.max_gap in ("120s", "180s")
+    assert found.ingest.interval["median"] in ("48s", "49s", "50s", "51s", "52s")
+    shares = [choice.reports for choice in found.by_length]
+    assert shares == sorted(shares, reverse=True)
+    assert found.proposed.reports > 0.5
+    # Of a regular log, its own grid.
+    rows = [Row(f"u{u}", m * MINUTE, 1, 1) for u in range(3) for m in range(50)]
+    assert tc.inspect_log(read_rows(rows, pa.timestamp("us"))).proposed.every == "60s"
+
+
+def test_values_that_are_given_are_kept():
+    log = read_rows(draw_irregular(), pa.timestamp("us"))
+    found = tc.inspect_log(log, every="2m", max_gap="7m", length=4)
+    assert (found.proposed.every, found.proposed.max_gap, found.proposed.length) == (
+        "120s",
+        "420s",
+        4,
+    )
+    with pytest.raises(tc.OptionError, match="--every"):
+        tc.inspect_log(log, every="soon")
+
+
+def test_one_report():
+    found = tc.inspect_log(read_rows([Row("a", 5, 1, 1)]))
+    assert found.ingest.interval is None
+    assert found.proposed.users == found.proposed.reports == 1
+    assert found.proposed.requests is None
