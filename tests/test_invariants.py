@@ -714,9 +714,9 @@ def name_the_user(log):
         raise tc.InputError(f"user {log.users[0]}: {error}") from None
 
 
-def name_the_place(x, y, bounds, region):
+def name_the_place(log, x, y, bounds, region):
     try:
-        check_inside(x, y, bounds, region)
+        check_inside(log, x, y, bounds, region)
     except tc.InputError as error:
         raise tc.InputError(f"({x[0]}, {y[0]}): {error}") from None
 

@@ -244,7 +244,7 @@ def share_in_words(folder):
     return ["--k", "2", "--max-suppressed", "few"]
 
 
-@case(r"Invalid value for '--region': '1,2' is not three numbers", is_usage=True)
+@case(r"Invalid value for '--region': '1,2' is not 3 numbers", is_usage=True)
 def region_of_two_numbers(folder):
     return ["--k", "2", "--region", "1,2"]
 

@@ -31,8 +31,10 @@ def test_hold_fills_gaps_with_the_last_report_before():
 
 def test_origin_is_the_earliest_time_if_all_lie_on_its_grid():
     assert grid_origin([7, 17, 37], 10) == 7
-    assert grid_origin([7, 18, 37], 10) == 0
-    assert grid_origin([-3, 18], 10) == -10
+    assert grid_origin([7, 18, 37], 10) == 10
+    assert grid_origin([7, 18, 37], 10, "hold") == 0
+    assert grid_origin([7, 8], 10) == 0
+    assert grid_origin([-3, 18], 10) == 0
     assert [instant_of(time, 7, 10) for time in (7, 16, 17, 37)] == [0, 0, 1, 3]
 
 
@@ -66,6 +68,7 @@ def test_windows_participants_and_counts_by_hand():
         "users": 1,
         "requests": 1,
         "why": {
+            "outside_windows": {"user_windows": 0, "requests": 0},
             "missing_location": {"user_windows": 1, "requests": 1},
             "window_below_k": {"user_windows": 0, "requests": 0},
             "suppressed": {"user_windows": 0, "requests": 0},
@@ -82,6 +85,7 @@ def test_a_window_below_k_is_withheld_as_a_whole():
         "users": 1,
         "requests": 3,
         "why": {
+            "outside_windows": {"user_windows": 0, "requests": 0},
             "missing_location": {"user_windows": 1, "requests": 1},
             "window_below_k": {"user_windows": 1, "requests": 2},
             "suppressed": {"user_windows": 0, "requests": 0},
@@ -105,10 +109,11 @@ def test_hold_lets_everybody_take_part_everywhere():
     assert done.withheld["users"] == done.withheld["requests"] == 0
 
 
-def test_nobody_is_known_at_the_first_instant_of_a_log_off_the_grid():
-    rows = still("a", [3, 14, 23, 34]) + still("b", [4, 13, 24, 33])
-    with pytest.raises(ValueError, match="no window has 2"):
-        complete(rows, k=2, every=10)
+def test_users_are_known_at_the_first_instant_of_a_log_off_the_grid():
+    rows = still("a", [3, 14, 23, 34], "r") + still("b", [4, 13, 24, 33])
+    done = complete(rows, k=2, every=10)
+    assert (done.origin, done.num_instants) == (10, 3)
+    assert done.withheld["why"]["outside_windows"] == {"user_windows": 0, "requests": 1}
     assert complete(rows, k=2, every=10, missing="hold").num_instants == 4
 
 

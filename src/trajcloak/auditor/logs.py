@@ -141,7 +141,9 @@ def read_log(
 
 def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
     if not batches.num_rows:
-        raise InputError("the log has no rows, or all are dropped; expected some; check the path")
+        raise InputError(
+            "the log has no rows; expected at least one that is not dropped; check the path"
+        )
     user, ids = _encode_users(batches)
     stamped, zoned = batches.times[0].stamped, batches.times[0].zoned
     time = np.concatenate([part.ticks for part in batches.times])

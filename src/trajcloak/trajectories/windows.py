@@ -1,7 +1,7 @@
 """Cut a log into windows of dense trajectories."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -67,7 +67,7 @@ class Window:
     request_kind: npt.NDArray[np.int32]
     left_out_users: int
     left_out_requests: int
-    located: Located
+    located: Located = field(default_factory=Located)
 
 
 def stream_windows(
