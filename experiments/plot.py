@@ -48,7 +48,7 @@ LENGTH_STYLES: dict[int, tuple[str, str, Any]] = {10: (BLUE, "s", "-."), 30: (BL
 PHASES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "load: read": (("read",), SKY, ""),
     "load: grid, pivot": (("grid and region", "pivot"), BLUE, "//"),
-    "configuration: sort keys": (("sort keys",), ORANGE, ""),
+    "configuration: sort keys": (("sort keys",), ORANGE, "--"),
     "configuration: tree, rows": (("build tree", "solve rows", "read configuration"), RED, "xx"),
     "policy: assign, cloaks": (("assign", "cloaks"), BLACK, ""),
     "publish: bundle requests": (("bundle requests",), YELLOW, ".."),
