@@ -39,8 +39,10 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# NETWORKS: road networks to compare on besides the embedded city, as `trajcloak generate` takes them.
 bench: setup
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
 
 # The paper's figures. What was measured before is not measured again.
 experiments: setup

@@ -129,6 +129,21 @@ def bounds(log: str, k: str, users: str) -> dict[str, Any]:
     return result
 
 
+def refined(log: str, k: str) -> dict[str, Any]:
+    """Time ``refined`` from dense array to policy, and compare its cost with the tree's."""
+    _warm_up()
+    from trajcloak.algorithms import build_algorithm
+    from trajcloak.kernels.threads import default_threads
+
+    cells, height = _dense(log, None)
+    threads = default_threads()
+    start = time.perf_counter()
+    cost = build_algorithm("refined").solve(cells, height, int(k), "mbr", threads=threads).cost()
+    seconds = time.perf_counter() - start
+    tree = build_algorithm("traj-anon").solve(cells, height, int(k), "mbr", threads=threads).cost()
+    return {"seconds": seconds, "users": len(cells), "ratio": cost / tree}
+
+
 class _Clock:
     """Calls functions and adds up the seconds under a name."""
 
@@ -142,8 +157,8 @@ class _Clock:
         return result
 
 
-def _dense(log: str, users: int) -> tuple[np.ndarray, int]:
-    """Build the dense array of a log's first users."""
+def _dense(log: str, users: int | None) -> tuple[np.ndarray, int]:
+    """Build the dense array of a log's first users, or of all."""
     from trajcloak.log import read_log
     from trajcloak.options import Options
     from trajcloak.pipeline import prepare
@@ -168,7 +183,7 @@ def _warm_up() -> None:
             anonymize(log, k=5).write(Path(folder) / f"release{string_ids}")
 
 
-MEASUREMENTS = {f.__name__: f for f in (bare_read, stages, dense_to_policy, bounds)}
+MEASUREMENTS = {f.__name__: f for f in (bare_read, stages, dense_to_policy, bounds, refined)}
 
 if __name__ == "__main__":
     measured = MEASUREMENTS[sys.argv[1]](*sys.argv[2:])

@@ -155,7 +155,7 @@ def print_targets(targets: list[tuple[str, float, float]]) -> int:
         table.add_column(column, justify="left" if column == "measure" else "right")
     for name, found, most in targets:
         verdict = "[green]met" if found <= most else "[red]MISSED"
-        table.add_row(name, f"{found:.2f}", f"{most:.1f}", verdict)
+        table.add_row(name, f"{found:.3g}", f"{most:g}", verdict)
     console.print(table)
     return int(any(found > most for _, found, most in targets))
 

@@ -23,7 +23,7 @@ from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.refined.adaptive import WEIGHTS, bundle_by_adaptive_tree
 from trajcloak.algorithms.refined.blocks import build_blocks
-from trajcloak.algorithms.refined.boxes import Points, build_points
+from trajcloak.algorithms.refined.boxes import Points, build_points, move_to_origin
 from trajcloak.algorithms.refined.greedy import bundle_block
 from trajcloak.algorithms.refined.rounds import LEVELS, improve_bundles
 from trajcloak.algorithms.refined.suppression import choose_left_out, leave_out
@@ -33,8 +33,8 @@ from trajcloak.kernels.threads import run_all
 from trajcloak.options import MBR, QUAD
 from trajcloak.progress import Progress, silent
 
-BLOCK = 1000
-"""Trajectories in a block, or 20 k if that is more."""
+BLOCK = 4000
+"""Trajectories in a block, or 20 k if that is more. Larger blocks start better and slower."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,9 @@ class Refined:
         else:
             bundle = _bundle_by_trees(cells, points, of_tree, k, threads)
         effort = LEVELS[self.effort]
+        if cloak == QUAD:
+            # Quadrants come in so few sizes that a change for the worse is seldom made good.
+            effort = effort._replace(heat=0.0)
         nobody = np.zeros(int(bundle.max()) + 1, np.bool_)
         improve_bundles(cells, points, bundle, nobody, k, cloak, effort, threads, progress)
         areas = compute_areas(build_cloaks(cells, bundle, cloak, threads)).sum(axis=1)
@@ -130,12 +133,14 @@ def _bundle_blocks(points: Points, k: int, threads: int) -> npt.NDArray[np.int32
     rows = np.arange(len(points), dtype=np.int32)
     blocks = build_blocks(points, rows, max(BLOCK, 20 * k), 0.5, threads)
     first = np.cumsum([0] + [len(block) // k for block in blocks])
-    bundle = np.full(len(points), -1, np.int32)
-    run_all(
-        lambda block, start: bundle_block(points, block, k, start, bundle),
-        list(zip(blocks, first[:-1].tolist(), strict=True)),
-        threads,
-    )
+    bundle = np.empty(len(points), np.int32)
+
+    def bundle_one(block: npt.NDArray[np.int32], start: int) -> None:
+        near_points = points[block]
+        shape = move_to_origin(near_points)
+        bundle[block] = start + bundle_block(near_points, k, shape)
+
+    run_all(bundle_one, list(zip(blocks, first[:-1].tolist(), strict=True)), threads)
     return bundle
 
 

@@ -1,10 +1,10 @@
 """Trees of (semi-)quadrant sequences that follow the trajectories.
 
 The paper's trees split all instants alike. Here every node has the smallest
-(semi-)quadrants around its trajectories, at each instant on its own, and halves the one
-instant that promises most. The result is a G-tree like any other, so the same solver
-finds its best configuration. How to weigh the size of a cloak against an even split is
-not known beforehand; a few weights are tried, and the cheapest tree wins.
+(semi-)quadrants around its trajectories, at each instant on its own, and halves the cloak
+of one instant. The result is a G-tree like any other, so the same solver finds its best
+configuration. Which instant is best is not known beforehand; a few rules are tried, and
+the cheapest tree wins.
 """
 
 import numpy as np
@@ -18,11 +18,20 @@ from trajcloak.algorithms.traj_anon.keys import SortedKeys
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_nobody
 
-WEIGHTS = (0.0, 1.0, 50.0, -1.9)
-"""How much an even split counts for; measured on movement fast and slow."""
+LOOK_AHEAD = np.inf
+WEIGHTS = (0.0, -1.9, LOOK_AHEAD)
+"""How much an even split counts for; measured on movement fast and slow. The last looks at
+what the children would cost instead."""
 
 SAMPLE = 64
 """Trajectories of a node that are looked at to see how evenly a split would fall."""
+
+SAMPLE_AHEAD = 512
+"""Trajectories of a node that are looked at to see what its children would cost."""
+
+PASSED_UP = 2.0
+"""What a trajectory of a child with fewer than k is taken to cost, in the node's areas;
+measured."""
 
 
 def bundle_by_adaptive_tree(points: Points, k: int, weight: float) -> npt.NDArray[np.int32]:
@@ -35,7 +44,8 @@ def bundle_by_adaptive_tree(points: Points, k: int, weight: float) -> npt.NDArra
     k : int
     weight : float
         A cloak of area A that a share f <= 1/2 of the trajectories would leave is
-        halved first if A (1 + weight f) is the largest of its node.
+        halved first if A (1 + weight f) is the largest of its node. LOOK_AHEAD: the
+        one whose halves would cost least.
     """
     order = np.arange(len(points), dtype=np.int32)
     tree = GTree(*_build(points, order, k, weight))
@@ -84,7 +94,10 @@ def _build(points, order, k, weight):  # type: ignore[no-untyped-def]
             num_nodes += 1
             continue
         _bound(points, order, start, stop, low, high)
-        area, instant, axis, bit = _choose_split(points, order, start, stop, low, high, weight)
+        if weight == LOOK_AHEAD:
+            area, instant, axis, bit = _look_ahead(points, order, start, stop, low, high, k)
+        else:
+            area, instant, axis, bit = _choose_split(points, order, start, stop, low, high, weight)
         node = num_waiting
         waiting[node] = start, stop, depth, num_nodes, stop - start
         waiting_area[node] = area
@@ -133,14 +146,10 @@ def _choose_split(points, order, start, stop, low, high, weight):  # type: ignor
     best_axis = 0
     best_bit = np.uint32(0)
     for i in range(low.shape[1]):
-        x, y = cover_ends(low[0, i], high[0, i], low[1, i], high[1, i])
-        side = np.float64(max(x, y)) + 1
-        area = side * side if x >= y else side * side / 2
+        area, axis, bit = _cover(low, high, i)
         total += area
         if area == 1:
             continue
-        axis = 0 if x >= y else 1
-        bit = np.uint32(1) + (max(x, y) >> np.uint32(1))
         ones = 0
         seen = 0
         for place in range(start, stop, step):
@@ -153,6 +162,68 @@ def _choose_split(points, order, start, stop, low, high, weight):  # type: ignor
             best_axis = axis
             best_bit = bit
     return total, best_instant, best_axis, best_bit
+
+
+@njit(cache=True, nogil=True)
+def _look_ahead(points, order, start, stop, low, high, k):  # type: ignore[no-untyped-def]
+    """Choose the instant to halve as :func:`_choose_split` does, by the cost of the halves."""
+    length = low.shape[1]
+    step = max(1, (stop - start) // SAMPLE_AHEAD)
+    total = _sum_areas(low, high)
+    best = np.inf
+    best_instant = -1
+    best_axis = 0
+    best_bit = np.uint32(0)
+    lows = np.empty((2, 2, length), np.uint32)
+    highs = np.empty((2, 2, length), np.uint32)
+    held = np.empty(2, np.int64)
+    for i in range(length):
+        area, axis, bit = _cover(low, high, i)
+        if area == 1:
+            continue
+        lows[:] = np.uint32(0xFFFFFFFF)
+        highs[:] = np.uint32(0)
+        held[:] = 0
+        for place in range(start, stop, step):
+            point = points[order[place]]
+            half = 1 if point[axis, i] & bit else 0
+            held[half] += 1
+            for a in range(2):
+                for j in range(length):
+                    lows[half, a, j] = min(lows[half, a, j], point[a, j])
+                    highs[half, a, j] = max(highs[half, a, j], point[a, j])
+        cost = 0.0
+        for half in range(2):
+            if held[half] * step < k:
+                cost += held[half] * PASSED_UP * total
+            else:
+                cost += held[half] * _sum_areas(lows[half], highs[half])
+        if cost < best:
+            best = cost
+            best_instant = i
+            best_axis = axis
+            best_bit = bit
+    return total, best_instant, best_axis, best_bit
+
+
+@njit(cache=True, nogil=True)
+def _cover(low, high, i):  # type: ignore[no-untyped-def]
+    """Compute the area of an instant's cloak, and the axis and bit that would halve it."""
+    x, y = cover_ends(low[0, i], high[0, i], low[1, i], high[1, i])
+    side = np.float64(max(x, y)) + 1
+    bit = np.uint32(1) + (max(x, y) >> np.uint32(1))
+    if x >= y:
+        return side * side, 0, bit
+    return side * side / 2, 1, bit
+
+
+@njit(cache=True, nogil=True)
+def _sum_areas(low, high):  # type: ignore[no-untyped-def]
+    """Sum the areas of the cloaks around a box."""
+    total = 0.0
+    for i in range(low.shape[1]):
+        total += _cover(low, high, i)[0]
+    return total
 
 
 @njit(cache=True, nogil=True)

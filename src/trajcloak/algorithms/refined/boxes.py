@@ -79,6 +79,44 @@ def fill_box(points, members, boxes, b):  # type: ignore[no-untyped-def]
                 high[axis, i] = max(high[axis, i], cell)
 
 
+@njit(cache=True, nogil=True)
+def exchange_in_box(points, members, boxes, b, leaving, coming):  # type: ignore[no-untyped-def]
+    """Renew the box of bundle ``b`` after one member has taken the place of another.
+
+    Only where the one that left was among the two least or greatest are all looked at.
+    """
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    for axis in range(2):
+        for i in range(low.shape[1]):
+            gone = points[leaving, axis, i]
+            if low2[axis, i] < gone < high2[axis, i]:
+                cell = points[coming, axis, i]
+                low2[axis, i] = min(low2[axis, i], max(low[axis, i], cell))
+                low[axis, i] = min(low[axis, i], cell)
+                high2[axis, i] = max(high2[axis, i], min(high[axis, i], cell))
+                high[axis, i] = max(high[axis, i], cell)
+                continue
+            least = least2 = np.uint32(0xFFFFFFFF)
+            most = most2 = np.uint32(0)
+            for m in members:
+                cell = points[m, axis, i]
+                least2 = min(least2, max(least, cell))
+                least = min(least, cell)
+                most2 = max(most2, min(most, cell))
+                most = max(most, cell)
+            low[axis, i], low2[axis, i] = least, least2
+            high[axis, i], high2[axis, i] = most, most2
+
+
+def move_to_origin(points: Points) -> int:
+    """Move trajectories, in place, so that their least cells are 0; returns the shape of boxes.
+
+    The areas of boxes stay the same.
+    """
+    points -= points.min(axis=(0, 2))[:, None]
+    return NARROW if points.max() < NARROW_SIDE else WIDE
+
+
 @njit(cache=True, nogil=True, inline="always")
 def cover_ends(left, right, bottom, top):  # type: ignore[no-untyped-def]
     """Set all bits, on each axis, below the highest in which the two ends differ.

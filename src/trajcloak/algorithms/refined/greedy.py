@@ -3,13 +3,13 @@
 import numpy as np
 from numba import njit
 
-from trajcloak.algorithms.refined.boxes import WIDE, area, area_with
+from trajcloak.algorithms.refined.boxes import area, area_with
 from trajcloak.kernels.heap import build_heap, sift_down
 
 
 @njit(cache=True, nogil=True)
-def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def]
-    """Bundle the rows of a block; writes ``bundle`` of each row, from ``first`` on.
+def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
+    """Bundle the trajectories of a block; returns the bundle of each, from 0.
 
     A bundle starts with the trajectory farthest from the block's centre and takes
     k - 1 more, one by one, each the one that least raises its area. An area found
@@ -17,10 +17,11 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
     these bounds finds the next without a look at all. The fewer than k that are
     left join the bundles that they make dearer least.
 
-    Requires: at least k rows. Ensures: ``len(rows) // k`` bundles.
+    Requires: at least k points. Ensures: ``len(points) // k`` bundles.
     """
     length = points.shape[2]
-    left = rows[np.argsort(-_distances(points, rows), kind="mergesort")]
+    bundle = np.full(len(points), -1, np.int32)
+    left = np.argsort(-_distances(points), kind="mergesort")
     count = len(left)
     num_bundles = count // k
     low = np.empty((num_bundles, 2, length), np.uint32)
@@ -29,10 +30,10 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
     known_at = np.empty(count, np.int64)
     heap = np.empty(count, np.int64)
     for b in range(num_bundles):
-        _take(points, left[0], first + b, low[b], high[b], bundle, True)
+        _take(points, left[0], b, low[b], high[b], bundle, True)
         size = count - 1
         for j in range(1, count):
-            bound[j] = area_with(low[b], high[b], points[left[j]], WIDE)
+            bound[j] = area_with(low[b], high[b], points[left[j]], shape)
             known_at[j] = 1
             heap[j - 1] = j
         build_heap(heap, size, bound)
@@ -40,17 +41,17 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
         while taken < k:
             j = heap[0]
             if known_at[j] == taken:
-                _take(points, left[j], first + b, low[b], high[b], bundle, False)
+                _take(points, left[j], b, low[b], high[b], bundle, False)
                 taken += 1
                 size -= 1
                 heap[0] = heap[size]
             else:
-                bound[j] = area_with(low[b], high[b], points[left[j]], WIDE)
+                bound[j] = area_with(low[b], high[b], points[left[j]], shape)
                 known_at[j] = taken
             sift_down(heap, size, 0, bound)
         kept = 0
         for j in range(count):
-            if bundle[left[j]] < first:
+            if bundle[left[j]] < 0:
                 left[kept] = left[j]
                 kept += 1
         count = kept
@@ -59,18 +60,19 @@ def bundle_block(points, rows, k, first, bundle):  # type: ignore[no-untyped-def
         best = 0
         least = np.inf
         for b in range(num_bundles):
-            grown = np.float64(area_with(low[b], high[b], points[left[j]], WIDE))
-            dearer = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], WIDE))
+            grown = np.float64(area_with(low[b], high[b], points[left[j]], shape))
+            dearer = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], shape))
             if dearer < least:
                 least = dearer
                 best = b
-        _take(points, left[j], first + best, low[best], high[best], bundle, False)
+        _take(points, left[j], best, low[best], high[best], bundle, False)
         sizes[best] += 1
+    return bundle
 
 
 @njit(cache=True, nogil=True)
 def _take(points, row, number, low, high, bundle, alone):  # type: ignore[no-untyped-def]
-    """Put a row into a bundle and grow its box."""
+    """Put a trajectory into a bundle and grow its box."""
     bundle[row] = number
     point = points[row]
     for axis in range(2):
@@ -80,19 +82,19 @@ def _take(points, row, number, low, high, bundle, alone):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _distances(points, rows):  # type: ignore[no-untyped-def]
-    """Compute the squared distance of each row from the centre of all."""
+def _distances(points):  # type: ignore[no-untyped-def]
+    """Compute the squared distance of each trajectory from the centre of all."""
     length = points.shape[2]
     centre = np.zeros((2, length))
-    for r in rows:
+    for row in range(len(points)):
         for axis in range(2):
             for i in range(length):
-                centre[axis, i] += points[r, axis, i]
-    centre /= len(rows)
-    distance = np.zeros(len(rows))
-    for j in range(len(rows)):
+                centre[axis, i] += points[row, axis, i]
+    centre /= len(points)
+    distance = np.zeros(len(points))
+    for row in range(len(points)):
         for axis in range(2):
             for i in range(length):
-                apart = points[rows[j], axis, i] - centre[axis, i]
-                distance[j] += apart * apart
+                apart = points[row, axis, i] - centre[axis, i]
+                distance[row] += apart * apart
     return distance

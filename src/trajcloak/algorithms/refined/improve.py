@@ -9,6 +9,7 @@ from trajcloak.algorithms.refined.boxes import (
     area_with,
     area_without,
     empty_boxes,
+    exchange_in_box,
     fill_box,
 )
 from trajcloak.kernels.splitmix import GAMMA, scramble
@@ -59,7 +60,9 @@ def improve_group(  # type: ignore[no-untyped-def]
     areas = np.zeros(num_bundles)
     scale = 0.0
     for b in range(num_bundles):
-        _renew(points, members, sizes, left_out, shape, boxes, areas, b)
+        fill_box(points, members[b, : sizes[b]], boxes, b)
+        if not left_out[b]:
+            areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
         scale += sizes[b] * areas[b] / num_bundles
     neighbours = _find_neighbours(boxes)
     dearer = np.empty(neighbours.shape[1])
@@ -123,11 +126,17 @@ def improve_group(  # type: ignore[no-untyped-def]
                     sizes[to] += 1
                     sizes[a] -= 1
                     members[a, j] = members[a, sizes[a]]
+                    fill_box(points, members[a, : sizes[a]], boxes, a)
+                    fill_box(points, members[to, : sizes[to]], boxes, to)
                 else:
-                    members[a, j] = members[to, exchanged]
+                    u = members[to, exchanged]
+                    members[a, j] = u
                     members[to, exchanged] = t
-                _renew(points, members, sizes, left_out, shape, boxes, areas, a)
-                _renew(points, members, sizes, left_out, shape, boxes, areas, to)
+                    exchange_in_box(points, members[a, : sizes[a]], boxes, a, t, u)
+                    exchange_in_box(points, members[to, : sizes[to]], boxes, to, u, t)
+                areas[a] = np.float64(area(boxes.low[a], boxes.high[a], shape))
+                if not left_out[to]:
+                    areas[to] = np.float64(area(boxes.low[to], boxes.high[to], shape))
         if changes == changes_before:
             break
     return changes
@@ -156,14 +165,6 @@ def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
         distance[a] = np.inf
         neighbours[a] = np.argsort(distance, kind="mergesort")[: neighbours.shape[1]]
     return neighbours
-
-
-@njit(cache=True, nogil=True)
-def _renew(points, members, sizes, left_out, shape, boxes, areas, b):  # type: ignore[no-untyped-def]
-    """Compute the box and the area of a bundle whose members have changed."""
-    fill_box(points, members[b, : sizes[b]], boxes, b)
-    if not left_out[b]:
-        areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
 
 
 @njit(cache=True, nogil=True)

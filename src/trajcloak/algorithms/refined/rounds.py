@@ -6,13 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms.refined.blocks import build_blocks
-from trajcloak.algorithms.refined.boxes import (
-    NARROW,
-    NARROW_SIDE,
-    SEMI_QUADRANT,
-    WIDE,
-    Points,
-)
+from trajcloak.algorithms.refined.boxes import SEMI_QUADRANT, Points, move_to_origin
 from trajcloak.algorithms.refined.improve import improve_group
 from trajcloak.cloaks import (
     Cloaks,
@@ -30,7 +24,7 @@ SHARES = (0.5, 1 / 3, 2 / 3, 0.4, 0.6, 0.25, 0.75, 0.45)
 
 
 class Effort(NamedTuple):
-    """How hard to try.
+    """How hard to try, with trajectories of 30 instants.
 
     Attributes
     ----------
@@ -41,8 +35,7 @@ class Effort(NamedTuple):
     heat : float
         In the first round; it falls to 0 in the last.
     passes, near, samples : int
-        As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them, for
-        trajectories of 30 instants. Shorter ones take up to four times the passes.
+        As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
     """
 
     rounds: int
@@ -55,11 +48,12 @@ class Effort(NamedTuple):
 
 LEVELS = {
     "low": Effort(rounds=4, group=100, heat=0.03, passes=2, near=1, samples=10),
-    "normal": Effort(rounds=10, group=100, heat=0.1, passes=2, near=2, samples=10),
+    "normal": Effort(rounds=8, group=100, heat=0.07, passes=2, near=2, samples=10),
     "high": Effort(rounds=24, group=100, heat=0.1, passes=6, near=2, samples=16),
 }
-"""Measured: on two networks, 14, 50 and 400 microseconds of one core per trajectory of 30
-instants, and 0.84, 0.78 and 0.73 of the cost of the greedy bundles."""
+"""Measured on three networks: 6 to 10, 19 to 34 and 190 to 340 microseconds of a core per
+trajectory of 30 instants, for 0.83 to 0.91, 0.77 to 0.87 and 0.71 to 0.79 of the cost of
+the greedy bundles."""
 
 
 def improve_bundles(
@@ -84,6 +78,7 @@ def improve_bundles(
     left_out : (bundles,) bool
         Bundles that will not be published; they keep their sizes. Not all.
     """
+    effort = _fit(effort, points.shape[2], k)
     first_cost = 0.0
     for number in range(effort.rounds + 1):
         boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
@@ -95,9 +90,18 @@ def improve_bundles(
             _run_round(points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, threads)
 
 
-def _count_passes(effort: Effort, length: int) -> int:
-    """Spend the time that short trajectories save on more passes."""
-    return effort.passes * min(4, max(1, 30 // length))
+def _fit(effort: Effort, length: int, k: int) -> Effort:
+    """Spend the time that short trajectories save; measured for 1 to 30 instants, k of 5 to 100.
+
+    Only the outermost members of a bundle are looked at, at most four per instant; where
+    they are few, a pass is quick.
+    """
+    shorter = max(1, 30 // length)
+    return effort._replace(
+        rounds=effort.rounds * min(3, shorter),
+        heat=effort.heat * min(4, shorter),
+        passes=effort.passes * min(12, max(1, k // (4 * length))),
+    )
 
 
 def _compute_cost(
@@ -160,13 +164,10 @@ def _improve_one(
     places = np.zeros((len(group), room), np.int64)
     places[inside] = np.arange(len(rows))
     near_points = points[rows]
-    shape = SEMI_QUADRANT
-    if not quad:
-        near_points -= near_points.min(axis=(0, 2))[:, None]
-        shape = NARROW if near_points.max() < NARROW_SIDE else WIDE
+    shape = SEMI_QUADRANT if quad else move_to_origin(near_points)
     improve_group(
         near_points, places, sizes, left_out[group], k, shape, heat,
-        _count_passes(effort, points.shape[2]), effort.near, effort.samples, seed,
+        effort.passes, effort.near, effort.samples, seed,
     )  # fmt: skip
     inside = np.arange(room) < sizes[:, None]
     bundle[rows[places[inside]]] = np.repeat(group, sizes)
