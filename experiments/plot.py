@@ -233,11 +233,17 @@ def mean_area(result: Result) -> float:
 
 
 def draw_total_time(results: Sequence[Result]) -> Figure:
-    """Figure 9: time from file to release against users; plain axes show that it is linear."""
+    """Figure 9: time from file to release against users, quickest to slowest run.
+
+    Plain axes show whether it is linear.
+    """
     figure, axes = new_figure()
     for length, style in LENGTH_STYLES.items():
         chosen = [result for result in results if result["length"] == length]
         draw_curve(axes, build_series(chosen, "users", seconds), f"length {length}", style)
+        for result in filter(is_measured, chosen):
+            taken = result["seconds"]
+            axes.vlines(result["users"], min(taken), max(taken), color=style[0], linewidth=1)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))

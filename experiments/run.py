@@ -77,12 +77,14 @@ CLUSTERING = ("traj-anon", "refined", "baseline", "fast-clustering", "slow-clust
 HILBERT = ("traj-anon", "hilbert-clustering")
 REPEATS = {"traj-anon": 3, "baseline": 3}
 """Runs of the algorithms that take a second or less, whose single times say little."""
+PHASE_REPEATS = 5
+"""Runs from a log to a release."""
 SEED = 101
 """Of the log: one that no setting of an algorithm was chosen on."""
 
 PHASES = "phases"
-TIMED = (PHASES, "clustering", "hilbert")
-"""Experiments whose figures show times."""
+TIMED = ("clustering", "hilbert")
+"""Experiments whose figures show times of algorithms."""
 OK = "ok"
 TIMED_OUT = "out of time"
 
@@ -254,10 +256,10 @@ def cut_log(whole: Path, num_users: int, path: Path, users: int, length: int) ->
 
 def measure(point: Point, log: Path, limit: float) -> dict[str, Any]:
     """Measure a point in a process of its own."""
-    repeats = REPEATS.get(point.algorithm, 1) if point.experiment in TIMED else 1
     if point.experiment == PHASES:
         command = [sys.executable, str(ROOT / "benchmarks" / "child.py"), "stages", str(log)]
-        return read_stages([ask([*command, str(point.k)]) for _ in range(repeats)])
+        return read_stages([ask([*command, str(point.k)]) for _ in range(PHASE_REPEATS)])
+    repeats = REPEATS.get(point.algorithm, 1) if point.experiment in TIMED else 1
     algorithms = ",".join([point.algorithm] * repeats)
     command = [trajcloak(), "compare", str(log), "--k", str(point.k), "--algorithms", algorithms]
     command += ["--threads", "1", "--time-limit", str(limit), "--json"]
