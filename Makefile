@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-kernels lint format bench clean
+.PHONY: setup demo test test-kernels lint format bench experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -44,5 +44,16 @@ bench: setup
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
 
+# The paper's figures. What was measured before is not measured again.
+experiments: setup
+	$(BIN)/python -m experiments.run small
+	$(BIN)/python -m experiments.plot experiments/results/small -o docs/figures
+
+# The same at the paper's sizes: some hours. Its figures stay beside its results, since
+# docs/experiments.md speaks of those above.
+experiments-full: setup
+	$(BIN)/python -m experiments.run full
+	$(BIN)/python -m experiments.plot experiments/results/full -o experiments/results/full/figures
+
 clean:
-	rm -rf $(VENV) demo build dist benchmarks/results
+	rm -rf $(VENV) demo build dist benchmarks/results experiments/results

@@ -180,7 +180,7 @@ def _warm_up() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for string_ids in (False, True):
             path = Path(folder) / f"{string_ids}.parquet"
-            generate_log(path, users=500, length=5, string_ids=string_ids)
+            generate_log(path, users=500, length=5, junctions=2000, string_ids=string_ids)
             log = read_log(path, LogColumns(requests=REQUESTS))
             anonymize(log, k=5).write(Path(folder) / f"release{string_ids}")
 

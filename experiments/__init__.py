@@ -1,0 +1,1 @@
+"""The paper's figures: ``run`` measures, ``plot`` draws; they meet only through files."""
