@@ -13,7 +13,10 @@
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +117,20 @@ class Result:
     Attributes
     ----------
     release : Release
-    policy : pyarrow.Table
-        Private: which user is in which bundle.
+    users : pyarrow.Array
+        Private: the ids of the log's users.
     rare : tuple of RareColumn
         Attributes with values that few users sent. Private: it is no part of the release.
     """
 
     release: Release
-    policy: pa.Table
+    users: pa.Array
     rare: tuple[RareColumn, ...]
+
+    @cached_property
+    def policy(self) -> pa.Table:
+        """Private: which user is in which bundle."""
+        return _build_policy_table(self.users, self.release.windows)
 
     def write(
         self,
@@ -187,7 +195,6 @@ def anonymize(
     asked = Options(k=k, **options)
     threads = choose_threads(threads)
     prepared = prepare(log, asked, threads)
-    rare, treatment = check_requests(prepared)
     height, cell = prepared.places.region.height, prepared.places.region.cell
     algorithm = build_algorithm(
         asked.algorithm,
@@ -199,7 +206,13 @@ def anonymize(
     )
     published: list[Bundles] = []
     left_out = LeftOut(log.num_users)
-    for window in prepared.windows(progress):
+    with ThreadPoolExecutor(1) as pool:
+        # The first window is built meanwhile; neither needs the other.
+        checking = pool.submit(check_requests, prepared)
+        windows = prepared.windows(progress)
+        first = next(windows, None)
+        rare, treatment = checking.result()
+    for window in chain([] if first is None else [first], windows):
         left_out.add_missing(window)
         if len(window.user) < k:
             left_out.add_below_k(window)
@@ -222,11 +235,7 @@ def anonymize(
             f"larger --max-gap or a smaller --length"
         )
     kinds = log.requests.kinds if treatment is None else treatment.kinds
-    return Result(
-        build_release(prepared, published, kinds, left_out),
-        _build_policy_table(log, published),
-        rare,
-    )
+    return Result(build_release(prepared, published, kinds, left_out), log.users, rare)
 
 
 def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
@@ -276,7 +285,7 @@ def _parse(text: str | None, log: RequestLog, name: str) -> int | None:
     return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
 
 
-def _build_policy_table(log: RequestLog, published: Sequence[Bundles]) -> pa.Table:
+def _build_policy_table(users: pa.Array, published: Sequence[Bundles]) -> pa.Table:
     parts = []
     first_id = 0
     for bundles in published:
@@ -286,7 +295,7 @@ def _build_policy_table(log: RequestLog, published: Sequence[Bundles]) -> pa.Tab
             pa.table(
                 {
                     "window": np.full(len(members), bundles.window, np.int32),
-                    "user_id": log.users.take(pa.array(bundles.user[members])),
+                    "user_id": users.take(pa.array(bundles.user[members])),
                     "bundle_id": numbers,
                 }
             )

@@ -150,7 +150,7 @@ def _count_recurring(
     windows: npt.NDArray[np.int64],
 ) -> int:
     num_windows = len(windows)
-    if num_windows == 1:
+    if num_windows <= 1:
         return 0
     code = attribute.code[log.requests.kind]
     chosen = np.flatnonzero(np.append(is_rare, False)[code])
@@ -158,6 +158,6 @@ def _count_recurring(
     window = np.searchsorted(windows[:, 0], time, side="right") - 1
     inside = (window >= 0) & (time < windows[window, 1])
     chosen, window = chosen[inside], window[inside]
-    pairs = np.sort(code[chosen].astype(np.int64) * num_windows + window)
-    value = pairs[np.append(True, pairs[1:] != pairs[:-1])] // num_windows
-    return len(np.unique(value[1:][value[1:] == value[:-1]]))
+    pairs = np.unique(code[chosen].astype(np.int64) * num_windows + window)
+    windows_of_value = np.unique(pairs // num_windows, return_counts=True)[1]
+    return int((windows_of_value > 1).sum())

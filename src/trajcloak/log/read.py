@@ -12,6 +12,7 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.ids import IntegerIds, TextIds
+from trajcloak.kernels.sort import sort_words
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log.clean import clean_log
 from trajcloak.log.files import (
@@ -172,8 +173,8 @@ class _Builder:
             if self._has_integer_ids and not pa.types.is_integer(users.type):
                 raise self._mixed_ids(self._columns.user)
         user = self._user[: self.num_rows]
-        order = pc.sort_indices(users).to_numpy()
-        if (np.diff(order.astype(np.int64)) != 1).any():
+        order = sort_ids(users)
+        if (np.diff(order) != 1).any():
             rank = np.empty(len(order), np.int32)
             rank[order] = np.arange(len(order), dtype=np.int32)
             # Clipping changes nothing, and spares numpy a buffer that takes most of the time.
@@ -366,6 +367,18 @@ class _Builder:
             f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
             f"for planar coordinates; or --drop out-of-range"
         )
+
+
+def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
+    """List the positions of distinct ids in ascending order of the ids."""
+    if not pa.types.is_integer(ids.type):
+        order: npt.NDArray[np.int64] = pc.sort_indices(ids).to_numpy().astype(np.int64)
+        return order
+    # With the sign turned around, the order of numbers is that of their bits.
+    words = ids.to_numpy().view(np.uint64) ^ np.uint64(1 << 63)
+    order = np.arange(len(ids))
+    sort_words(words, order, 0, len(ids), np.empty_like(words), np.empty_like(order))
+    return order
 
 
 def to_integers_if_plain(ids: pa.Array) -> pa.Array:
