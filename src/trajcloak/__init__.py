@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
     from trajcloak.pipeline import Result, anonymize
-    from trajcloak.release import Release, read_manifest
+    from trajcloak.published import read_manifest
+    from trajcloak.release import Release
 
 __all__ = [
     "Attack",
@@ -75,7 +76,8 @@ _HOMES = {
     "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),
     "trajcloak.pipeline": ("Result", "anonymize"),
-    "trajcloak.release": ("Release", "read_manifest"),
+    "trajcloak.published": ("read_manifest",),
+    "trajcloak.release": ("Release",),
 }
 
 

@@ -11,11 +11,10 @@ from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import RequestLog
 from trajcloak.options import Options
+from trajcloak.published import FORMAT_VERSION
 from trajcloak.space import Places, Region
 from trajcloak.trajectories import TimeGrid, Window, format_duration
 from trajcloak.version import __version__
-
-FORMAT_VERSION = 1
 
 
 class LeftOut:
