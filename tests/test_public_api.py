@@ -11,6 +11,7 @@ import trajcloak
 from trajcloak import errors
 
 PUBLIC = [
+    "Answer",
     "Attack",
     "AuditReport",
     "Comparison",
@@ -20,6 +21,7 @@ PUBLIC = [
     "OptionError",
     "Options",
     "OutputError",
+    "PublishedRelease",
     "Release",
     "RequestLog",
     "Result",
@@ -28,9 +30,11 @@ PUBLIC = [
     "anonymize",
     "attack",
     "audit",
+    "build_route",
     "compare",
     "convert_log",
     "generate_log",
+    "open_release",
     "read_log",
     "read_manifest",
 ]

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from trajcloak.options import LogColumns, Options
     from trajcloak.pipeline import Result, anonymize
     from trajcloak.published import read_manifest
+    from trajcloak.query import Answer, PublishedRelease, build_route, open_release
     from trajcloak.release import Release
 
 __all__ = [
+    "Answer",
     "Attack",
     "AuditReport",
     "Comparison",
@@ -45,6 +47,7 @@ __all__ = [
     "OptionError",
     "Options",
     "OutputError",
+    "PublishedRelease",
     "Release",
     "RequestLog",
     "Result",
@@ -53,9 +56,11 @@ __all__ = [
     "anonymize",
     "attack",
     "audit",
+    "build_route",
     "compare",
     "convert_log",
     "generate_log",
+    "open_release",
     "read_log",
     "read_manifest",
 ]
@@ -77,6 +82,7 @@ _HOMES = {
     "trajcloak.options": ("LogColumns", "Options"),
     "trajcloak.pipeline": ("Result", "anonymize"),
     "trajcloak.published": ("read_manifest",),
+    "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
     "trajcloak.release": ("Release",),
 }
 

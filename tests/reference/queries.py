@@ -1,0 +1,63 @@
+"""Bounds of a consumer's questions, by trying every way in which users can stand.
+
+A box is (x0, y0, x1, y1) in cells of side 1, half open; a region is a closed rectangle
+in the same units. A user in a cell may stand anywhere in it, its edges included.
+"""
+
+from itertools import product
+
+
+def count_range(box, num_users, region, *, is_tight):
+    """Find the least and the greatest number of users inside a region at one instant.
+
+    ``is_tight``: the box is the bounding box of the users' cells.
+    """
+    x0, y0, x1, y1 = box
+    cells = list(product(range(x0, x1), range(y0, y1)))
+    least, most = num_users, 0
+    for chosen in product(cells, repeat=num_users):
+        if is_tight and bounding_box(chosen) != box:
+            continue
+        least = min(least, sum(is_within(cell, region) for cell in chosen))
+        most = max(most, sum(touches(cell, region) for cell in chosen))
+    return least, most
+
+
+def follow_range(boxes, num_users, regions, *, is_tight):
+    """Bound the number of users in all regions, one instant each, from ranges at each instant.
+
+    Which user stands where at one instant says nothing about another, so every way to
+    choose the users inside is tried, instant by instant.
+    """
+    ranges = [
+        count_range(box, num_users, region, is_tight=is_tight)
+        for box, region in zip(boxes, regions, strict=True)
+    ]
+    everyone = frozenset(range(num_users))
+    sets = [frozenset(u for u in everyone if bits >> u & 1) for bits in range(2**num_users)]
+    found = [
+        len(everyone.intersection(*inside))
+        for inside in product(sets, repeat=len(ranges))
+        if all(low <= len(s) <= high for s, (low, high) in zip(inside, ranges, strict=True))
+    ]
+    return min(found), max(found)
+
+
+def bounding_box(cells):
+    """Find the smallest box around cells."""
+    xs, ys = zip(*cells, strict=True)
+    return min(xs), min(ys), max(xs) + 1, max(ys) + 1
+
+
+def is_within(cell, region):
+    """Tell whether all of a cell is inside a region."""
+    x, y = cell
+    left, bottom, right, top = region
+    return left <= x and x + 1 <= right and bottom <= y and y + 1 <= top
+
+
+def touches(cell, region):
+    """Tell whether any point of a cell is inside a region."""
+    x, y = cell
+    left, bottom, right, top = region
+    return x <= right and left <= x + 1 and y <= top and bottom <= y + 1
