@@ -24,6 +24,7 @@ COMMANDS = {
     "audit": "Check a release against its log and policy.",
     "attack": "See what attackers learn from snapshot policies and from bundles.",
     "compare": "Show cost and time of algorithms side by side.",
+    "query": "Ask a release how many users were where, with bounds.",
 }
 """Every command and its one line of help; each lives in the module of its name."""
 

@@ -85,7 +85,7 @@ def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) 
             f"the route has {len(points)} points; expected two or more; pass another --route"
         )
     if not 0 < width < math.inf:
-        raise OptionError(f"width is {width}; expected a number above 0; pass another --width")
+        raise OptionError(f"width is {width:g}; expected a number above 0; pass another --width")
     reached = [0.0]
     for before, after in pairwise(points):
         reached.append(reached[-1] + math.dist(before, after))
