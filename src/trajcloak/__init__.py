@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trajcloak.published import read_manifest
     from trajcloak.query import Answer, PublishedRelease, build_route, open_release
     from trajcloak.release import Release
+    from trajcloak.utility import Utility, measure_utility
 
 __all__ = [
     "Answer",
@@ -52,6 +53,7 @@ __all__ = [
     "RequestLog",
     "Result",
     "TrajcloakError",
+    "Utility",
     "__version__",
     "anonymize",
     "attack",
@@ -60,6 +62,7 @@ __all__ = [
     "compare",
     "convert_log",
     "generate_log",
+    "measure_utility",
     "open_release",
     "read_log",
     "read_manifest",
@@ -84,6 +87,7 @@ _HOMES = {
     "trajcloak.published": ("read_manifest",),
     "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
     "trajcloak.release": ("Release",),
+    "trajcloak.utility": ("Utility", "measure_utility"),
 }
 
 

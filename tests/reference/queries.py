@@ -61,3 +61,40 @@ def touches(cell, region):
     x, y = cell
     left, bottom, right, top = region
     return x <= right and left <= x + 1 and y <= top and bottom <= y + 1
+
+
+def is_inside(place, region):
+    """Tell whether a place is inside a region."""
+    x, y = place
+    left, bottom, right, top = region
+    return left <= x <= right and bottom <= y <= top
+
+
+def true_followers(places, steps):
+    """List the users who are in each region at its instant.
+
+    ``places`` is a dict from (user, instant) to the place of a published user.
+    """
+    users = {user for user, _ in places}
+    return {
+        user
+        for user in users
+        if all(
+            (user, instant) in places and is_inside(places[user, instant], region)
+            for region, instant in steps
+        )
+    }
+
+
+def true_requests(sent, meant):
+    """Count the entries and the senders of each request value, given who is meant when.
+
+    ``sent`` lists (user, bundle, instant, value) of published users; ``meant`` is a set
+    of (user, instant).
+    """
+    entries, users = {}, {}
+    for user, bundle, instant, value in sent:
+        if (user, instant) in meant:
+            entries.setdefault(value, set()).add((bundle, instant, value))
+            users.setdefault(value, set()).add(user)
+    return {value: (len(entries[value]), len(users[value])) for value in entries}
