@@ -2,12 +2,15 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from query.conftest import publish
-from trajcloak.query import RequestAnswer
+from query.conftest import LOG, publish
+from small_logs import UNIT_CELLS, read_rows
+from trajcloak.query import RequestAnswer, requests
 
 LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
 """Of the movers' first cloak: the column of cells that user a is in."""
@@ -128,6 +131,66 @@ def drop_grid(path):
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["region"] = None
     (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def change_requests(path, change):
+    table = pq.read_table(path / "requests.parquet")
+    pq.write_table(change(table), path / "requests.parquet")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.take(list(reversed(range(len(table))))),
+        lambda table: table.set_column(2, "instant", pc.add(table["instant"], 1)),
+        lambda table: table.set_column(1, "bundle_id", pc.add(table["bundle_id"], 2)),
+    ],
+)
+def test_damaged_requests_are_refused(tmp_path, change):
+    path = publish(tmp_path)
+    change_requests(path, change)
+    release = tc.open_release(path)
+    with pytest.raises(tc.InputError, match="rows are missing or out of order"):
+        release.count_requests(EVERYWHERE, "what")
+
+
+def test_many_values_are_sorted_instead_of_marked(by_hand, monkeypatch):
+    expected = by_hand.count_requests(EVERYWHERE, "what")
+    number = requests._number
+    monkeypatch.setattr(requests, "_number", lambda key, size: number(key, 2**60))
+    assert by_hand.count_requests(EVERYWHERE, "what") == expected
+
+
+def test_a_release_without_requests(tmp_path):
+    """An attribute that nobody used."""
+    log = read_rows([row._replace(request=None) for row in LOG])
+    tc.anonymize(log, 2, threads=1, **UNIT_CELLS).write(tmp_path / "silent")
+    release = tc.open_release(tmp_path / "silent")
+    assert release.count_requests(EVERYWHERE, "what") == {}
+    assert release.follow_requests([(BOTTOM, 0)], "what") == {}
+
+
+def test_values_that_are_null_or_numbers(tmp_path):
+    table = pa.table(
+        {
+            "user_id": [1, 2, 3, 4],
+            "time": [0] * 4,
+            "x": [0.0] * 4,
+            "y": [0.0] * 4,
+            "size": [7, 7, None, None],
+            "kind": ["a", "b", "c", None],
+        }
+    )
+    pq.write_table(table, tmp_path / "log.parquet")
+    log = tc.read_log(tmp_path / "log.parquet", tc.LogColumns(requests=("size", "kind")))
+    tc.anonymize(log, 4, threads=1, **UNIT_CELLS).write(tmp_path / "release")
+    release = tc.open_release(tmp_path / "release")
+    # Two entries of size 7, which one user may have sent; one entry without a size.
+    assert release.count_requests(EVERYWHERE, "size") == {
+        7: RequestAnswer(tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 4)),
+        None: RequestAnswer(tc.Answer(1, 1.0, 1), tc.Answer(1, 1.0, 4)),
+    }
+    assert set(release.count_requests(EVERYWHERE, "kind")) == {"a", "b", "c"}
 
 
 def drop_requests(path):

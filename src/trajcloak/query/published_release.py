@@ -12,16 +12,9 @@ import pyproj
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import MBR
-from trajcloak.published import BUNDLES_FILE, Manifest, read_columns, read_manifest
+from trajcloak.published import BUNDLES_FILE, Manifest, read_manifest
 from trajcloak.query.answers import Answer, RequestAnswer, intersect
-from trajcloak.query.bounds import (
-    Bounds,
-    Edges,
-    Grid,
-    Numbers,
-    bound_inside,
-    intersect_bounds,
-)
+from trajcloak.query.bounds import Bounds, Grid, bound_inside, intersect_bounds
 from trajcloak.query.questions import Region, Step, check_region
 from trajcloak.query.requests import (
     Presence,
@@ -31,35 +24,13 @@ from trajcloak.query.requests import (
     read_request_rows,
 )
 from trajcloak.query.times import Times
+from trajcloak.query.windows import PublishedWindow, read_windows
 
-EDGES = ("x_min", "y_min", "x_max", "y_max")
 FIELDS = ("cloak", "crs", "k", "parameters", "suppressed", "users", "withheld")
 """What is needed of a manifest, besides the grid."""
 
 Steps = Sequence[tuple[Sequence[float], int | str]]
 """Regions, each with a time."""
-
-
-@dataclass(frozen=True)
-class PublishedWindow:
-    """The bundles of a window.
-
-    Attributes
-    ----------
-    first_id : int
-        Its first bundle.
-    start, stop : int
-        Half-open range of instants.
-    users : (bundles,) int64
-    cloaks : (4, bundles, instants) float64
-        Least x and y, greatest x and y.
-    """
-
-    first_id: int
-    start: int
-    stop: int
-    users: Numbers
-    cloaks: Edges
 
 
 @dataclass(frozen=True)
@@ -141,9 +112,7 @@ class PublishedRelease:
             inside = [i for i in instants if window.start <= i < window.stop]
             bounds = [self._bound(Step(rectangle, i)) for i in inside]
             if inside:
-                windows.append(
-                    Presence(window.first_id, inside, bounds, window.users, window.users)
-                )
+                windows.append(Presence(window, inside, bounds, window.users))
         return count_by_value(rows, windows, self._num_users)
 
     def follow_requests(self, steps: Steps, attribute: str) -> dict[Any, RequestAnswer]:
@@ -155,11 +124,7 @@ class PublishedRelease:
         for i, (window, instants, bounds) in enumerate(parts):
             if len(parts) > 1:
                 bounds = self._given(bounds, [*totals[:i], *totals[i + 1 :]])
-            windows.append(
-                Presence(
-                    window.first_id, instants, [bounds] * len(instants), window.users, bounds.upper
-                )
-            )
+            windows.append(Presence(window, instants, [bounds] * len(instants), bounds.upper))
         return count_by_value(rows, windows, intersect(totals, self._num_users).upper)
 
     def project(self, region: Sequence[float]) -> Region:
@@ -193,7 +158,7 @@ class PublishedRelease:
     def _read_rows(self, attribute: str) -> RequestRows:
         """Read the requests with an attribute, once."""
         if attribute not in self._rows:
-            self._rows[attribute] = read_request_rows(self.path, attribute)
+            self._rows[attribute] = read_request_rows(self.path, attribute, self.windows)
         return self._rows[attribute]
 
     def _bound(self, step: Step) -> Bounds:
@@ -254,7 +219,7 @@ def open_release(path: str | Path) -> PublishedRelease:
             f"{path}: the manifest has no usable field '{missing[0]}'; expected all that "
             f"docs/data-model.md lists; audit the release"
         )
-    windows = _read_windows(path)
+    windows = read_windows(path)
     ranges = [(window.start, window.stop) for window in windows]
     return PublishedRelease(
         path=path,
@@ -270,48 +235,6 @@ def build_grid(manifest: Manifest) -> Grid:
     region = manifest["region"]
     cell = math.ldexp(float(region["side"]), -int(manifest["height"]))
     return Grid((float(region["x_min"]), float(region["y_min"])), cell)
-
-
-def _read_windows(path: Path) -> list[PublishedWindow]:
-    """Read the bundles, and put them into one block of numbers per window."""
-    file = path / BUNDLES_FILE
-    table = read_columns(file, ["window", "bundle_id", "instant", *EDGES, "users"])
-    number, bundle, instant, users = (
-        table.column(name).to_numpy() for name in ("window", "bundle_id", "instant", "users")
-    )
-    cloaks = np.stack([table.column(name).to_numpy() for name in EDGES])
-    stops = [*np.flatnonzero(np.diff(number)) + 1, len(number)]
-    windows: list[PublishedWindow] = []
-    start = 0
-    for stop in map(int, stops):
-        length = int(instant[stop - 1] - instant[start]) + 1 if stop else 0
-        if length < 1 or (stop - start) % length:
-            raise _damaged(file)
-        shape = (stop - start) // length, length
-        ids, instants = bundle[start:stop].reshape(shape), instant[start:stop].reshape(shape)
-        first_id = windows[-1].first_id + len(windows[-1].users) if windows else 0
-        expected = np.arange(first_id, first_id + shape[0])[:, None]
-        in_order = (ids == expected).all()
-        if not (in_order and (instants == instant[start] + np.arange(length)).all()):
-            raise _damaged(file)
-        windows.append(
-            PublishedWindow(
-                first_id=first_id,
-                start=int(instant[start]),
-                stop=int(instant[start]) + length,
-                users=users[start:stop].reshape(shape)[:, 0].astype(np.int64),
-                cloaks=cloaks[:, start:stop].reshape(4, *shape),
-            )
-        )
-        start = stop
-    return windows
-
-
-def _damaged(file: Path) -> InputError:
-    return InputError(
-        f"{file}: rows are missing or out of order; expected one for each bundle and instant of "
-        f"a window; audit the release"
-    )
 
 
 def _read_times(file: Path, ranges: list[tuple[int, int]]) -> Times:
