@@ -116,3 +116,15 @@ def test_signatures():
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests",
     ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.PublishedRelease.count).parameters) == [
+        "self", "region", "first", "last",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.PublishedRelease.follow).parameters) == [
+        "self", "steps",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.build_route).parameters) == [
+        "points", "width", "instants",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.measure_utility).parameters) == [
+        "log", "release", "policy", "queries", "seed", "threads", "progress",
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import queries
-from trajcloak.query.bounds import Grid, bound_inside, intersect_bounds
+from trajcloak.query.bounds import Bounds, Grid, bound_inside, intersect_bounds
 from trajcloak.query.questions import Region
 
 GRID = Grid((0.0, 0.0), 1.0)
@@ -55,19 +55,18 @@ def test_every_region_of_one_box_of_four_users(is_tight):
         assert (actual.lower[0], actual.upper[0]) == expected, region
 
 
-@settings(max_examples=300)
-@given(
-    st.lists(st.tuples(boxes(), regions()), min_size=1, max_size=3),
-    st.integers(2, 3),
-    st.booleans(),
-)
-def test_steps_are_combined_as_well_as_can_be(steps, num_users, is_tight):
-    at_steps = [bound(box, num_users, region, is_tight) for box, region in steps]
-    actual = intersect_bounds(at_steps, np.array([num_users]))
-    cloaks, asked = zip(*steps, strict=True)
-    expected = queries.follow_range(cloaks, num_users, asked, is_tight=is_tight)
-    assert (actual.lower[0], actual.upper[0]) == expected
-    assert actual.lower[0] <= actual.estimate[0] <= actual.upper[0]
+@pytest.mark.parametrize(("num_users", "num_steps"), [(2, 1), (2, 3), (3, 2), (4, 2)])
+def test_no_better_bounds_exist_over_several_instants(num_users, num_steps):
+    known = [(a, b) for a, b in product(range(num_users + 1), repeat=2) if a <= b]
+    for ranges in product(known, repeat=num_steps):
+        steps = [
+            Bounds(np.array([low]), np.array([(low + high) / 2]), np.array([high]))
+            for low, high in ranges
+        ]
+        actual = intersect_bounds(steps, np.array([num_users]))
+        expected = queries.follow_range(ranges, num_users)
+        assert (actual.lower[0], actual.upper[0]) == expected, ranges
+        assert actual.lower[0] <= actual.estimate[0] <= actual.upper[0]
 
 
 def test_by_hand():

@@ -23,16 +23,12 @@ def count_range(box, num_users, region, *, is_tight):
     return least, most
 
 
-def follow_range(boxes, num_users, regions, *, is_tight):
-    """Bound the number of users in all regions, one instant each, from ranges at each instant.
+def follow_range(ranges, num_users):
+    """Find the least and the greatest number of users inside at every one of several instants.
 
-    Which user stands where at one instant says nothing about another, so every way to
-    choose the users inside is tried, instant by instant.
+    ``ranges`` has the least and the greatest number inside at each. Every way to choose
+    the users inside, instant by instant, is tried.
     """
-    ranges = [
-        count_range(box, num_users, region, is_tight=is_tight)
-        for box, region in zip(boxes, regions, strict=True)
-    ]
     everyone = frozenset(range(num_users))
     sets = [frozenset(u for u in everyone if bits >> u & 1) for bits in range(2**num_users)]
     found = [

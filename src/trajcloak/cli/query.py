@@ -35,8 +35,8 @@ SHOWN_VALUES = 30
     metavar="TIME",
     help="An instant's number or a timestamp; one for each --region.",
 )
-@click.option("--from", "start", metavar="TIME", help="First time.  [default: the release's]")
-@click.option("--to", "stop", metavar="TIME", help="Last time.  [default: the release's]")
+@click.option("--from", "first", metavar="TIME", help="First time.  [default: the release's]")
+@click.option("--to", "last", metavar="TIME", help="Last time.  [default: the release's]")
 @click.option(
     "--route",
     metavar="POINTS",
@@ -50,8 +50,8 @@ def command(
     release: Path,
     regions: tuple[str, ...],
     times: tuple[str, ...],
-    start: str | None,
-    stop: str | None,
+    first: str | None,
+    last: str | None,
     route: str | None,
     width: float | None,
     lonlat: bool,
@@ -65,7 +65,7 @@ def command(
     --width: users who followed it. Each answer is two bounds that hold for certain,
     and an estimate.
     """
-    _check(regions, times, start or stop, route, width)
+    _check(regions, times, first or last, route, width)
     from trajcloak.query import open_release
 
     opened = open_release(release)
@@ -73,15 +73,15 @@ def command(
     answers: Answers
     steps: Steps
     if len(regions) == 1:
-        start, stop = (times[0], times[0]) if times else (start, stop)
-        counted = opened.count(rectangles[0], start, stop)
+        first, last = (times[0], times[0]) if times else (first, last)
+        counted = opened.count(rectangles[0], first, last)
         answers = [(instant, answer) for instant, answer in counted.items()]
         steps = [(rectangles[0], instant) for instant in counted]
-        requests = opened.count_requests(rectangles[0], by, start, stop) if by else {}
+        requests = opened.count_requests(rectangles[0], by, first, last) if by else {}
     else:
         steps = list(zip(rectangles, times, strict=True))
         if route and width is not None:
-            steps = _read_route(opened, route, width, start, stop, lonlat)
+            steps = _read_route(opened, route, width, first, last, lonlat)
         answers = [(None, opened.follow(steps))]
         requests = opened.follow_requests(steps, by) if by else {}
     if as_json:
@@ -131,8 +131,8 @@ def _read_route(
     release: "PublishedRelease",
     text: str,
     width: float,
-    start: str | None,
-    stop: str | None,
+    first: str | None,
+    last: str | None,
     lonlat: bool,
 ) -> "Steps":
     from trajcloak.query import build_route
@@ -140,7 +140,7 @@ def _read_route(
 
     points = parse_points(text)
     points = release.project_points(points) if lonlat else points
-    return [*build_route(points, width, release.times.between(start, stop))]
+    return [*build_route(points, width, release.times.between(first, last))]
 
 
 def _to_dict(

@@ -57,7 +57,7 @@ class PublishedRelease:
     _rows: dict[str, RequestRows] = field(default_factory=dict, repr=False)
 
     def count(
-        self, region: Sequence[float], start: int | str | None = None, stop: int | str | None = None
+        self, region: Sequence[float], first: int | str | None = None, last: int | str | None = None
     ) -> dict[int, Answer]:
         """Count the users inside a region, instant by instant.
 
@@ -65,7 +65,7 @@ class PublishedRelease:
         ----------
         region : (x_min, y_min, x_max, y_max)
             In units of the release's CRS; see :meth:`project`.
-        start, stop : int or str, optional
+        first, last : int or str, optional
             The first and the last time, as instants or timestamps; by default those
             of the release.
 
@@ -78,7 +78,7 @@ class PublishedRelease:
         rectangle = check_region(region)
         return {
             instant: self._bound(Step(rectangle, instant)).sum()
-            for instant in self.times.between(start, stop)
+            for instant in self.times.between(first, last)
         }
 
     def follow(self, steps: Steps) -> Answer:
@@ -97,8 +97,8 @@ class PublishedRelease:
         self,
         region: Sequence[float],
         attribute: str,
-        start: int | str | None = None,
-        stop: int | str | None = None,
+        first: int | str | None = None,
+        last: int | str | None = None,
     ) -> dict[Any, RequestAnswer]:
         """Count the requests sent inside a region, by the value of an attribute.
 
@@ -106,7 +106,7 @@ class PublishedRelease:
         """
         rows = self._read_rows(attribute)
         rectangle = check_region(region)
-        instants = self.times.between(start, stop)
+        instants = self.times.between(first, last)
         windows = []
         for window in self.windows:
             inside = [i for i in instants if window.start <= i < window.stop]

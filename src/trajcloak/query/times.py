@@ -49,16 +49,20 @@ class Times:
             )
         return instant
 
-    def between(self, start: int | str | None, stop: int | str | None) -> list[int]:
+    def between(self, first: int | str | None, last: int | str | None) -> list[int]:
         """List the published instants from one to another, both included."""
-        first = self.ranges[0][0] if start is None else self.find_instant(start)
-        last = self.ranges[-1][1] - 1 if stop is None else self.find_instant(stop)
-        if last < first:
+        low = self.ranges[0][0] if first is None else self.find_instant(first)
+        high = self.ranges[-1][1] - 1 if last is None else self.find_instant(last)
+        if high < low:
             raise OptionError(
-                f"the time from '{start}' to '{stop}' is empty; expected the earlier one first; "
+                f"the time from '{first}' to '{last}' is empty; expected the earlier one first; "
                 f"exchange --from and --to"
             )
-        return [i for low, high in self.ranges for i in range(max(low, first), min(high, last + 1))]
+        return [
+            instant
+            for start, stop in self.ranges
+            for instant in range(max(start, low), min(stop, high + 1))
+        ]
 
     def describe_instant(self, instant: int) -> str | None:
         """Write the moment of an instant; None where there are no timestamps."""
