@@ -72,6 +72,10 @@ def test_requests_in_windows(by_hand_in_windows):
     assert by_hand_in_windows.count_requests(EVERYWHERE, "what")["x"] == RequestAnswer(
         tc.Answer(3, 3.0, 3), tc.Answer(2, 3.0, 4)
     )
+    # One bundle sent y at 0, and another at 1: they need have no user in common.
+    assert by_hand_in_windows.count_requests(EVERYWHERE, "what")["y"] == RequestAnswer(
+        tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 4)
+    )
 
 
 def test_requests_along_a_route(by_hand, by_hand_in_windows):
