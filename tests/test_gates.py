@@ -21,13 +21,20 @@ def test_a_skip_is_an_error_in_ci(tmp_path, ci, code):
     assert ran.returncode == code, ran.stdout
 
 
-def test_layers_are_checked(tmp_path):
-    """An algorithm that the audit imports breaks a contract."""
+@pytest.mark.parametrize(
+    ("guilty", "contract"),
+    [
+        ("auditor/findings.py", "The audit shares no code with what it judges"),
+        ("query/answers.py", "A query sees what a consumer sees: the release alone"),
+    ],
+)
+def test_layers_are_checked(tmp_path, guilty, contract):
+    """An algorithm that the audit or a query imports breaks a contract."""
     tree = tmp_path / "src"
     subprocess.run(["cp", "-r", str(ROOT / "src"), str(tree)], check=True)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
-    guilty = tree / "trajcloak/auditor/findings.py"
-    guilty.write_text("import trajcloak.algorithms.policy\n" + guilty.read_text())
+    path = tree / "trajcloak" / guilty
+    path.write_text("import trajcloak.algorithms.policy\n" + path.read_text())
     ran = subprocess.run(
         [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
         cwd=tmp_path,
@@ -36,4 +43,4 @@ def test_layers_are_checked(tmp_path):
         text=True,
     )
     assert ran.returncode == 1, ran.stdout
-    assert "The audit shares no code with what it judges BROKEN" in ran.stdout
+    assert f"{contract} BROKEN" in ran.stdout

@@ -11,6 +11,7 @@ import trajcloak
 from trajcloak import errors
 
 PUBLIC = [
+    "Answer",
     "Attack",
     "AuditReport",
     "Comparison",
@@ -21,19 +22,24 @@ PUBLIC = [
     "OptionError",
     "Options",
     "OutputError",
+    "PublishedRelease",
     "Release",
     "RequestLog",
     "Result",
     "TrajcloakError",
+    "Utility",
     "__version__",
     "anonymize",
     "attack",
     "audit",
     "audit_foreign",
+    "build_route",
     "compare",
     "convert_log",
     "generate_log",
     "inspect_log",
+    "measure_utility",
+    "open_release",
     "read_log",
     "read_manifest",
 ]
@@ -114,4 +120,16 @@ def test_signatures():
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests", "tz", "crs", "clip",
         "max_speed", "drop", "delimiter",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.PublishedRelease.count).parameters) == [
+        "self", "region", "first", "last",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.PublishedRelease.follow).parameters) == [
+        "self", "steps",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.build_route).parameters) == [
+        "points", "width", "instants",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.measure_utility).parameters) == [
+        "log", "release", "policy", "queries", "seed", "threads", "progress",
     ]  # fmt: skip

@@ -33,9 +33,13 @@ if TYPE_CHECKING:
     from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
     from trajcloak.pipeline import Result, anonymize
-    from trajcloak.release import Release, read_manifest
+    from trajcloak.published import read_manifest
+    from trajcloak.query import Answer, PublishedRelease, build_route, open_release
+    from trajcloak.release import Release
+    from trajcloak.utility import Utility, measure_utility
 
 __all__ = [
+    "Answer",
     "Attack",
     "AuditReport",
     "Comparison",
@@ -46,19 +50,24 @@ __all__ = [
     "OptionError",
     "Options",
     "OutputError",
+    "PublishedRelease",
     "Release",
     "RequestLog",
     "Result",
     "TrajcloakError",
+    "Utility",
     "__version__",
     "anonymize",
     "attack",
     "audit",
     "audit_foreign",
+    "build_route",
     "compare",
     "convert_log",
     "generate_log",
     "inspect_log",
+    "measure_utility",
+    "open_release",
     "read_log",
     "read_manifest",
 ]
@@ -80,7 +89,10 @@ _HOMES = {
     "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),
     "trajcloak.pipeline": ("Result", "anonymize"),
-    "trajcloak.release": ("Release", "read_manifest"),
+    "trajcloak.published": ("read_manifest",),
+    "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
+    "trajcloak.release": ("Release",),
+    "trajcloak.utility": ("Utility", "measure_utility"),
 }
 
 

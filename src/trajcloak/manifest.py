@@ -11,6 +11,7 @@ from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import RequestLog
 from trajcloak.options import Options
+from trajcloak.published import FORMAT_VERSION
 from trajcloak.space import Places, Region
 from trajcloak.trajectories import (
     Ingest,
@@ -21,8 +22,6 @@ from trajcloak.trajectories import (
     format_moment,
 )
 from trajcloak.version import __version__
-
-FORMAT_VERSION = 1
 
 
 class LeftOut:

@@ -1,6 +1,6 @@
-"""Bundles to a release folder and back: the one place that knows the file format.
+"""Bundles to a release folder: the one place that writes the file format.
 
-The format is described in ``docs/data-model.md``.
+The format is described in ``docs/data-model.md``; ``published.py`` reads it.
 """
 
 import json
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +17,22 @@ import pyproj
 
 from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import run_all
-from trajcloak.manifest import FORMAT_VERSION
 from trajcloak.output import PRIVATE, check_new, new_file, new_folder
 from trajcloak.progress import Progress, silent
+from trajcloak.published import (
+    BUNDLES_FILE,
+    MANIFEST_FILE,
+    NUM_KEYS,
+    REQUESTS_FILE,
+    Manifest,
+)
 from trajcloak.space import Region
 
-BUNDLES_FILE = "bundles.parquet"
-REQUESTS_FILE = "requests.parquet"
-MANIFEST_FILE = "manifest.json"
 ROWS_PER_GROUP = 1 << 20
-NUM_KEYS = 3
-"""Columns of ``requests.parquet`` before the attributes."""
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
-
-Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -297,29 +295,6 @@ def check_outside_log(sources: Sequence[Path], outputs: Sequence[Path]) -> None:
                     f"{output}: would stand inside the folder of the log {folder}; expected a "
                     f"place outside it; pass another path"
                 )
-
-
-def read_manifest(path: str | Path) -> Manifest:
-    """Read the manifest of a release.
-
-    Raises
-    ------
-    InputError
-        If there is none, or it cannot be read.
-    """
-    file = Path(path) / MANIFEST_FILE
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{file}: cannot be read; expected the manifest of a release; check the path"
-        ) from error
-    if not isinstance(manifest, dict) or manifest.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            f"{file}: not a manifest of format version {FORMAT_VERSION}; expected a release made "
-            f"by this version of trajcloak"
-        )
-    return manifest
 
 
 def _bounding_box(release: Release) -> list[float]:

@@ -25,6 +25,8 @@ COMMANDS = {
     "audit": "Check a release against its log and policy.",
     "attack": "See what attackers learn from snapshot policies and from bundles.",
     "compare": "Show cost and time of algorithms side by side.",
+    "query": "Ask a release how many users were where, with bounds.",
+    "utility": "Measure how well a release answers such questions.",
 }
 """Every command and its one line of help; each lives in the module of its name."""
 

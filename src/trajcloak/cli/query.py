@@ -1,0 +1,229 @@
+"""``trajcloak query``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from trajcloak.cli.common import PATH, json_option, out, print_json
+from trajcloak.errors import OptionError
+
+if TYPE_CHECKING:
+    from trajcloak.query import Answer, PublishedRelease, Region, RequestAnswer
+    from trajcloak.query.published_release import Steps
+
+    Answers = list[tuple[int | None, Answer]]
+
+SHOWN_VALUES = 30
+
+
+@click.command("query")
+@click.argument("release", type=PATH)
+@click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="X_MIN,Y_MIN,X_MAX,Y_MAX",
+    help="Rectangle to ask about; repeat it, each with an --at, for moves and routes.",
+)
+@click.option(
+    "--at",
+    "times",
+    multiple=True,
+    metavar="TIME",
+    help="An instant's number or a timestamp; one for each --region.",
+)
+@click.option("--from", "first", metavar="TIME", help="First time.  [default: the release's]")
+@click.option("--to", "last", metavar="TIME", help="Last time.  [default: the release's]")
+@click.option(
+    "--route",
+    metavar="POINTS",
+    help="Line 'X,Y X,Y ...' to follow at an even pace between --from and --to.",
+)
+@click.option("--width", type=float, help="Width of the --route, in units of the CRS.")
+@click.option("--lonlat", is_flag=True, help="Regions and routes are in degrees, longitude first.")
+@click.option("--by", metavar="ATTRIBUTE", help="Also count requests, by the attribute's value.")
+@json_option
+def command(
+    release: Path,
+    regions: tuple[str, ...],
+    times: tuple[str, ...],
+    first: str | None,
+    last: str | None,
+    route: str | None,
+    width: float | None,
+    lonlat: bool,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    """Ask RELEASE how many users were where, and what they asked for.
+
+    One --region: users inside it, instant by instant, at one time or --from and --to.
+    Several, each with its --at: users who were in all of them. A --route with its
+    --width: users who followed it. Each answer is two bounds that hold for certain,
+    and an estimate.
+    """
+    _check(regions, times, first or last, route, width)
+    from trajcloak.query import open_release
+
+    opened = open_release(release)
+    rectangles = [_read_region(opened, text, lonlat) for text in regions]
+    answers: Answers
+    steps: Steps
+    if len(regions) == 1:
+        first, last = (times[0], times[0]) if times else (first, last)
+        counted = opened.count(rectangles[0], first, last)
+        answers = [(instant, answer) for instant, answer in counted.items()]
+        steps = [(rectangles[0], instant) for instant in counted]
+        requests = opened.count_requests(rectangles[0], by, first, last) if by else {}
+    else:
+        steps = list(zip(rectangles, times, strict=True))
+        if route and width is not None:
+            steps = _read_route(opened, route, width, first, last, lonlat)
+        answers = [(None, opened.follow(steps))]
+        requests = opened.follow_requests(steps, by) if by else {}
+    if as_json:
+        print_json(_to_dict(opened, answers, steps, by, requests))
+    else:
+        print_answers(opened, answers, by, requests)
+
+
+def _check(
+    regions: tuple[str, ...],
+    times: tuple[str, ...],
+    is_limited: str | None,
+    route: str | None,
+    width: float | None,
+) -> None:
+    """Raise unless the options together are one question."""
+    if bool(regions) == bool(route):
+        raise OptionError(
+            f"{len(regions)} regions and {'a' if route else 'no'} route are given; expected one "
+            f"or the other; pass --region or --route"
+        )
+    if bool(route) != (width is not None):
+        raise OptionError(
+            "only one of route and width is given; expected both or neither; pass --route and "
+            "--width together"
+        )
+    if times and is_limited:
+        raise OptionError(
+            "both single times and a stretch of time are given; expected one of them; pass --at, "
+            "or --from and --to"
+        )
+    if (len(regions) > 1 or times) and len(times) != len(regions):
+        raise OptionError(
+            f"{len(regions)} regions have {len(times)} single times; expected one for each; pass "
+            f"--at as often as --region, or one --region with --from and --to"
+        )
+
+
+def _read_region(release: "PublishedRelease", text: str, lonlat: bool) -> "Region":
+    from trajcloak.query import parse_region
+
+    region = parse_region(text)
+    return release.project(region) if lonlat else region
+
+
+def _read_route(
+    release: "PublishedRelease",
+    text: str,
+    width: float,
+    first: str | None,
+    last: str | None,
+    lonlat: bool,
+) -> "Steps":
+    from trajcloak.query import build_route
+    from trajcloak.query.questions import parse_points
+
+    points = parse_points(text)
+    points = release.project_points(points) if lonlat else points
+    return [*build_route(points, width, release.times.between(first, last))]
+
+
+def _to_dict(
+    release: "PublishedRelease",
+    answers: "Answers",
+    steps: "Steps",
+    by: str | None,
+    requests: dict[Any, "RequestAnswer"],
+) -> dict[str, Any]:
+    from trajcloak.query import ASSUMPTIONS
+
+    content = {
+        "users": [
+            {**_describe_time(release, instant), **answer.to_dict()} for instant, answer in answers
+        ],
+        "steps": [
+            {**_describe_time(release, release.times.find_instant(time)), "region": list(region)}
+            for region, time in steps
+        ],
+        "assumes": list(ASSUMPTIONS),
+        "published_users": release.manifest["users"],
+        "withheld": release.manifest["withheld"],
+        "suppressed": release.manifest["suppressed"],
+    }
+    if by:
+        content["by"] = by
+        content["requests"] = [
+            {"value": _to_json(value), **answer.to_dict()} for value, answer in requests.items()
+        ]
+    return content
+
+
+def _to_json(value: Any) -> Any:
+    """Keep what JSON knows; the rest as text."""
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _describe_time(release: "PublishedRelease", instant: int | None) -> dict[str, Any]:
+    if instant is None:
+        return {}
+    moment = release.times.describe_instant(instant)
+    return {"instant": instant} if moment is None else {"instant": instant, "t_start": moment}
+
+
+def print_answers(
+    release: "PublishedRelease",
+    answers: "Answers",
+    by: str | None,
+    requests: dict[Any, "RequestAnswer"],
+) -> None:
+    """Show bounds and estimates, and what they are about."""
+    from trajcloak.query import ASSUMPTIONS
+
+    table = Table(title="Users", title_justify="left")
+    for name in ("at", "at least", "about", "at most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for instant, answer in answers:
+        time = _describe_time(release, instant)
+        table.add_row(" ".join(map(str, time.values())) or "all steps", *_show(answer))
+    out.print(table)
+    if by:
+        _print_requests(by, requests)
+    for line in ASSUMPTIONS:
+        out.print(line)
+    withheld, suppressed = release.manifest["withheld"]["users"], release.manifest["suppressed"]
+    out.print(
+        f"Published: {release.manifest['users']:,} users; withheld: {withheld:,}; "
+        f"suppressed: {suppressed:,} (counted in each window)."
+    )
+
+
+def _print_requests(by: str, requests: dict[Any, "RequestAnswer"]) -> None:
+    table = Table(title=f"Requests by {escape(by)}", title_justify="left")
+    table.add_column("value", style="bold", overflow="fold")
+    for name in ("requests >=", "about", "<=", "users >=", "about", "<="):
+        table.add_column(name, justify="right", no_wrap=True)
+    for value, answer in list(requests.items())[:SHOWN_VALUES]:
+        shown = "(null)" if value is None else str(value)
+        table.add_row(escape(shown), *_show(answer.requests), *_show(answer.users))
+    out.print(table)
+    if len(requests) > SHOWN_VALUES:
+        out.print(f"{len(requests) - SHOWN_VALUES:,} rarer values are left out; --json has all.")
+
+
+def _show(answer: "Answer") -> tuple[str, str, str]:
+    return f"{answer.lower:,}", f"{answer.estimate:,.1f}", f"{answer.upper:,}"

@@ -1,0 +1,106 @@
+"""``trajcloak utility``."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from trajcloak.cli.audit import EXIT_BREACH, check_time
+from trajcloak.cli.common import (
+    PATH,
+    TIME_DEFAULTS,
+    json_option,
+    log_options,
+    out,
+    print_json,
+    progress_bars,
+    threads_option,
+    time_options,
+)
+from trajcloak.options import LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.utility import Utility
+
+
+@click.command("utility")
+@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.argument("release", type=PATH)
+@click.option("--policy", type=PATH, help="Policy file; needed where users were suppressed.")
+@click.option("--queries", default=200, show_default=True, type=int, help="Of each kind.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Decides the questions.")
+@partial(
+    log_options,
+    request_help="Request attribute of the release; repeat for more.  "
+    "[default: those of the release]",
+)
+@partial(time_options, defaults=dict.fromkeys(TIME_DEFAULTS, "as the release says"))
+@threads_option
+@json_option
+def command(
+    log: tuple[Path, ...],
+    release: Path,
+    policy: Path | None,
+    queries: int,
+    seed: int,
+    columns: LogColumns,
+    threads: int | None,
+    as_json: bool,
+    **time: Any,
+) -> None:
+    """Ask RELEASE random questions and compare its answers with those of LOG.
+
+    The questions depend on the log and the seed alone, so that releases of one log
+    can be compared. Exit code 3 if a true answer is not within its bounds.
+    """
+    from trajcloak.log import read_log
+    from trajcloak.query import open_release
+    from trajcloak.utility import measure_utility
+
+    check_time(release, {name: value for name, value in time.items() if value is not None})
+    if not columns.requests:
+        columns = replace(columns, requests=tuple(open_release(release).attributes))
+    with progress_bars(hidden=as_json) as progress:
+        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        results = measure_utility(
+            request_log,
+            release,
+            policy=policy,
+            queries=queries,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+        )
+    if as_json:
+        print_json({"results": [result.to_dict() for result in results]})
+    else:
+        print_utility(results)
+    if any(result.within < 1 for result in results):
+        sys.exit(EXIT_BREACH)
+
+
+def print_utility(results: list["Utility"]) -> None:
+    """Show the errors of each kind of question."""
+    table = Table(
+        title="Error of the answers, relative to the true ones",
+        title_justify="left",
+        caption="width: upper less lower bound; within: true answers within the bounds",
+        caption_justify="left",
+    )
+    table.add_column("question", style="bold", no_wrap=True)
+    for name in ("queries", "mean error", "median error", "mean width", "within"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for r in results:
+        table.add_row(
+            r.question,
+            f"{r.queries:,}",
+            f"{r.mean_error:.1%}",
+            f"{r.median_error:.1%}",
+            f"{r.mean_width:.2f}",
+            f"[{'green' if r.within == 1 else 'bold red'}]{r.within:.1%}",
+        )
+    out.print(table)

@@ -1,0 +1,249 @@
+"""A release in memory, ready to be asked."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pyproj
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.options import MBR
+from trajcloak.published import BUNDLES_FILE, Manifest, read_manifest
+from trajcloak.query.answers import Answer, RequestAnswer, intersect
+from trajcloak.query.bounds import Bounds, Grid, bound_inside, intersect_bounds
+from trajcloak.query.questions import Region, Step, check_region
+from trajcloak.query.requests import (
+    Presence,
+    RequestRows,
+    count_by_value,
+    list_attributes,
+    read_request_rows,
+)
+from trajcloak.query.times import Times
+from trajcloak.query.windows import PublishedWindow, read_windows
+
+FIELDS = ("cloak", "crs", "k", "parameters", "suppressed", "users", "withheld")
+"""What is needed of a manifest, besides the grid."""
+
+Steps = Sequence[tuple[Sequence[float], int | str]]
+"""Regions, each with a time."""
+
+
+@dataclass(frozen=True)
+class PublishedRelease:
+    """A release as a consumer sees it; made by :func:`open_release`.
+
+    Attributes
+    ----------
+    path : Path
+    manifest : dict
+        The content of ``manifest.json``.
+    windows : list of PublishedWindow
+    times : Times
+        The published instants.
+    attributes : list of str
+        Names of the request attributes.
+    """
+
+    path: Path
+    manifest: Manifest
+    windows: list[PublishedWindow]
+    times: Times
+    attributes: list[str]
+    _rows: dict[str, RequestRows] = field(default_factory=dict, repr=False)
+
+    def count(
+        self, region: Sequence[float], first: int | str | None = None, last: int | str | None = None
+    ) -> dict[int, Answer]:
+        """Count the users inside a region, instant by instant.
+
+        Parameters
+        ----------
+        region : (x_min, y_min, x_max, y_max)
+            In units of the release's CRS; see :meth:`project`.
+        first, last : int or str, optional
+            The first and the last time, as instants or timestamps; by default those
+            of the release.
+
+        Examples
+        --------
+        >>> release = tc.open_release("release")  # doctest: +SKIP
+        >>> release.count((0, 0, 5000, 5000), 3, 3)  # doctest: +SKIP
+        {3: Answer(lower=150, estimate=212.4, upper=450)}
+        """
+        rectangle = check_region(region)
+        return {
+            instant: self._bound(Step(rectangle, instant)).sum()
+            for instant in self.times.between(first, last)
+        }
+
+    def follow(self, steps: Steps) -> Answer:
+        """Count the users who are inside all of several regions, each at its own time.
+
+        Two steps ask for moves from one region to another, more for a route; see
+        :func:`build_route`.
+
+        Parameters
+        ----------
+        steps : sequence of (region, time)
+        """
+        return intersect([bounds.sum() for _, _, bounds in self._follow(steps)], self._num_users)
+
+    def count_requests(
+        self,
+        region: Sequence[float],
+        attribute: str,
+        first: int | str | None = None,
+        last: int | str | None = None,
+    ) -> dict[Any, RequestAnswer]:
+        """Count the requests sent inside a region, by the value of an attribute.
+
+        Values that nobody can have sent there are left out; the most frequent come first.
+        """
+        rows = self._read_rows(attribute)
+        rectangle = check_region(region)
+        instants = self.times.between(first, last)
+        windows = []
+        for window in self.windows:
+            inside = [i for i in instants if window.start <= i < window.stop]
+            bounds = [self._bound(Step(rectangle, i)) for i in inside]
+            if inside:
+                windows.append(Presence(window, inside, bounds, window.users))
+        return count_by_value(rows, windows, self._num_users)
+
+    def follow_requests(self, steps: Steps, attribute: str) -> dict[Any, RequestAnswer]:
+        """Count the requests that the users of :meth:`follow` sent at the times of the steps."""
+        rows = self._read_rows(attribute)
+        parts = self._follow(steps)
+        totals = [bounds.sum() for _, _, bounds in parts]
+        windows = []
+        for i, (window, instants, bounds) in enumerate(parts):
+            if len(parts) > 1:
+                bounds = self._given(bounds, [*totals[:i], *totals[i + 1 :]])
+            windows.append(Presence(window, instants, [bounds] * len(instants), bounds.upper))
+        return count_by_value(rows, windows, intersect(totals, self._num_users).upper)
+
+    def project(self, region: Sequence[float]) -> Region:
+        """Turn a rectangle in degrees into one that holds it, in units of the CRS.
+
+        Parameters
+        ----------
+        region : (west, south, east, north)
+            On WGS 84.
+        """
+        projection = self._build_projection()
+        return check_region(projection.transform_bounds(*check_region(region)))
+
+    def project_points(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        """Turn points in degrees, longitude first, into units of the CRS."""
+        projection = self._build_projection()
+        return [projection.transform(lon, lat) for lon, lat in points]
+
+    @property
+    def _num_users(self) -> int:
+        return int(self.manifest["users"])
+
+    def _build_projection(self) -> pyproj.Transformer:
+        if self.manifest["crs"] is None:
+            raise OptionError(
+                f"{self.path}: longitude and latitude are given and the release is in planar "
+                f"coordinates; expected these; leave --lonlat out"
+            )
+        return pyproj.Transformer.from_crs("OGC:CRS84", self.manifest["crs"], always_xy=True)
+
+    def _read_rows(self, attribute: str) -> RequestRows:
+        """Read the requests with an attribute, once."""
+        if attribute not in self._rows:
+            self._rows[attribute] = read_request_rows(self.path, attribute, self.windows)
+        return self._rows[attribute]
+
+    def _bound(self, step: Step) -> Bounds:
+        window = next(w for w in self.windows if w.start <= step.instant < w.stop)
+        cloaks = window.cloaks[:, :, step.instant - window.start]
+        boxes = build_grid(self.manifest) if self.manifest["cloak"] == MBR else None
+        return bound_inside(cloaks, window.users, step.region, boxes)
+
+    def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], Bounds]]:
+        """Bound, window by window, the users of each bundle who are at all its steps."""
+        checked = [Step(check_region(r), self.times.find_instant(t)) for r, t in steps]
+        instants = [step.instant for step in checked]
+        if not checked or len(set(instants)) < len(instants):
+            raise OptionError(
+                f"{len(instants)} steps have {len(set(instants))} different instants; expected "
+                f"one or more steps, each at an instant of its own; pass other times"
+            )
+        parts = []
+        for window in self.windows:
+            inside = [step for step in checked if window.start <= step.instant < window.stop]
+            if inside:
+                bounds = intersect_bounds([self._bound(step) for step in inside], window.users)
+                parts.append((window, [step.instant for step in inside], bounds))
+        return parts
+
+    def _given(self, bounds: Bounds, others: list[Answer]) -> Bounds:
+        """Bound those who are also counted in other windows, whose bundles are not linked."""
+        share = math.prod(other.estimate / self._num_users for other in others)
+        upper = bounds.upper if all(other.upper for other in others) else bounds.upper * 0
+        return Bounds(bounds.lower * 0, np.minimum(bounds.estimate * share, upper), upper)
+
+
+def open_release(path: str | Path) -> PublishedRelease:
+    """Open a release to ask about it.
+
+    Requests are read when they are first asked for.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or breaks a rule of ``docs/data-model.md``.
+
+    Examples
+    --------
+    >>> release = tc.open_release("release")  # doctest: +SKIP
+    >>> release.follow([((0, 0, 5000, 5000), 3), ((5000, 0, 9000, 5000), 7)])  # doctest: +SKIP
+    Answer(lower=0, estimate=12.1, upper=150)
+    """
+    path = Path(path)
+    manifest = read_manifest(path)
+    try:
+        build_grid(manifest)
+        missing = [name for name in FIELDS if name not in manifest]
+    except (KeyError, TypeError, ValueError):
+        missing = ["region"]
+    if missing:
+        raise InputError(
+            f"{path}: the manifest has no usable field '{missing[0]}'; expected all that "
+            f"docs/data-model.md lists; audit the release"
+        )
+    windows = read_windows(path)
+    ranges = [(window.start, window.stop) for window in windows]
+    return PublishedRelease(
+        path=path,
+        manifest=manifest,
+        windows=windows,
+        times=_read_times(path / BUNDLES_FILE, ranges),
+        attributes=list_attributes(path),
+    )
+
+
+def build_grid(manifest: Manifest) -> Grid:
+    """Build the grid of cells that a manifest describes."""
+    region = manifest["region"]
+    cell = math.ldexp(float(region["side"]), -int(manifest["height"]))
+    return Grid((float(region["x_min"]), float(region["y_min"])), cell)
+
+
+def _read_times(file: Path, ranges: list[tuple[int, int]]) -> Times:
+    """Read the moments of the instants off the first row."""
+    with pq.ParquetFile(file) as bundles:
+        if "t_start" not in bundles.schema_arrow.names:
+            return Times(ranges, None, None)
+        first = next(bundles.iter_batches(1, columns=["instant", "t_start", "t_end"]))
+    t_start, t_end = (first.column(name)[0].value for name in ("t_start", "t_end"))
+    every = t_end - t_start
+    origin = t_start - first.column("instant")[0].as_py() * every
+    return Times(ranges, (origin, every), first.schema.field("t_start").type.tz)

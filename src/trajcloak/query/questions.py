@@ -1,0 +1,120 @@
+"""Regions and routes, as a consumer writes them."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from trajcloak.errors import OptionError
+
+Point = tuple[float, float]
+
+
+class Region(NamedTuple):
+    """A closed rectangle, in units of the release's CRS."""
+
+    x_min: float
+    y_min: float
+    x_max: float
+    y_max: float
+
+
+class Step(NamedTuple):
+    """To be inside a region at an instant."""
+
+    region: Region
+    instant: int
+
+
+def parse_region(text: str) -> Region:
+    """Parse ``X_MIN,Y_MIN,X_MAX,Y_MAX``.
+
+    Examples
+    --------
+    >>> parse_region("0,0,2.5,1")
+    Region(x_min=0.0, y_min=0.0, x_max=2.5, y_max=1.0)
+    """
+    return check_region(_parse_numbers(text, 4, "region", "X_MIN,Y_MIN,X_MAX,Y_MAX"))
+
+
+def parse_points(text: str) -> list[Point]:
+    """Parse points of a line: ``X,Y X,Y ...``."""
+    points = [_parse_numbers(part, 2, "route", "X,Y X,Y ...") for part in text.split()]
+    return [(x, y) for x, y in points]
+
+
+def _parse_numbers(text: str, count: int, name: str, form: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise OptionError(
+            f"{name} is '{text}'; expected numbers, {form}; pass another --{name}"
+        ) from None
+    return numbers
+
+
+def check_region(region: Sequence[float]) -> Region:
+    """Raise unless a region is a rectangle."""
+    x_min, y_min, x_max, y_max = map(float, region)
+    if not (x_min < x_max and y_min < y_max):
+        raise OptionError(
+            f"region is '{','.join(f'{edge:g}' for edge in region)}', which is no rectangle; "
+            f"expected X_MIN below X_MAX and Y_MIN below Y_MAX; pass another --region"
+        )
+    return Region(x_min, y_min, x_max, y_max)
+
+
+def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) -> list[Step]:
+    """Turn a line into steps for somebody who follows it at an even pace.
+
+    The line is cut into as many pieces of the same length as there are instants. The
+    region of an instant is the bounding box of its piece, wider by ``width / 2`` on
+    every side.
+
+    Examples
+    --------
+    >>> for step in build_route([(0, 0), (8, 0)], 2, [5, 6]):
+    ...     print(step.instant, *step.region)
+    5 -1.0 -1.0 5.0 1.0
+    6 3.0 -1.0 9.0 1.0
+    """
+    if len(points) < 2:
+        raise OptionError(
+            f"the route has {len(points)} points; expected two or more; pass another --route"
+        )
+    if not 0 < width < math.inf:
+        raise OptionError(f"width is {width:g}; expected a number above 0; pass another --width")
+    reached = [0.0]
+    for before, after in pairwise(points):
+        reached.append(reached[-1] + math.dist(before, after))
+    if not 0 < reached[-1] < math.inf:
+        raise OptionError(
+            "all points of the route are the same; expected a line; pass another --route"
+        )
+    cuts = [reached[-1] * i / len(instants) for i in range(len(instants) + 1)]
+    return [
+        Step(_surround(points, reached, start, stop, width / 2), instant)
+        for instant, (start, stop) in zip(instants, pairwise(cuts), strict=True)
+    ]
+
+
+def _surround(
+    points: Sequence[Point], reached: list[float], start: float, stop: float, margin: float
+) -> Region:
+    """Bound the piece of a line from one distance to another, with a margin."""
+    piece = [point for point, at in zip(points, reached, strict=True) if start < at < stop]
+    piece += [_walk(points, reached, start), _walk(points, reached, stop)]
+    xs, ys = zip(*piece, strict=True)
+    return Region(min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin)
+
+
+def _walk(points: Sequence[Point], reached: list[float], distance: float) -> Point:
+    """Find the point of a line at a distance from its start."""
+    last = len(points) - 1
+    i = next((i for i in range(last) if distance <= reached[i + 1]), last - 1)
+    length = reached[i + 1] - reached[i]
+    share = min((distance - reached[i]) / length, 1.0) if length else 0.0
+    (x, y), (to_x, to_y) = points[i], points[i + 1]
+    return x + share * (to_x - x), y + share * (to_y - y)

@@ -1,0 +1,337 @@
+"""How useful a release is: the error of its answers to a fixed workload of questions.
+
+The questions are drawn around places and requests of the log, and do not depend on the
+release, so that releases of the same log can be compared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.kernels.threads import choose_threads
+from trajcloak.log import RequestLog
+from trajcloak.options import Options
+from trajcloak.pipeline import Prepared, prepare
+from trajcloak.progress import Progress, silent
+from trajcloak.published import read_columns
+from trajcloak.query import Answer, PublishedRelease, Region, open_release
+from trajcloak.query.answers import NONE
+from trajcloak.trajectories import Window
+
+LEAST_SIDE, MOST_SIDE = 1 / 16, 1 / 2
+"""Sides of the regions asked about, as shares of the release's region."""
+
+MOST_INSTANTS = 5
+"""Longest time over which requests are asked for."""
+
+
+@dataclass(frozen=True)
+class Utility:
+    """How well questions of one kind are answered.
+
+    Attributes
+    ----------
+    question : {"count", "moves", "requests"}
+    queries : int
+        How many were asked.
+    mean_error, median_error : float
+        Of the estimate, relative to the true answer, or to 1 where that is 0.
+    mean_width : float
+        Of the bounds, relative to the same.
+    within : float
+        Share of the true answers that lie within the bounds.
+    """
+
+    question: str
+    queries: int
+    mean_error: float
+    median_error: float
+    mean_width: float
+    within: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
+
+
+class _Box(NamedTuple):
+    """A region in cells, half open."""
+
+    x_start: int
+    y_start: int
+    x_stop: int
+    y_stop: int
+
+    def holds(self, cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Tell which cells are inside."""
+        x, y = cells[..., 0], cells[..., 1]
+        inside: npt.NDArray[np.bool_] = (
+            (self.x_start <= x) & (x < self.x_stop) & (self.y_start <= y) & (y < self.y_stop)
+        )
+        return inside
+
+
+class _Truth(NamedTuple):
+    """The participants of a window, and which of them are published."""
+
+    window: Window
+    is_published: npt.NDArray[np.bool_]
+
+
+def measure_utility(
+    log: RequestLog,
+    release: str | Path,
+    *,
+    policy: str | Path | None = None,
+    queries: int = 200,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> list[Utility]:
+    """Measure how well a release answers questions about the log it was made of.
+
+    Parameters
+    ----------
+    log : RequestLog
+        Read with the request attributes of the release.
+    release : path
+    policy : path, optional
+        The private policy file. Needed where users were suppressed, to tell whom.
+    queries : int
+        Questions of each kind.
+    seed : int
+        Decides the questions.
+    threads : int, optional
+    progress : Progress
+
+    Raises
+    ------
+    InputError
+        If the release was not made of this log.
+    OptionError
+        If the policy file is needed and not given.
+    """
+    if queries < 1 or seed < 0:
+        raise OptionError(
+            f"{queries} queries with seed {seed}; expected at least 1 and a seed of at least 0; "
+            f"pass another --queries or --seed"
+        )
+    published = open_release(release)
+    prepared = _lay_out(log, published, choose_threads(threads))
+    truths = list(_find_truths(prepared, published, policy, progress))
+    workload = _Workload(prepared, truths, published)
+    measured = []
+    for number, (question, ask) in enumerate(workload.questions().items()):
+        rng = np.random.default_rng([seed, number])
+        pairs = []
+        for done in range(queries):
+            progress(f"asking, {question}", done, queries)
+            pairs.append(ask(rng))
+        progress(f"asking, {question}", queries, queries)
+        measured.append(_judge(question, pairs))
+    return measured
+
+
+def _judge(question: str, pairs: Sequence[tuple[int, Answer]]) -> Utility:
+    """Compare true numbers with answers."""
+    true, lower, estimate, upper = np.array(
+        [(true, answer.lower, answer.estimate, answer.upper) for true, answer in pairs]
+    ).T
+    unit = np.maximum(true, 1)
+    error = np.abs(estimate - true) / unit
+    return Utility(
+        question=question,
+        queries=len(pairs),
+        mean_error=float(error.mean()),
+        median_error=float(np.median(error)),
+        mean_width=float(((upper - lower) / unit).mean()),
+        within=float(((lower <= true) & (true <= upper)).mean()),
+    )
+
+
+def _lay_out(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
+    """Lay a log out in time and space as the manifest of its release says."""
+    manifest = release.manifest
+    made, region = manifest["parameters"], manifest["region"]
+    asked = Options(
+        k=manifest["k"],
+        every=str(made["every"]),
+        max_gap=str(made["max_gap"]),
+        length=made["length"],
+        missing=made["missing"],
+        align=made.get("align", "none"),
+        windows=made.get("windows"),
+        height=manifest["height"],
+        region=(region["x_min"], region["y_min"], region["side"]),
+    )
+    if made.get("rare", "keep") != "keep":
+        raise InputError(
+            "requests with rare values are not in the release; expected one with all requests, to "
+            "compare with the log; make it with --rare keep"
+        )
+    if log.has_timestamps != (release.times.moments is not None):
+        raise _other_log(release, "one has timestamps, the other instants")
+    prepared = prepare(log, asked, threads)
+    origin = made["origin"] if release.times.moments is None else release.times.moments[0]
+    if prepared.grid.origin != origin:
+        raise _other_log(release, "its instants start at another time")
+    if prepared.places.crs != manifest["crs"]:
+        raise _other_log(release, "it has another projection")
+    return prepared
+
+
+def _other_log(release: PublishedRelease, reason: str) -> InputError:
+    return InputError(
+        f"{release.path}: the release was not made of this log: {reason}; expected the same log "
+        f"and columns; check the paths"
+    )
+
+
+def _find_truths(
+    prepared: Prepared,
+    release: PublishedRelease,
+    policy: str | Path | None,
+    progress: Progress,
+) -> Iterator[_Truth]:
+    """Find out, window by window, who is published."""
+    if policy is None and release.manifest["suppressed"]:
+        raise OptionError(
+            f"{release.path}: users were suppressed; expected to be told who; pass --policy"
+        )
+    members = None if policy is None else read_columns(Path(policy), ["window", "user_id"])
+    sizes = {window.start: int(window.users.sum()) for window in release.windows}
+    for window in prepared.windows(progress):
+        if len(window.user) < prepared.asked.k:
+            continue
+        is_published = np.ones(len(window.user), np.bool_)
+        if members is not None:
+            is_published = _find_members(prepared.log, window, members, Path(str(policy)))
+        if sizes.get(window.start) != int(is_published.sum()):
+            raise _other_log(release, f"window {window.number} has other users")
+        yield _Truth(window, is_published)
+
+
+def _find_members(
+    log: RequestLog, window: Window, members: pa.Table, policy: Path
+) -> npt.NDArray[np.bool_]:
+    """Find out who of a window is in a policy file."""
+    users = log.users.take(pa.array(window.user))
+    ids = members.filter(pc.equal(members["window"], window.number))["user_id"]
+    try:
+        found: npt.NDArray[np.bool_] = pc.is_in(users, ids.cast(users.type)).to_numpy(
+            zero_copy_only=False
+        )
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{policy}: holds other user ids than the log; expected the policy file of the "
+            f"release; check the path"
+        ) from error
+    return found
+
+
+class _Workload:
+    """Draws questions, and answers each from the log and from the release."""
+
+    def __init__(
+        self, prepared: Prepared, truths: Sequence[_Truth], release: PublishedRelease
+    ) -> None:
+        self._region = prepared.places.region
+        self._truths = truths
+        self._release = release
+        self._attribute = release.attributes[0] if release.attributes else None
+        if self._attribute is not None:
+            self._read_values(prepared.log, self._attribute)
+
+    def _read_values(self, log: RequestLog, attribute: str) -> None:
+        """Number the values of an attribute; -1 is null."""
+        if attribute not in log.requests.kinds.column_names:
+            raise _other_log(self._release, f"requests are not read with '{attribute}'")
+        column = log.requests.kinds[attribute].combine_chunks().dictionary_encode()
+        self._values = column.dictionary.to_pylist()
+        self._code = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+
+    def questions(self) -> dict[str, Callable[[np.random.Generator], tuple[int, Answer]]]:
+        """List the kinds of questions that can be asked of this release."""
+        asked: dict[str, Callable[[np.random.Generator], tuple[int, Answer]]] = {
+            "count": self.ask_count
+        }
+        if any(truth.window.cells.shape[1] > 1 for truth in self._truths):
+            asked["moves"] = self.ask_moves
+        if self._attribute is not None and any(len(self._list_sent(t)) for t in self._truths):
+            asked["requests"] = self.ask_requests
+        return asked
+
+    def ask_count(self, rng: np.random.Generator) -> tuple[int, Answer]:
+        """Ask for the users in a region at an instant."""
+        truth = self._choose(rng, [t.window.cells.shape[0] for t in self._truths])
+        window = truth.window
+        user, i = rng.integers(window.cells.shape[:2])
+        box = self._draw_box(rng, window.cells[user, i])
+        true = int((box.holds(window.cells[:, i]) & truth.is_published).sum())
+        instant = window.start + int(i)
+        return true, self._release.count(self._to_region(box), instant, instant)[instant]
+
+    def ask_moves(self, rng: np.random.Generator) -> tuple[int, Answer]:
+        """Ask for the users in a region at one instant and in another at another."""
+        weights = [len(t.window.cells) * (t.window.cells.shape[1] > 1) for t in self._truths]
+        truth = self._choose(rng, weights)
+        window = truth.window
+        user = rng.integers(len(window.cells))
+        inside = truth.is_published
+        steps = []
+        for i in rng.choice(window.cells.shape[1], 2, replace=False):
+            box = self._draw_box(rng, window.cells[user, i])
+            inside = inside & box.holds(window.cells[:, i])
+            steps.append((self._to_region(box), window.start + int(i)))
+        return int(inside.sum()), self._release.follow(steps)
+
+    def ask_requests(self, rng: np.random.Generator) -> tuple[int, Answer]:
+        """Ask for the users who sent a value in a region, over a few instants."""
+        truth = self._choose(rng, [len(self._list_sent(t)) for t in self._truths])
+        window = truth.window
+        sent = int(rng.choice(self._list_sent(truth)))
+        i, code = int(window.request_instant[sent]), self._code[window.request_kind[sent]]
+        box = self._draw_box(rng, window.cells[window.request_user[sent], i])
+        last = min(i + int(rng.integers(MOST_INSTANTS)), window.cells.shape[1] - 1)
+        same = (
+            (self._code[window.request_kind] == code)
+            & (i <= window.request_instant)
+            & (window.request_instant <= last)
+        )
+        user = window.request_user[same]
+        inside = box.holds(window.cells[user, window.request_instant[same]])
+        true = len(np.unique(user[inside & truth.is_published[user]]))
+        answers = self._release.count_requests(
+            self._to_region(box), self._attribute or "", window.start + i, window.start + last
+        )
+        value = self._values[code]
+        return true, answers[value].users if value in answers else NONE
+
+    def _choose(self, rng: np.random.Generator, weights: Sequence[int]) -> _Truth:
+        shares = np.array(weights, np.float64)
+        return self._truths[int(rng.choice(len(shares), p=shares / shares.sum()))]
+
+    def _list_sent(self, truth: _Truth) -> npt.NDArray[np.int64]:
+        """List the requests of a window that have a value."""
+        return np.flatnonzero(self._code[truth.window.request_kind] >= 0)
+
+    def _draw_box(self, rng: np.random.Generator, place: npt.NDArray[np.uint32]) -> _Box:
+        """Draw a box that holds a cell and has cell edges."""
+        num_cells = 2**self._region.height
+        shares = np.exp(rng.uniform(np.log(LEAST_SIDE), np.log(MOST_SIDE), 2))
+        sides = np.maximum(num_cells * shares, 1).astype(np.int64)
+        start = place.astype(np.int64) - rng.integers(sides)
+        stop = np.minimum(start + sides, num_cells)
+        start = np.maximum(start, 0)
+        return _Box(int(start[0]), int(start[1]), int(stop[0]), int(stop[1]))
+
+    def _to_region(self, box: _Box) -> Region:
+        edges = (self._region.edges(i % 2, np.array(edge)) for i, edge in enumerate(box))
+        return Region(*map(float, edges))

@@ -1,0 +1,63 @@
+"""``trajcloak utility``: what it prints, and its exit codes."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from cli.conftest import REQUESTS
+from trajcloak import utility
+from trajcloak.cli.utility import print_utility
+
+BAD = utility.Utility("count", 10, 0.5, 0.25, 1234.5, 0.9)
+GOOD = utility.Utility("moves", 1000, 0.125, 0.0, 2.0, 1.0)
+
+
+def test_for_machines(run, made):
+    done = run("utility", made / "log.parquet", made / "release", "--queries", 10, "--json")
+    assert (done.code, done.err) == (0, "")
+    results = json.loads(done.out)["results"]
+    assert [result["question"] for result in results] == ["count", "moves", "requests"]
+    assert all((result["queries"], result["within"]) == (10, 1) for result in results)
+    # The attributes of the release are the default; time options may be repeated.
+    again = run(
+        "utility", made / "log.parquet", made / "release", "--queries", 10, "--json", *REQUESTS,
+        "--every", "1m", "--policy", made / "policy.parquet", "--threads", 1,
+    )  # fmt: skip
+    assert again.out == done.out
+
+
+def test_the_table(capsys):
+    print_utility([BAD, GOOD])
+    printed = capsys.readouterr().out
+    rows = [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in printed.splitlines()
+        if line.startswith("│")
+    ]
+    assert rows == [
+        ["count", "10", "50.0%", "25.0%", "1234.50", "90.0%"],
+        ["moves", "1,000", "12.5%", "0.0%", "2.00", "100.0%"],
+    ]
+
+
+@pytest.mark.parametrize(("results", "code"), [([GOOD], 0), ([GOOD, BAD], 3)])
+def test_a_true_answer_outside_its_bounds_is_a_breach(run, made, monkeypatch, results, code):
+    monkeypatch.setattr(utility, "measure_utility", lambda *_, **__: results)
+    done = run("utility", made / "log.parquet", made / "release", "--json")
+    assert done.code == code
+    assert json.loads(done.out)["results"] == [asdict(result) for result in results]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--queries", "0"], "expected at least 1"),
+        (["--every", "30s"], "the release was made with every = 60s"),
+        (["--user", "nobody"], "column 'nobody'"),
+    ],
+)
+def test_bad_input(run, made, args, message):
+    done = run("utility", made / "log.parquet", made / "release", *args)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err

@@ -1,0 +1,94 @@
+"""Bounds of each bundle, against every way in which its users can stand."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import queries
+from trajcloak.query.bounds import Bounds, Grid, bound_inside, intersect_bounds
+from trajcloak.query.questions import Region
+
+GRID = Grid((0.0, 0.0), 1.0)
+EDGE = st.sampled_from([-0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5])
+
+
+@st.composite
+def boxes(draw):
+    (x0, x1), (y0, y1) = (sorted(draw(st.permutations(range(4)))[:2]) for _ in "xy")
+    return x0, y0, x1, y1
+
+
+@st.composite
+def regions(draw):
+    (x0, x1), (y0, y1) = (
+        sorted(draw(st.lists(EDGE, min_size=2, max_size=2, unique=True))) for _ in "xy"
+    )
+    return Region(x0, y0, x1, y1)
+
+
+def bound(box, num_users, region, is_tight):
+    cloaks = np.array(box, np.float64)[:, None]
+    return bound_inside(cloaks, np.array([num_users]), region, GRID if is_tight else None)
+
+
+@settings(max_examples=500)
+@given(boxes(), regions(), st.integers(2, 3), st.booleans())
+def test_no_better_bounds_exist_at_an_instant(box, region, num_users, is_tight):
+    expected = queries.count_range(box, num_users, region, is_tight=is_tight)
+    actual = bound(box, num_users, region, is_tight)
+    assert (actual.lower[0], actual.upper[0]) == expected
+    assert actual.lower[0] <= actual.estimate[0] <= actual.upper[0]
+
+
+@pytest.mark.parametrize("is_tight", [True, False])
+def test_every_region_of_one_box_of_four_users(is_tight):
+    box = (0, 0, 2, 2)
+    edges = [-0.5, 0, 0.5, 1, 1.5, 2, 2.5]
+    sides = [(a, b) for a, b in product(edges, repeat=2) if a < b]
+    for (left, right), (bottom, top) in product(sides, repeat=2):
+        region = Region(left, bottom, right, top)
+        actual = bound(box, 4, region, is_tight)
+        expected = queries.count_range(box, 4, region, is_tight=is_tight)
+        assert (actual.lower[0], actual.upper[0]) == expected, region
+
+
+@pytest.mark.parametrize(("num_users", "num_steps"), [(2, 1), (2, 3), (3, 2), (4, 2)])
+def test_no_better_bounds_exist_over_several_instants(num_users, num_steps):
+    known = [(a, b) for a, b in product(range(num_users + 1), repeat=2) if a <= b]
+    for ranges in product(known, repeat=num_steps):
+        steps = [
+            Bounds(np.array([low]), np.array([(low + high) / 2]), np.array([high]))
+            for low, high in ranges
+        ]
+        actual = intersect_bounds(steps, np.array([num_users]))
+        expected = queries.follow_range(ranges, num_users)
+        assert (actual.lower[0], actual.upper[0]) == expected, ranges
+        assert actual.lower[0] <= actual.estimate[0] <= actual.upper[0]
+
+
+def test_by_hand():
+    """Ten users in a box of 4 by 2 cells, of which the region holds the left quarter."""
+    box, region = (0, 0, 4, 2), Region(-1, -1, 1, 5)
+    boxed = bound(box, 10, region, is_tight=True)
+    # Somebody is in the first column, and somebody in the last.
+    assert (boxed.lower[0], boxed.estimate[0], boxed.upper[0]) == (1, 2.5, 9)
+    quadrant = bound(box, 10, region, is_tight=False)
+    assert (quadrant.lower[0], quadrant.estimate[0], quadrant.upper[0]) == (0, 2.5, 10)
+
+
+def test_estimates_are_kept_within_the_bounds():
+    """A thin region over the first column of a long box: 0.2 users by area, 1 for certain."""
+    thin = bound((0, 0, 20, 1), 4, Region(0, 0, 1, 1), is_tight=True)
+    assert (thin.lower[0], thin.estimate[0], thin.upper[0]) == (1, 1.0, 3)
+
+
+def test_edges_are_shifted_as_they_were_published():
+    """Where a cell's edge is not exact, the next edge is not the edge plus a cell."""
+    low, cell = 0.1, 0.3 / 2**4
+    published = low + np.arange(17) * cell
+    shifted = Grid((low, low), cell).shift(published[:-1], 0, 1)
+    assert (shifted == published[1:]).all()
+    assert (published[:-1] + cell != published[1:]).any()

@@ -1,0 +1,220 @@
+"""Small releases whose answers are worked out by hand."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from query.conftest import LOG, publish
+from small_logs import UNIT_CELLS, read_rows
+from trajcloak.query import RequestAnswer, requests
+
+LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
+"""Of the movers' first cloak: the column of cells that user a is in."""
+
+RIGHT_HALF = (5.5, -0.5, 7.5, 1.5)
+"""Of the movers' second cloak; holds its last column."""
+
+BOTTOM = (-1.0, -1.0, 8.0, 2.0)
+EVERYWHERE = (-1.0, -1.0, 16.0, 16.0)
+
+
+def test_count(by_hand):
+    # One mover is in the first column for certain, and one in the last, which is outside.
+    assert by_hand.count(LEFT_QUARTER) == {0: tc.Answer(1, 1.0, 1), 1: tc.Answer(0, 0.0, 0)}
+    assert by_hand.count(BOTTOM, 1, 1) == {1: tc.Answer(2, 2.0, 2)}
+    assert by_hand.count(EVERYWHERE, 0, 1) == dict.fromkeys((0, 1), tc.Answer(4, 4.0, 4))
+    # Half of the cloak at the top, and none of its sides as a whole.
+    assert by_hand.count((-1, 8.5, 16, 9), 0, 0) == {0: tc.Answer(0, 1.0, 2)}
+
+
+def test_count_with_quadrants(tmp_path):
+    release = tc.open_release(publish(tmp_path, cloak="quad"))
+    cloaks = {tuple(cloak) for cloak in release.windows[0].cloaks[:, :, 0].T.tolist()}
+    assert cloaks == {(-0.5, -0.5, 3.5, 3.5), (-0.5, 7.5, 1.5, 9.5)}
+    # A quarter of the quadrant; nothing says that somebody is at its sides.
+    assert release.count((-0.5, -0.5, 0.5, 3.5), 0, 0) == {0: tc.Answer(0, 0.5, 2)}
+
+
+def test_moves(by_hand):
+    # One of the two is in the quarter, one in the half: perhaps the same, perhaps not.
+    assert by_hand.follow([(LEFT_QUARTER, 0), (RIGHT_HALF, 1)]) == tc.Answer(0, 0.5, 1)
+    # Both are at the bottom, so that the one in the half has moved from there.
+    assert by_hand.follow([(BOTTOM, 0), (RIGHT_HALF, 1)]) == tc.Answer(1, 1.0, 1)
+    assert by_hand.follow([(BOTTOM, 0), (BOTTOM, 1)]) == tc.Answer(2, 2.0, 2)
+    assert by_hand.follow([(BOTTOM, 0), ((-1, 8, 2, 10), 1)]) == tc.Answer(0, 0.0, 0)
+
+
+def test_moves_between_windows(by_hand_in_windows):
+    """Bundles of two windows are not linked: 2 of 4 users and 2 of 4 users."""
+    assert by_hand_in_windows.follow([(BOTTOM, 0), (BOTTOM, 1)]) == tc.Answer(0, 1.0, 2)
+    everywhere = [(EVERYWHERE, 0), (EVERYWHERE, 1)]
+    assert by_hand_in_windows.follow(everywhere) == tc.Answer(4, 4.0, 4)
+    assert by_hand_in_windows.follow([(EVERYWHERE, 0), (BOTTOM, 1)]) == tc.Answer(2, 2.0, 2)
+
+
+def test_requests_in_a_region(by_hand):
+    # Both movers sent x at 0: one entry. At 1 one sent x and one y.
+    assert by_hand.count_requests(BOTTOM, "what") == {
+        "x": RequestAnswer(tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 2)),
+        "y": RequestAnswer(tc.Answer(1, 1.0, 1), tc.Answer(1, 1.0, 2)),
+    }
+    assert by_hand.count_requests(LEFT_QUARTER, "what", 0, 0) == {
+        "x": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 1)),
+    }
+
+
+def test_requests_in_windows(by_hand_in_windows):
+    # The one who sent x at 0 may be the one who sent it at 1.
+    assert by_hand_in_windows.count_requests(EVERYWHERE, "what")["x"] == RequestAnswer(
+        tc.Answer(3, 3.0, 3), tc.Answer(2, 3.0, 4)
+    )
+    # One bundle sent y at 0, and another at 1: they need have no user in common.
+    assert by_hand_in_windows.count_requests(EVERYWHERE, "what")["y"] == RequestAnswer(
+        tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 4)
+    )
+
+
+def test_requests_along_a_route(by_hand, by_hand_in_windows):
+    steps = [(BOTTOM, 0), (RIGHT_HALF, 1)]
+    # One mover followed, and may have sent any of the movers' requests.
+    assert by_hand.follow_requests(steps, "what") == {
+        "x": RequestAnswer(tc.Answer(0, 1.0, 2), tc.Answer(0, 1.0, 1)),
+        "y": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 1)),
+    }
+    followed = by_hand_in_windows.follow_requests([(BOTTOM, 0), (BOTTOM, 1)], "what")
+    # Two of four at each end: each is a follower with one half.
+    assert followed["y"] == RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2))
+    nobody = [(BOTTOM, 0), ((90, 90, 91, 91), 1)]
+    assert by_hand_in_windows.follow_requests(nobody, "what") == {}
+
+
+def test_what_cannot_be_asked(by_hand):
+    with pytest.raises(tc.OptionError, match="no attribute 'who'; expected one of what; pass"):
+        by_hand.count_requests(BOTTOM, "who")
+    with pytest.raises(tc.OptionError, match="which is no rectangle"):
+        by_hand.count((1, 1, 1, 2))
+    with pytest.raises(tc.OptionError, match="2 steps have 1 different instants"):
+        by_hand.follow([(BOTTOM, 0), (LEFT_QUARTER, 0)])
+    with pytest.raises(tc.OptionError, match="0 steps have 0 different instants"):
+        by_hand.follow([])
+    with pytest.raises(tc.OptionError, match="in planar coordinates"):
+        by_hand.project((0, 0, 1, 1))
+
+
+def drop_row(path):
+    table = pq.read_table(path / "bundles.parquet")
+    pq.write_table(table.slice(1), path / "bundles.parquet")
+
+
+def drop_column(path):
+    table = pq.read_table(path / "bundles.parquet").drop_columns(["users"])
+    pq.write_table(table, path / "bundles.parquet")
+
+
+def reverse_rows(path):
+    table = pq.read_table(path / "bundles.parquet")
+    pq.write_table(table.take(list(reversed(range(len(table))))), path / "bundles.parquet")
+
+
+def drop_all_rows(path):
+    table = pq.read_table(path / "bundles.parquet").slice(0, 0)
+    pq.write_table(table, path / "bundles.parquet")
+
+
+def drop_field(path):
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["cloak"]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def drop_grid(path):
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["region"] = None
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def change_requests(path, change):
+    table = pq.read_table(path / "requests.parquet")
+    pq.write_table(change(table), path / "requests.parquet")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.take(list(reversed(range(len(table))))),
+        lambda table: table.set_column(2, "instant", pc.add(table["instant"], 1)),
+        lambda table: table.set_column(1, "bundle_id", pc.add(table["bundle_id"], 2)),
+    ],
+)
+def test_damaged_requests_are_refused(tmp_path, change):
+    path = publish(tmp_path)
+    change_requests(path, change)
+    release = tc.open_release(path)
+    with pytest.raises(tc.InputError, match="rows are missing or out of order"):
+        release.count_requests(EVERYWHERE, "what")
+
+
+def test_many_values_are_sorted_instead_of_marked(by_hand, monkeypatch):
+    expected = by_hand.count_requests(EVERYWHERE, "what")
+    number = requests._number
+    monkeypatch.setattr(requests, "_number", lambda key, size: number(key, 2**60))
+    assert by_hand.count_requests(EVERYWHERE, "what") == expected
+
+
+def test_a_release_without_requests(tmp_path):
+    """An attribute that nobody used."""
+    log = read_rows([row._replace(request=None) for row in LOG])
+    tc.anonymize(log, 2, threads=1, **UNIT_CELLS).write(tmp_path / "silent")
+    release = tc.open_release(tmp_path / "silent")
+    assert release.count_requests(EVERYWHERE, "what") == {}
+    assert release.follow_requests([(BOTTOM, 0)], "what") == {}
+
+
+def test_values_that_are_null_or_numbers(tmp_path):
+    table = pa.table(
+        {
+            "user_id": [1, 2, 3, 4],
+            "time": [0] * 4,
+            "x": [0.0] * 4,
+            "y": [0.0] * 4,
+            "size": [7, 7, None, None],
+            "kind": ["a", "b", "c", None],
+        }
+    )
+    pq.write_table(table, tmp_path / "log.parquet")
+    log = tc.read_log(tmp_path / "log.parquet", tc.LogColumns(requests=("size", "kind")))
+    tc.anonymize(log, 4, threads=1, **UNIT_CELLS).write(tmp_path / "release")
+    release = tc.open_release(tmp_path / "release")
+    # Two entries of size 7, which one user may have sent; one entry without a size.
+    assert release.count_requests(EVERYWHERE, "size") == {
+        7: RequestAnswer(tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 4)),
+        None: RequestAnswer(tc.Answer(1, 1.0, 1), tc.Answer(1, 1.0, 4)),
+    }
+    assert set(release.count_requests(EVERYWHERE, "kind")) == {"a", "b", "c"}
+
+
+def drop_requests(path):
+    (path / "requests.parquet").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (drop_row, "rows are missing or out of order"),
+        (drop_all_rows, "rows are missing or out of order"),
+        (reverse_rows, "rows are missing or out of order"),
+        (drop_column, "has no column 'users'"),
+        (drop_field, "the manifest has no usable field 'cloak'"),
+        (drop_grid, "the manifest has no usable field 'region'"),
+        (drop_requests, "cannot be read; expected a file of a release"),
+    ],
+)
+def test_damaged_releases_are_refused(tmp_path, damage, message):
+    path = publish(tmp_path)
+    damage(path)
+    with pytest.raises(tc.InputError, match=message):
+        tc.open_release(path)
