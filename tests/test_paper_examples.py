@@ -27,6 +27,7 @@ from reference.partitions import best_partition
 from reference.tree import Cloak, all_child_cloaks, build_tree
 from trajcloak.auditor import audit
 from trajcloak.bundles import Bundles
+from trajcloak.release import write_policy
 
 HEIGHT = 2
 
@@ -191,8 +192,8 @@ def publish(folder, policy):
         }
     )
     release = replace(result.release, manifest=manifest, windows=[bundles])
-    forged = replace(result, release=release, policy=table)
-    forged.write(folder / "release", folder / "policy.parquet")
+    release.write(folder / "release")
+    write_policy(table, folder / "policy.parquet")
     columns = tc.LogColumns(requests=("request",))
     return audit(folder / "log.csv", folder / "release", folder / "policy.parquet", columns)
 
