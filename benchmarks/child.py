@@ -71,12 +71,14 @@ def stages(log: str, k: str) -> dict[str, Any]:
         "bundle requests",
         build_bundles, window, policy, request_log.requests.kinds.num_rows, int(k),
     )  # fmt: skip
+    left_out = LeftOut(request_log.num_users)
+    left_out.add_missing(window)
+    left_out.add_suppressed(window, bundles)
     folder = Path(tempfile.mkdtemp(dir=Path(log).parent))
     try:
         release = clock(
             "manifest",
-            build_release, prepared, [bundles], request_log.requests.kinds,
-            LeftOut(request_log.num_users),
+            build_release, prepared, [bundles], request_log.requests.kinds, left_out,
         )  # fmt: skip
         clock("write release", release.write, folder / "release")
     finally:

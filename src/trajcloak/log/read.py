@@ -83,17 +83,18 @@ def read_log(
         for batch in stream_batches(files, columns):
             builder.add(batch)
             progress("reading log", builder.filter.num_read, expected_rows)
-    if builder.num_rows == 0 and builder.filter.num_read:
-        raise InputError(
-            f"all {builder.filter.num_read:,} rows of the log are dropped; expected some to be "
-            f"left; check --drop and --clip"
-        )
-    if builder.num_rows == 0:
-        raise InputError(
-            f"{source if isinstance(files[0], Path) else 'the table'}: the log has no rows; "
-            f"expected at least one location report; check the path"
-        )
-    log = clean_log(builder.finish(threads=threads), columns)
+        if builder.num_rows == 0 and builder.filter.num_read:
+            raise InputError(
+                f"all {builder.filter.num_read:,} rows of the log are dropped; expected some to be "
+                f"left; check --drop and --clip"
+            )
+        if builder.num_rows == 0:
+            raise InputError(
+                f"{source if isinstance(files[0], Path) else 'the table'}: the log has no rows; "
+                f"expected at least one location report; check the path"
+            )
+        log = builder.finish(threads=threads)
+    log = clean_log(log, columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
 
@@ -167,6 +168,7 @@ class _Builder:
                 f"column '{self._columns.time}' spans more than 2^62 units of time; expected times "
                 f"near to each other; are they in the unit that their type says? convert them"
             )
+        requests = self._pool.submit(self._requests.finish)
         users = self._ids.distinct()
         if self._from_text:
             users = to_integers_if_plain(users)
@@ -177,12 +179,7 @@ class _Builder:
         if (np.diff(order) != 1).any():
             rank = np.empty(len(order), np.int32)
             rank[order] = np.arange(len(order), dtype=np.int32)
-            # Clipping changes nothing, and spares numpy a buffer that takes most of the time.
-            run_sliced(
-                lambda a, b: np.take(rank, user[a:b], out=user[a:b], mode="clip"),
-                len(user),
-                threads,
-            )
+            run_sliced(lambda a, b: _renumber(user[a:b], rank), len(user), threads)
             users = users.take(pa.array(order))
         x, y = (place[: self.num_rows] for place in self._place)
         low_x, low_y, high_x, high_y = self._bounds
@@ -192,7 +189,7 @@ class _Builder:
             time=self._time[: self.num_rows],
             x=x,
             y=y,
-            requests=self._requests.finish(),
+            requests=requests.result(),
             has_timestamps=self._time_kind[0],
             zone="UTC" if self._columns.tz else self._time_kind[1],
             clock=self._columns.tz,
@@ -385,6 +382,13 @@ def to_integers_if_plain(ids: pa.Array) -> pa.Array:
     """Turn ids into integers if all are whole numbers in plain notation."""
     numbers = to_plain_numbers(ids)
     return numbers if pa.types.is_integer(numbers.type) else ids
+
+
+@njit(cache=True, nogil=True)
+def _renumber(user, rank):  # type: ignore[no-untyped-def]
+    """Give users other numbers, in place."""
+    for i in range(len(user)):
+        user[i] = rank[user[i]]
 
 
 @njit(cache=True, nogil=True)
