@@ -80,7 +80,9 @@ def test_every_policy_is_valid_and_none_is_below_the_optimum(seed):
         for name in RIVALS:
             assert cost[name] >= cost["exact"]
             above[name] += cost[name] > cost["exact"]
-    assert min(above.values()) >= 1
+    # refined finds the optimum of most of these.
+    assert above.pop("refined") >= 1
+    assert min(above.values()) >= 5
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from trajcloak.log import csv_text
 from trajcloak.log import files as log_files
 from trajcloak.log.files import list_files, read_names, stream_batches
 
@@ -148,7 +149,8 @@ def test_names_of_a_csv_file_with_bad_rows(tmp_path):
 
 def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(log_files, "BATCH_ROWS", 3)
-    monkeypatch.setattr(log_files, "CSV_BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_text, "TEXT_BLOCK_BYTES", 64)
+    monkeypatch.setattr(log_files, "TEXT_BLOCK_BYTES", 64)
     write_parquet(tmp_path / "a.parquet", [f"u{i}" for i in range(10)], list(range(10)))
     lines = [f"u{i},{i},5,6" for i in range(10, 40)]
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")

@@ -7,21 +7,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError, OptionError
+from trajcloak.log.csv_text import open_csv
 from trajcloak.log.formats import (
     ARROW,
     CSV,
     EXPECTED,
     JSON,
     NAMES,
+    NUM_FIXED,
     PARQUET,
+    TEXT_BLOCK_BYTES,
     find_delimiter,
     find_kind,
     find_partitions,
@@ -34,11 +35,7 @@ from trajcloak.log.nested import list_roots
 from trajcloak.options import LogColumns
 
 BATCH_ROWS = 1 << 20
-CSV_BLOCK_BYTES = 1 << 24
 PREFETCH = 2
-NUM_FIXED = 4
-"""User, time and two coordinates; the other columns that are read are request attributes."""
-
 DICTIONARY_BYTES = 2
 """A text column that takes fewer bytes per row holds few distinct values."""
 
@@ -230,7 +227,7 @@ def _open_own(
     elif kind == JSON:
         yield from _open_json(file, own, rows_before)
     else:
-        yield from _open_csv(file, wanted, own, rows_before, delimiter or find_delimiter(file))
+        yield from open_csv(file, wanted, own, rows_before, delimiter or find_delimiter(file))
 
 
 def _open_ipc(file: Path) -> Any:
@@ -247,7 +244,7 @@ def _open_json(file: Path, own: list[str], rows_before: int) -> Iterator[pa.Reco
         explicit_schema=pa.schema([schema.field(name) for name in own]),
         unexpected_field_behavior="ignore",
     )
-    read = pyarrow.json.ReadOptions(block_size=CSV_BLOCK_BYTES)
+    read = pyarrow.json.ReadOptions(block_size=TEXT_BLOCK_BYTES)
     try:
         with open_text(file) as stream:
             table = pyarrow.json.read_json(stream, read_options=read, parse_options=parse)
@@ -316,136 +313,6 @@ def _find_dictionaries(metadata: pq.FileMetaData, names: list[str]) -> list[str]
         ):
             found.append(chunk.path_in_schema)
     return found
-
-
-def _open_csv(
-    file: Path, wanted: list[str], own: list[str], rows_before: int, delimiter: str
-) -> Iterator[pa.RecordBatch]:
-    types = dict.fromkeys(own, pa.string())
-    requests = [name for name in wanted[NUM_FIXED:] if name in types]
-    if wanted[1] in types:
-        types[wanted[1]] = _guess_time_type(file, wanted[1], delimiter)
-    types |= {name: pa.float64() for name in wanted[2:4] if name in types}
-    convert = pyarrow.csv.ConvertOptions(
-        column_types=types, include_columns=own, null_values=[""], strings_can_be_null=True
-    )
-    read = pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
-    try:
-        with (
-            open_text(file) as stream,
-            pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
-        ):
-            num_rows = rows_before
-            for batch in reader:
-                _check_line_breaks(file, batch.select(requests), num_rows)
-                num_rows += batch.num_rows
-                yield batch
-    except pa.ArrowInvalid:
-        _explain_bad_csv(file, types, rows_before, delimiter)
-        raise
-
-
-def _check_line_breaks(file: Path, batch: pa.RecordBatch, rows_before: int) -> None:
-    """Raise if a request holds a line break: a quote that is not closed swallows rows."""
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        broken = pc.match_substring(column, "\n").fill_null(False)
-        if pc.any(broken).as_py():
-            row = rows_before + int(np.argmax(broken.to_numpy(zero_copy_only=False))) + 1
-            raise InputError(
-                f"{file}: row {row}: column '{name}' holds a line break; expected a row on each "
-                f"line; is a quote not closed? correct it, or write the log as Parquet"
-            )
-
-
-def _explain_bad_csv(
-    file: Path, types: dict[str, pa.DataType], rows_before: int, delimiter: str
-) -> None:
-    """Read a CSV file again, slowly, and name the first row that cannot be read.
-
-    Arrow's own message would quote the value, which may be a coordinate or an id.
-    """
-    bad_rows: list[tuple[int, int, int]] = []
-
-    def note(row: pyarrow.csv.InvalidRow) -> str:
-        bad_rows.append((row.number, row.expected_columns, row.actual_columns))
-        return "skip"
-
-    convert = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(types, pa.binary()),
-        include_columns=list(types),
-        null_values=[""],
-        strings_can_be_null=True,
-    )
-    read = pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False)
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
-    with open_text(file) as stream, pyarrow.csv.open_csv(stream, read, parse, convert) as reader:
-        num_rows = rows_before
-        for batch in reader:
-            if bad_rows:
-                break
-            for name, type_ in types.items():
-                bad = find_bad_value(batch.column(name), pc.CastOptions(type_))
-                if bad is not None:
-                    raise InputError(
-                        f"{file}: row {num_rows + bad + 1}: column '{name}' cannot be read; "
-                        f"expected {READABLE[type_.id]}; correct or remove the row"
-                    ) from None
-            num_rows += batch.num_rows
-    if bad_rows:
-        line, expected, found = bad_rows[0]
-        raise InputError(
-            f"{file}: row {rows_before + line - 1} has {found} columns; expected {expected}, as in "
-            f"the header; add or remove separators, or quote values that hold one"
-        ) from None
-
-
-READABLE = {
-    pa.float64().id: "a number",
-    pa.int64().id: "a whole number, as in the first row",
-    pa.timestamp("us").id: "an ISO 8601 date and time, of the same form as in the first row",
-    pa.string().id: "text in UTF-8",
-}
-
-
-def find_bad_value(column: pa.Array, options: pc.CastOptions) -> int | None:
-    """Find the first value that cannot be cast, by halving."""
-    try:
-        if pa.types.is_binary(column.type):
-            column = column.cast(pa.string())
-        column.cast(options=options)
-    except pa.ArrowInvalid:
-        if len(column) == 1:
-            return 0
-        middle = len(column) // 2
-        bad = find_bad_value(column.slice(0, middle), options)
-        if bad is not None:
-            return bad
-        bad = find_bad_value(column.slice(middle), options)
-        return None if bad is None else middle + bad
-    return None
-
-
-def _guess_time_type(file: Path, time: str, delimiter: str) -> pa.DataType:
-    """Look at the first time of a CSV file: a whole number, or a date-time, zoned or not."""
-    convert = pyarrow.csv.ConvertOptions(
-        column_types={time: pa.string()}, include_columns=[time], null_values=[]
-    )
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
-    with (
-        open_text(file) as stream,
-        pyarrow.csv.open_csv(stream, None, parse, convert) as reader,
-    ):
-        for batch in reader:
-            for value in batch.column(0):
-                text = value.as_py().strip()
-                if not text:
-                    continue
-                if text.lstrip("+-").isdigit():
-                    return pa.int64()
-                zoned = text.endswith("Z") or "+" in text or text[10:].count("-") > 0
-                return pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")
-    return pa.int64()
 
 
 def _unreadable(file: LogFile, error: Exception) -> InputError:

@@ -29,6 +29,10 @@ EXPECTED = ".csv, .tsv, .jsonl or .ndjson (also .gz, .bz2, .zst), .parquet, .arr
 DELIMITERS = (",", ";", "\t", "|")
 MAX_HEADER = 1 << 20
 
+TEXT_BLOCK_BYTES = 1 << 24
+NUM_FIXED = 4
+"""User, time and two coordinates; the other columns that are read are request attributes."""
+
 
 def find_kind(file: Path) -> str | None:
     """Tell the kind of a file from its name; None if it is not known."""

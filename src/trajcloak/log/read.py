@@ -15,10 +15,10 @@ from trajcloak.kernels.ids import IntegerIds, TextIds
 from trajcloak.kernels.sort import sort_words
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log.clean import clean_log
+from trajcloak.log.csv_text import find_bad_value
 from trajcloak.log.files import (
     LogPath,
     count_rows,
-    find_bad_value,
     has_partitions,
     is_csv,
     list_files,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
-from trajcloak.log.files import find_bad_value
+from trajcloak.log.csv_text import find_bad_value
 from trajcloak.movement.source import Source
 
 CHUNK_BYTES = 1 << 18
