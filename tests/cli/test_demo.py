@@ -9,6 +9,8 @@ import pytest
 
 import trajcloak as tc
 from small_logs import list_tree
+from trajcloak.attackers.candidates import ATTACKERS
+from trajcloak.cli import story
 
 SMALL = ("--users", 400, "--k", 10)
 
@@ -28,6 +30,10 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     words = " ".join(done.out.split())
     assert f"400 people moved through a city for 30 minutes and sent {requests:,} requests" in words
     assert "Release: shown/release" in words
+    assert "One person is left: found." in words
+    assert "In bundles every request keeps at least 10 suspects, whoever attacks." in words
+    assert "shown/policy.parquet private" in words
+    assert "shown/release public" in words
     assert "Passed: all " in words
     assert f"where every one of the {manifest['users']} people was at every minute" in words
     assert "still cannot tell who sent a request" in words
@@ -43,7 +49,9 @@ def test_demo_by_hand(run, tmp_path):
     done = run("demo", *SMALL, "--seed", 5)
     shown = done.out.split("The same by hand:")[1].replace("\\\n", " ")
     commands = re.findall(r"^ +trajcloak (.+)$", shown, re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["generate", "anonymize", "audit"]
+    assert [command.split()[0] for command in commands] == [
+        "generate", "anonymize", "audit", "attack", "utility",
+    ]  # fmt: skip
     for command in commands:
         assert run(*shlex.split(command)).code == 0
     made = list_tree(tmp_path / "trajcloak-demo")
@@ -62,6 +70,23 @@ def test_demo_for_machines(run):
     assert told["manifest"] == tc.read_manifest("shown/release")
     assert told["audit"]["passed"] is True
     assert told["seconds"] > 0
+    found = {(row["policy"], row["attacker"]): row for row in told["attack"]}
+    assert found["bulk-dp", "tp-aware"]["identified"] > 0
+    assert found["refined", "tp-aware"]["breaches"] == 0
+    assert [row["question"] for row in told["utility"]] == ["count", "moves", "requests"]
+    assert {row["within"] for row in told["utility"]} == {1}
+
+
+def test_every_attacker_and_question_is_explained():
+    assert tuple(story.KNOWLEDGE) == ATTACKERS
+    assert set(story.QUESTIONS) == {"count", "moves", "requests"}
+
+
+def test_demo_where_nobody_is_found(run):
+    done = run("demo", "--users", 30, "--k", 30)
+    assert done.code == 0
+    assert "In this log nobody is found in this way" in done.out
+    assert "found." not in done.out
 
 
 def test_demo_never_overwrites(run, tmp_path):
@@ -82,7 +107,8 @@ def test_demo_never_overwrites(run, tmp_path):
 )
 def test_demo_refuses(run, tmp_path, args, says):
     done = run("demo", *args)
-    assert (done.code, done.out) == (2, "")
+    assert done.code == 2
+    assert "Release" not in done.out
     assert done.err.startswith(f"Error: {says}")
     assert list_tree(tmp_path) == {}
 
