@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-kernels lint format bench experiments experiments-full clean
+.PHONY: setup demo test test-kernels docs reference pictures lint format bench experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -12,7 +12,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group test --group lint --group bench
+	$(BIN)/python -m pip install --quiet --editable . --group test --group lint --group bench --group docs
 	touch $(STAMP)
 
 demo: setup
@@ -28,6 +28,18 @@ test-kernels: setup
 		-W "ignore:overflow encountered:RuntimeWarning"
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
 		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels
+
+# The site, from docs/ to build/site; a warning, such as of a broken link, is an error.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The reference of the commands, which a test compares with the commands.
+reference: setup
+	$(BIN)/python -m docs.tools.commands
+
+# The pictures of the guarantee and the gallery, drawn from a generated city.
+pictures: setup
+	$(BIN)/python -m docs.tools.pictures
 
 lint: setup
 	$(BIN)/ruff format --check .
