@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-kernels docs reference pictures lint format bench experiments experiments-full clean
+.PHONY: setup demo test test-kernels docs reference pictures notebook lint format bench experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -31,7 +31,7 @@ test-kernels: setup
 
 # The site, from docs/ to build/site; a warning, such as of a broken link, is an error.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The reference of the commands, which a test compares with the commands.
 reference: setup
@@ -40,6 +40,10 @@ reference: setup
 # The pictures of the guarantee and the gallery, drawn from a generated city.
 pictures: setup
 	$(BIN)/python -m docs.tools.pictures
+
+# The notebook once more, with its outputs stored in it.
+notebook: setup
+	$(BIN)/python -m docs.tools.notebook
 
 lint: setup
 	$(BIN)/ruff format --check .

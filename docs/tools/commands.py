@@ -46,13 +46,15 @@ def _list_commands() -> list[tuple[str, str]]:
 def _describe(command: click.Command, context: click.Context) -> str:
     options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
     records = filter(None, (option.get_help_record(context) for option in options))
+    # Brackets would be taken for links.
+    rows = [(f"`{names}`", text.replace("[", "\\[")) for names, text in records]
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     return "\n".join(
         [
             f"## trajcloak {context.info_name}\n",
             f"```text\n{usage}\n```\n",
             f"{inspect.cleandoc(command.help or '')}\n",
-            _build_table(["option", "meaning"], [(f"`{names}`", text) for names, text in records]),
+            _build_table(["option", "meaning"], rows),
         ]
     )
 

@@ -95,12 +95,10 @@ def test_algorithms_that_are_named_exist(page):
 
 
 def test_blocks_are_found():
-    text = (
-        "a\n```sh\nx\ny\n```\n\n<!-- not run: too large -->\n```python\nz\n```\n  ```\n  v\n  ```\n"
-    )
+    text = "a\n```sh\nx\ny\n```\n\n<!-- not run: large -->\n```python\nz\n```\n  ```\n  v\n  ```\n"
     assert read_blocks(text) == [
         Block("sh", "x\ny\n", None),
-        Block("python", "z\n", "too large"),
+        Block("python", "z\n", "large"),
         Block("", "v\n", None),
     ]
     assert list_needed("<!-- starts with: a b -->\n# T\n") == ["a", "b"]
