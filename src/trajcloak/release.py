@@ -70,8 +70,9 @@ class Release:
 
         Examples
         --------
-        >>> result = tc.anonymize(log, k=50)  # doctest: +SKIP
-        >>> result.release.write("release")  # doctest: +SKIP
+        >>> import trajcloak as tc
+        >>> result = tc.anonymize(tc.read_log("log.parquet"), k=50)
+        >>> result.release.write("new-release")
         """
         progress("writing release", 0, 1)
         with new_folder(Path(path)) as folder:

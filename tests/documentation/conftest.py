@@ -24,6 +24,7 @@ def made(tmp_path_factory) -> Path:
         for line in README_COMMANDS:
             run_command(Command(line.split()))
     write_town(folder, *SQUARE, *BOTH)
+    (folder / "cells.csv").write_text("instant,x_min,y_min,x_max,y_max\n0,0,0,100,100\n")
     return folder
 
 
