@@ -72,4 +72,4 @@ experiments-full: setup
 	$(BIN)/python -m experiments.plot experiments/results/full -o experiments/results/full/figures
 
 clean:
-	rm -rf $(VENV) demo build dist benchmarks/results experiments/results
+	rm -rf $(VENV) .cache demo build dist benchmarks/results experiments/results

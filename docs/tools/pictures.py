@@ -23,7 +23,7 @@ from trajcloak.attackers.candidates import ATTACKERS, TP_AWARE, attack_snapshots
 
 FOLDER = Path(__file__).parents[1] / "figures"
 DPI = 110
-COLORS = 96
+COLORS = 256
 BLACK, ORANGE, SKY, GREEN, BLUE, RED = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00",
 )  # fmt: skip
@@ -172,7 +172,9 @@ def draw_all(city: City, folder: Path) -> None:
             drawn = BytesIO()
             draw(city).savefig(drawn, dpi=DPI, metadata={"Software": None})
             # A palette makes the files a quarter as large.
-            Image.open(drawn).convert("RGB").quantize(COLORS).save(folder / f"{name}.png")
+            Image.open(drawn).convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE).save(
+                folder / f"{name}.png"
+            )
 
 
 def _choose_victim(city: City) -> tuple[int, npt.NDArray[np.int32]]:
