@@ -474,7 +474,7 @@ def write_stopping_at(result: tc.Result, path: Path, stop: int | None) -> int:
         return step
 
     with (
-        mock.patch.object(release, "_write_parquet", watch(release._write_parquet)),
+        mock.patch.object(release, "write_row_groups", watch(release.write_row_groups)),
         mock.patch.object(pq.ParquetWriter, "close", watch(pq.ParquetWriter.close)),
         mock.patch.object(json, "dumps", watch(json.dumps)),
         mock.patch.object(Path, "write_text", watch(Path.write_text)),
@@ -866,11 +866,11 @@ def mixed_rows() -> list[Row]:
 
 BREAKS_INVARIANT_7 = {
     "reused_ids": [
-        (release.Release, "_bundle_batches", reuse_ids(release.Release._bundle_batches)),
-        (release.Release, "_request_batches", reuse_ids(release.Release._request_batches)),
+        (release.Release, "_bundle_groups", reuse_ids(release.Release._bundle_groups)),
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
     ],
     "reused_ids_of_requests": [
-        (release.Release, "_request_batches", reuse_ids(release.Release._request_batches)),
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
     ],
     "numbered_as_before": [(pipeline, "build_bundles", NumberAsBefore())],
     "kept_groups": [(pipeline, "build_bundles", KeepGroups())],
