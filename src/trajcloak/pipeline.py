@@ -220,7 +220,7 @@ def anonymize(
         policy = algorithm.solve(
             window.cells, height, k, asked.cloak, threads=threads, progress=progress
         )
-        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment)
+        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment, threads)
         if not len(bundles.sizes):
             raise OptionError(
                 f"window {window.number}: everybody would be left out; expected a price above the "

@@ -53,7 +53,7 @@ def test_invariant_1_with_gaps_windows_and_suppression(seed):
         check_invariant_1(drawn, seed)
 
 
-def merge_if_something_was_sent(window, policy, num_kinds, k, rare=None):
+def merge_if_something_was_sent(window, policy, num_kinds, k, rare=None, threads=1):
     """One bundle for all, unless nobody sent a request."""
     if len(window.request_kind) and policy.num_bundles > 1:
         everyone = np.zeros_like(policy.bundle)
@@ -61,7 +61,7 @@ def merge_if_something_was_sent(window, policy, num_kinds, k, rare=None):
     return build_bundles(window, policy, num_kinds, k)
 
 
-def number_by_requests(window, policy, num_kinds, k, rare=None):
+def number_by_requests(window, policy, num_kinds, k, rare=None, threads=1):
     """Bundles in the order of how much they sent."""
     counts = np.bincount(policy.bundle[window.request_user], minlength=policy.num_bundles)
 
@@ -72,7 +72,7 @@ def number_by_requests(window, policy, num_kinds, k, rare=None):
         return build_bundles(window, policy, num_kinds, k)
 
 
-def leave_out_who_sent_nothing(window, policy, num_kinds, k, rare=None):
+def leave_out_who_sent_nothing(window, policy, num_kinds, k, rare=None, threads=1):
     """Suppress one of those who sent nothing from each bundle that can spare it."""
     silent = np.setdiff1d(np.arange(len(policy.bundle)), window.request_user)
     bundle = policy.bundle.copy()

@@ -98,7 +98,7 @@ def test_invariant_2_ids_decide_only_between_equal_trajectories():
     holds()
 
 
-def number_by_first_user(window, policy, num_kinds, k, rare=None):
+def number_by_first_user(window, policy, num_kinds, k, rare=None, threads=1):
     """Bundles in the order of their first member."""
     first = [int(np.argmax(policy.bundle == b)) for b in range(policy.num_bundles)]
 
@@ -109,7 +109,7 @@ def number_by_first_user(window, policy, num_kinds, k, rare=None):
         return build_bundles(window, policy, num_kinds, k)
 
 
-def keep_requests_in_order_of_rows(window, policy, num_kinds, k, rare=None):
+def keep_requests_in_order_of_rows(window, policy, num_kinds, k, rare=None, threads=1):
     """No sorting within the sets."""
     bundles = build_bundles(window, policy, num_kinds, k)
     sender = bundles.bundle[window.request_user]
@@ -125,7 +125,7 @@ def keep_requests_in_order_of_rows(window, policy, num_kinds, k, rare=None):
     return replace(bundles, request_bundle=bundle, request_instant=instant, request_kind=kind)
 
 
-def keep_duplicates(window, policy, num_kinds, k, rare=None):
+def keep_duplicates(window, policy, num_kinds, k, rare=None, threads=1):
     """Lists instead of sets: the number of senders shows."""
     bundles = build_bundles(window, policy, num_kinds, k)
     sender = bundles.bundle[window.request_user]

@@ -86,7 +86,7 @@ def solve_alone(self, cells, height, k, cloak, *, threads=1, progress=None):
     return Policy(bundle, build_bounding_boxes(cells, bundle, len(cells), 1))
 
 
-def build_without_check(window, policy, num_kinds, k, rare=None):
+def build_without_check(window, policy, num_kinds, k, rare=None, threads=1):
     return build_bundles(window, policy, num_kinds, 1)
 
 

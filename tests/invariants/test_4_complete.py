@@ -59,7 +59,7 @@ def write_stopping_at(result: tc.Result, path: Path, stop: int | None) -> int:
         return step
 
     with (
-        mock.patch.object(release, "_write_parquet", watch(release._write_parquet)),
+        mock.patch.object(release, "write_row_groups", watch(release.write_row_groups)),
         mock.patch.object(pq.ParquetWriter, "close", watch(pq.ParquetWriter.close)),
         mock.patch.object(json, "dumps", watch(json.dumps)),
         mock.patch.object(Path, "write_text", watch(Path.write_text)),

@@ -83,7 +83,7 @@ class NumberAsBefore:
     def __init__(self) -> None:
         self.before: Bundles | None = None
 
-    def __call__(self, window, policy, num_kinds, k, rare=None):
+    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
         bundles = build_bundles(window, policy, num_kinds, k)
         if window.number > 0 and self.before is not None and len(bundles.sizes) > 1:
             # The bundle that the first user of the window before's last bundle is in comes first.
@@ -108,7 +108,7 @@ class KeepGroups:
     def __init__(self) -> None:
         self.bundle: Any = None
 
-    def __call__(self, window, policy, num_kinds, k, rare=None):
+    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
         if window.number == 0:
             self.bundle = policy.bundle
         boxes = build_bounding_boxes(window.cells, self.bundle, int(self.bundle.max()) + 1, 1)
@@ -126,11 +126,11 @@ def mixed_rows() -> list[Row]:
 
 BREAKS_INVARIANT_7 = {
     "reused_ids": [
-        (release.Release, "_bundle_batches", reuse_ids(release.Release._bundle_batches)),
-        (release.Release, "_request_batches", reuse_ids(release.Release._request_batches)),
+        (release.Release, "_bundle_groups", reuse_ids(release.Release._bundle_groups)),
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
     ],
     "reused_ids_of_requests": [
-        (release.Release, "_request_batches", reuse_ids(release.Release._request_batches)),
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
     ],
     "numbered_as_before": [(pipeline, "build_bundles", NumberAsBefore())],
     "kept_groups": [(pipeline, "build_bundles", KeepGroups())],
