@@ -27,6 +27,7 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     manifest = tc.read_manifest(folder / "release")
     log = pq.read_table(folder / "log.parquet")
     requests = log.num_rows - log["category"].null_count
+    assert max(map(len, done.out.splitlines())) <= 80
     words = " ".join(done.out.split())
     assert f"400 people moved through a city for 30 minutes and sent {requests:,} requests" in words
     assert "Release: shown/release" in words

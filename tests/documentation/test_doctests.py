@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ def test_examples(name, start):
     done = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert done.attempted > 0
     assert done.failed == 0
+
+
+FUNCTIONS = [name for name in trajcloak.__all__ if inspect.isfunction(getattr(trajcloak, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_has_an_example(name):
+    assert ">>>" in (getattr(trajcloak, name).__doc__ or "")
 
 
 def test_no_example_is_skipped():

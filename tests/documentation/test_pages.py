@@ -83,6 +83,18 @@ def test_commands_within_lines(page):
         assert {word for word in words[2:] if word.startswith("--")} <= known | {"--help"}, span
 
 
+@ALL_PAGES
+def test_options_within_lines(page):
+    known = {
+        opt
+        for name in COMMANDS
+        for param in cli.get_command(None, name).params
+        for opt in param.opts
+    }
+    named = {span.split()[0] for span in list_spans(page.read_text()) if span.startswith("--")}
+    assert named <= known | {"--help", "--version"}
+
+
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name_page)
 def test_algorithms_that_are_named_exist(page):
     for block in read_blocks(page.read_text()):

@@ -106,6 +106,14 @@ def attack(
     progress : Progress
     **options
         Fields of :class:`trajcloak.options.Options` that say how to lay out the log.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
+    >>> found = tc.attack(log, k=50)
+    >>> [row.breaches for row in found.findings if row.policy == "traj-anon"]
+    [0, 0, 0, 0]
     """
     asked = Options(k=k, seed=seed, **options)
     if not algorithms:
