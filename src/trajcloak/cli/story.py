@@ -234,4 +234,4 @@ def tell_commands(users: int, length: int, k: int, seed: int, columns: Any) -> P
 
 
 def _heading(number: int, title: str) -> Text:
-    return Text(f"{number}. {title}", style="bold cyan")
+    return Text(f"{number}. {title}", style="bold magenta")
