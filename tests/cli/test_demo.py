@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from cli.terminal import show_on_terminal
 from small_logs import list_tree
 from trajcloak.attackers.candidates import ATTACKERS
 from trajcloak.cli import story
@@ -122,3 +123,20 @@ def test_demo_fails_with_the_audit(run, monkeypatch):
     assert done.code == 3
     assert "Do not publish this release." in done.out
     assert "What was hidden" not in done.out
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]")
+
+
+def test_demo_on_a_terminal(tmp_path):
+    shown = show_on_terminal("demo", "-o", tmp_path / "shown", *SMALL)
+    for stage in ("preparing routes", "reading log", "attacking", "asking", "audit"):
+        assert stage in shown
+    assert COLOUR.search(shown)
+    assert shown.index("1. A log") < shown.index("reading log") < shown.index("6. An audit")
+
+
+def test_demo_without_colours(tmp_path):
+    shown = show_on_terminal("demo", "-o", tmp_path / "shown", *SMALL, NO_COLOR="1")
+    assert "6. An audit" in shown
+    assert not COLOUR.search(shown)
