@@ -24,6 +24,7 @@ PUBLIC = [
     "OutputError",
     "PublishedRelease",
     "Release",
+    "Report",
     "RequestLog",
     "Result",
     "TrajcloakError",
@@ -42,6 +43,7 @@ PUBLIC = [
     "open_release",
     "read_log",
     "read_manifest",
+    "write_report",
 ]
 
 
