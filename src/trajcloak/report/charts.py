@@ -1,11 +1,12 @@
 """Small charts as SVG; each has a sentence for those who cannot see it, and its data as a table."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from trajcloak.report.figures import Floats, Histogram, round_up
+from trajcloak.report.figures import Floats, Histogram
 from trajcloak.report.markup import Element, details, element, table
 from trajcloak.report.words import show_number
 
@@ -14,6 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 42
 """Margins for the axes."""
 
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+WIDEST_BAR = 48
 MOST_POINTS = 240
 MOST_ROWS = 60
 """Rows of a data table; longer series are summarised."""
@@ -54,14 +56,15 @@ def draw_histogram(
     edges, counts = histogram.edges, histogram.counts
     top = _choose_top(float(counts.max()))
     width = PLOT_WIDTH / len(counts)
+    bar = min(width - 2 * min(1.0, width / 8), WIDEST_BAR)
     bars = [
         element(
             "rect",
             element("title", f"{_show_range(edges, i)}: {int(number):,}"),
             class_="bar",
-            x=_round(LEFT + i * width + min(1.0, width / 8)),
+            x=_round(LEFT + (i + 0.5) * width - bar / 2),
             y=_round(TOP + PLOT_HEIGHT * (1 - number / top)),
-            width=_round(width - 2 * min(1.0, width / 8)),
+            width=_round(bar),
             height=_round(PLOT_HEIGHT * number / top),
         )
         for i, number in enumerate(counts)
@@ -118,42 +121,45 @@ class Bar(NamedTuple):
 
     Attributes
     ----------
-    label : str
+    name : str
     share : float
         From 0 to 1.
     words : str
-        What stands beside it.
+        The share in words.
+    note : str
+        What stands below.
     """
 
-    label: str
+    name: str
     share: float
     words: str
+    note: str
 
 
-def draw_shares(title: str, bars: Sequence[Bar], *, is_good: bool) -> Element:
-    """Draw shares as lying bars, each with its words."""
-    row, label, length = 44, 0, 250
+def draw_shares(title: str, bars: Sequence[Bar]) -> Element:
+    """Draw shares as lying bars; a share of nothing is good, any other bad."""
+    width, row, y = 300, 58, 0
     parts: list[Element] = []
-    for i, bar in enumerate(bars):
-        y = i * row
-        width = length * bar.share
+    for bar in bars:
+        state, length = ("bad", width * bar.share) if bar.share else ("good", 3.0)
         parts += [
-            element("text", bar.label, class_="name", x=label, y=y + 14),
-            element("rect", class_="track", x=0, y=y + 20, width=length, height=10),
-            element("rect", class_="bad", x=0, y=y + 20, width=_round(width), height=10)
-            if bar.share
-            else element("rect", class_="good", x=0, y=y + 20, width=3, height=10),
-            element("text", bar.words, class_="words", x=length + 8, y=y + 29),
+            element("text", bar.name, class_="name", x=0, y=y + 13),
+            element("text", bar.words, class_="words", x=width, y=y + 13, text_anchor="end"),
+            element("rect", class_="track", x=0, y=y + 19, width=width, height=9),
+            element("rect", class_=state, x=0, y=y + 19, width=_round(length), height=9),
+            element("text", bar.note, x=0, y=y + 42),
         ]
-    words = "; ".join(f"{bar.label}: {bar.words}" for bar in bars)
+        y += row
+    words = "; ".join(f"{bar.name}: {bar.words}, {bar.note}" for bar in bars)
     drawing = element(
-        "svg", element("title", f"{title}. {words}."), *parts,
-        viewBox=f"0 0 {WIDTH} {row * len(bars)}", role="img", class_="shares",
-    )  # fmt: skip
-    return element(
-        "figure", element("figcaption", element("h3", title)), drawing,
-        class_=f"chart {'good' if is_good else 'bad'}",
-    )  # fmt: skip
+        "svg",
+        element("title", f"{title}. {words}."),
+        *parts,
+        viewBox=f"0 0 {width} {y}",
+        role="img",
+        class_="shares",
+    )
+    return element("figure", element("figcaption", element("h3", title)), drawing, class_="chart")
 
 
 def _frame(name: str, title: str, note: str, parts: list[Element], data: Element) -> Element:
@@ -195,7 +201,10 @@ def _count_axis(name: str, top: float) -> Axis:
 
 def _choose_top(value: float) -> float:
     """Choose the upper end of an axis: a round number, of which half is one too."""
-    return 2 * round_up(value / 2) if value > 0 else 1.0
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(f * power for f in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if f * power >= value)
 
 
 def _is_whole(edges: Floats) -> bool:

@@ -17,6 +17,8 @@ from trajcloak.report.sample import Drawn
 from trajcloak.report.sections import describe_instant
 from trajcloak.report.words import Unit, count
 
+SIZE = "size of the cloak, as the side of a square as large"
+
 
 def build_map(
     release: PublishedRelease, figures: Figures, drawn: Sequence[Drawn], unit: Unit, roads: Child
@@ -51,7 +53,7 @@ def build_map(
                     element(
                         "figcaption",
                         element("p", id="moment", class_="moment"),
-                        _build_legend("area", "size of the cloak", _area_labels(figures, unit)),
+                        _build_legend("area", SIZE, _area_labels(figures, unit)),
                         _build_legend("users", "users of the bundle", _size_labels(figures)),
                     ),
                 ),
@@ -111,7 +113,7 @@ def _build_controls(release: PublishedRelease, drawn: Sequence[Drawn]) -> Elemen
     ]
     return element(
         "div",
-        element("button", "Play", id="play", type="button", aria_pressed="false"),
+        element("button", "Play", id="play", type="button"),
         element(
             "label",
             element("span", "Time", class_="unseen"),
@@ -190,7 +192,7 @@ def _area_labels(figures: Figures, unit: Unit) -> list[str]:
     if not sides:
         return ["all"]
     between = [f"{_shorten(low, high)}–{high}" for low, high in pairwise(sides)]
-    return [f"up to {sides[0]} square", *between, f"{sides[-1]} and more"]
+    return [f"up to {sides[0]}", *between, f"{sides[-1]} and more"]
 
 
 def _shorten(low: str, high: str) -> str:

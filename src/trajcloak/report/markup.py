@@ -95,7 +95,7 @@ def details(summary: str, *children: Child) -> Element:
 
 
 def section(name: str, title: str, *children: Child) -> Element:
-    """Build a section with a heading that can be linked to."""
+    """Build a section with a heading that the page's contents link to."""
     heading = element("h2", title, id=f"{name}-title")
     return element("section", heading, *children, id=name, aria_labelledby=f"{name}-title")
 

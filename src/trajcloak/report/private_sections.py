@@ -15,9 +15,38 @@ KNOWS = {
 }
 """What each attacker knows, in a few words."""
 
+MEANINGS = {
+    "release folder": "three files, and nothing else",
+    "manifest": "readable, every field of the right form",
+    "bundles file": "columns, types and metadata as documented",
+    "requests file": "columns, types and metadata as documented",
+    "policy file": "columns and types as documented",
+    "policy private": "outside the release, readable by its owner only",
+    "parameters": "settings that fit the log and its instants",
+    "region": "holds every report",
+    "bundle rows": "one row for each bundle and instant",
+    "bundle order": "numbered by their cloaks, so that numbers name nobody",
+    "instants": "times of the instants as the settings say",
+    "cloaks": "rectangles of whole cells inside the region",
+    "geometry": "shapes equal to the cloaks",
+    "windows": "cut as the settings say, none linked to another",
+    "one bundle per user": "everybody who takes part is in exactly one bundle of a window",
+    "at least k users": "the members of every bundle, counted",
+    "locations": "every location inside its bundle's cloak",
+    "request rows": "sorted, each once",
+    "requests": "exactly those that the members sent",
+    "rare values": "treated as the settings say",
+    "counts": "as the manifest says",
+    "costs": "as the manifest says",
+    "withheld": "left out exactly those who had to be",
+    "ingest": "the manifest's report on the log, recounted",
+    "user ids": "no id of a user anywhere in the release",
+}
+"""What each check of the audit asks for."""
+
 POLICIES = {
-    "k-inside": "Snapshots, tightest quadrant (k-inside)",
-    "bulk-dp": "Snapshots, optimal (bulk-dp)",
+    "k-inside": "Snapshots, k-inside",
+    "bulk-dp": "Snapshots, bulk-dp",
 }
 """Policies that hide each instant on its own."""
 
@@ -30,7 +59,10 @@ def build_audit(report: AuditReport) -> Element:
         if failed
         else f"All {len(report.checks)} checks hold."
     )
-    rows: Rows = ([check.name, mark(check.passed), check.detail] for check in report.checks)
+    rows: Rows = (
+        [check.name, mark(check.passed), check.detail, MEANINGS.get(check.name, "")]
+        for check in report.checks
+    )
     return section(
         "audit",
         "Audit against the log",
@@ -40,7 +72,7 @@ def build_audit(report: AuditReport) -> Element:
             " The audit reads log, release and policy file, and shares no code with what made "
             "them.",
         ),
-        table(["check", "result", "finding"], rows, class_="checks"),
+        table(["check", "result", "finding", "what it asks for"], rows, class_="checks"),
     )
 
 
@@ -55,7 +87,6 @@ def build_attack(attack: Attack | None, k: int) -> Element:
         draw_shares(
             POLICIES.get(policy, f"This release ({policy})"),
             [_draw_finding(finding) for finding in findings],
-            is_good=policy not in POLICIES,
         )
         for policy, findings in by_policy.items()
     ]
@@ -103,11 +134,10 @@ _NOT_RUN = (
 def _draw_finding(finding: Finding) -> Bar:
     share = finding.breaches / max(finding.requests, 1)
     known = finding.identified / max(finding.requests, 1)
-    words = "none" if not finding.breaches else _percent(share)
-    label = f"{finding.attacker}: fewest candidates {finding.smallest_candidate_set:,}"
+    note = f"fewest candidates: {finding.smallest_candidate_set:,}"
     if known:
-        label += f", {_percent(known)} identified"
-    return Bar(label, share, words)
+        note += f"; {_percent(known)} identified"
+    return Bar(finding.attacker, share, _percent(share) if share else "none", note)
 
 
 def _percent(share: float) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from trajcloak.query import PublishedRelease
 from trajcloak.query.published_release import build_grid
 from trajcloak.report.figures import Figures
+from trajcloak.report.words import show_number
 
 TOLERANCE = 1e-9
 """Relative difference of sums of areas that is put down to rounding."""
@@ -63,8 +64,10 @@ def check_release(release: PublishedRelease, figures: Figures) -> list[PublicChe
 def _compare(name: str, stated: Any, counted: float) -> PublicCheck:
     is_number = isinstance(stated, int | float)
     is_same = is_number and math.isclose(stated, counted, rel_tol=TOLERANCE)
+    if is_same:
+        return PublicCheck(name, True, f"{show_number(stated)}, as the manifest says")
     shown = f"{stated:,}" if is_number else "nothing"
-    return PublicCheck(name, is_same, f"the manifest says {shown}; counted: {counted:,}")
+    return PublicCheck(name, False, f"the manifest says {shown}; counted: {counted:,}")
 
 
 def _check_cloaks(release: PublishedRelease) -> PublicCheck:

@@ -37,7 +37,7 @@ def build_guarantee(manifest: Manifest, figures: Figures) -> Element:
     k = manifest["k"]
     steps = [
         f"Users who moved alike were put into {count(figures.num_bundles, 'bundle')} of at least "
-        f"k = {k:,}. The smallest has {figures.smallest:,}, the largest {figures.largest:,}.",
+        f"k = {k:,}; they have {_show_sizes(figures)} users.",
         "A bundle is published as one area, its cloak, for each instant, and the set of requests "
         "that its users sent then: no names, no order, no duplicates.",
         "Who is bundled with whom follows from places and settings alone; requests have no say. "
@@ -66,8 +66,8 @@ def build_figures(release: PublishedRelease, figures: Figures, unit: Unit) -> El
             figures.sizes,
             "users of the bundle",
             "bundles",
-            f"{figures.num_bundles:,} bundles of {figures.smallest:,} to {figures.largest:,} "
-            f"users; none has fewer than k = {release.manifest['k']:,}."
+            f"{count(figures.num_bundles, 'bundle')} of {_show_sizes(figures)} users; none has "
+            f"fewer than k = {release.manifest['k']:,}."
             if figures.smallest >= release.manifest["k"]
             else f"The smallest of {figures.num_bundles:,} bundles has {figures.smallest:,} users, "
             f"fewer than k = {release.manifest['k']:,}.",
@@ -102,6 +102,12 @@ def build_figures(release: PublishedRelease, figures: Figures, unit: Unit) -> El
             )
         )
     return section("figures", "Figures", element("div", *charts, class_="charts"))
+
+
+def _show_sizes(figures: Figures) -> str:
+    if figures.smallest == figures.largest:
+        return f"exactly {figures.smallest:,}"
+    return f"{figures.smallest:,} to {figures.largest:,}"
 
 
 def build_requests(attributes: list[Attribute], total: int) -> Element | None:

@@ -43,6 +43,20 @@ PRIVATE_WARNING = (
     "the public."
 )
 
+CONTENTS = {
+    "map": "Map",
+    "figures": "Figures",
+    "guarantee": "Promise",
+    "audit": "Audit",
+    "attack": "Attackers",
+    "requests": "Requests",
+    "left-out": "Left out",
+    "checks": "Checks",
+    "ingest": "Input",
+    "origin": "Origin",
+}
+"""Short names of the sections."""
+
 LogPaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -228,8 +242,10 @@ def _warn() -> Element:
 
 
 def _build_contents(sections: list[Element]) -> Element:
+    names = [part.get("id", "") for part in sections]
     links = (
-        element("li", element("a", part[0].text, href=f"#{part.get('id')}")) for part in sections
+        element("li", element("a", CONTENTS[n], href=f"#{n}", title=part[0].text))
+        for n, part in zip(names, sections, strict=True)
     )
     return element(
         "nav",

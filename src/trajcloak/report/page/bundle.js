@@ -45,15 +45,14 @@ function showBundle(shown, bundle) {
   const table = make("table", null, list);
   const head = make("tr", null, make("thead", null, table));
   const names = data.attributes.length ? data.attributes.join(" · ") : "requests";
-  for (const name of ["time", "cloak", names]) make("th", name, head).scope = "col";
+  for (const name of ["time", `cloak (${data.metres ? "km" : "units"})`, names]) make("th", name, head).scope = "col";
   const body = make("tbody", null, table);
   for (let t = 0; t < shown.length; t++) {
     const row = make("tr", null, body);
     const words = describeInstant(shown.start + t);
     make("th", data.moments ? words.slice(11) : words, row).scope = "row";
     const at = 4 * (t * shown.count + bundle);
-    const sides = [2, 3].map((i) => describeLength(shown.cloaks[at + i] + 1));
-    make("td", sides.join(" × "), row);
+    make("td", describeSides(shown.cloaks[at + 2] + 1, shown.cloaks[at + 3] + 1), row);
     listRequests(shown, bundle, t, make("td", null, row));
   }
 }

@@ -61,7 +61,6 @@ function setPlaying(isPlaying) {
   clearInterval(state.timer);
   state.timer = isPlaying ? setInterval(() => stepTime(1), STEP) : 0;
   play.textContent = isPlaying ? "Pause" : "Play";
-  play.setAttribute("aria-pressed", String(isPlaying));
   if (!isPlaying) announce(`Paused at ${find("moment").textContent}`);
 }
 

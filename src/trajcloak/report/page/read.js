@@ -26,12 +26,12 @@ function readWindow(packed) {
   const colours = { area: new Uint8Array(count * length), users: new Uint8Array(count * length) };
   const order = new Uint32Array(count * length);
   const areas = new Float64Array(count);
-  let sum = 0;
+  const sums = new Float64Array(length);
   for (let t = 0; t < length; t++) {
     for (let b = 0; b < count; b++) {
       const at = t * count + b;
       areas[b] = (cloaks[4 * at + 2] + 1) * (cloaks[4 * at + 3] + 1);
-      sum += areas[b];
+      sums[t] += areas[b];
       colours.area[at] = data.areaColours[classify(areas[b], data.areaBreaks)];
       colours.users[at] = data.sizeColours[classify(users[b], data.sizeBreaks)];
     }
@@ -46,7 +46,7 @@ function readWindow(packed) {
   }
   return {
     start: packed.start, length, count, users, cloaks, colours, order, totals, first,
-    ids: unpack(packed.ids), codes: unpack(packed.codes), meanArea: sum / (count * length),
+    ids: unpack(packed.ids), codes: unpack(packed.codes), sums,
   };
 }
 
@@ -58,9 +58,9 @@ function describeInstant(instant) {
   return `${moment.slice(0, 10)} ${time.replace(/^(\d\d:\d\d):00$/, "$1")}${data.zone ? " UTC" : ""}`;
 }
 
-function describeLength(cells) {
-  const value = cells * data.cell;
-  const show = (number) => number.toLocaleString("en", { maximumSignificantDigits: 3 });
-  if (!data.metres) return `${show(value)} units`;
-  return value >= 1000 ? `${show(value / 1000)} km` : `${show(value)} m`;
+// Width and height in kilometres, or in the release's own units.
+function describeSides(width, height) {
+  const show = (cells) =>
+    ((cells * data.cell) / (data.metres ? 1000 : 1)).toLocaleString("en", { maximumSignificantDigits: 3 });
+  return `${show(width)} × ${show(height)}`;
 }

@@ -2,6 +2,7 @@
 
 const MARGIN = 12;
 const CLOSEST = 32;
+const FAINTEST = 0.04; // fainter fills add up to wrong colours, since canvases round
 
 class Scene {
   constructor(canvas) {
@@ -18,7 +19,7 @@ class Scene {
   // Fit the drawing into the width that it has, and read the colours of the theme.
   resize() {
     const width = Math.max(this.canvas.clientWidth, 80);
-    const most = Math.max(260, Math.min(window.innerHeight * 0.74, 760));
+    const most = Math.max(260, Math.min(window.innerHeight * 0.68, 720));
     const height = Math.min(most, Math.max(220, (width * this.extent.y) / this.extent.x));
     this.ratio = Math.min(window.devicePixelRatio || 1, 2);
     this.canvas.style.height = `${Math.round(height)}px`;
@@ -85,10 +86,11 @@ class Scene {
     const { context, step } = this;
     context.globalAlpha = 1;
     context.drawImage(this.backdrop, 0, 0);
-    const covered = (shown.count * shown.meanArea) / (this.extent.x * this.extent.y);
-    const dim = chosen >= 0 ? 0.35 : 1;
-    const fill = dim * Math.min(0.3, Math.max(0.02, 0.8 / covered));
-    const edge = dim * Math.min(0.9, Math.max(0.25, 4 / Math.sqrt(covered * 4)));
+    // The more cloaks lie over each other, the fainter is each.
+    const covered = shown.sums[instant] / (this.extent.x * this.extent.y);
+    const dim = chosen >= 0 ? 0.4 : 1;
+    const fill = dim * Math.min(0.25, 0.5 / covered);
+    const edge = dim * Math.min(0.9, Math.max(0.35, 1.8 / Math.sqrt(covered)));
     const line = Math.max(1, Math.round(this.ratio));
     const base = instant * shown.count;
     let last = -1;
@@ -102,8 +104,10 @@ class Scene {
       const height = Math.max((shown.cloaks[4 * at + 3] + 1) * step, line);
       const y = this.base - shown.cloaks[4 * at + 1] * step - height;
       if (x > this.canvas.width || y > this.canvas.height || x + width < 0 || y + height < 0) continue;
-      context.globalAlpha = fill;
-      context.fillRect(x, y, width, height);
+      if (fill >= FAINTEST) {
+        context.globalAlpha = fill;
+        context.fillRect(x, y, width, height);
+      }
       context.globalAlpha = edge;
       context.fillRect(x, y, width, line);
       context.fillRect(x, y + height - line, width, line);
