@@ -10,7 +10,7 @@ from trajcloak.query import PublishedRelease
 from trajcloak.query.bounds import Grid
 from trajcloak.query.published_release import build_grid
 from trajcloak.report.figures import CLASSES, Figures
-from trajcloak.report.markup import Child, Element, element, section
+from trajcloak.report.markup import Child, Element, element, section, show_text
 from trajcloak.report.packing import pack
 from trajcloak.report.requests import Listed
 from trajcloak.report.sample import Drawn
@@ -232,7 +232,7 @@ def build_data(
         "areaColours": spread_colours(len(figures.area_breaks) + 1),
         "sizeBreaks": figures.size_breaks,
         "sizeColours": spread_colours(len(figures.size_breaks) + 1),
-        "attributes": release.attributes,
+        "attributes": [show_text(name) for name in release.attributes],
         "kinds": listed.kinds,
         "mostListed": listed.most,
         "roads": roads,

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from trajcloak.published import REQUESTS_FILE, read_columns
 from trajcloak.query import PublishedRelease
+from trajcloak.report.markup import show_text
 from trajcloak.report.sample import Drawn
 
 Numbers = npt.NDArray[np.int64]
@@ -112,7 +113,7 @@ def _encode(column: pa.ChunkedArray) -> tuple[Numbers, list[str]]:
 
 
 def _show(value: Any) -> str:
-    text = "(null)" if value is None else str(value)
+    text = "(null)" if value is None else show_text(str(value))
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " …"
 
 

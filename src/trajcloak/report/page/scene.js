@@ -91,31 +91,33 @@ class Scene {
     const dim = chosen >= 0 ? 0.4 : 1;
     const fill = dim * Math.min(0.25, 0.5 / covered);
     const edge = dim * Math.min(0.9, Math.max(0.35, 1.8 / Math.sqrt(covered)));
-    const line = Math.max(1, Math.round(this.ratio));
-    const base = instant * shown.count;
-    let last = -1;
-    for (let i = 0; i < shown.count; i++) {
-      const at = base + shown.order[base + i];
-      const colour = shown.colours[colouring][at];
-      if (colour !== last) context.fillStyle = this.scale[colour];
-      last = colour;
-      const x = this.left + shown.cloaks[4 * at] * step;
-      const width = Math.max((shown.cloaks[4 * at + 2] + 1) * step, line);
-      const height = Math.max((shown.cloaks[4 * at + 3] + 1) * step, line);
-      const y = this.base - shown.cloaks[4 * at + 1] * step - height;
-      if (x > this.canvas.width || y > this.canvas.height || x + width < 0 || y + height < 0) continue;
-      if (fill >= FAINTEST) {
-        context.globalAlpha = fill;
-        context.fillRect(x, y, width, height);
-      }
-      context.globalAlpha = edge;
-      context.fillRect(x, y, width, line);
-      context.fillRect(x, y + height - line, width, line);
-      context.fillRect(x, y, line, height);
-      context.fillRect(x + width - line, y, line, height);
-    }
+    if (fill >= FAINTEST) this.drawCloaks(shown, instant, colouring, fill, 0);
+    this.drawCloaks(shown, instant, colouring, edge, Math.round(this.ratio));
     if (chosen >= 0) this.drawJourney(shown, instant, chosen);
     context.globalAlpha = 1;
+  }
+
+  // Draw all cloaks, the largest first: their inside, or their edges as lines of whole pixels.
+  drawCloaks(shown, instant, colouring, alpha, line) {
+    const { context, step, left, base, scale } = this;
+    const { width, height } = this.canvas;
+    const { cloaks, order } = shown;
+    const colours = shown.colours[colouring];
+    const from = instant * shown.count;
+    context.globalAlpha = alpha;
+    context.lineWidth = line;
+    let last = -1;
+    for (let i = from; i < from + shown.count; i++) {
+      const at = from + order[i];
+      const x = Math.round(left + cloaks[4 * at] * step);
+      const y = Math.round(base - (cloaks[4 * at + 1] + cloaks[4 * at + 3] + 1) * step);
+      const w = Math.max(Math.round((cloaks[4 * at + 2] + 1) * step), line + 1);
+      const h = Math.max(Math.round((cloaks[4 * at + 3] + 1) * step), line + 1);
+      if (x > width || y > height || x + w < 0 || y + h < 0) continue;
+      if (colours[at] !== last) context.strokeStyle = context.fillStyle = scale[(last = colours[at])];
+      if (line) context.strokeRect(x + line / 2, y + line / 2, w - line, h - line);
+      else context.fillRect(x, y, w, h);
+    }
   }
 
   // The cloaks of one bundle at all instants, the way of their centres, and the one of now.
