@@ -135,3 +135,6 @@ def test_signatures():
     assert list(inspect.signature(trajcloak.measure_utility).parameters) == [
         "log", "release", "policy", "queries", "seed", "threads", "progress",
     ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.write_report).parameters) == [
+        "release", "path", "log", "policy", "columns", "network", "attack", "threads", "progress",
+    ]  # fmt: skip

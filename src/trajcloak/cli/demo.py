@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 USERS = 20_000
 LENGTH = 30
 K = 50
-NAMES = {"log": "log.parquet", "release": "release", "policy": "policy.parquet"}
+NAMES = {
+    "log": "log.parquet",
+    "release": "release",
+    "policy": "policy.parquet",
+    "report": "report.html",
+}
 
 
 @click.command("demo")
@@ -28,7 +33,7 @@ NAMES = {"log": "log.parquet", "release": "release", "policy": "policy.parquet"}
     default=Path("trajcloak-demo"),
     show_default=True,
     type=PATH,
-    help="Folder for the log, the release and the policy file, to be created.",
+    help="Folder for the log, the release, the policy file and the report, to be created.",
 )
 @click.option("--users", default=USERS, show_default=True, type=int, help="How many users.")
 @click.option(
@@ -43,10 +48,11 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     from trajcloak.log import read_log
     from trajcloak.output import new_folder
     from trajcloak.pipeline import anonymize
+    from trajcloak.report import write_report
 
     Options(k=k)
     with new_folder(output) as folder:
-        log, release, policy = (folder / name for name in NAMES.values())
+        log, release, policy, page = (folder / name for name in NAMES.values())
         with progress_bars(hidden=as_json) as progress:
             generated = generate_log(log, users=users, length=LENGTH, seed=seed, progress=progress)
             columns = LogColumns(requests=generated.request_columns)
@@ -56,6 +62,10 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
             seconds = time.monotonic() - started
         with progress_bars(hidden=as_json, kernel=None) as progress:
             report = audit(log, release, policy, columns, progress=progress)
+            write_report(
+                release, page, log=log, policy=policy, columns=columns, network="city",
+                progress=progress,
+            )  # fmt: skip
     paths = {what: output / name for what, name in NAMES.items()}
     manifest = result.release.manifest
     if as_json:
@@ -73,6 +83,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         sys.exit(EXIT_BREACH)
     if not as_json:
         print_meaning(manifest)
+        out.print(f"\nAll of this on a page for a browser: {paths['report']}", soft_wrap=True)
         print_commands(users, k, seed, columns)
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from trajcloak.errors import InputError
 from trajcloak.generator.networks import load_network
 from trajcloak.generator.networks.city import JUNCTIONS
+from trajcloak.published import Manifest
 from trajcloak.report.packing import pack
 
 Numbers = npt.NDArray[np.int64]
@@ -47,22 +48,24 @@ class Backdrop:
         }
 
 
-def build_backdrop(source: str | os.PathLike[str], region: dict[str, Any]) -> Backdrop:
+def build_backdrop(source: str | os.PathLike[str], manifest: Manifest) -> Backdrop:
     """Read a road network, and take the roads inside a release's region.
 
     Parameters
     ----------
     source
         As ``trajcloak generate`` takes it: ``city`` or a path.
-    region
-        That of the manifest; the network has the same coordinates.
+    manifest
+        Of the release: degrees of the network are projected as it says, and other
+        coordinates are taken to be the release's own.
 
     Raises
     ------
     InputError
         If it cannot be read, or no road of it is inside the region.
     """
-    network = load_network(source, JUNCTIONS)
+    network = load_network(source, JUNCTIONS, manifest["crs"])
+    region = manifest["region"]
     corner = np.array([region["x_min"], region["y_min"]])
     step = float(region["side"]) / STEPS
     nodes = np.rint((np.stack([network.x, network.y], axis=1) - corner) / step)

@@ -158,7 +158,7 @@ def write_report(
             with_attack=attack, threads=threads, progress=progress,
         )  # fmt: skip
     progress(STAGE, 0, 1)
-    backdrop = None if network is None else build_backdrop(network, published.manifest["region"])
+    backdrop = None if network is None else build_backdrop(network, published.manifest)
     page, report = build_page(published, found, backdrop)
     with new_file(path, PRIVATE if report.private else PUBLIC) as file:
         file.write_text(page, encoding="utf-8", newline="\n")
