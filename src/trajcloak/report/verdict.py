@@ -129,25 +129,34 @@ def describe_extent(manifest: Manifest) -> str:
 def describe_left_out(manifest: Manifest) -> list[Child]:
     """Say who and what is not in the release."""
     withheld, suppressed = manifest["withheld"], manifest["suppressed"]
-    if not (withheld["users"] or withheld["requests"] or suppressed):
-        return [
-            element(
-                "p",
-                "Nobody and nothing: all users of the log are in the release, with all their "
-                "requests. Equal requests of one bundle and instant are published once.",
-            )
-        ]
-    everyone = manifest.get("ingest", {}).get("users", manifest["users"] + withheld["users"])
-    share = withheld["users"] / max(everyone, 1)
+    ingest = manifest.get("ingest", {})
+    times = sum(
+        counts["user_windows"]
+        for reason, counts in withheld["why"].items()
+        if reason != "suppressed"
+    )
+    everyone = ingest.get("users", manifest["users"] + withheld["users"])
+    dropped = sum(ingest.get("dropped", {}).values())
+    parts = [
+        withheld["users"]
+        and f"{count(withheld['users'], 'user')} of {everyone:,} "
+        f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
+        times and f"users withheld from a window {count(times, 'time')}",
+        suppressed and f"{count(suppressed, 'user')} suppressed, whom to hide would cost too much",
+        withheld["requests"] and f"{count(withheld['requests'], 'request')} withheld",
+        manifest.get("generalised")
+        and f"{count(manifest['generalised'], 'request')} with a rare value replaced",
+        dropped and f"{count(dropped, 'row')} of the log dropped while reading",
+    ]
+    listed = [element("li", str(part)) for part in parts if part]
+    if listed:
+        link = element("a", "Why, in numbers", href="#left-out")
+        return [element("ul", *listed), element("p", link, ".")]
     return [
         element(
             "p",
-            f"{count(withheld['users'], 'user')} of {everyone:,} ({share:.1%}) and "
-            f"{count(withheld['requests'], 'request')} were withheld; "
-            f"{count(suppressed, 'user')} suppressed because hiding them would have cost the "
-            f"others too much. ",
-            element("a", "Why, in numbers", href="#left-out"),
-            ".",
+            "Nobody and nothing: all users of the log are in the release, with all their requests. "
+            "Equal requests of one bundle and instant are published once.",
         )
     ]
 

@@ -34,6 +34,7 @@ function chooseInstant(t) {
   slider.value = state.instant;
   slider.setAttribute("aria-valuetext", `${words}, ${place}`);
   find("moment").textContent = data.moments ? `${words} · ${place}` : place;
+  canvas.setAttribute("aria-label", `Map of ${state.shown.count} cloaks, ${words}`);
   markInstant(state.instant);
   redraw();
 }
