@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-kernels docs reference pictures notebook lint format bench experiments experiments-full clean
+.PHONY: setup demo test browser test-kernels lint format docs reference pictures screenshots notebook bench experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -19,8 +19,20 @@ demo: setup
 	rm -rf demo
 	$(BIN)/trajcloak demo -o demo
 
-test: setup
+test: setup $(if $(filter true,$(CI)),browser)
 	$(BIN)/python -m pytest -n auto
+
+# A browser for tests/report/test_browser.py, which are skipped without one.
+browser:
+	@if command -v chromium >/dev/null; then true; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; apt-get update -q && \
+		apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; \
+	else echo "Install chromium to run the tests of the report in a browser."; fi
+
+# The pictures of docs/report.md.
+screenshots: setup browser
+	PYTHONPATH=tests $(BIN)/python -m report.screenshots docs/figures
 
 # The kernels once more, as plain Python, and compiled with their array bounds checked.
 test-kernels: setup

@@ -24,6 +24,7 @@ PUBLIC = [
     "OutputError",
     "PublishedRelease",
     "Release",
+    "Report",
     "RequestLog",
     "Result",
     "TrajcloakError",
@@ -42,6 +43,7 @@ PUBLIC = [
     "open_release",
     "read_log",
     "read_manifest",
+    "write_report",
 ]
 
 
@@ -132,4 +134,7 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.measure_utility).parameters) == [
         "log", "release", "policy", "queries", "seed", "threads", "progress",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.write_report).parameters) == [
+        "release", "path", "log", "policy", "columns", "network", "attack", "threads", "progress",
     ]  # fmt: skip

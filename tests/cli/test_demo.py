@@ -24,6 +24,7 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
         "log.parquet",
         "policy.parquet",
         "release",
+        "report.html",
     ]
     manifest = tc.read_manifest(folder / "release")
     log = pq.read_table(folder / "log.parquet")
@@ -40,6 +41,8 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert f"where every one of the {manifest['users']} people was at every minute" in words
     assert "still cannot tell who sent a request" in words
     assert f"at least {manifest['smallest_bundle']} people fit equally well" in words
+    assert "on a page for a browser: shown/report.html" in words
+    assert "What each attacker learns" in (folder / "report.html").read_text()
     assert manifest["users"] == 400
     assert manifest["smallest_bundle"] >= 10
     columns = tc.LogColumns(requests=("category", "detail"))
@@ -57,6 +60,7 @@ def test_demo_by_hand(run, tmp_path):
     for command in commands:
         assert run(*shlex.split(command)).code == 0
     made = list_tree(tmp_path / "trajcloak-demo")
+    assert made.pop("report.html")
     assert {name: content for name, content in list_tree(tmp_path).items() if name in made} == made
 
 
@@ -64,10 +68,11 @@ def test_demo_for_machines(run):
     done = run("demo", "-o", "shown", *SMALL, "--json")
     told = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
-    assert [told[name] for name in ("log", "release", "policy")] == [
+    assert [told[name] for name in ("log", "release", "policy", "report")] == [
         "shown/log.parquet",
         "shown/release",
         "shown/policy.parquet",
+        "shown/report.html",
     ]
     assert told["manifest"] == tc.read_manifest("shown/release")
     assert told["audit"]["passed"] is True

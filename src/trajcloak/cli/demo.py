@@ -16,7 +16,12 @@ USERS = 20_000
 LENGTH = 30
 K = 50
 QUERIES = 100
-NAMES = {"log": "log.parquet", "release": "release", "policy": "policy.parquet"}
+NAMES = {
+    "log": "log.parquet",
+    "release": "release",
+    "policy": "policy.parquet",
+    "report": "report.html",
+}
 
 
 @click.command("demo")
@@ -26,7 +31,7 @@ NAMES = {"log": "log.parquet", "release": "release", "policy": "policy.parquet"}
     default=Path("trajcloak-demo"),
     show_default=True,
     type=PATH,
-    help="Folder for the log, the release and the policy file, to be created.",
+    help="Folder for the log, the release, the policy file and the report, to be created.",
 )
 @click.option("--users", default=USERS, show_default=True, type=int, help="How many users.")
 @click.option(
@@ -42,12 +47,13 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     from trajcloak.log import read_log
     from trajcloak.output import new_folder
     from trajcloak.pipeline import anonymize
+    from trajcloak.report import write_report
     from trajcloak.utility import measure_utility
 
     Options(k=k)
     tell = story.Teller(silent=as_json)
     with new_folder(output) as folder:
-        log, release, policy = (folder / name for name in NAMES.values())
+        log, release, policy, page = (folder / name for name in NAMES.values())
         with progress_bars(hidden=as_json, kernel=KERNEL, transient=True) as progress:
             generated = generate_log(log, users=users, length=LENGTH, seed=seed, progress=progress)
         tell(story.tell_log(generated, LENGTH))
@@ -71,6 +77,11 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             report = audit(log, release, policy, columns, progress=progress)
         tell(story.tell_audit(report))
+        with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
+            write_report(
+                release, page, log=log, policy=policy, columns=columns, network="city",
+                progress=progress,
+            )  # fmt: skip
     paths = {what: output / name for what, name in NAMES.items()}
     if as_json:
         print_json(

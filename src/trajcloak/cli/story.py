@@ -41,6 +41,7 @@ FILES = {
     "log": ("private", "who was where, and asked for what"),
     "policy": ("private", "who is in which bundle; the audit needs it"),
     "release": ("public", "what may be given away"),
+    "report": ("private", "all of this on a page, for a browser"),
 }
 
 Part = Iterator[RenderableType]
