@@ -145,6 +145,16 @@ def test_what_was_left_out_is_told(copied, change, says):
     assert NOTHING not in page
 
 
+def test_rare_values_in_windows_weaken_the_promise(copied, pages):
+    words = "with several windows the release may tell more"
+    assert words not in pages["public"].read_text()
+    file = copied / "release" / "manifest.json"
+    change = {"parameters": {"rare": "drop"}}
+    file.write_text(json.dumps(merge(json.loads(file.read_text()), change)))
+    tc.write_report(copied / "release", copied / "report.html")
+    assert words in (copied / "report.html").read_text()
+
+
 def merge(old, new):
     """Replace some leaves of nested dictionaries."""
     return {**old, **{k: merge(old[k], v) if isinstance(v, dict) else v for k, v in new.items()}}

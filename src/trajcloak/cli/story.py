@@ -12,6 +12,7 @@ from rich.text import Text
 
 from trajcloak.cli.audit import describe_report
 from trajcloak.cli.common import facts_table, out
+from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
     from trajcloak.attackers import Attack
@@ -43,6 +44,7 @@ FILES = {
     "release": ("public", "what may be given away"),
     "report": ("private", "all of this on a page, for a browser"),
 }
+"""Who may have each file, and what is in it."""
 
 Part = Iterator[RenderableType]
 
@@ -217,7 +219,7 @@ def tell_meaning(manifest: Mapping[str, Any]) -> Part:
     )
 
 
-def tell_commands(users: int, length: int, k: int, seed: int, columns: Any) -> Part:
+def tell_commands(users: int, length: int, k: int, seed: int, columns: LogColumns) -> Part:
     """Show how to do the same step by step."""
     requests = " ".join(f"--request {name}" for name in columns.requests)
     yield Text("The same by hand:", style="bold")

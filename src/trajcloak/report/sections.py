@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trajcloak.options import KEEP
 from trajcloak.published import Manifest
 from trajcloak.query import PublishedRelease
 from trajcloak.report.charts import draw_histogram, draw_series
@@ -23,18 +24,27 @@ REASONS = {
 NOT_PROMISED = (
     "A request whose own text names its sender or a place is published as it is.",
     "The suspects need not be equally likely: somebody with beliefs of his own may weigh them, "
-    "and somebody who knows that a user sent nothing can exclude that user.",
+    "and somebody who knows that a user sent nothing, or made no report at all, at an instant can "
+    "exclude that user there.",
     "That somebody of a bundle sent something is published. If all its users are of one kind, "
     "this is learned about the kind.",
     "Rare values that recur in several windows may link these.",
     "Places are coarsened, not hidden: this protects who asked, not where people were.",
     "Two releases of the same users and times can be compared with each other. Publish one.",
+    "Users are counted by their ids: a person with two counts twice.",
+)
+RARE_IN_WINDOWS = (
+    "Rare values were withheld or replaced by counting senders over all windows, so that with "
+    "several windows the release may tell more than its sets of requests do."
 )
 
 
 def build_guarantee(manifest: Manifest, figures: Figures) -> Element:
     """Say in plain words what is promised, and what is not."""
     k = manifest["k"]
+    limits = list(NOT_PROMISED)
+    if manifest["windows"] > 1 and manifest["parameters"].get("rare", KEEP) != KEEP:
+        limits.append(RARE_IN_WINDOWS)
     steps = [
         f"Users who moved alike were put into {count(figures.num_bundles, 'bundle')} of at least "
         f"k = {k:,}; they have {_show_sizes(figures)} users.",
@@ -51,7 +61,7 @@ def build_guarantee(manifest: Manifest, figures: Figures) -> Element:
         "What is promised, and why it holds",
         element("ol", *(element("li", step) for step in steps), class_="steps"),
         element("h3", "What is not promised"),
-        element("ul", *(element("li", line) for line in NOT_PROMISED)),
+        element("ul", *(element("li", line) for line in limits)),
     )
 
 
