@@ -41,7 +41,7 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert f"where every one of the {manifest['users']} people was at every minute" in words
     assert "still cannot tell who sent a request" in words
     assert f"at least {manifest['smallest_bundle']} people fit equally well" in words
-    assert "on a page for a browser: shown/report.html" in words
+    assert "shown/report.html private all of this on a page" in words
     assert "What each attacker learns" in (folder / "report.html").read_text()
     assert manifest["users"] == 400
     assert manifest["smallest_bundle"] >= 10

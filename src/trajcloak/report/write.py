@@ -138,8 +138,9 @@ def write_report(
 
     Examples
     --------
-    >>> tc.write_report("release", "report.html")  # doctest: +SKIP
-    Report(private=False, passed=True, ...)
+    >>> report = write_report("release", "report.html")
+    >>> report.passed, report.private
+    (True, False)
     """
     path, sources = Path(path), _list_sources(log)
     if bool(sources) != (policy is not None):
