@@ -9,6 +9,9 @@ from numba import njit
 
 from trajcloak.log import RequestLog
 
+MASK_BITS = 64
+"""An attribute with no more values is counted with a word of bits for each user."""
+
 
 @dataclass(frozen=True)
 class Attribute:
@@ -44,36 +47,24 @@ class Attribute:
         return int(self.sent.sum())
 
 
-@dataclass(frozen=True)
-class Senders:
-    """The requests of a log, user after user.
-
-    Attributes
-    ----------
-    kind : (requests,) int32
-        Kinds of the requests, those of a user together.
-    first : (users + 1,) int64
-        Where the requests of each user start in ``kind``.
-    """
-
-    kind: npt.NDArray[np.int32]
-    first: npt.NDArray[np.int64]
-
-
-def group_by_sender(log: RequestLog) -> Senders:
-    """Put the requests of each user together."""
-    return Senders(*_group_by_sender(log.user, log.requests.row, log.requests.kind, log.num_users))
-
-
-def list_attributes(log: RequestLog, senders: Senders) -> list[Attribute]:
+def list_attributes(log: RequestLog) -> list[Attribute]:
     """Count requests and users for each value of each attribute."""
+    requests = log.requests
+    by_kind = np.bincount(requests.kind, minlength=requests.kinds.num_rows)
+    sender = log.user[requests.row]
     attributes = []
-    for name in log.requests.kinds.column_names:
-        encoded = log.requests.kinds[name].combine_chunks().dictionary_encode()
+    for name in requests.kinds.column_names:
+        encoded = requests.kinds[name].combine_chunks().dictionary_encode()
         values = encoded.dictionary
         code = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        sent, users = _count_senders(senders.kind, senders.first, code, len(values))
-        attributes.append(Attribute(name, values, code, sent, users))
+        sent = np.zeros(len(values) + 1, np.int64)
+        # The last entry is that of null, whose code is -1.
+        np.add.at(sent, code, by_kind)
+        if len(values) <= MASK_BITS:
+            users = _count_few(sender, requests.kind, code, len(values), log.num_users)
+        else:
+            users = _count_many(sender, requests.kind, code, len(values), log.num_users)
+        attributes.append(Attribute(name, values, code, sent[:-1], users))
     return attributes
 
 
@@ -91,39 +82,51 @@ def select_values(attribute: Attribute, kept: npt.NDArray[np.bool_]) -> Attribut
 
 
 @njit(cache=True, nogil=True)
-def _group_by_sender(user, row, kind, num_users):  # type: ignore[no-untyped-def]
-    """Sort kinds by user, by counting.
+def _count_few(sender, kind, code, num_values, num_users):  # type: ignore[no-untyped-def]
+    """Count the users of each of at most 64 values: a bit for each value that a user sent.
 
-    Requires: ``row`` holds rows of ``user``.
-    Ensures: as :class:`Senders`. O(requests + users) time.
+    O(requests + users * values) time, a word for each user.
     """
-    first = np.zeros(num_users + 1, np.int64)
-    for r in range(len(row)):
-        first[user[row[r]] + 1] += 1
+    masks = np.zeros(num_users, np.uint64)
+    bits = np.zeros(len(code), np.uint64)
+    for i in range(len(code)):
+        if code[i] >= 0:
+            bits[i] = np.uint64(1) << np.uint64(code[i])
+    for r in range(len(kind)):
+        masks[sender[r]] |= bits[kind[r]]
+    users = np.zeros(num_values, np.int64)
     for u in range(num_users):
-        first[u + 1] += first[u]
-    place = first[:-1].copy()
-    grouped = np.empty(len(row), np.int32)
-    for r in range(len(row)):
-        u = user[row[r]]
-        grouped[place[u]] = kind[r]
-        place[u] += 1
-    return grouped, first
+        left = masks[u]
+        value = 0
+        while left != np.uint64(0):
+            users[value] += np.int64(left & np.uint64(1))
+            left >>= np.uint64(1)
+            value += 1
+    return users
 
 
 @njit(cache=True, nogil=True)
-def _count_senders(kind, first, code, num_values):  # type: ignore[no-untyped-def]
-    """Count the requests and the users of each value; O(requests + users + values) time."""
-    sent = np.zeros(num_values, np.int64)
+def _count_many(sender, kind, code, num_values, num_users):  # type: ignore[no-untyped-def]
+    """Count the users of each value, the requests of a user put together by counting.
+
+    O(requests + users + values) time.
+    """
+    first = np.zeros(num_users + 1, np.int64)
+    for r in range(len(kind)):
+        first[sender[r] + 1] += 1
+    for u in range(num_users):
+        first[u + 1] += first[u]
+    place = first[:-1].copy()
+    grouped = np.empty(len(kind), np.int32)
+    for r in range(len(kind)):
+        grouped[place[sender[r]]] = code[kind[r]]
+        place[sender[r]] += 1
     users = np.zeros(num_values, np.int64)
     last = np.full(num_values, -1, np.int64)
-    for u in range(len(first) - 1):
+    for u in range(num_users):
         for r in range(first[u], first[u + 1]):
-            c = code[kind[r]]
-            if c < 0:
-                continue
-            sent[c] += 1
-            if last[c] != u:
+            c = grouped[r]
+            if c >= 0 and last[c] != u:
                 last[c] = u
                 users[c] += 1
-    return sent, users
+    return users

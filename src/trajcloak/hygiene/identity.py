@@ -4,9 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numba import njit
 
-from trajcloak.hygiene.attributes import Attribute, Senders
-from trajcloak.hygiene.patterns import is_text
+from trajcloak.hygiene.attributes import Attribute
+from trajcloak.hygiene.patterns import is_bytes, is_text
+from trajcloak.log import RequestLog
 
 MANY_VALUES = 200
 """An attribute with no more distinct values has categories, however few users it has."""
@@ -35,7 +37,7 @@ def is_near_unique(attribute: Attribute) -> bool:
     )
 
 
-def count_own_ids(ids: pa.Array, senders: Senders, attribute: Attribute) -> int:
+def count_own_ids(ids: pa.Array, log: RequestLog, attribute: Attribute) -> int:
     """Count the users who sent their own id, or 0 if chance explains it.
 
     Text is compared as a whole, and by the number in it if it holds just one.
@@ -44,20 +46,33 @@ def count_own_ids(ids: pa.Array, senders: Senders, attribute: Attribute) -> int:
     ----------
     ids
         The ids of all users, from :func:`spell`.
-    senders, attribute
+    log, attribute
     """
+    requests = log.requests
     for texts in _list_texts(attribute.values):
         value = _match_ids(ids, texts)
         if not (value >= 0).any():
             continue
-        own = np.repeat(value, np.diff(senders.first))
-        own = (own >= 0) & (own == attribute.code[senders.kind])
-        num_own = len(np.unique(np.searchsorted(senders.first, np.flatnonzero(own), "right")))
-        num_senders = int((np.diff(senders.first) > 0).sum())
+        num_own, num_senders = _count_own(
+            log.user, requests.row, requests.kind, attribute.code, value
+        )
         by_chance = float(attribute.users[value[value >= 0]].sum()) / max(num_senders, 1)
         if num_own > MIN_FOUND + ABOVE_CHANCE * by_chance:
-            return num_own
+            return int(num_own)
     return 0
+
+
+@njit(cache=True, nogil=True)
+def _count_own(user, row, kind, code, value):  # type: ignore[no-untyped-def]
+    """Count the users who sent the value that equals their id, and all who sent a request."""
+    is_sender = np.zeros(len(value), np.bool_)
+    is_own = np.zeros(len(value), np.bool_)
+    for r in range(len(row)):
+        u = user[row[r]]
+        is_sender[u] = True
+        if value[u] >= 0 and value[u] == code[kind[r]]:
+            is_own[u] = True
+    return is_own.sum(), is_sender.sum()
 
 
 def count_known_ids(ids: pa.Array, attribute: Attribute) -> int:
@@ -93,6 +108,8 @@ def spell(values: pa.Array) -> pa.Array:
     type_ = values.type
     if is_text(type_):
         return pc.utf8_lower(pc.utf8_trim_whitespace(values)).cast(pa.string())
+    if is_bytes(type_):
+        return _spell_bytes(values)
     if pa.types.is_floating(type_):
         numbers = values.to_numpy(zero_copy_only=False)
         is_whole = (np.abs(numbers) < 2**53) & (np.rint(numbers) == numbers)
@@ -100,6 +117,19 @@ def spell(values: pa.Array) -> pa.Array:
     elif not pa.types.is_integer(type_):
         return pa.nulls(len(values), pa.string())
     return values.cast(pa.string())
+
+
+def _spell_bytes(values: pa.Array) -> pa.Array:
+    """Spell bytes as text, where they are text."""
+    texts = [None if value is None else _decode(value) for value in values.to_pylist()]
+    return spell(pa.array(texts, pa.string()))
+
+
+def _decode(value: bytes) -> str | None:
+    try:
+        return value.rstrip(b"\0").decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _match_ids(ids: pa.Array, texts: pa.Array) -> npt.NDArray[np.int64]:
