@@ -48,7 +48,7 @@ def attempt(folder, log, reading=None, *, hostile_ids=False, **options):
     failed = {check.name: check.detail for check in report.checks if not check.passed}
     if hostile_ids:
         failed.pop("user ids", None)
-    assert not failed
+    assert not failed, failed
     return result.release.manifest
 
 

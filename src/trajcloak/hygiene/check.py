@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.hygiene.attributes import Attribute
-from trajcloak.hygiene.identity import count_known_ids, count_own_ids, is_near_unique, spell
+from trajcloak.hygiene.identity import count_known_ids, count_own_ids, is_near_unique
+from trajcloak.hygiene.ids import Ids
 from trajcloak.hygiene.patterns import is_bytes, is_text, match_patterns
 from trajcloak.hygiene.places import follows_place
 from trajcloak.log import RequestLog
@@ -67,7 +67,7 @@ def check_hygiene(
                 f"'{name}' is allowed and no request column; expected one of those named with "
                 f"--request; check --allow"
             )
-    ids = spell(log.users) if attributes else None
+    ids = Ids(log.users)
     identities = [found for a in attributes for found in find_identities(ids, log, a)]
     if identities:
         raise InputError(
@@ -85,8 +85,8 @@ def check_hygiene(
         )
 
 
-def find_identities(ids: pa.Array, log: RequestLog, attribute: Attribute) -> list[Suspicion]:
-    """Find ids of users of the log, as spelt by :func:`spell`, in an attribute."""
+def find_identities(ids: Ids, log: RequestLog, attribute: Attribute) -> list[Suspicion]:
+    """Find ids of users of the log in an attribute."""
     num_users = count_own_ids(ids, log, attribute)
     looks_like = f"the ids of {num_users:,} of its senders"
     if not num_users:

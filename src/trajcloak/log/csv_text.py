@@ -80,7 +80,7 @@ def _explain_bad_csv(
 
     Arrow's own message would quote the value, which may be a coordinate or an id.
     """
-    _check_lengths(file, rows_before, delimiter)
+    _check_lengths(file, next(iter(types)), rows_before, delimiter)
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(types, pa.binary()),
         include_columns=list(types),
@@ -104,15 +104,15 @@ def _explain_bad_csv(
             num_rows += batch.num_rows
 
 
-def _check_lengths(file: Path, rows_before: int, delimiter: str) -> None:
-    """Raise if a row has more or fewer cells than the header."""
+def _check_lengths(file: Path, name: str, rows_before: int, delimiter: str) -> None:
+    """Raise if a row has more or fewer cells than the header; ``name`` is any of its columns."""
     bad_rows: list[tuple[int, int, int]] = []
 
     def note(row: pyarrow.csv.InvalidRow) -> str:
         bad_rows.append((row.number, row.expected_columns, row.actual_columns))
         return "skip"
 
-    convert = pyarrow.csv.ConvertOptions(include_columns=[])
+    convert = pyarrow.csv.ConvertOptions(column_types={name: pa.binary()}, include_columns=[name])
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
     with (
         AsciiRows(file) as stream,
