@@ -11,6 +11,7 @@ from numba import njit
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import build_slices, run_sliced
 from trajcloak.log import RequestLog
+from trajcloak.log.misplaced import check_misplaced
 
 MAX_HEIGHT = 24
 PLANAR_HEIGHT = 16
@@ -97,6 +98,8 @@ def build_places(
     if height is not None and not 1 <= height <= MAX_HEIGHT:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
     x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
+    if region is None:
+        check_misplaced(log)
     if log.geographic:
         lon, bounds = join_hemispheres(log)
         crs = choose_projection(bounds)
@@ -281,9 +284,8 @@ def check_outliers(
         return
     raise InputError(
         f"{log.name_rows(np.flatnonzero(far))} far from all others and would blow the "
-        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; are they at "
-        f"longitude and latitude 0, or swapped? correct or remove them, leave them out with "
-        f"--drop null-island or --clip, or pass --region to keep them"
+        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; correct or "
+        f"remove them, leave them out with --clip, or pass --region to keep them"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows that contradict others of the same user: two places at once, or too far in too short."""
+"""Rows that contradict others: swapped axes, two places at once, too far in too short."""
 
 import math
 from dataclasses import replace
@@ -10,9 +10,10 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
+from trajcloak.log.misplaced import find_swapped
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import Requests
-from trajcloak.options import CONFLICT, TELEPORT, LogColumns
+from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
 EARTH_RADIUS = 6_371_008.8
 """Metres."""
@@ -31,6 +32,10 @@ def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
     InputError
         If there are teleports that are not to be dropped, or no row is left.
     """
+    if SWAPPED in columns.drop:
+        swapped = find_swapped(log)
+        dropped = {**log.dropped, SWAPPED: int(swapped.sum())}
+        log = keep_rows(replace(log, dropped=dropped), ~swapped)
     if columns.max_speed is None and not {CONFLICT, TELEPORT} & set(columns.drop):
         return log
     order = sort_rows(log)
