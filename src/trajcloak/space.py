@@ -104,6 +104,7 @@ def build_places(
         lon, bounds = join_hemispheres(log)
         crs = choose_projection(bounds)
         x, y, bounds = _project(log, lon, crs, threads)
+    check_reach(log, x, y, bounds)
     if region is None:
         check_outliers(log, x, y, bounds, threads)
         region = fit_region(bounds, height, in_metres=crs is not None)
@@ -210,6 +211,21 @@ def check_cells(region: Region) -> None:
         raise OptionError(
             f"height is {region.height}, which makes cells smaller than coordinates can be told "
             f"apart; expected larger cells; pass a smaller --height, or move the log's origin"
+        )
+
+
+def check_reach(
+    log: RequestLog,
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    bounds: tuple[float, float, float, float],
+) -> None:
+    """Raise if a place is so far out that areas could not be added up in floating point."""
+    if max(map(abs, bounds)) > MAX_COORDINATE:
+        far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
+        raise InputError(
+            f"{log.name_rows(np.flatnonzero(far))} beyond {MAX_COORDINATE:g}; expected coordinates "
+            f"of a place; correct or remove the rows, or leave them out with --clip"
         )
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import geopandas
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -130,16 +131,6 @@ def test_a_log_is_the_same_in_every_kind_of_file(tmp_path, name, expected):
     assert report.passed, [check for check in report.checks if not check.passed]
 
 
-class Polars:
-    """A frame of a library that only speaks the Arrow PyCapsule interface."""
-
-    def __init__(self, table):
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._table.__arrow_c_stream__(requested_schema)
-
-
 def to_geopandas():
     table = build_table()
     points = geopandas.points_from_xy(table["lon"].to_numpy(), table["lat"].to_numpy())
@@ -151,7 +142,7 @@ def to_geopandas():
 FRAMES = {
     "pyarrow": build_table,
     "pandas": lambda: build_table().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get),
-    "polars": lambda: Polars(build_table()),
+    "polars": lambda: polars.from_arrow(build_table()),
     "geopandas": to_geopandas,
 }
 

@@ -69,6 +69,16 @@ def test_three_users_a_year_apart_have_a_step_but_too_many_instants():
         build_grid(log, None)
 
 
+def test_a_time_far_from_all_others_is_named():
+    """It would make instants for which there is neither a row nor memory."""
+    rows = still("a", range(30)) + still("b", [2**21])
+    with pytest.raises(
+        tc.InputError, match=r"^rows 1 and 31: there are 2,097,153 instants .* 31 rows"
+    ):
+        build_grid(read_rows(rows), 1)
+    assert build_grid(read_rows(rows), 4).num_instants == 2**19 + 1
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_grids_are_those_of_the_slow_twin(seed):
     drawn = draw_log(seed)

@@ -11,6 +11,10 @@ from trajcloak.log import RequestLog
 
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 MAX_INSTANTS = 2**31 - 1
+FEW_INSTANTS = 1 << 20
+INSTANTS_PER_ROW = 100
+"""Above ``FEW_INSTANTS``, a log has at most so many: more come of a time that is wrong."""
+
 MAX_DURATION = 2**62
 MIN_FILLED = 0.5
 """Least number of reports, relative to the instants between users' first and last ones."""
@@ -92,7 +96,20 @@ def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> Tim
             f"the log has {num_instants} instants; expected at most {MAX_INSTANTS}; "
             f"pass a larger --every"
         )
+    if num_instants > most_instants(log):
+        ends = np.array([log.time.argmin(), log.time.argmax()])
+        early, late = log.number_rows(ends).tolist()
+        raise InputError(
+            f"rows {early} and {late}: there are {num_instants:,} instants from one to the other, "
+            f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
+            f"rows, or pass a larger --every"
+        )
     return TimeGrid(origin, every, num_instants, on_grid)
+
+
+def most_instants(log: RequestLog) -> int:
+    """Tell how many instants a log of so many rows may have."""
+    return min(MAX_INSTANTS, max(FEW_INSTANTS, INSTANTS_PER_ROW * log.num_rows))
 
 
 def find_own_step(log: RequestLog) -> int | None:
