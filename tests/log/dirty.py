@@ -103,7 +103,7 @@ def to_column(cells):
         )
     try:
         return pa.array(cells)
-    except (pa.ArrowException, OverflowError):
+    except (pa.ArrowException, ValueError, OverflowError):
         return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
 
 

@@ -62,7 +62,7 @@ def attempt(folder, log, kind, reading, options):
     return faults + find_faults(folder / "release", folder / "policy.parquet", log.rows, K)
 
 
-def check_message(message, log, kind):
+def check_message(message, log):
     """Check that a refusal names the row, or is one of those that cannot."""
     assert "user-" not in message
     assert "13.4" not in message
@@ -71,8 +71,8 @@ def check_message(message, log, kind):
     assert named or whole, message
     if named and len(log.spoilt) == 1 and not log.is_bent:
         (row,) = log.spoilt
-        # Of two rows of a frame that differ, the second is the one that does not fit.
-        meant = {str(row + 1)} | ({"2"} if row == 0 and kind == FRAME else set())
+        # Where the first row is the odd one, the second is the first that does not fit.
+        meant = {str(row + 1)} | ({"2"} if row == 0 else set())
         assert meant & set(re.findall(r"\d+", message)), message
     return whole[0] if whole else "row"
 
@@ -90,7 +90,7 @@ def test_dirty_logs(first):
                 faults = attempt(folder, log, kind, reading, options)
             except (tc.InputError, tc.OptionError, tc.NotEnoughUsersError) as error:
                 assert not (folder / "release").exists()
-                seen[check_message(str(error).replace(str(folder), ""), log, kind)] += 1
+                seen[check_message(str(error).replace(str(folder), ""), log)] += 1
             else:
                 assert not faults, (seed, kind, faults)
                 seen["released"] += 1

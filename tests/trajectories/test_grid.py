@@ -79,6 +79,15 @@ def test_a_time_far_from_all_others_is_named():
     assert build_grid(read_rows(rows), 4).num_instants == 2**19 + 1
 
 
+@pytest.mark.parametrize(
+    ("times", "row"), [([-62_135_596_797, -62_135_596_790], 1), ([0, 253_402_300_799], 2)]
+)
+def test_instants_that_no_calendar_knows_are_refused(times, row):
+    log = read_rows(still("a", [time * 10**6 for time in times]), pa.timestamp("us"))
+    with pytest.raises(tc.InputError, match=rf"^row {row}: an instant is before the year 1 or"):
+        build_grid(log, 7 * 86400 * 10**6, hold=True)
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_grids_are_those_of_the_slow_twin(seed):
     drawn = draw_log(seed)

@@ -15,6 +15,10 @@ FEW_INSTANTS = 1 << 20
 INSTANTS_PER_ROW = 100
 """Above ``FEW_INSTANTS``, a log has at most so many: more come of a time that is wrong."""
 
+YEAR_1 = -62_135_596_800 * 10**6
+YEAR_10000 = 253_402_300_800 * 10**6
+"""Microseconds since 1970 from which and up to which moments can be written."""
+
 MAX_DURATION = 2**62
 MIN_FILLED = 0.5
 """Least number of reports, relative to the instants between users' first and last ones."""
@@ -96,9 +100,16 @@ def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> Tim
             f"the log has {num_instants} instants; expected at most {MAX_INSTANTS}; "
             f"pass a larger --every"
         )
+    ends = np.array([log.time.argmin(), log.time.argmax()])
+    early, late = log.number_rows(ends).tolist()
+    is_early, is_late = origin < YEAR_1, origin + num_instants * every > YEAR_10000
+    if log.has_timestamps and (is_early or is_late):
+        raise InputError(
+            f"row {early if is_early else late}: an instant is before the year 1 or after the year "
+            f"9999; expected moments that calendars know; correct the row, or pass a smaller "
+            f"--every"
+        )
     if num_instants > most_instants(log):
-        ends = np.array([log.time.argmin(), log.time.argmax()])
-        early, late = log.number_rows(ends).tolist()
         raise InputError(
             f"rows {early} and {late}: there are {num_instants:,} instants from one to the other, "
             f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
