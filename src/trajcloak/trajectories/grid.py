@@ -17,7 +17,7 @@ INSTANTS_PER_ROW = 100
 
 YEAR_1 = -62_135_596_800 * 10**6
 YEAR_10000 = 253_402_300_800 * 10**6
-"""Microseconds since 1970 from which and up to which moments can be written."""
+"""Microseconds since 1970 from which on and up to which calendars know moments."""
 
 MAX_DURATION = 2**62
 MIN_FILLED = 0.5
@@ -102,12 +102,12 @@ def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> Tim
         )
     ends = np.array([log.time.argmin(), log.time.argmax()])
     early, late = log.number_rows(ends).tolist()
-    is_early, is_late = origin < YEAR_1, origin + num_instants * every > YEAR_10000
-    if log.has_timestamps and (is_early or is_late):
+    first, last = (YEAR_1, YEAR_10000) if log.has_timestamps else (-MAX_DURATION, MAX_DURATION)
+    if origin < first or origin + num_instants * every >= last:
+        limits = "the years 1 to 9999" if log.has_timestamps else "-2^62 to 2^62"
         raise InputError(
-            f"row {early if is_early else late}: an instant is before the year 1 or after the year "
-            f"9999; expected moments that calendars know; correct the row, or pass a smaller "
-            f"--every"
+            f"row {early if origin < first else late}: an instant is out of range; expected "
+            f"{limits}; correct the row, or pass a smaller --every"
         )
     if num_instants > most_instants(log):
         raise InputError(
