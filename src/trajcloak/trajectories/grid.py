@@ -12,7 +12,7 @@ from trajcloak.log import RequestLog
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 MAX_INSTANTS = 2**31 - 1
 FEW_INSTANTS = 1 << 20
-INSTANTS_PER_ROW = 100
+INSTANTS_PER_ROW = 1000
 """Above ``FEW_INSTANTS``, a log has at most so many: more come of a time that is wrong."""
 
 YEAR_1 = -62_135_596_800 * 10**6
