@@ -88,7 +88,7 @@ def test_what_is_refused(tmp_path, what):
 
 @pytest.mark.parametrize(
     ("what", "place"),
-    [("a few rows at 0, 0", ("0", "0")), ("a few rows far from all others", ("50.1", "-20.5"))],
+    [("rows at 0, 0", ("0", "0")), ("a few rows far from all others", ("50.1", "-20.5"))],
 )
 def test_far_rows_are_refused_or_clipped(tmp_path, what, place):
     assert f"| {what} | refused" in DIRTY
@@ -99,6 +99,14 @@ def test_far_rows_are_refused_or_clipped(tmp_path, what, place):
         attempt(tmp_path, log)
     manifest = attempt(tmp_path, log, {"clip": (13.0, 52.0, 14.0, 53.0)})
     assert manifest["ingest"]["dropped"]["clip"] == 1
+
+
+def test_coordinates_beyond_reach_are_refused(tmp_path):
+    rows = spoil(lon="-1e101")
+    log = write(tmp_path, rows, header="user_id,time,x,y,what")
+    with pytest.raises(tc.InputError, match=r"^row 4 is beyond 1e\+100; .* --clip"):
+        attempt(tmp_path, log)
+    attempt(tmp_path, log, {"clip": (0.0, 0.0, 90.0, 90.0)})
 
 
 ACCEPTED = {
@@ -133,17 +141,19 @@ def test_what_is_taken(tmp_path, what):
 def test_every_row_of_the_tables_has_a_test():
     """Those that are not above are in the files named here."""
     elsewhere = {
-        "test_clean.py": ["rows outside the area", "a report too far", "coordinates of a national",
-                          "degrees of another", "feet, or a system", "a log across",
+        "test_clean.py": ["swapped axes, in range", "rows outside the area", "a report too far",
+                          "coordinates of a national", "degrees of another", "feet, or a system", "a log across",
                           "a log around"],
         "test_clock.py": ["requests before the first", "a local time that comes",
                           "a local time that is"],
-        "test_grid.py": ["a step so small"],
+        "test_grid.py": ["a step so small", "a time far from", "times before the year 1"],
+        "test_lines.py": ["a line of JSON lines"],
+        "test_types.py": ["objects in JSON lines", "lists and maps", "values of an Arrow"],
         "test_formats.py": ["semicolons", "`.gz`", "names in capitals", "folders of folders",
-                            "hidden files", "Arrow, Feather"],
+                            "hidden files", "Arrow, Feather", "values of several types"],
         "test_files.py": ["an empty or damaged", "a column that is missing"],
     }  # fmt: skip
-    here = [*REFUSED, *ACCEPTED, "a few rows"]
+    here = [*REFUSED, *ACCEPTED, "a few rows", "rows at 0, 0", "coordinates beyond"]
     known = here + [name for names in elsewhere.values() for name in names]
     for line in DIRTY.splitlines():
         if line.startswith("| ") and not line.startswith("| what"):

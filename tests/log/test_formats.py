@@ -152,6 +152,26 @@ def test_frames(name, expected):
     assert publish(tc.read_log(FRAMES[name](), COLUMNS)) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("user_id", 7, "row 3: column 'user_id' holds a value that does not fit"),
+        ("lat", "north", "row 3: column 'lat' holds a value that does not fit"),
+        ("what", [1], "row 3: column 'what' holds a value that does not fit"),
+        ("amount", 10**30, "row 3: column 'amount' holds a value that does not fit"),
+    ],
+)
+def test_frames_with_columns_of_several_types(name, value, message):
+    frame = build_table().to_pandas().astype(object)
+    frame.loc[2, name] = [value] if isinstance(value, list) else value
+    with pytest.raises(tc.InputError, match=message) as caught:
+        tc.read_log(frame, COLUMNS)
+    assert "north" not in str(caught.value)
+    twice = build_table().to_pandas().set_axis(["user_id", "time", "x", "x", "y", "z"], axis=1)
+    with pytest.raises(tc.InputError, match="two columns of one name"):
+        tc.read_log(twice)
+
+
 def test_the_delimiter_can_be_given(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("user_id^time^x^y;z\na^1^2^3\nb^1^2^4\n")

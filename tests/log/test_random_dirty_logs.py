@@ -16,6 +16,7 @@ from log.dirty import WRITERS, draw_log, draw_reading, to_frame
 from reference.published import find_faults
 from small_logs import new_folder
 from trajcloak.auditor import audit
+from trajcloak.cli import main
 from trajcloak.log.frames import to_table
 
 K = 2
@@ -96,3 +97,25 @@ def test_dirty_logs(first):
                 seen["released"] += 1
     assert seen["released"] > 10
     assert seen["row"] > 10
+
+
+def test_exit_codes(tmp_path, monkeypatch, capfd):
+    """The same through the command: a release and 0, or a message and 2, and no traceback."""
+    codes = Counter()
+    for seed in range(4000, 4040):
+        rng = np.random.default_rng(seed)
+        log = draw_log(rng)
+        kind = [*WRITERS][seed % len(WRITERS)]
+        with new_folder() as folder:
+            monkeypatch.chdir(folder)
+            WRITERS[kind](folder / kind, log)
+            asked = ["anonymize", kind, "-o", "release", "--k", "2", "--request", "what"]
+            with pytest.raises(SystemExit) as stopped:
+                main([*asked, "--threads", "1", "--every", "60s"])
+            told = capfd.readouterr()
+            codes[stopped.value.code] += 1
+            assert "Traceback" not in told.err + told.out
+            assert (folder / "release").exists() == (stopped.value.code == 0)
+            assert bool(told.err.strip()) == (stopped.value.code == 2), told.err
+            assert {path.name for path in folder.iterdir()} <= {kind, "release"}
+    assert set(codes) == {0, 2}
