@@ -142,8 +142,8 @@ def test_every_row_of_the_tables_has_a_test():
     """Those that are not above are in the files named here."""
     elsewhere = {
         "test_clean.py": ["swapped axes, in range", "rows outside the area", "a report too far",
-                          "coordinates of a national", "degrees of another", "feet, or a system", "a log across",
-                          "a log around"],
+                          "coordinates of a national", "degrees of another", "feet, or a system",
+                          "a log across", "a log around"],
         "test_clock.py": ["requests before the first", "a local time that comes",
                           "a local time that is"],
         "test_grid.py": ["a step so small", "a time far from", "times before the year 1"],
