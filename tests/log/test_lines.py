@@ -56,6 +56,8 @@ def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch, na
         (b'{"user_id": "u", "time": 99999999999999999999, "x": 1, "y": 1}', "row 51: field 'time'"),
         (b'{"user_id": "u", "time": 1, "x": NaN, "y": 1}', "row 51: column 'x' is not a finite"),
         (b'{"a": ' * 3000 + b"1" + b"}" * 3000, r"row 51: column 'user_id' is empty"),
+        (b"null", "row 51 is no JSON object"),
+        (b"[1]", "row 51 is no JSON object"),
         (b"x" * 5000, r"row 51 is longer than 4,096 bytes"),
     ],
 )
@@ -65,6 +67,12 @@ def test_bad_lines_are_named(tmp_path, monkeypatch, line, message):
     with pytest.raises(tc.InputError, match=message) as caught:
         tc.read_log(path, COLUMNS)
     assert "99999" not in str(caught.value)
+
+
+def test_a_null_may_come_first(tmp_path):
+    """Arrow's own reader does not survive it."""
+    with pytest.raises(tc.InputError, match="row 1 is no JSON object"):
+        tc.read_log(write(tmp_path / "log.jsonl", [b" null", *records()]), COLUMNS)
 
 
 def test_most_values_tell_the_type(tmp_path):

@@ -17,6 +17,7 @@ LOOK_AHEAD = 1 << 20
 """Bytes of a file that tell the types of its fields."""
 
 BOM = b"\xef\xbb\xbf"
+JSON_BLANKS = b" \t\r"
 
 
 def guess_schema(file: Path) -> pa.Schema:
@@ -88,6 +89,9 @@ def _read_blocks(file: Path, rows_before: int) -> Iterator[list[bytes]]:
 def _read_rows(lines: list[bytes], schema: pa.Schema) -> pa.Table | None:
     """Read lines as rows; None if a line is no object, or does not fit the schema."""
     parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    # A null that comes first would end the process.
+    if not all(line.lstrip(JSON_BLANKS).startswith(b"{") for line in lines):
+        return None
     text = b"\n".join(lines)
     read = pyarrow.json.ReadOptions(block_size=len(text) + 1)
     try:
