@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test browser test-kernels lint format docs reference pictures screenshots notebook bench experiments experiments-full clean
+.PHONY: setup demo test browser test-kernels fuzz lint format docs reference pictures screenshots notebook bench experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,13 @@ test-kernels: setup
 		-W "ignore:overflow encountered:RuntimeWarning"
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
 		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels
+
+# A coverage-guided fuzzer on the readers: so many inputs for each of them, drawn in the same way
+# each time. It is installed on its own, since not every platform has it.
+FUZZ_RUNS ?= 1500
+fuzz: setup
+	$(BIN)/python -m pip install --quiet --group fuzz || echo "fuzz: atheris cannot be installed here"
+	$(BIN)/python -m fuzz.run --runs $(FUZZ_RUNS)
 
 # The site, from docs/ to build/site; a warning, such as of a broken link, is an error.
 docs: setup

@@ -11,6 +11,7 @@ from numba import njit
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import build_slices, run_sliced
 from trajcloak.log import RequestLog
+from trajcloak.log.misplaced import check_misplaced
 
 MAX_HEIGHT = 24
 PLANAR_HEIGHT = 16
@@ -97,10 +98,13 @@ def build_places(
     if height is not None and not 1 <= height <= MAX_HEIGHT:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
     x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
+    if region is None:
+        check_misplaced(log)
     if log.geographic:
         lon, bounds = join_hemispheres(log)
         crs = choose_projection(bounds)
         x, y, bounds = _project(log, lon, crs, threads)
+    check_reach(log, x, y, bounds)
     if region is None:
         check_outliers(log, x, y, bounds, threads)
         region = fit_region(bounds, height, in_metres=crs is not None)
@@ -210,6 +214,21 @@ def check_cells(region: Region) -> None:
         )
 
 
+def check_reach(
+    log: RequestLog,
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    bounds: tuple[float, float, float, float],
+) -> None:
+    """Raise if a place is so far out that areas could not be added up in floating point."""
+    if max(map(abs, bounds)) > MAX_COORDINATE:
+        far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
+        raise InputError(
+            f"{log.name_rows(np.flatnonzero(far))} beyond {MAX_COORDINATE:g}; expected coordinates "
+            f"of a place; correct or remove the rows, or leave them out with --clip"
+        )
+
+
 def check_size(region: Region) -> None:
     """Raise if areas of the region could not be added up in floating point."""
     reach = max(abs(region.x_min), abs(region.y_min)) + region.side
@@ -281,9 +300,8 @@ def check_outliers(
         return
     raise InputError(
         f"{log.name_rows(np.flatnonzero(far))} far from all others and would blow the "
-        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; are they at "
-        f"longitude and latitude 0, or swapped? correct or remove them, leave them out with "
-        f"--drop null-island or --clip, or pass --region to keep them"
+        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; correct or "
+        f"remove them, leave them out with --clip, or pass --region to keep them"
     )
 
 

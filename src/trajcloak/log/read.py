@@ -166,9 +166,14 @@ class _Builder:
         assert self._time_kind is not None
         low, high = self._time_range
         if high - low >= MAX_TIME_SPAN:
+            times = self._time[: self.num_rows]
+            rows = np.array([times.argmin(), times.argmax()])
+            kept = self.filter.list_rows()
+            early, late = (rows if kept is None else kept[rows]) + 1
             raise InputError(
-                f"column '{self._columns.time}' spans more than 2^62 units of time; expected times "
-                f"near to each other; are they in the unit that their type says? convert them"
+                f"rows {early} and {late}: column '{self._columns.time}' spans more than 2^62 "
+                f"units of time; expected times near to each other; are they in the unit that "
+                f"their type says? correct the rows, or convert the column"
             )
         requests = self._pool.submit(self._requests.finish)
         users = self._ids.distinct()
