@@ -160,7 +160,9 @@ def has_partitions(file: LogFile) -> bool:
     return isinstance(file, Path) and bool(find_partitions(file))
 
 
-def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa.RecordBatch]:
+def stream_batches(
+    files: Sequence[LogFile], columns: LogColumns, *, batch_rows: int = BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order, read ahead in a thread.
 
     Columns come as the file has them; in CSV, coordinates as float64, times as
@@ -173,7 +175,7 @@ def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa
         for file in files:
             _check_columns(file, wanted, columns.delimiter)
             try:
-                for batch in _open_file(file, wanted, num_rows, columns.delimiter):
+                for batch in _open_file(file, wanted, num_rows, columns.delimiter, batch_rows):
                     num_rows += batch.num_rows
                     yield batch
             except (pa.ArrowException, OSError) as error:
@@ -183,7 +185,7 @@ def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa
 
 
 def _open_file(
-    file: LogFile, wanted: list[str], rows_before: int, delimiter: str | None
+    file: LogFile, wanted: list[str], rows_before: int, delimiter: str | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Open a file of any kind; adds the columns of its folders and of its points."""
     schema = _read_schema(file, delimiter)
@@ -193,7 +195,7 @@ def _open_file(
         own.append(geometry[0])
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
-    for batch in _open_own(file, wanted, own, rows_before, delimiter):
+    for batch in _open_own(file, wanted, own, rows_before, delimiter, batch_rows):
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in wanted:
             if name not in arrays and name in folders:
@@ -206,7 +208,12 @@ def _open_file(
 
 
 def _open_own(
-    file: LogFile, wanted: list[str], own: list[str], rows_before: int, delimiter: str | None
+    file: LogFile,
+    wanted: list[str],
+    own: list[str],
+    rows_before: int,
+    delimiter: str | None,
+    batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     """Open a file for the columns that stand in it."""
     if isinstance(file, pa.Table):
@@ -214,7 +221,7 @@ def _open_own(
         return
     kind = find_kind(file)
     if kind == PARQUET:
-        yield from _open_parquet(file, own, wanted[NUM_FIXED:])
+        yield from _open_parquet(file, own, wanted[NUM_FIXED:], batch_rows)
     elif kind == ARROW:
         with _open_ipc(file) as reader:
             batches = (
@@ -293,11 +300,13 @@ def _label(file: LogFile) -> str:
     return str(file) if isinstance(file, Path) else "the table"
 
 
-def _open_parquet(file: Path, own: list[str], requests: list[str]) -> Iterator[pa.RecordBatch]:
+def _open_parquet(
+    file: Path, own: list[str], requests: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     encoded = _find_dictionaries(pq.read_metadata(file), requests)
     # Pre-buffering would hold the bytes of the whole file until its last row is read.
     with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
-        yield from parquet.iter_batches(BATCH_ROWS, columns=own)
+        yield from parquet.iter_batches(batch_rows, columns=own)
 
 
 def _find_dictionaries(metadata: pq.FileMetaData, names: list[str]) -> list[str]:

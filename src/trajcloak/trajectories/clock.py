@@ -17,6 +17,9 @@ EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 MINUTES_OF_DAY = 24 * 60
 
+MAX_WINDOWS = 1 << 20
+"""More of them are due to a stray time rather than to years of reports."""
+
 Ranges = npt.NDArray[np.int64]
 """(windows, 2): the instants that each window starts with and stops before, ascending."""
 
@@ -116,6 +119,12 @@ def _cut(ranges: Ranges, length: int | None) -> Ranges:
         return ranges
     sizes = ranges[:, 1] - ranges[:, 0]
     parts = -(-sizes // length)
+    if parts.sum() > MAX_WINDOWS:
+        raise OptionError(
+            f"the log is cut into {parts.sum():,} windows; expected at most {MAX_WINDOWS:,}; is a "
+            f"time far from all others? trajcloak inspect shows the first and the last: correct "
+            f"it, or pass a larger --length"
+        )
     first = np.repeat(np.cumsum(parts) - parts, parts)
     starts = np.repeat(ranges[:, 0], parts) + (np.arange(parts.sum()) - first) * length
     stops = np.minimum(starts + length, np.repeat(ranges[:, 1], parts))

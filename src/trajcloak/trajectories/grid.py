@@ -119,8 +119,12 @@ def _own_step(log: RequestLog) -> int:
 
 def _sum_spans(log: RequestLog, step: int) -> int:
     """Sum, over users, the instants from the first report to the last."""
-    first, last = _find_ends(log.user, log.time, log.num_users)
-    return int(((last - first) // step).sum(dtype=np.float64)) + log.num_users
+    spans = 0
+    for part in log.parts():
+        first, last = _find_ends(part.user, part.time, log.num_users)
+        present = first <= last
+        spans += int(((last[present] - first[present]) // step).sum(dtype=np.float64))
+    return spans + log.num_users
 
 
 @njit(cache=True, nogil=True)

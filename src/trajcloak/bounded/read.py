@@ -1,0 +1,191 @@
+"""Read a log that is not held in memory: its rows go to disk as they are checked."""
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.bounded.memory import ROW_BYTES
+from trajcloak.bounded.spill import Columns, Spill
+from trajcloak.bounded.stored_log import FACTS, PART_TYPES, StoredLog, build_stored
+from trajcloak.bounded.work import WorkFolder
+from trajcloak.log import RequestLog, Requests, SomeRows
+from trajcloak.log.clean import (
+    check_reachable,
+    check_some_left,
+    find_contradictions,
+    is_cleaned,
+)
+from trajcloak.log.files import count_rows, stream_batches
+from trajcloak.log.read import RowChecker, Rows
+from trajcloak.options import LogColumns
+from trajcloak.progress import Progress
+
+BATCH_ROWS = 1 << 17
+PARTS, CLEAN_PARTS = "parts", "clean_parts"
+TEXT_ROW_BYTES = 4
+"""A row of a text file, compressed, takes no less."""
+
+MAX_PARTS = 1 << 12
+PART_SHARE = 0.5
+"""Of the memory for a part: users differ in their number of rows."""
+
+
+def store_log(
+    work: WorkFolder,
+    files: Sequence[Path],
+    columns: LogColumns,
+    memory: int,
+    threads: int,
+    progress: Progress,
+) -> StoredLog:
+    """Check all rows of a log and write them to the work folder, user by user.
+
+    Parameters
+    ----------
+    work
+    files
+        The parts of the log.
+    columns
+        What to read of them.
+    memory
+        Bytes that the rows of a part may take.
+    """
+    expected_rows = count_rows(files)
+    num_parts = _choose_parts(files, expected_rows, memory)
+    spill = Spill(work.new_folder(PARTS), PART_TYPES, [0] * num_parts)
+    num_requests = 0
+    with ThreadPoolExecutor(threads) as pool:
+        checker = RowChecker(files, columns, pool)
+        for batch in stream_batches(files, columns, batch_rows=BATCH_ROWS):
+            num_requests += _store_batch(batch, checker, spill)
+            progress("reading log", checker.num_read, expected_rows)
+        checker.check_not_empty(str(files[0].parent))
+        users, rank = checker.number_users()
+        requests = checker.requests.finish()
+    if rank is None:
+        rank = np.arange(len(users), dtype=np.int32)
+    nothing = Requests(np.empty(0, np.int64), np.empty(0, np.int32), requests.kinds)
+    head = checker.build_log(users, Rows.empty(0), nothing, None)
+    log = build_stored(
+        users,
+        requests.kinds,
+        {name: getattr(head, name) for name in FACTS},
+        spill,
+        rank,
+        np.append(requests.kind, np.int32(-1)),
+        num_requests,
+    )
+    if is_cleaned(columns):
+        log = _clean(work, log, columns)
+    progress("reading log", log.num_rows, log.num_rows)
+    return log
+
+
+def _choose_parts(files: Sequence[Path], expected_rows: int, memory: int) -> int:
+    """Choose in how many files to put the rows, such that each can be held."""
+    text = sum(file.stat().st_size for file in files if not count_rows([file]))
+    rows = expected_rows + text / TEXT_ROW_BYTES
+    return min(MAX_PARTS, max(1, math.ceil(rows * ROW_BYTES / (PART_SHARE * memory))))
+
+
+def _store_batch(batch: pa.RecordBatch, checker: RowChecker, spill: Spill) -> int:
+    """Check a batch and append its rows to the files of their users; counts the requests."""
+    batch = checker.filter.apply(batch)
+    size = batch.num_rows
+    if not size:
+        return 0
+    rows = Rows.empty(size)
+    checker.check(batch, rows, 0)
+    sent, number = checker.requests.take_rows()
+    kind = np.full(size, -1, np.int32)
+    kind[sent] = number
+    columns: Columns = {**rows._asdict(), "file_row": checker.filter.list_rows(), "kind": kind}
+    for part, chosen in _group(rows.user, len(spill.sizes)):
+        spill.append(part, {name: column[chosen] for name, column in columns.items()})
+    return len(sent)
+
+
+def _group(
+    user: npt.NDArray[np.int32], num_parts: int
+) -> list[tuple[int, slice | npt.NDArray[np.int64]]]:
+    """List the rows of each part, in their order."""
+    if num_parts == 1:
+        return [(0, slice(None))]
+    part = (user % num_parts).astype(np.uint16)
+    order = np.argsort(part, kind="stable")
+    edges = np.searchsorted(part[order], np.arange(num_parts + 1, dtype=np.uint16))
+    return [
+        (number, order[start:stop])
+        for number, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+        if start < stop
+    ]
+
+
+def _clean(work: WorkFolder, log: StoredLog, columns: LogColumns) -> StoredLog:
+    """Drop, or refuse, rows that contradict others, as :func:`trajcloak.log.clean.clean_log`."""
+    spill = Spill(work.new_folder(CLEAN_PARTS), PART_TYPES, [0] * log.num_parts)
+    far = SomeRows()
+    dropped = dict(log.dropped)
+    present = np.zeros(log.num_users, np.bool_)
+    kept = _KeptFacts()
+    num_requests = 0
+    for number, part in log.numbered_parts():
+        found = find_contradictions(part, columns)
+        far.add(part.number_rows(found.far))
+        for reason, count in found.dropped.items():
+            dropped[reason] = dropped.get(reason, 0) + count
+        present[part.user[found.keep]] = True
+        kept.add(part, found.keep)
+        num_requests += int(found.keep[part.requests.row].sum())
+        stored = log.spill.load(number)
+        spill.append(number, {name: column[found.keep] for name, column in stored.items()})
+    check_reachable(far, log, columns)
+    check_some_left(sum(spill.sizes))
+    facts = {name: getattr(log, name) for name in FACTS} | {"dropped": dropped}
+    if sum(spill.sizes) < log.num_rows:
+        facts |= kept.to_dict()
+    place = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
+    return build_stored(
+        log.users.filter(pa.array(present)),
+        log.requests.kinds,
+        facts,
+        spill,
+        place[log.user_numbers],
+        log.kind_numbers,
+        num_requests,
+    )
+
+
+class _KeptFacts:
+    """What is true of all rows that are kept."""
+
+    def __init__(self) -> None:
+        self._origin: int | None = None
+        self._step = 0
+        self._times: list[int] = []
+        self._bounds: list[tuple[float, float, float, float]] = []
+
+    def add(self, part: RequestLog, keep: npt.NDArray[np.bool_]) -> None:
+        """Add the rows that are kept of a part."""
+        time, x, y = part.time[keep], part.x[keep], part.y[keep]
+        if not len(time):
+            return
+        if self._origin is None:
+            self._origin = int(time[0])
+        self._step = math.gcd(self._step, int(np.gcd.reduce(time - self._origin)))
+        self._times += [int(time.min()), int(time.max())]
+        self._bounds.append((float(x.min()), float(y.min()), float(x.max()), float(y.max())))
+
+    def to_dict(self) -> dict[str, Any]:
+        low, high = np.min(self._bounds, axis=0), np.max(self._bounds, axis=0)
+        return {
+            "step": self._step,
+            "time_range": (min(self._times), max(self._times)),
+            "bounds": (float(low[0]), float(low[1]), float(high[2]), float(high[3])),
+        }

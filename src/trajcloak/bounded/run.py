@@ -1,0 +1,350 @@
+"""From the files of a log to a release in bounded memory, and on after an interruption.
+
+::
+
+    store_log      files      -> rows on disk, by user       read
+    prepare        StoredLog  -> grid, windows, region       (adds up over parts of users)
+    check_requests StoredLog  -> Treatment                   trajcloak.pipeline
+    plan_chapters  windows    -> runs of windows             chapters
+    _write_chapters           -> rows on disk, by chapter
+    _work_off      a chapter  -> bundles on disk, by window  trajcloak.pipeline
+    _publish       bundles    -> release and policy file
+
+Each step is one of the run in memory, or reads in parts what that one reads at once, so that
+the published bytes are the same.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajcloak.algorithms import Algorithm
+from trajcloak.bounded.chapters import (
+    CHAPTER_TYPES,
+    Chapter,
+    plan_chapters,
+    select_rows,
+)
+from trajcloak.bounded.memory import RESERVED, parse_memory, release_memory
+from trajcloak.bounded.read import CLEAN_PARTS, PARTS, store_log
+from trajcloak.bounded.spill import Columns, Spill
+from trajcloak.bounded.stored_bundles import (
+    StoredBundles,
+    cut_stored_policy,
+    has_window,
+    load_window,
+    save_window,
+)
+from trajcloak.bounded.stored_log import StoredLog, build_stretch, load_log, save_log
+from trajcloak.bounded.work import WorkFolder
+from trajcloak.errors import OptionError
+from trajcloak.hygiene import RareColumn, Treatment
+from trajcloak.kernels.threads import choose_threads
+from trajcloak.log import LogPath, RequestLog
+from trajcloak.log.clean import is_cleaned
+from trajcloak.log.files import list_files
+from trajcloak.manifest import LeftOut
+from trajcloak.options import LogColumns, Options
+from trajcloak.output import PRIVATE, move
+from trajcloak.pipeline import (
+    Prepared,
+    build_release,
+    bundle_window,
+    check_requests,
+    choose_algorithm,
+    lay_out,
+)
+from trajcloak.progress import Progress, silent
+from trajcloak.published import Manifest, read_manifest
+from trajcloak.release import check_outputs, check_outside_log, new_policy_file
+from trajcloak.space import Places, choose_region, find_projection
+from trajcloak.trajectories import stream_windows
+from trajcloak.trajectories.windows import check_conflicts
+from trajcloak.version import __version__
+
+CHAPTERS, CHAPTERS_DONE = "chapters", "chapters.json"
+RELEASE, POLICY, READY = "release", "policy.parquet", "ready.json"
+HASHED_BYTES = 1 << 16
+"""At either end of each file of the log, for telling whether it is the same."""
+
+
+@dataclass(frozen=True)
+class FilesResult:
+    """What :func:`anonymize_files` wrote.
+
+    Attributes
+    ----------
+    manifest : dict
+        The content of ``manifest.json``.
+    rare : tuple of RareColumn
+        Attributes with values that few users sent. Private: it is no part of the release.
+    """
+
+    manifest: Manifest
+    rare: tuple[RareColumn, ...]
+
+
+def anonymize_files(
+    source: LogPath,
+    release: str | Path,
+    k: int,
+    *,
+    memory: str | int,
+    columns: LogColumns | None = None,
+    policy: str | Path | None = None,
+    resume: bool = False,
+    threads: int | None = None,
+    progress: Progress = silent,
+    **options: Any,
+) -> FilesResult:
+    """Turn a log that may be larger than memory into a release, window by window.
+
+    The files are those that :func:`trajcloak.anonymize` would have made.
+
+    Parameters
+    ----------
+    source
+        Files, as for :func:`trajcloak.read_log`.
+    release
+        Folder to be created.
+    k : int
+        Least number of users in a bundle; at least 2.
+    memory
+        Most memory that the process may take, such as ``4GiB``. Users, distinct requests and
+        each window must fit into it; the log need not.
+    columns
+        Which columns to read.
+    policy
+        Where to write the private policy file, if at all.
+    resume
+        Continue a run that was interrupted, with the same log and options. If there is
+        nothing to continue, start anew.
+    threads
+        Default: all cores. Never changes the result.
+    progress
+        Called as work is done.
+    **options
+        The other fields of :class:`trajcloak.Options`.
+
+    Raises
+    ------
+    TrajcloakError
+        As :func:`trajcloak.anonymize`; also if memory is too little for a window, or if an
+        interrupted run is in the way.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> tc.anonymize_files("logs/", "release", 50, memory="4GiB", length=30)  # doctest: +SKIP
+    """
+    asked = Options(k=k, **options)
+    columns = columns or LogColumns()
+    limit = parse_memory(memory)
+    threads = choose_threads(threads)
+    release, policy = Path(release), None if policy is None else Path(policy)
+    files = list_files(source)
+    if not all(isinstance(file, Path) for file in files):
+        raise OptionError(
+            "the log is a table in memory; expected files; use trajcloak.anonymize for it"
+        )
+    work = WorkFolder(release)
+    outputs = [release] if policy is None else [release, policy]
+    check_outside_log(_list_folders(source), outputs)
+    check_outputs(release, None if policy is None or _is_moved(work) else policy)
+    run = _Run(work, files, columns, asked, limit - RESERVED, threads, progress)
+    fingerprint = _identify(files, columns, asked, policy)
+    with work.open(fingerprint, resume=resume):
+        return run.publish(release, policy)
+
+
+class _Run:
+    """The steps of a run."""
+
+    def __init__(
+        self,
+        work: WorkFolder,
+        files: Sequence[Path],
+        columns: LogColumns,
+        asked: Options,
+        memory: int,
+        threads: int,
+        progress: Progress,
+    ) -> None:
+        self._work = work
+        self._files = files
+        self._columns = columns
+        self._asked = asked
+        self._memory = memory
+        self._threads = threads
+        self._progress = progress
+
+    def publish(self, release: Path, policy: Path | None) -> FilesResult:
+        """Do what is left to do, and move the results to their places."""
+        ready = self._work.load(READY)
+        if ready is None:
+            ready = self._make(with_policy=policy is not None)
+            self._work.save(READY, ready)
+        manifest = read_manifest(self._work.path / RELEASE)
+        self._move(release, policy)
+        return FilesResult(manifest, tuple(RareColumn(**column) for column in ready))
+
+    def _make(self, *, with_policy: bool) -> list[dict[str, Any]]:
+        """Make release and policy file inside the work folder; says which values are rare."""
+        log = self._read()
+        prepared = self._prepare(log)
+        algorithm = choose_algorithm(prepared)
+        rare, treatment = check_requests(prepared)
+        chapters = plan_chapters(prepared, self._memory)
+        spill = self._write_chapters(prepared, chapters)
+        for number, chapter in enumerate(chapters):
+            windows = range(chapter.first, chapter.last)
+            missing = [window for window in windows if not has_window(self._work, window)]
+            if missing:
+                self._work_off(prepared, algorithm, treatment, missing, spill.load(number))
+                release_memory()
+        self._write(prepared, treatment, with_policy)
+        return [asdict(column) for column in rare]
+
+    def _read(self) -> StoredLog:
+        folder = self._work.path / (CLEAN_PARTS if is_cleaned(self._columns) else PARTS)
+        log = load_log(self._work, folder)
+        if log is None:
+            log = store_log(
+                self._work, self._files, self._columns, self._memory, self._threads, self._progress
+            )
+            save_log(self._work, log)
+        return log
+
+    def _prepare(self, log: StoredLog) -> Prepared:
+        grid, max_gap, ranges, region = lay_out(log, self._asked)
+        projection = find_projection(log)
+
+        def placed() -> Iterator[tuple[RequestLog, Any, Any]]:
+            for number, part in log.numbered_parts():
+                if projection.bounds is not None:
+                    yield part, part.x, part.y
+                    continue
+                name = f"places-{number}.npy"
+                if not (self._work.path / name).exists():
+                    with self._work.new_file(name) as path, path.open("wb") as file:
+                        np.save(file, np.stack(projection.place(part, self._threads)))
+                x, y = np.load(self._work.path / name, allow_pickle=False)
+                yield part, x, y
+
+        self._placed = placed
+        region = choose_region(placed, projection, self._asked.height, region, self._threads)
+        places = Places(log.x, log.y, region, projection.crs)
+        return Prepared(log, self._asked, grid, max_gap, places, ranges, self._threads)
+
+    def _write_chapters(self, prepared: Prepared, chapters: Sequence[Chapter]) -> Spill:
+        plan = [[c.first, c.last, c.start, c.stop] for c in chapters]
+        known = self._work.load(CHAPTERS_DONE)
+        if known is not None and known["plan"] == plan:
+            spill = Spill(self._work.path / CHAPTERS, CHAPTER_TYPES, known["sizes"])
+            spill.check()
+            return spill
+        (self._work.path / CHAPTERS_DONE).unlink(missing_ok=True)
+        spill = Spill(self._work.new_folder(CHAPTERS), CHAPTER_TYPES, [0] * len(chapters))
+        if not prepared.grid.on_grid:
+            check_conflicts(prepared.log)
+        for part, x, y in self._placed():
+            kind = np.full(part.num_rows, -1, np.int32)
+            kind[part.requests.row] = part.requests.kind
+            columns = {"user": part.user, "time": part.time, "x": x, "y": y, "kind": kind}
+            for number, rows in select_rows(part, prepared, chapters):
+                spill.append(number, {name: column[rows] for name, column in columns.items()})
+        self._work.save(CHAPTERS_DONE, {"plan": plan, "sizes": spill.sizes})
+        return spill
+
+    def _work_off(
+        self,
+        prepared: Prepared,
+        algorithm: Algorithm,
+        treatment: Treatment | None,
+        windows: Sequence[int],
+        rows: Columns,
+    ) -> None:
+        """Bundle the users of some windows, and keep the bundles."""
+        log = build_stretch(prepared.log, rows)
+        # The places of a chapter are planar already.
+        places = replace(prepared.places, x=log.x, y=log.y)
+        stream = stream_windows(
+            log,
+            places,
+            prepared.grid,
+            length=self._asked.length,
+            max_gap=prepared.max_gap,
+            missing=self._asked.missing,
+            threads=self._threads,
+            progress=self._progress,
+            ranges=prepared.ranges[windows],
+            whole=prepared.log,
+        )
+        for number, window in zip(windows, stream, strict=True):
+            window = replace(window, number=number)
+            bundles = bundle_window(prepared, algorithm, window, treatment, self._progress)
+            save_window(self._work, window, bundles)
+
+    def _write(self, prepared: Prepared, treatment: Treatment | None, with_policy: bool) -> None:
+        """Write release and policy file inside the work folder."""
+        left_out = LeftOut(prepared.log.num_users)
+        published = []
+        for number in range(len(prepared.ranges)):
+            window, bundles = load_window(self._work, number)
+            left_out.add(window, bundles)
+            if bundles is not None:
+                published.append(number)
+        stored = StoredBundles(self._work, published)
+        made = build_release(prepared, stored, treatment, left_out, StoredBundles.renumbered)
+        shutil.rmtree(self._work.path / RELEASE, ignore_errors=True)
+        made.write(self._work.path / RELEASE, progress=self._progress)
+        if with_policy:
+            (self._work.path / POLICY).unlink(missing_ok=True)
+            groups = cut_stored_policy(prepared.log.users, stored)
+            with new_policy_file(groups, self._work.path / POLICY):
+                pass
+
+    def _move(self, release: Path, policy: Path | None) -> None:
+        """Give release and policy file their names; nobody takes a policy alone for a release."""
+        if policy is not None and (self._work.path / POLICY).exists():
+            move(self._work.path / POLICY, policy, PRIVATE)
+        move(self._work.path / RELEASE, release)
+
+
+def _is_moved(work: WorkFolder) -> bool:
+    """Whether an interrupted run has put its policy file into place already."""
+    return (work.path / READY).exists() and not (work.path / POLICY).exists()
+
+
+def _list_folders(source: LogPath) -> list[Path]:
+    if isinstance(source, str | Path):
+        return [Path(source)]
+    return [Path(part) for part in source]
+
+
+def _identify(
+    files: Sequence[Path], columns: LogColumns, asked: Options, policy: Path | None
+) -> dict[str, Any]:
+    """Say what must be the same for a run to be continued."""
+    return {
+        "log files": [_identify_file(file) for file in files],
+        "log options": asdict(columns),
+        "options": asdict(asked),
+        "software": __version__,
+        "policy file": None if policy is None else str(policy.absolute()),
+    }
+
+
+def _identify_file(file: Path) -> list[Any]:
+    found = file.stat()
+    ends = hashlib.blake2b(digest_size=16)
+    with file.open("rb") as stream:
+        ends.update(stream.read(HASHED_BYTES))
+        stream.seek(max(0, found.st_size - HASHED_BYTES))
+        ends.update(stream.read(HASHED_BYTES))
+    return [str(file.absolute()), found.st_size, found.st_mtime_ns, ends.hexdigest()]
