@@ -246,7 +246,9 @@ def bundle_window(
         window.cells, height, asked.k, asked.cloak, threads=prepared.threads, progress=progress
     )
     num_kinds = prepared.log.requests.kinds.num_rows
-    bundles = build_bundles(window, policy, num_kinds, asked.k, treatment)
+    bundles = build_bundles(
+        window, policy, num_kinds, asked.k, treatment, prepared.threads
+    )
     if not len(bundles.sizes):
         raise OptionError(
             f"window {window.number}: everybody would be left out; expected a price above the "
