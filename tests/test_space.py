@@ -213,7 +213,7 @@ def to_null_island(lon, lat, rows):
 
 def to_noise_around_null_island(lon, lat, rows):
     for number, row in enumerate(rows):
-        lon[row] = lat[row] = 0.001 * number
+        lon[row] = lat[row] = 0.001 * (number + 1)
 
 
 @pytest.mark.parametrize("spoil", [swap, to_null_island, to_noise_around_null_island])

@@ -33,7 +33,6 @@ from trajcloak.hygiene import (
     check_hygiene,
     count_rare,
     find_rare,
-    group_by_sender,
     list_attributes,
     select_values,
     treat_rare,
@@ -246,9 +245,7 @@ def bundle_window(
         window.cells, height, asked.k, asked.cloak, threads=prepared.threads, progress=progress
     )
     num_kinds = prepared.log.requests.kinds.num_rows
-    bundles = build_bundles(
-        window, policy, num_kinds, asked.k, treatment, prepared.threads
-    )
+    bundles = build_bundles(window, policy, num_kinds, asked.k, treatment, prepared.threads)
     if not len(bundles.sizes):
         raise OptionError(
             f"window {window.number}: everybody would be left out; expected a price above the "
@@ -260,13 +257,12 @@ def bundle_window(
 def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
     """Refuse requests that must not be published, and say what becomes of rare values."""
     log, asked, grid = prepared.log, prepared.asked, prepared.grid
-    senders = group_by_sender(log)
-    attributes = list_attributes(log, senders)
+    attributes = list_attributes(log)
     rare = find_rare(attributes, asked.rare_below or asked.k)
     published = attributes
     if asked.rare != KEEP:
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
-    check_hygiene(log, senders, attributes, published, asked.allow)
+    check_hygiene(log, attributes, published, asked.allow)
     windows = grid.origin + prepared.ranges * grid.every
     return count_rare(log, attributes, rare, windows), treat_rare(log, attributes, rare, asked.rare)
 

@@ -13,6 +13,7 @@ from numba import njit
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import build_slices, run_sliced
 from trajcloak.log import RequestLog, SomeRows
+from trajcloak.log.misplaced import check_misplaced
 
 MAX_HEIGHT = 24
 PLANAR_HEIGHT = 16
@@ -98,7 +99,7 @@ def build_places(
     """
     if height is not None and not 1 <= height <= MAX_HEIGHT:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
-    projection = find_projection(log)
+    projection = find_projection(log, is_fitted=region is None)
     x, y = projection.place(log, threads)
     region = choose_region(lambda: iter([(log, x, y)]), projection, height, region, threads)
     return Places(x, y, region, projection.crs)
@@ -138,8 +139,13 @@ class Projection:
         return _project(log, lon, str(self.crs), threads)
 
 
-def find_projection(log: RequestLog) -> Projection:
-    """Choose how to project a log, or to take its coordinates as they are."""
+def find_projection(log: RequestLog, *, is_fitted: bool) -> Projection:
+    """Choose how to project a log, or to take its coordinates as they are.
+
+    ``is_fitted``: whether the region is to be fitted to them, so that they had better be right.
+    """
+    if is_fitted:
+        check_misplaced(log)
     if not log.geographic:
         return Projection(log.crs, log.bounds)
     bounds, joins = join_hemispheres(log)
@@ -348,9 +354,8 @@ def check_outliers(
         return
     raise InputError(
         f"{rows} far from all others and would blow the region up more than {OUTLIER_FACTOR} "
-        f"times; expected one connected area; are they at longitude and latitude 0, or swapped? "
-        f"correct or remove them, leave them out with --drop null-island or --clip, or pass "
-        f"--region to keep them"
+        f"times; expected one connected area; correct or remove them, leave them out with --clip, "
+        f"or pass --region to keep them"
     )
 
 

@@ -43,7 +43,7 @@ baseline fast-clustering slow-clustering hilbert-clustering exact
 usb usb-instant us effort low normal high seed rare rare_below keep drop other
 tz align none day windows UTC
 rows dropped repeated start end instants interval long_gaps user_instants zone crs
-log_crs clip max_speed drop empty out-of-range null-island conflict teleport
+log_crs clip max_speed drop empty out-of-range null-island swapped conflict teleport
 reported interpolated held ambiguous nonexistent OGC:CRS84
 bundles.parquet requests.parquet manifest.json geometry Polygon WKB planar spherical
 counterclockwise +proj=laea +datum=WGS84 +units=m +no_defs 6378137

@@ -73,9 +73,9 @@ def plan_chapters(prepared: Prepared, memory: int) -> list[Chapter]:
         need = own + ROW_BYTES * (_rows_between(ranges, counts, alone) + held)
         if need > memory:
             raise OptionError(
-                f"window {window} needs about {format_memory(need)} besides what the program itself "
-                f"needs, and {format_memory(memory)} are left for it; expected windows that fit; "
-                f"pass a smaller --length, or a larger --memory"
+                f"window {window} needs about {format_memory(need)} besides what the program "
+                f"itself needs, and {format_memory(memory)} are left for it; expected windows that "
+                f"fit; pass a smaller --length, or a larger --memory"
             )
         chapters.append(alone)
         longest = own

@@ -51,8 +51,8 @@ def parse_memory(text: str | int) -> int:
     limit = int(match[1]) * (UNITS | BINARY_UNITS)[match[2]]
     if limit < LEAST:
         raise OptionError(
-            f"memory is {text}; expected at least {format_memory(LEAST)}, which the program and its "
-            f"libraries need; pass another --memory"
+            f"memory is {text}; expected at least {format_memory(LEAST)}, which the program and "
+            f"its libraries need; pass another --memory"
         )
     return limit
 

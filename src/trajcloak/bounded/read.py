@@ -1,8 +1,11 @@
 """Read a log that is not held in memory: its rows go to disk as they are checked."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +22,16 @@ from trajcloak.log.clean import (
     check_reachable,
     check_some_left,
     find_contradictions,
-    is_cleaned,
+    has_contradictions,
 )
 from trajcloak.log.files import count_rows, stream_batches
+from trajcloak.log.misplaced import find_bulk, find_swapped, may_be_swapped
 from trajcloak.log.read import RowChecker, Rows
-from trajcloak.options import LogColumns
+from trajcloak.options import SWAPPED, LogColumns
 from trajcloak.progress import Progress
 
 BATCH_ROWS = 1 << 17
-PARTS, CLEAN_PARTS = "parts", "clean_parts"
+PARTS, UNSWAPPED_PARTS, CLEAN_PARTS = "parts", "parts_unswapped", "parts_clean"
 TEXT_ROW_BYTES = 4
 """A row of a text file, compressed, takes no less."""
 
@@ -81,8 +85,7 @@ def store_log(
         np.append(requests.kind, np.int32(-1)),
         num_requests,
     )
-    if is_cleaned(columns):
-        log = _clean(work, log, columns)
+    log = _clean(work, log, columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
 
@@ -122,43 +125,65 @@ def _group(
     edges = np.searchsorted(part[order], np.arange(num_parts + 1, dtype=np.uint16))
     return [
         (number, order[start:stop])
-        for number, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+        for number, (start, stop) in enumerate(pairwise(edges))
         if start < stop
     ]
 
 
 def _clean(work: WorkFolder, log: StoredLog, columns: LogColumns) -> StoredLog:
-    """Drop, or refuse, rows that contradict others, as :func:`trajcloak.log.clean.clean_log`."""
-    spill = Spill(work.new_folder(CLEAN_PARTS), PART_TYPES, [0] * log.num_parts)
+    """Drop, or refuse, rows as :func:`trajcloak.log.clean.clean_log` does."""
+    if SWAPPED in columns.drop:
+        num_rows = log.num_rows
+        if may_be_swapped(log):
+            bulk = find_bulk(log)
+            log = _keep(work, UNSWAPPED_PARTS, log, lambda part: ~find_swapped(part, bulk))
+        log = replace(log, dropped={**log.dropped, SWAPPED: num_rows - log.num_rows})
+    if not has_contradictions(columns):
+        return log
     far = SomeRows()
-    dropped = dict(log.dropped)
+    dropped: Counter[str] = Counter()
+
+    def keep(part: RequestLog) -> npt.NDArray[np.bool_]:
+        found = find_contradictions(part, columns)
+        far.add(part.number_rows(found.far))
+        dropped.update(found.dropped)
+        return found.keep
+
+    cleaned = _keep(work, CLEAN_PARTS, log, keep, lambda: check_reachable(far, log, columns))
+    return replace(cleaned, dropped={**log.dropped, **dropped})
+
+
+def _keep(
+    work: WorkFolder,
+    name: str,
+    log: StoredLog,
+    choose: Callable[[RequestLog], npt.NDArray[np.bool_]],
+    check: Callable[[], None] = lambda: None,
+) -> StoredLog:
+    """Take some rows of a log, and the users who have one, once all parts have been checked."""
+    spill = Spill(work.new_folder(name), PART_TYPES, [0] * log.num_parts)
     present = np.zeros(log.num_users, np.bool_)
     kept = _KeptFacts()
     num_requests = 0
     for number, part in log.numbered_parts():
-        found = find_contradictions(part, columns)
-        far.add(part.number_rows(found.far))
-        for reason, count in found.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + count
-        present[part.user[found.keep]] = True
-        kept.add(part, found.keep)
-        num_requests += int(found.keep[part.requests.row].sum())
+        keep = choose(part)
+        present[part.user[keep]] = True
+        kept.add(part, keep)
+        num_requests += int(keep[part.requests.row].sum())
         stored = log.spill.load(number)
-        spill.append(number, {name: column[found.keep] for name, column in stored.items()})
-    check_reachable(far, log, columns)
+        spill.append(number, {name: column[keep] for name, column in stored.items()})
+    check()
+    if sum(spill.sizes) == log.num_rows:
+        return log
     check_some_left(sum(spill.sizes))
-    facts = {name: getattr(log, name) for name in FACTS} | {"dropped": dropped}
-    if sum(spill.sizes) < log.num_rows:
-        facts |= kept.to_dict()
     place = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
-    return build_stored(
-        log.users.filter(pa.array(present)),
-        log.requests.kinds,
-        facts,
-        spill,
-        place[log.user_numbers],
-        log.kind_numbers,
-        num_requests,
+    return replace(
+        log,
+        users=log.users.filter(pa.array(present)),
+        spill=spill,
+        user_numbers=place[log.user_numbers],
+        stored_requests=num_requests,
+        **kept.to_dict(),
     )
 
 

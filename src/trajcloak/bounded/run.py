@@ -31,7 +31,7 @@ from trajcloak.bounded.chapters import (
     select_rows,
 )
 from trajcloak.bounded.memory import RESERVED, parse_memory, release_memory
-from trajcloak.bounded.read import CLEAN_PARTS, PARTS, store_log
+from trajcloak.bounded.read import store_log
 from trajcloak.bounded.spill import Columns, Spill
 from trajcloak.bounded.stored_bundles import (
     StoredBundles,
@@ -46,7 +46,6 @@ from trajcloak.errors import OptionError
 from trajcloak.hygiene import RareColumn, Treatment
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog
-from trajcloak.log.clean import is_cleaned
 from trajcloak.log.files import list_files
 from trajcloak.manifest import LeftOut
 from trajcloak.options import LogColumns, Options
@@ -211,8 +210,7 @@ class _Run:
         return [asdict(column) for column in rare]
 
     def _read(self) -> StoredLog:
-        folder = self._work.path / (CLEAN_PARTS if is_cleaned(self._columns) else PARTS)
-        log = load_log(self._work, folder)
+        log = load_log(self._work)
         if log is None:
             log = store_log(
                 self._work, self._files, self._columns, self._memory, self._threads, self._progress
@@ -222,7 +220,7 @@ class _Run:
 
     def _prepare(self, log: StoredLog) -> Prepared:
         grid, max_gap, ranges, region = lay_out(log, self._asked)
-        projection = find_projection(log)
+        projection = find_projection(log, is_fitted=region is None)
 
         def placed() -> Iterator[tuple[RequestLog, Any, Any]]:
             for number, part in log.numbered_parts():

@@ -30,7 +30,7 @@ class Spill:
     def __init__(
         self, folder: Path, types: Mapping[str, npt.DTypeLike], sizes: Sequence[int]
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self._types = {name: np.dtype(type_) for name, type_ in types.items()}
         self.sizes = list(sizes)
 
@@ -73,8 +73,8 @@ class Spill:
     def _damaged(self, number: int) -> OutputError:
         return OutputError(
             f"{self._path(number)}: is shorter than it was; expected the work of the interrupted "
-            f"run; remove the folder {self._folder.parent}, and start anew"
+            f"run; remove the folder {self.folder.parent}, and start anew"
         )
 
     def _path(self, number: int) -> Path:
-        return self._folder / f"{number}.rows"
+        return self.folder / f"{number}.rows"

@@ -117,17 +117,25 @@ def save_log(work: WorkFolder, log: StoredLog) -> None:
         with work.new_file(name) as path, path.open("wb") as file:
             np.save(file, numbers)
     facts = {name: getattr(log, name) for name in FACTS}
-    work.save(LOG, {"facts": facts, "sizes": log.spill.sizes, "requests": log.stored_requests})
+    work.save(
+        LOG,
+        {
+            "facts": facts,
+            "folder": log.spill.folder.name,
+            "sizes": log.spill.sizes,
+            "requests": log.stored_requests,
+        },
+    )
 
 
-def load_log(work: WorkFolder, folder: Path) -> StoredLog | None:
+def load_log(work: WorkFolder) -> StoredLog | None:
     """Take over the log that an interrupted run has read; None if it has not."""
     known = work.load(LOG)
     if known is None:
         return None
     facts: dict[str, Any] = known["facts"]
     facts |= {name: tuple(facts[name]) for name in ("time_range", "bounds")}
-    spill = Spill(folder, PART_TYPES, known["sizes"])
+    spill = Spill(work.path / known["folder"], PART_TYPES, known["sizes"])
     spill.check()
     return build_stored(
         _read_table(work.path / USERS).column(0).combine_chunks(),

@@ -2,8 +2,6 @@
 
 from trajcloak.hygiene.attributes import (
     Attribute,
-    Senders,
-    group_by_sender,
     list_attributes,
     select_values,
 )
@@ -13,12 +11,10 @@ from trajcloak.hygiene.rare import RareColumn, Treatment, count_rare, find_rare,
 __all__ = [
     "Attribute",
     "RareColumn",
-    "Senders",
     "Treatment",
     "check_hygiene",
     "count_rare",
     "find_rare",
-    "group_by_sender",
     "list_attributes",
     "select_values",
     "treat_rare",

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.hygiene.attributes import Attribute, Senders
-from trajcloak.hygiene.identity import count_known_ids, count_own_ids, is_near_unique, spell
-from trajcloak.hygiene.patterns import is_text, match_patterns
+from trajcloak.hygiene.attributes import Attribute
+from trajcloak.hygiene.identity import count_known_ids, count_own_ids, is_near_unique
+from trajcloak.hygiene.ids import Ids
+from trajcloak.hygiene.patterns import is_bytes, is_text, match_patterns
 from trajcloak.hygiene.places import follows_place
 from trajcloak.log import RequestLog
 
@@ -33,7 +33,6 @@ class Suspicion:
 
 def check_hygiene(
     log: RequestLog,
-    senders: Senders,
     attributes: Sequence[Attribute],
     published: Sequence[Attribute],
     allow: Sequence[str],
@@ -46,8 +45,8 @@ def check_hygiene(
     Parameters
     ----------
     log : RequestLog
-    senders, attributes
-        The requests of the log, by user and by value. None may hold ids of users.
+    attributes
+        The requests of the log, by value. None may hold ids of users.
     published
         The same with the values that may be published, which rare ones may not.
     allow
@@ -68,8 +67,8 @@ def check_hygiene(
                 f"'{name}' is allowed and no request column; expected one of those named with "
                 f"--request; check --allow"
             )
-    ids = spell(log.users) if attributes else None
-    identities = [found for a in attributes for found in find_identities(ids, senders, a)]
+    ids = Ids(log.users)
+    identities = [found for a in attributes for found in find_identities(ids, log, a)]
     if identities:
         raise InputError(
             f"request column {'; '.join(map(str, identities))}; expected no user ids in a "
@@ -86,9 +85,9 @@ def check_hygiene(
         )
 
 
-def find_identities(ids: pa.Array, senders: Senders, attribute: Attribute) -> list[Suspicion]:
-    """Find ids of users of the log, as spelt by :func:`spell`, in an attribute."""
-    num_users = count_own_ids(ids, senders, attribute)
+def find_identities(ids: Ids, log: RequestLog, attribute: Attribute) -> list[Suspicion]:
+    """Find ids of users of the log in an attribute."""
+    num_users = count_own_ids(ids, log, attribute)
     looks_like = f"the ids of {num_users:,} of its senders"
     if not num_users:
         num_users = count_known_ids(ids, attribute)
@@ -104,6 +103,8 @@ def find_suspicions(log: RequestLog, attribute: Attribute) -> list[Suspicion]:
     found: list[tuple[str, npt.NDArray[np.bool_]]] = []
     if is_text(attribute.values.type):
         found += match_patterns(attribute.values)
+    if is_bytes(attribute.values.type):
+        found.append(("bytes, which may mean anything", everything))
     if follows_place(log, attribute):
         found.append(("coordinates of the row's place", everything))
     if not found and is_near_unique(attribute):

@@ -1,4 +1,4 @@
-"""Rows that contradict others of the same user: two places at once, or too far in too short."""
+"""Rows that contradict others: swapped axes, two places at once, too far in too short."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,9 +10,10 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
+from trajcloak.log.misplaced import find_swapped
 from trajcloak.log.request_log import RequestLog, SomeRows
 from trajcloak.log.requests import Requests
-from trajcloak.options import CONFLICT, TELEPORT, LogColumns
+from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
 EARTH_RADIUS = 6_371_008.8
 """Metres."""
@@ -31,14 +32,18 @@ def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
     InputError
         If there are teleports that are not to be dropped, or no row is left.
     """
-    if not is_cleaned(columns):
+    if SWAPPED in columns.drop:
+        swapped = find_swapped(log)
+        dropped = {**log.dropped, SWAPPED: int(swapped.sum())}
+        log = keep_rows(replace(log, dropped=dropped), ~swapped)
+    if not has_contradictions(columns):
         return log
     found = find_contradictions(log, columns)
     check_reachable(SomeRows().add(log.number_rows(found.far)), log, columns)
     return keep_rows(replace(log, dropped={**log.dropped, **found.dropped}), found.keep)
 
 
-def is_cleaned(columns: LogColumns) -> bool:
+def has_contradictions(columns: LogColumns) -> bool:
     """Whether rows that contradict others are to be found."""
     return columns.max_speed is not None or bool({CONFLICT, TELEPORT} & set(columns.drop))
 
@@ -64,21 +69,17 @@ class Contradictions:
 
 def find_contradictions(log: RequestLog, columns: LogColumns) -> Contradictions:
     """Find the rows that contradict others of the same user."""
-    order = sort_rows(log)
-    first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
     keep = np.ones(log.num_rows, np.bool_)
     far = np.empty(0, np.int64)
     dropped = {}
     if CONFLICT in columns.drop:
+        order, first = _group_by_user(log)
         _drop_conflicts(log.time, log.x, log.y, order, first, keep)
         dropped[CONFLICT] = int((~keep).sum())
     if columns.max_speed is not None or TELEPORT in columns.drop:
-        kept = keep.copy()
-        speed = _choose_speed(log, columns) / (SECOND if log.has_timestamps else 1.0)
-        radius = EARTH_RADIUS if log.geographic else 0.0
-        _drop_teleports(log.time, log.x, log.y, order, first, speed, radius, keep)
-        far = np.flatnonzero(kept & ~keep)
+        far = np.flatnonzero(find_teleports(log, _choose_speed(log, columns), keep))
         dropped[TELEPORT] = len(far)
+        keep[far] = False
     return Contradictions(keep, far, dropped)
 
 
@@ -90,6 +91,27 @@ def check_reachable(far: SomeRows, log: RequestLog, columns: LogColumns) -> None
             f"{_choose_speed(log, columns):g} allows; expected places that can be reached; correct "
             f"the rows, drop them with --drop {TELEPORT}, or pass a higher --max-speed"
         )
+
+
+def find_teleports(
+    log: RequestLog, speed: float, among: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows cannot be reached from the user's report before, among some rows.
+
+    ``speed`` is in metres, or the log's units, per second, or the log's unit of time.
+    """
+    order, first = _group_by_user(log)
+    keep = among.copy()
+    unit = SECOND if log.has_timestamps else 1.0
+    radius = EARTH_RADIUS if log.geographic else 0.0
+    _drop_teleports(log.time, log.x, log.y, order, first, speed / unit, radius, keep)
+    return among & ~keep
+
+
+def _group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Order the rows by user and time; tells where each user's rows start."""
+    order = sort_rows(log)
+    return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))
 
 
 def _choose_speed(log: RequestLog, columns: LogColumns) -> float:
