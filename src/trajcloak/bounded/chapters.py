@@ -54,7 +54,7 @@ def plan_chapters(prepared: Prepared, memory: int) -> list[Chapter]:
     """
     ranges, log, asked = prepared.ranges, prepared.log, prepared.asked
     margin = find_margin(prepared)
-    counts = _count_rows(prepared)
+    counts = _RowCounts(prepared, margin)
     held = 2 * log.num_users if asked.missing == HOLD else 0
     gaps = prepared.max_gap >= 2 * prepared.grid.every or not prepared.grid.on_grid
     chapters: list[Chapter] = []
@@ -65,12 +65,12 @@ def plan_chapters(prepared: Prepared, memory: int) -> list[Chapter]:
         if chapters:
             last = chapters[-1]
             longer = Chapter(last.first, window + 1, last.start, alone.stop)
-            rows = _rows_between(ranges, counts, longer) + held
+            rows = counts.count(longer) + held
             if max(longest, own) + ROW_BYTES * rows <= memory:
                 chapters[-1] = longer
                 longest = max(longest, own)
                 continue
-        need = own + ROW_BYTES * (_rows_between(ranges, counts, alone) + held)
+        need = own + ROW_BYTES * (counts.count(alone) + held)
         if need > memory:
             raise OptionError(
                 f"window {window} needs about {format_memory(need)} besides what the program "
@@ -87,25 +87,21 @@ def find_margin(prepared: Prepared) -> int:
     return min(-(-prepared.max_gap // prepared.grid.every), prepared.grid.num_instants)
 
 
-def _count_rows(prepared: Prepared) -> npt.NDArray[np.int64]:
-    """Count the rows from the start of each window to that of the next; first, those before."""
-    starts, grid = prepared.ranges[:, 0], prepared.grid
-    counts = np.zeros(len(starts) + 1, np.int64)
-    for part in prepared.log.parts():
-        instant = (part.time - grid.origin) // grid.every
-        window = np.searchsorted(starts, instant, side="right")
-        counts += np.bincount(window, minlength=len(counts))
-    return np.concatenate([[0], np.cumsum(counts)])
+class _RowCounts:
+    """How many rows are in the stretches of instants that chapters can have."""
 
+    def __init__(self, prepared: Prepared, margin: int) -> None:
+        ranges, grid = prepared.ranges, prepared.grid
+        self._edges = np.unique(np.concatenate([ranges[:, 0] - margin, ranges[:, 1] + margin]))
+        self._before = np.zeros(len(self._edges), np.int64)
+        for part in prepared.log.parts():
+            instant = np.sort((part.time - grid.origin) // grid.every)
+            self._before += np.searchsorted(instant, self._edges)
 
-def _rows_between(
-    ranges: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], chapter: Chapter
-) -> int:
-    """Count, rather too many than too few, the rows of a chapter."""
-    starts = ranges[:, 0]
-    before = np.searchsorted(starts, chapter.start, side="right")
-    until = np.searchsorted(starts, chapter.stop, side="left") + 1
-    return int(counts[until] - counts[before])
+    def count(self, chapter: Chapter) -> int:
+        """Count the rows of a chapter."""
+        first, last = np.searchsorted(self._edges, [chapter.start, chapter.stop])
+        return int(self._before[last] - self._before[first])
 
 
 def select_rows(

@@ -18,7 +18,7 @@ RESERVED = 448 * MIB
 """Program, libraries and compiled kernels, and what reading and writing need."""
 
 LEAST = 640 * MIB
-ROW_BYTES = 112
+ROW_BYTES = 128
 """Of a row in memory while the rows of some users, or of some windows, are worked on."""
 
 CELL_BYTES = 16
@@ -27,12 +27,15 @@ CELL_BYTES = 16
 GAP_BYTES = 16
 """Of a user at an instant of a window, and around it, while gaps are filled."""
 
-USER_BYTES = 160
+USER_BYTES = 240
 """Of a user, whatever the window."""
 
-SOLVE_BYTES = {"refined": 28, "traj-anon": 10}
+SOLVE_BYTES = {"refined": 26, "traj-anon": 8}
 OTHER_SOLVE_BYTES = 64
 """Of a user at an instant while an algorithm works; measured, and rounded up."""
+
+CLOAK_BYTES = 64
+"""Of a bundle at an instant: its cloak, several times."""
 
 
 def parse_memory(text: str | int) -> int:
@@ -76,9 +79,9 @@ def estimate_window(asked: Options, num_users: int, length: int, margin: int, ga
     gaps
         Whether there may be gaps to fill.
     """
-    solve = SOLVE_BYTES.get(asked.algorithm, OTHER_SOLVE_BYTES) * length
+    solve = SOLVE_BYTES.get(asked.algorithm, OTHER_SOLVE_BYTES) + CLOAK_BYTES / asked.k
     fill = GAP_BYTES * (length + 2 * margin) if gaps or asked.missing == HOLD else 0
-    return num_users * (USER_BYTES + CELL_BYTES * length + max(solve, fill))
+    return int(num_users * (USER_BYTES + CELL_BYTES * length + max(solve * length, fill)))
 
 
 def release_memory() -> None:
