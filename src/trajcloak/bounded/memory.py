@@ -1,7 +1,6 @@
 """How much memory a run may use, and how much its steps need."""
 
 import ctypes
-import ctypes.util
 import re
 from contextlib import suppress
 
@@ -14,8 +13,8 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
 MIB = 1 << 20
 
-RESERVED = 448 * MIB
-"""Program, libraries and compiled kernels, and what reading and writing need."""
+RESERVED = 512 * MIB
+"""Program, libraries, kernels and their compiler, and what reading and writing need."""
 
 LEAST = 640 * MIB
 ROW_BYTES = 128
@@ -87,5 +86,6 @@ def estimate_window(asked: Options, num_users: int, length: int, margin: int, ga
 def release_memory() -> None:
     """Give memory that was freed back to the system, so that it is not counted twice."""
     pa.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(ctypes.util.find_library("c")).malloc_trim(0)
+    # Not every C library has it.
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

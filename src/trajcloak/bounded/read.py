@@ -31,6 +31,9 @@ from trajcloak.options import SWAPPED, LogColumns
 from trajcloak.progress import Progress
 
 BATCH_ROWS = 1 << 17
+WAITING_ROWS = 1 << 18
+"""So many rows are written at once: they go to many files."""
+
 PARTS, UNSWAPPED_PARTS, CLEAN_PARTS = "parts", "parts_unswapped", "parts_clean"
 TEXT_ROW_BYTES = 4
 """A row of a text file, compressed, takes no less."""
@@ -63,12 +66,13 @@ def store_log(
     expected_rows = count_rows(files)
     num_parts = _choose_parts(files, expected_rows, memory)
     spill = Spill(work.new_folder(PARTS), PART_TYPES, [0] * num_parts)
-    num_requests = 0
+    writer = _PartWriter(spill)
     with ThreadPoolExecutor(threads) as pool:
         checker = RowChecker(files, columns, pool)
         for batch in stream_batches(files, columns, batch_rows=BATCH_ROWS):
-            num_requests += _store_batch(batch, checker, spill)
+            writer.add(batch, checker)
             progress("reading log", checker.num_read, expected_rows)
+        writer.flush()
         checker.check_not_empty(str(files[0].parent))
         users, rank = checker.number_users()
         requests = checker.requests.finish()
@@ -83,7 +87,7 @@ def store_log(
         spill,
         rank,
         np.append(requests.kind, np.int32(-1)),
-        num_requests,
+        writer.num_requests,
     )
     log = _clean(work, log, columns)
     progress("reading log", log.num_rows, log.num_rows)
@@ -97,21 +101,43 @@ def _choose_parts(files: Sequence[Path], expected_rows: int, memory: int) -> int
     return min(MAX_PARTS, max(1, math.ceil(rows * ROW_BYTES / (PART_SHARE * memory))))
 
 
-def _store_batch(batch: pa.RecordBatch, checker: RowChecker, spill: Spill) -> int:
-    """Check a batch and append its rows to the files of their users; counts the requests."""
-    batch = checker.filter.apply(batch)
-    size = batch.num_rows
-    if not size:
-        return 0
-    rows = Rows.empty(size)
-    checker.check(batch, rows, 0)
-    sent, number = checker.requests.take_rows()
-    kind = np.full(size, -1, np.int32)
-    kind[sent] = number
-    columns: Columns = {**rows._asdict(), "file_row": checker.filter.list_rows(), "kind": kind}
-    for part, chosen in _group(rows.user, len(spill.sizes)):
-        spill.append(part, {name: column[chosen] for name, column in columns.items()})
-    return len(sent)
+class _PartWriter:
+    """Appends checked rows to the files of their users, many at a time."""
+
+    def __init__(self, spill: Spill) -> None:
+        self._spill = spill
+        self._waiting: list[Columns] = []
+        self._num_waiting = 0
+        self.num_requests = 0
+
+    def add(self, batch: pa.RecordBatch, checker: RowChecker) -> None:
+        """Check the rows of a batch, and keep them."""
+        batch = checker.filter.apply(batch)
+        size = batch.num_rows
+        if not size:
+            return
+        rows = Rows.empty(size)
+        checker.check(batch, rows, 0)
+        sent, number = checker.requests.take_rows()
+        self.num_requests += len(sent)
+        kind = np.full(size, -1, np.int32)
+        kind[sent] = number
+        file_row = checker.filter.list_rows()
+        self._waiting.append({**rows._asdict(), "file_row": file_row, "kind": kind})
+        self._num_waiting += size
+        if self._num_waiting >= WAITING_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was kept."""
+        if not self._waiting:
+            return
+        columns = {
+            name: np.concatenate([part[name] for part in self._waiting]) for name in PART_TYPES
+        }
+        self._waiting, self._num_waiting = [], 0
+        for part, chosen in _group(columns["user"], len(self._spill.sizes)):
+            self._spill.append(part, {name: column[chosen] for name, column in columns.items()})
 
 
 def _group(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trajcloak.bounded.arrays import read_arrays, write_arrays
 from trajcloak.bounded.work import WorkFolder
 from trajcloak.bundles import Bundles
 from trajcloak.pipeline import build_policy_rows
@@ -28,22 +29,23 @@ def save_window(work: WorkFolder, window: Window, bundles: Bundles | None) -> No
     arrays = {f"window_{name}": value for name, value in _fields(counted)}
     if bundles is not None:
         arrays |= {f"bundles_{name}": value for name, value in _fields(bundles)}
-    with work.new_file(_name(window.number)) as path, path.open("wb") as file:
-        np.savez(file, **arrays)
+    with work.new_file(_name(window.number), is_synced=False) as path:
+        write_arrays(path, arrays)
 
 
 def has_window(work: WorkFolder, number: int) -> bool:
     """Whether a window is done."""
-    return (work.path / _name(number)).exists()
+    return read_arrays(work.path / _name(number)) is not None
 
 
 def load_window(work: WorkFolder, number: int) -> tuple[Window, Bundles | None]:
     """Read what became of a window; its bundles are None if too few users took part."""
-    with np.load(work.path / _name(number), allow_pickle=False) as arrays:
-        window = _build(Window, "window_", arrays)
-        if "bundles_window" not in arrays:
-            return window, None
-        return window, _build(Bundles, "bundles_", arrays)
+    arrays = read_arrays(work.path / _name(number))
+    assert arrays is not None
+    window = _build(Window, "window_", arrays)
+    if "bundles_window" not in arrays:
+        return window, None
+    return window, _build(Bundles, "bundles_", arrays)
 
 
 class StoredBundles(Sequence[Bundles]):
@@ -110,7 +112,7 @@ def cut_stored_policy(users: pa.Array, published: StoredBundles) -> Iterator[Row
 
 
 def _name(number: int) -> str:
-    return f"window-{number}.npz"
+    return f"window-{number}.arrays"
 
 
 def _fields(record: Window | Bundles) -> list[tuple[str, Any]]:

@@ -57,6 +57,10 @@ class WorkFolder:
                 raise
             except OSError as error:
                 raise self._explain(error) from error
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"what was done so far is kept in {self.path}: continue with --resume"
+                ) from None
             self._remove()
         finally:
             os.close(lock)
@@ -137,12 +141,17 @@ class WorkFolder:
             path.write_text(json.dumps(content), encoding="utf-8")
 
     @contextmanager
-    def new_file(self, name: str) -> Iterator[Path]:
-        """Yield a file to fill, which takes its name, and is safely on disk, at the end."""
+    def new_file(self, name: str, *, is_synced: bool = True) -> Iterator[Path]:
+        """Yield a file to fill, which takes its name at the end.
+
+        ``is_synced``: it is then safe even if the machine goes down. That takes long, so that
+        what comes in great numbers does without it, and is checked before it is used again.
+        """
         staging = self.path / f"{name}.unfinished"
         yield staging
-        with staging.open("rb+") as file:
-            os.fsync(file.fileno())
+        if is_synced:
+            with staging.open("rb+") as file:
+                os.fsync(file.fileno())
         staging.replace(self.path / name)
 
     def new_folder(self, name: str) -> Path:
