@@ -68,8 +68,12 @@ class Release:
     moments: tuple[int, int] | None
     zone: str | None
 
-    def write(self, path: str | Path, *, progress: Progress = silent) -> None:
+    def write(
+        self, path: str | Path, *, threads: int | None = None, progress: Progress = silent
+    ) -> None:
         """Write the release folder, complete or not at all.
+
+        ``threads``, by default all cores, changes the time and the memory, never the bytes.
 
         Raises
         ------
@@ -82,7 +86,7 @@ class Release:
         >>> result.release.write("release")  # doctest: +SKIP
         """
         progress("writing release", 0, 1)
-        threads = default_threads()
+        threads = threads or default_threads()
         with new_folder(Path(path)) as folder:
             write_row_groups(
                 folder / BUNDLES_FILE, self._bundle_groups(), store_schema=True, threads=threads

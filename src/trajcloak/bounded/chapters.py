@@ -12,6 +12,7 @@ from trajcloak.errors import OptionError
 from trajcloak.log import RequestLog, sort_rows
 from trajcloak.options import HOLD
 from trajcloak.pipeline import Prepared
+from trajcloak.trajectories.fill import find_first
 
 CHAPTER_TYPES = {
     "user": np.int32,
@@ -120,16 +121,26 @@ def select_rows(
 
 @njit(cache=True, nogil=True)
 def _select(time, order, first, low, high, hold):  # type: ignore[no-untyped-def]
-    """List the places in ``order`` of the rows from ``low`` up to ``high``, user after user."""
-    chosen = np.empty(len(order), np.int64)
+    """List the places in ``order`` of the rows from ``low`` up to ``high``, user after user.
+
+    With ``hold``, also of the last row before and of the first one after. O(users log rows)
+    time besides the rows that are listed.
+    """
+    starts = np.empty(len(first) - 1, np.int64)
+    stops = np.empty(len(first) - 1, np.int64)
     count = 0
     for u in range(len(first) - 1):
-        for i in range(first[u], first[u + 1]):
-            moment = time[order[i]]
-            is_inside = low <= moment < high
-            is_last = hold and moment < low and (i + 1 == first[u + 1] or time[order[i + 1]] >= low)
-            is_next = hold and moment >= high and (i == first[u] or time[order[i - 1]] < high)
-            if is_inside or is_last or is_next:
-                chosen[count] = i
-                count += 1
-    return chosen[:count]
+        start = find_first(time, order, first[u], first[u + 1], low)
+        stop = find_first(time, order, start, first[u + 1], high)
+        if hold:
+            start = max(start - 1, first[u])
+            stop = min(stop + 1, first[u + 1])
+        starts[u], stops[u] = start, stop
+        count += stop - start
+    chosen = np.empty(count, np.int64)
+    count = 0
+    for u in range(len(starts)):
+        for i in range(starts[u], stops[u]):
+            chosen[count] = i
+            count += 1
+    return chosen

@@ -13,6 +13,9 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
 MIB = 1 << 20
 
+GROUP_BYTES = 48 * MIB
+"""Of a thread that writes row groups."""
+
 RESERVED = 512 * MIB
 """Program, libraries, kernels and their compiler, and what reading and writing need."""
 

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.bounded.memory import ROW_BYTES
+from trajcloak.bounded.memory import ROW_BYTES, format_memory
 from trajcloak.bounded.spill import Columns, Spill
 from trajcloak.bounded.stored_log import FACTS, PART_TYPES, StoredLog, build_stored
 from trajcloak.bounded.work import WorkFolder
+from trajcloak.errors import OptionError
 from trajcloak.log import RequestLog, Requests, SomeRows
 from trajcloak.log.clean import (
     check_reachable,
@@ -89,9 +90,23 @@ def store_log(
         np.append(requests.kind, np.int32(-1)),
         writer.num_requests,
     )
+    check_fits(log, memory)
     log = _clean(work, log, columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
+
+
+def check_fits(log: StoredLog, memory: int) -> None:
+    """Raise if what must be held of a log, or the largest part, does not fit."""
+    need = log.num_bytes + ROW_BYTES * max(log.spill.sizes)
+    if need > memory:
+        raise OptionError(
+            f"the {log.num_users:,} users, the {log.requests.kinds.num_rows:,} distinct requests "
+            f"and the rows of the largest of {log.num_parts:,} groups of users need about "
+            f"{format_memory(need)} besides what the program itself needs, and "
+            f"{format_memory(memory)} are left for them; expected them to fit; pass a larger "
+            f"--memory"
+        )
 
 
 def _choose_parts(files: Sequence[Path], expected_rows: int, memory: int) -> int:

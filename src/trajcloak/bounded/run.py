@@ -30,7 +30,7 @@ from trajcloak.bounded.chapters import (
     plan_chapters,
     select_rows,
 )
-from trajcloak.bounded.memory import RESERVED, parse_memory, release_memory
+from trajcloak.bounded.memory import GROUP_BYTES, RESERVED, parse_memory, release_memory
 from trajcloak.bounded.read import store_log
 from trajcloak.bounded.spill import Columns, Spill
 from trajcloak.bounded.stored_bundles import (
@@ -197,8 +197,8 @@ class _Run:
         log = self._read()
         prepared = self._prepare(log)
         algorithm = choose_algorithm(prepared)
+        chapters = plan_chapters(prepared, self._memory - log.num_bytes)
         rare, treatment = check_requests(prepared)
-        chapters = plan_chapters(prepared, self._memory)
         spill = self._write_chapters(prepared, chapters)
         for number, chapter in enumerate(chapters):
             windows = range(chapter.first, chapter.last)
@@ -300,7 +300,8 @@ class _Run:
         stored = StoredBundles(self._work, published)
         made = build_release(prepared, stored, treatment, left_out, StoredBundles.renumbered)
         shutil.rmtree(self._work.path / RELEASE, ignore_errors=True)
-        made.write(self._work.path / RELEASE, progress=self._progress)
+        threads = max(1, min(self._threads, self._memory // GROUP_BYTES))
+        made.write(self._work.path / RELEASE, threads=threads, progress=self._progress)
         if with_policy:
             (self._work.path / POLICY).unlink(missing_ok=True)
             groups = cut_stored_policy(prepared.log.users, stored)

@@ -66,6 +66,12 @@ class StoredLog(RequestLog):
         """In how many files the rows are."""
         return len(self.spill.sizes)
 
+    @property
+    def num_bytes(self) -> int:
+        """How much memory that takes which is held."""
+        held = self.users, self.requests.kinds, self.user_numbers, self.kind_numbers
+        return sum(each.nbytes for each in held)
+
     def parts(self) -> Iterator[RequestLog]:
         """Yield the log in parts, each with all rows of some of the users."""
         return (part for _, part in self.numbered_parts())

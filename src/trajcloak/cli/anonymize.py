@@ -165,7 +165,6 @@ def command(
 
     LOG is a .csv or .parquet file, a folder of them, or a glob.
     """
-    from trajcloak.bounded import anonymize_files
     from trajcloak.errors import OptionError
     from trajcloak.log import read_log
     from trajcloak.options import Options
@@ -191,6 +190,8 @@ def command(
             result.write(output, policy, progress=progress)
             manifest, rare = result.release.manifest, result.rare
         else:
+            from trajcloak.bounded import anonymize_files
+
             written = anonymize_files(
                 list(log),
                 output,

@@ -35,6 +35,7 @@ from trajcloak.options import LogColumns
 
 BATCH_ROWS = 1 << 20
 PREFETCH = 2
+READ_BYTES = 1 << 20
 DICTIONARY_BYTES = 2
 """A text column that takes fewer bytes per row holds few distinct values."""
 
@@ -248,11 +249,14 @@ def _open_own(
 
 
 def _open_ipc(file: Path) -> Any:
-    """Open an Arrow file, or else an Arrow stream."""
+    """Open an Arrow file, or else an Arrow stream.
+
+    They are not mapped: what was read of them would count as memory in use.
+    """
     try:
-        return pa.ipc.open_file(pa.memory_map(str(file)))
+        return pa.ipc.open_file(pa.OSFile(str(file)))
     except pa.ArrowInvalid:
-        return pa.ipc.open_stream(pa.memory_map(str(file)))
+        return pa.ipc.open_stream(pa.OSFile(str(file)))
 
 
 def _choose_columns(file: LogFile, columns: LogColumns) -> list[str]:
@@ -297,8 +301,11 @@ def _open_parquet(
     file: Path, own: list[str], requests: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     encoded = _find_dictionaries(file, [name for name in requests if name in own])
-    # Pre-buffering would hold the bytes of the whole file until its last row is read.
-    with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
+    # Pre-buffering would hold the bytes of the whole file until its last row is read; without
+    # a buffer those of a row group are held.
+    with pq.ParquetFile(
+        file, read_dictionary=encoded, pre_buffer=False, buffer_size=READ_BYTES
+    ) as parquet:
         yield from parquet.iter_batches(batch_rows, columns=own)
 
 
