@@ -224,14 +224,13 @@ def cut_small(monkeypatch: Any, seed: int) -> None:
     num_parts, most = int(rng.integers(1, 5)), int(rng.integers(1, 4))
 
     def plan(prepared: Any, memory: int) -> list[Chapter]:
-        chapters.plan_chapters(prepared, memory)
-        margin, ranges, first = find_margin(prepared), prepared.ranges.tolist(), 0
+        margin, ranges = find_margin(prepared), prepared.ranges.tolist()
+        busy = [w for chapter in chapters.plan_chapters(prepared, memory) for w in chapter.windows]
         found = []
-        while first < len(ranges):
-            last = min(len(ranges), first + most)
-            start, stop = ranges[first][0] - margin, ranges[last - 1][1] + margin
-            found.append(Chapter(first, last, start, stop))
-            first = last
+        for first in range(0, len(busy), most):
+            windows = tuple(busy[first : first + most])
+            start, stop = ranges[windows[0]][0] - margin, ranges[windows[-1]][1] + margin
+            found.append(Chapter(windows, start, stop))
         return found
 
     monkeypatch.setattr(read, "BATCH_ROWS", int(rng.integers(1, 20)))

@@ -10,7 +10,7 @@ from numba import njit
 from trajcloak.bounded.memory import ROW_BYTES, estimate_window, format_memory
 from trajcloak.errors import OptionError
 from trajcloak.log import RequestLog, sort_rows
-from trajcloak.options import HOLD
+from trajcloak.options import DAY, HOLD, Options
 from trajcloak.pipeline import Prepared
 from trajcloak.trajectories.fill import find_first
 
@@ -30,16 +30,27 @@ class Chapter:
 
     Attributes
     ----------
-    first, last : int
-        Half-open range of windows.
+    windows : sequence of int
+        Their numbers, ascending; those near which there is no report are left out.
     start, stop : int
         Half-open range of the instants whose rows can matter to them.
     """
 
-    first: int
-    last: int
+    windows: Sequence[int]
     start: int
     stop: int
+
+
+def check_cut(asked: Options, num_rows: int, memory: int) -> None:
+    """Raise, before anything is read, if a log that does not fit is to be one window."""
+    need = ROW_BYTES * num_rows
+    if need > memory and asked.length is None and asked.windows is None and asked.align != DAY:
+        raise OptionError(
+            f"the {num_rows:,} rows of the log are one window, which needs more than "
+            f"{format_memory(need)} besides what the program itself needs, and "
+            f"{format_memory(memory)} are left for it; expected windows that fit; pass --length, "
+            f"or a larger --memory"
+        )
 
 
 def plan_chapters(prepared: Prepared, memory: int) -> list[Chapter]:
@@ -56,27 +67,28 @@ def plan_chapters(prepared: Prepared, memory: int) -> list[Chapter]:
     held = 2 * log.num_users if asked.missing == HOLD else 0
     gaps = prepared.max_gap >= 2 * prepared.grid.every or not prepared.grid.on_grid
     chapters: list[Chapter] = []
-    longest = 0
+    windows: list[int] = []
+    first = longest = 0
     for window, (start, stop) in enumerate(ranges.tolist()):
+        low, high = start - margin, stop + margin
         own = estimate_window(asked, log.num_users, stop - start, margin, gaps)
-        alone = Chapter(window, window + 1, start - margin, stop + margin)
-        if chapters:
-            last = chapters[-1]
-            longer = Chapter(last.first, window + 1, last.start, alone.stop)
-            rows = counts.count(longer) + held
-            if max(longest, own) + ROW_BYTES * rows <= memory:
-                chapters[-1] = longer
-                longest = max(longest, own)
-                continue
-        need = own + ROW_BYTES * (counts.count(alone) + held)
+        rows = counts.between(low, high) + held
+        if not rows:
+            continue
+        need = own + ROW_BYTES * rows
         if need > memory:
             raise OptionError(
                 f"window {window} needs about {format_memory(need)} besides what the program "
                 f"itself needs, and {format_memory(memory)} are left for it; expected windows that "
                 f"fit; pass a smaller --length, or a larger --memory"
             )
-        chapters.append(alone)
-        longest = own
+        longest = max(longest, own)
+        if windows and longest + ROW_BYTES * (counts.between(first, high) + held) <= memory:
+            windows.append(window)
+            chapters[-1] = Chapter(windows, first, high)
+        else:
+            windows, first, longest = [window], low, own
+            chapters.append(Chapter(windows, low, high))
     return chapters
 
 
@@ -97,9 +109,9 @@ class _RowCounts:
             instant = np.sort((part.time - grid.origin) // grid.every, kind="stable")
             self._before += np.searchsorted(instant, self._edges)
 
-    def count(self, chapter: Chapter) -> int:
-        """Count the rows of a chapter."""
-        first, last = np.searchsorted(self._edges, [chapter.start, chapter.stop])
+    def between(self, start: int, stop: int) -> int:
+        """Count the rows of a chapter from one instant up to another."""
+        first, last = np.searchsorted(self._edges, [start, stop])
         return int(self._before[last] - self._before[first])
 
 

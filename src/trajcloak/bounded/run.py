@@ -16,7 +16,7 @@ the published bytes are the same.
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from trajcloak.algorithms import Algorithm
 from trajcloak.bounded.chapters import (
     CHAPTER_TYPES,
     Chapter,
+    check_cut,
     plan_chapters,
     select_rows,
 )
@@ -46,7 +47,7 @@ from trajcloak.errors import OptionError
 from trajcloak.hygiene import RareColumn, Treatment
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog
-from trajcloak.log.files import list_files
+from trajcloak.log.files import count_rows, list_files
 from trajcloak.manifest import LeftOut
 from trajcloak.options import LogColumns, Options
 from trajcloak.output import PRIVATE, move
@@ -63,7 +64,7 @@ from trajcloak.published import Manifest, read_manifest
 from trajcloak.release import check_outputs, check_outside_log, new_policy_file
 from trajcloak.space import Places, choose_region, find_projection
 from trajcloak.trajectories import stream_windows
-from trajcloak.trajectories.windows import check_conflicts
+from trajcloak.trajectories.windows import build_empty_window, check_conflicts
 from trajcloak.version import __version__
 
 CHAPTERS, CHAPTERS_DONE = "chapters", "chapters.json"
@@ -155,6 +156,7 @@ def anonymize_files(
     outputs = [release] if policy is None else [release, policy]
     check_outside_log(_list_folders(source), outputs)
     check_outputs(release, None if policy is None or _is_moved(work) else policy)
+    check_cut(asked, count_rows(files), limit - RESERVED)
     run = _Run(work, files, columns, asked, limit - RESERVED, threads, progress)
     fingerprint = _identify(files, columns, asked, policy)
     with work.open(fingerprint, resume=resume):
@@ -201,12 +203,12 @@ class _Run:
         rare, treatment = check_requests(prepared)
         spill = self._write_chapters(prepared, chapters)
         for number, chapter in enumerate(chapters):
-            windows = range(chapter.first, chapter.last)
-            missing = [window for window in windows if not has_window(self._work, window)]
+            missing = [w for w in chapter.windows if not has_window(self._work, w)]
             if missing:
                 self._work_off(prepared, algorithm, treatment, missing, spill.load(number))
                 release_memory()
-        self._write(prepared, treatment, with_policy)
+        busy = {window for chapter in chapters for window in chapter.windows}
+        self._write(prepared, busy, treatment, with_policy)
         return [asdict(column) for column in rare]
 
     def _read(self) -> StoredLog:
@@ -240,7 +242,7 @@ class _Run:
         return Prepared(log, self._asked, grid, max_gap, places, ranges, self._threads)
 
     def _write_chapters(self, prepared: Prepared, chapters: Sequence[Chapter]) -> Spill:
-        plan = [[c.first, c.last, c.start, c.stop] for c in chapters]
+        plan = [[list(c.windows), c.start, c.stop] for c in chapters]
         known = self._work.load(CHAPTERS_DONE)
         if known is not None and known["plan"] == plan:
             spill = Spill(self._work.path / CHAPTERS, CHAPTER_TYPES, known["sizes"])
@@ -288,11 +290,24 @@ class _Run:
             bundles = bundle_window(prepared, algorithm, window, treatment, self._progress)
             save_window(self._work, window, bundles)
 
-    def _write(self, prepared: Prepared, treatment: Treatment | None, with_policy: bool) -> None:
-        """Write release and policy file inside the work folder."""
-        left_out = LeftOut(prepared.log.num_users)
+    def _write(
+        self,
+        prepared: Prepared,
+        busy: Container[int],
+        treatment: Treatment | None,
+        with_policy: bool,
+    ) -> None:
+        """Write release and policy file inside the work folder.
+
+        Windows that are not ``busy`` are empty.
+        """
+        num_users = prepared.log.num_users
+        left_out = LeftOut(num_users)
         published = []
-        for number in range(len(prepared.ranges)):
+        for number, (start, stop) in enumerate(prepared.ranges.tolist()):
+            if number not in busy:
+                left_out.add(build_empty_window(number, start, stop, num_users), None)
+                continue
             window, bundles = load_window(self._work, number)
             left_out.add(window, bundles)
             if bundles is not None:

@@ -170,7 +170,7 @@ def has_partitions(file: LogFile) -> bool:
 
 
 def stream_batches(
-    files: Sequence[LogFile], columns: LogColumns, *, batch_rows: int = BATCH_ROWS
+    files: Sequence[LogFile], columns: LogColumns, *, batch_rows: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order, read ahead in a thread.
 
@@ -184,7 +184,9 @@ def stream_batches(
         for file in files:
             _check_columns(file, wanted, columns.delimiter)
             try:
-                for batch in _open_file(file, wanted, num_rows, columns.delimiter, batch_rows):
+                for batch in _open_file(
+                    file, wanted, num_rows, columns.delimiter, batch_rows or BATCH_ROWS
+                ):
                     num_rows += batch.num_rows
                     yield batch
             except UNREADABLE as error:

@@ -107,7 +107,7 @@ def stream_windows(
     for number, (start, stop) in enumerate(ranges.tolist()):
         progress("building trajectories", start, grid.num_instants)
         if rows is not None and missing != HOLD and not rows.has_any(start - margin, stop + margin):
-            yield _build_empty(number, start, stop, log.num_users)
+            yield build_empty_window(number, start, stop, log.num_users)
             continue
         cells, known, located, has_repeats = _build_cells(
             log, places, grid, rows, start, stop, max_gap, missing, threads
@@ -136,7 +136,7 @@ def stream_windows(
     progress("building trajectories", grid.num_instants, grid.num_instants)
 
 
-def _build_empty(number: int, start: int, stop: int, num_users: int) -> Window:
+def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Window:
     """Build a window in which nobody is located."""
     nobody = np.empty(0, np.int32)
     return Window(
