@@ -129,11 +129,16 @@ class Projection:
     bounds: tuple[float, float, float, float] | None
     joins: bool = False
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether planar coordinates are others than those of the log."""
+        return self.bounds is None
+
     def place(
         self, log: RequestLog, threads: int
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Compute the planar coordinates of all rows of a log, or of a part of it."""
-        if self.bounds is not None:
+        if not self.is_needed:
             return log.x, log.y
         lon = _continue_east(log.x) if self.joins else log.x
         return _project(log, lon, str(self.crs), threads)

@@ -8,10 +8,14 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.bounded.memory import ROW_BYTES, estimate_window, format_memory
+from trajcloak.bounded.places import StoredPlaces
+from trajcloak.bounded.spill import Columns, Spill
+from trajcloak.bounded.work import WorkFolder
 from trajcloak.errors import OptionError
 from trajcloak.log import RequestLog, sort_rows
 from trajcloak.options import DAY, HOLD, Options
 from trajcloak.pipeline import Prepared
+from trajcloak.progress import Progress
 from trajcloak.trajectories.fill import find_first
 
 CHAPTER_TYPES = {
@@ -22,6 +26,9 @@ CHAPTER_TYPES = {
     "kind": np.int32,
 }
 """Places are planar here, and users and kinds numbered as in the log."""
+
+
+CHAPTERS, CHAPTERS_DONE = "chapters", "chapters.json"
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,35 @@ class _RowCounts:
         """Count the rows of a chapter from one instant up to another."""
         first, last = np.searchsorted(self._edges, [start, stop])
         return int(self._before[last] - self._before[first])
+
+
+def store_chapters(
+    work: WorkFolder,
+    prepared: Prepared,
+    placed: StoredPlaces,
+    chapters: Sequence[Chapter],
+    progress: Progress,
+) -> Spill:
+    """Write the rows of each chapter to a file; those of an interrupted run are taken over."""
+    plan = [[list(chapter.windows), chapter.start, chapter.stop] for chapter in chapters]
+    known = work.load(CHAPTERS_DONE)
+    if known is not None and known["plan"] == plan:
+        spill = Spill(work.path / CHAPTERS, CHAPTER_TYPES, known["sizes"])
+        spill.check()
+        return spill
+    (work.path / CHAPTERS_DONE).unlink(missing_ok=True)
+    spill = Spill(work.new_folder(CHAPTERS), CHAPTER_TYPES, [0] * len(chapters))
+    done = 0
+    for part, x, y in placed.parts():
+        kind = np.full(part.num_rows, -1, np.int32)
+        kind[part.requests.row] = part.requests.kind
+        columns: Columns = {"user": part.user, "time": part.time, "x": x, "y": y, "kind": kind}
+        for number, rows in select_rows(part, prepared, chapters):
+            spill.append(number, {name: column[rows] for name, column in columns.items()})
+        done += part.num_rows
+        progress("ordering rows by time", done, prepared.log.num_rows)
+    work.save(CHAPTERS_DONE, {"plan": plan, "sizes": spill.sizes})
+    return spill
 
 
 def select_rows(

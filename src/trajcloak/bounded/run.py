@@ -6,7 +6,7 @@
     prepare        StoredLog  -> grid, windows, region       (adds up over parts of users)
     check_requests StoredLog  -> Treatment                   trajcloak.pipeline
     plan_chapters  windows    -> runs of windows             chapters
-    _write_chapters           -> rows on disk, by chapter
+    store_chapters windows    -> rows on disk, by chapter    chapters
     _work_off      a chapter  -> bundles on disk, by window  trajcloak.pipeline
     _publish       bundles    -> release and policy file
 
@@ -16,24 +16,21 @@ the published bytes are the same.
 
 import hashlib
 import shutil
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trajcloak.algorithms import Algorithm
 from trajcloak.bounded.chapters import (
-    CHAPTER_TYPES,
-    Chapter,
     check_cut,
     plan_chapters,
-    select_rows,
+    store_chapters,
 )
 from trajcloak.bounded.memory import GROUP_BYTES, RESERVED, parse_memory, release_memory
+from trajcloak.bounded.places import StoredPlaces
 from trajcloak.bounded.read import store_log
-from trajcloak.bounded.spill import Columns, Spill
+from trajcloak.bounded.spill import Columns
 from trajcloak.bounded.stored_bundles import (
     StoredBundles,
     cut_stored_policy,
@@ -46,7 +43,7 @@ from trajcloak.bounded.work import WorkFolder
 from trajcloak.errors import OptionError
 from trajcloak.hygiene import RareColumn, Treatment
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.log import LogPath, RequestLog
+from trajcloak.log import LogPath
 from trajcloak.log.files import count_rows, list_files
 from trajcloak.manifest import LeftOut
 from trajcloak.options import LogColumns, Options
@@ -67,7 +64,6 @@ from trajcloak.trajectories import stream_windows
 from trajcloak.trajectories.windows import build_empty_window, check_conflicts
 from trajcloak.version import __version__
 
-CHAPTERS, CHAPTERS_DONE = "chapters", "chapters.json"
 RELEASE, POLICY, READY = "release", "policy.parquet", "ready.json"
 HASHED_BYTES = 1 << 16
 """At either end of each file of the log, for telling whether it is the same."""
@@ -163,47 +159,40 @@ def anonymize_files(
         return run.publish(release, policy)
 
 
+@dataclass(frozen=True)
 class _Run:
-    """The steps of a run."""
+    """The steps of a run, each of which takes over what an interrupted one has done."""
 
-    def __init__(
-        self,
-        work: WorkFolder,
-        files: Sequence[Path],
-        columns: LogColumns,
-        asked: Options,
-        memory: int,
-        threads: int,
-        progress: Progress,
-    ) -> None:
-        self._work = work
-        self._files = files
-        self._columns = columns
-        self._asked = asked
-        self._memory = memory
-        self._threads = threads
-        self._progress = progress
+    work: WorkFolder
+    files: Sequence[Path]
+    columns: LogColumns
+    asked: Options
+    memory: int
+    threads: int
+    progress: Progress
 
     def publish(self, release: Path, policy: Path | None) -> FilesResult:
         """Do what is left to do, and move the results to their places."""
-        ready = self._work.load(READY)
+        ready = self.work.load(READY)
         if ready is None:
             ready = self._make(with_policy=policy is not None)
-            self._work.save(READY, ready)
-        manifest = read_manifest(self._work.path / RELEASE)
+            self.work.save(READY, ready)
+        manifest = read_manifest(self.work.path / RELEASE)
         self._move(release, policy)
         return FilesResult(manifest, tuple(RareColumn(**column) for column in ready))
 
     def _make(self, *, with_policy: bool) -> list[dict[str, Any]]:
         """Make release and policy file inside the work folder; says which values are rare."""
         log = self._read()
-        prepared = self._prepare(log)
+        prepared, placed = self._prepare(log)
         algorithm = choose_algorithm(prepared)
-        chapters = plan_chapters(prepared, self._memory - log.num_bytes)
+        chapters = plan_chapters(prepared, self.memory - log.num_bytes)
         rare, treatment = check_requests(prepared)
-        spill = self._write_chapters(prepared, chapters)
+        if not prepared.grid.on_grid:
+            check_conflicts(log)
+        spill = store_chapters(self.work, prepared, placed, chapters, self.progress)
         for number, chapter in enumerate(chapters):
-            missing = [w for w in chapter.windows if not has_window(self._work, w)]
+            missing = [w for w in chapter.windows if not has_window(self.work, w)]
             if missing:
                 self._work_off(prepared, algorithm, treatment, missing, spill.load(number))
                 release_memory()
@@ -212,54 +201,22 @@ class _Run:
         return [asdict(column) for column in rare]
 
     def _read(self) -> StoredLog:
-        log = load_log(self._work)
+        log = load_log(self.work)
         if log is None:
             log = store_log(
-                self._work, self._files, self._columns, self._memory, self._threads, self._progress
+                self.work, self.files, self.columns, self.memory, self.threads, self.progress
             )
-            save_log(self._work, log)
+            save_log(self.work, log)
         return log
 
-    def _prepare(self, log: StoredLog) -> Prepared:
-        grid, max_gap, ranges, region = lay_out(log, self._asked)
+    def _prepare(self, log: StoredLog) -> tuple[Prepared, StoredPlaces]:
+        grid, max_gap, ranges, region = lay_out(log, self.asked)
         projection = find_projection(log, is_fitted=region is None)
-
-        def placed() -> Iterator[tuple[RequestLog, Any, Any]]:
-            for number, part in log.numbered_parts():
-                if projection.bounds is not None:
-                    yield part, part.x, part.y
-                    continue
-                name = f"places-{number}.npy"
-                if not (self._work.path / name).exists():
-                    with self._work.new_file(name) as path, path.open("wb") as file:
-                        np.save(file, np.stack(projection.place(part, self._threads)))
-                x, y = np.load(self._work.path / name, allow_pickle=False)
-                yield part, x, y
-
-        self._placed = placed
-        region = choose_region(placed, projection, self._asked.height, region, self._threads)
+        placed = StoredPlaces(self.work, log, projection, self.threads)
+        region = choose_region(placed.parts, projection, self.asked.height, region, self.threads)
         places = Places(log.x, log.y, region, projection.crs)
-        return Prepared(log, self._asked, grid, max_gap, places, ranges, self._threads)
-
-    def _write_chapters(self, prepared: Prepared, chapters: Sequence[Chapter]) -> Spill:
-        plan = [[list(c.windows), c.start, c.stop] for c in chapters]
-        known = self._work.load(CHAPTERS_DONE)
-        if known is not None and known["plan"] == plan:
-            spill = Spill(self._work.path / CHAPTERS, CHAPTER_TYPES, known["sizes"])
-            spill.check()
-            return spill
-        (self._work.path / CHAPTERS_DONE).unlink(missing_ok=True)
-        spill = Spill(self._work.new_folder(CHAPTERS), CHAPTER_TYPES, [0] * len(chapters))
-        if not prepared.grid.on_grid:
-            check_conflicts(prepared.log)
-        for part, x, y in self._placed():
-            kind = np.full(part.num_rows, -1, np.int32)
-            kind[part.requests.row] = part.requests.kind
-            columns = {"user": part.user, "time": part.time, "x": x, "y": y, "kind": kind}
-            for number, rows in select_rows(part, prepared, chapters):
-                spill.append(number, {name: column[rows] for name, column in columns.items()})
-        self._work.save(CHAPTERS_DONE, {"plan": plan, "sizes": spill.sizes})
-        return spill
+        prepared = Prepared(log, self.asked, grid, max_gap, places, ranges, self.threads)
+        return prepared, placed
 
     def _work_off(
         self,
@@ -277,18 +234,20 @@ class _Run:
             log,
             places,
             prepared.grid,
-            length=self._asked.length,
+            length=self.asked.length,
             max_gap=prepared.max_gap,
-            missing=self._asked.missing,
-            threads=self._threads,
-            progress=self._progress,
+            missing=self.asked.missing,
+            threads=self.threads,
+            progress=self.progress,
             ranges=prepared.ranges[windows],
             whole=prepared.log,
         )
-        for number, window in zip(windows, stream, strict=True):
-            window = replace(window, number=number)
-            bundles = bundle_window(prepared, algorithm, window, treatment, self._progress)
-            save_window(self._work, window, bundles)
+        for number in windows:
+            window = replace(next(stream), number=number)
+            bundles = bundle_window(prepared, algorithm, window, treatment, self.progress)
+            save_window(self.work, window, bundles)
+            # There is room for one window only.
+            del window, bundles
 
     def _write(
         self,
@@ -308,26 +267,26 @@ class _Run:
             if number not in busy:
                 left_out.add(build_empty_window(number, start, stop, num_users), None)
                 continue
-            window, bundles = load_window(self._work, number)
+            window, bundles = load_window(self.work, number)
             left_out.add(window, bundles)
             if bundles is not None:
                 published.append(number)
-        stored = StoredBundles(self._work, published)
+        stored = StoredBundles(self.work, published)
         made = build_release(prepared, stored, treatment, left_out, StoredBundles.renumbered)
-        shutil.rmtree(self._work.path / RELEASE, ignore_errors=True)
-        threads = max(1, min(self._threads, self._memory // GROUP_BYTES))
-        made.write(self._work.path / RELEASE, threads=threads, progress=self._progress)
+        shutil.rmtree(self.work.path / RELEASE, ignore_errors=True)
+        threads = max(1, min(self.threads, self.memory // GROUP_BYTES))
+        made.write(self.work.path / RELEASE, threads=threads, progress=self.progress)
         if with_policy:
-            (self._work.path / POLICY).unlink(missing_ok=True)
+            (self.work.path / POLICY).unlink(missing_ok=True)
             groups = cut_stored_policy(prepared.log.users, stored)
-            with new_policy_file(groups, self._work.path / POLICY):
+            with new_policy_file(groups, self.work.path / POLICY):
                 pass
 
     def _move(self, release: Path, policy: Path | None) -> None:
         """Give release and policy file their names; nobody takes a policy alone for a release."""
-        if policy is not None and (self._work.path / POLICY).exists():
-            move(self._work.path / POLICY, policy, PRIVATE)
-        move(self._work.path / RELEASE, release)
+        if policy is not None and (self.work.path / POLICY).exists():
+            move(self.work.path / POLICY, policy, PRIVATE)
+        move(self.work.path / RELEASE, release)
 
 
 def _is_moved(work: WorkFolder) -> bool:

@@ -133,6 +133,8 @@ def stream_windows(
             left_out_requests=len(inside) - len(sender),
             located=located,
         )
+        # The next window needs the room.
+        del cells
     progress("building trajectories", grid.num_instants, grid.num_instants)
 
 
