@@ -19,6 +19,7 @@ from trajcloak.version import __version__
 if TYPE_CHECKING:
     from trajcloak.attackers import Attack, attack
     from trajcloak.auditor import AuditReport, audit, audit_foreign
+    from trajcloak.bounded import FilesResult, anonymize_files
     from trajcloak.comparison import Comparison, compare
     from trajcloak.errors import (
         InputError,
@@ -44,6 +45,7 @@ __all__ = [
     "Attack",
     "AuditReport",
     "Comparison",
+    "FilesResult",
     "InputError",
     "Inspection",
     "LogColumns",
@@ -60,6 +62,7 @@ __all__ = [
     "Utility",
     "__version__",
     "anonymize",
+    "anonymize_files",
     "attack",
     "audit",
     "audit_foreign",
@@ -77,6 +80,7 @@ __all__ = [
 
 _HOMES = {
     "trajcloak.attackers": ("Attack", "attack"),
+    "trajcloak.bounded": ("FilesResult", "anonymize_files"),
     "trajcloak.comparison": ("Comparison", "compare"),
     "trajcloak.auditor": ("AuditReport", "audit", "audit_foreign"),
     "trajcloak.errors": (

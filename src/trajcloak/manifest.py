@@ -1,8 +1,8 @@
 """What the manifest of a release says."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,14 @@ class LeftOut:
             )
         }
 
+    def add(self, window: Window, bundles: Bundles | None) -> None:
+        """Count a window: whose location is not known, and who is in none of its bundles."""
+        self.add_missing(window)
+        if bundles is None:
+            self.add_below_k(window)
+        else:
+            self.add_suppressed(window, bundles)
+
     def _add(self, reason: str, users: int, requests: int) -> None:
         self.why[reason]["user_windows"] += users
         self.why[reason]["requests"] += requests
@@ -82,14 +90,14 @@ def build_manifest(
     grid: TimeGrid,
     max_gap: int,
     places: Places,
-    published: Sequence[Bundles],
+    published: Iterable[Bundles],
     left_out: LeftOut,
     ingest: Ingest,
 ) -> dict[str, Any]:
     """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it."""
     region = places.region
-    areas = [_published_areas(bundles, region) for bundles in published]
-    num_cloaks = sum(area.size for area in areas)
+    totals = [_add_up(bundles, region) for bundles in published]
+    num_cloaks = sum(total.cloaks for total in totals)
     gone = ~left_out.published_users & ~left_out.suppressed_users
     return {
         "format_version": FORMAT_VERSION,
@@ -118,17 +126,14 @@ def build_manifest(
         "crs": places.crs,
         "region": {"x_min": region.x_min, "y_min": region.y_min, "side": region.side},
         "height": region.height,
-        "windows": len(published),
-        "instants": sum(bundles.stop - bundles.start for bundles in published),
+        "windows": len(totals),
+        "instants": sum(total.instants for total in totals),
         "users": int(left_out.published_users.sum()),
-        "bundles": sum(len(bundles.sizes) for bundles in published),
-        "smallest_bundle": min(int(bundles.sizes.min()) for bundles in published),
-        "cost": math.fsum(
-            float((area.sum(axis=1) * bundles.sizes).sum())
-            for area, bundles in zip(areas, published, strict=True)
-        ),
-        "mean_cloak_area": math.fsum(float(area.sum()) for area in areas) / num_cloaks,
-        "requests": sum(len(bundles.request_kind) for bundles in published),
+        "bundles": sum(total.bundles for total in totals),
+        "smallest_bundle": min(total.smallest_bundle for total in totals),
+        "cost": math.fsum(total.cost for total in totals),
+        "mean_cloak_area": math.fsum(total.area for total in totals) / num_cloaks,
+        "requests": sum(total.requests for total in totals),
         "withheld": {
             "users": int(gone.sum()),
             "requests": sum(counts["requests"] for counts in left_out.why.values()),
@@ -138,6 +143,31 @@ def build_manifest(
         "generalised": left_out.num_generalised,
         "ingest": ingest.to_dict(),
     }
+
+
+class _Totals(NamedTuple):
+    """Counts and sums over the bundles of a window."""
+
+    instants: int
+    bundles: int
+    smallest_bundle: int
+    cloaks: int
+    area: float
+    cost: float
+    requests: int
+
+
+def _add_up(bundles: Bundles, region: Region) -> _Totals:
+    areas = _published_areas(bundles, region)
+    return _Totals(
+        instants=bundles.stop - bundles.start,
+        bundles=len(bundles.sizes),
+        smallest_bundle=int(bundles.sizes.min()),
+        cloaks=areas.size,
+        area=float(areas.sum()),
+        cost=float((areas.sum(axis=1) * bundles.sizes).sum()),
+        requests=len(bundles.request_kind),
+    )
 
 
 def _published_areas(bundles: Bundles, region: Region) -> npt.NDArray[np.float64]:

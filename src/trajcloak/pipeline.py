@@ -12,7 +12,7 @@
     Release.write  Bundles                  -> release folder      trajcloak.release
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trajcloak.algorithms import build_algorithm
-from trajcloak.bundles import Bundles, build_bundles, keep_published_kinds
+from trajcloak.algorithms import Algorithm, build_algorithm
+from trajcloak.bundles import Bundles, build_bundles, number_published_kinds, renumber_kinds
 from trajcloak.cloaks import group_members
 from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.hygiene import (
@@ -42,7 +42,7 @@ from trajcloak.log import RequestLog
 from trajcloak.manifest import LeftOut, build_manifest
 from trajcloak.options import HOLD, KEEP, Options
 from trajcloak.progress import Progress, silent
-from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
+from trajcloak.release import Release, check_outputs, cut_policy, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import (
     Ranges,
@@ -101,12 +101,18 @@ class Prepared:
 
 def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
     """Lay a log out in time and space."""
+    grid, max_gap, ranges, region = lay_out(log, asked)
+    places = build_places(log, height=asked.height, region=region, threads=threads)
+    return Prepared(log, asked, grid, max_gap, places, ranges, threads)
+
+
+def lay_out(log: RequestLog, asked: Options) -> tuple[TimeGrid, int, Ranges, Region | None]:
+    """Choose the instants, the longest gap, the windows and, if asked for, the region."""
     grid = build_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
     max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
     ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
     region = None if asked.region is None else _build_region(asked, in_metres=log.crs is not None)
-    places = build_places(log, height=asked.height, region=region, threads=threads)
-    return Prepared(log, asked, grid, max_gap, places, ranges, threads)
+    return grid, max_gap, ranges, region
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class Result:
         if policy is None:
             self.release.write(release, progress=progress)
             return
-        with new_policy_file(self.policy, Path(policy)):
+        with new_policy_file(cut_policy(self.policy), Path(policy)):
             self.release.write(release, progress=progress)
 
     def write_policy(self, path: str | Path) -> None:
@@ -194,15 +200,7 @@ def anonymize(
     asked = Options(k=k, **options)
     threads = choose_threads(threads)
     prepared = prepare(log, asked, threads)
-    height, cell = prepared.places.region.height, prepared.places.region.cell
-    algorithm = build_algorithm(
-        asked.algorithm,
-        seed=asked.seed,
-        tree=asked.tree,
-        effort=asked.effort,
-        suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
-        max_suppressed=asked.max_suppressed,
-    )
+    algorithm = choose_algorithm(prepared)
     published: list[Bundles] = []
     left_out = LeftOut(log.num_users)
     with ThreadPoolExecutor(1) as pool:
@@ -212,29 +210,48 @@ def anonymize(
         first = next(windows, None)
         rare, treatment = checking.result()
     for window in chain([] if first is None else [first], windows):
-        left_out.add_missing(window)
-        if len(window.user) < k:
-            left_out.add_below_k(window)
-            continue
-        policy = algorithm.solve(
-            window.cells, height, k, asked.cloak, threads=threads, progress=progress
+        bundles = bundle_window(prepared, algorithm, window, treatment, progress)
+        left_out.add(window, bundles)
+        if bundles is not None:
+            published.append(bundles)
+    return Result(build_release(prepared, published, treatment, left_out), log.users, rare)
+
+
+def choose_algorithm(prepared: Prepared) -> Algorithm:
+    """Build the algorithm that is asked for."""
+    asked, cell = prepared.asked, prepared.places.region.cell
+    return build_algorithm(
+        asked.algorithm,
+        seed=asked.seed,
+        tree=asked.tree,
+        effort=asked.effort,
+        suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
+        max_suppressed=asked.max_suppressed,
+    )
+
+
+def bundle_window(
+    prepared: Prepared,
+    algorithm: Algorithm,
+    window: Window,
+    treatment: Treatment | None,
+    progress: Progress,
+) -> Bundles | None:
+    """Bundle the users of a window; None if they are fewer than k."""
+    asked, height = prepared.asked, prepared.places.region.height
+    if len(window.user) < asked.k:
+        return None
+    policy = algorithm.solve(
+        window.cells, height, asked.k, asked.cloak, threads=prepared.threads, progress=progress
+    )
+    num_kinds = prepared.log.requests.kinds.num_rows
+    bundles = build_bundles(window, policy, num_kinds, asked.k, treatment, prepared.threads)
+    if not len(bundles.sizes):
+        raise OptionError(
+            f"window {window.number}: everybody would be left out; expected a price above the "
+            f"cost of the cheapest bundle; pass a higher --suppress-above"
         )
-        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment, threads)
-        if not len(bundles.sizes):
-            raise OptionError(
-                f"window {window.number}: everybody would be left out; expected a price above the "
-                f"cost of the cheapest bundle; pass a higher --suppress-above"
-            )
-        left_out.add_suppressed(window, bundles)
-        published.append(bundles)
-    if not published:
-        raise NotEnoughUsersError(
-            f"at most {left_out.largest_window} of {log.num_users} users take part in a window; "
-            f"expected at least k = {k}; lower --k, or keep more users with --missing hold, a "
-            f"larger --max-gap or a smaller --length"
-        )
-    kinds = log.requests.kinds if treatment is None else treatment.kinds
-    return Result(build_release(prepared, published, kinds, left_out), log.users, rare)
+    return bundles
 
 
 def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
@@ -251,12 +268,24 @@ def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatmen
 
 
 def build_release(
-    prepared: Prepared, published: Sequence[Bundles], kinds: pa.Table, left_out: LeftOut
+    prepared: Prepared,
+    published: Sequence[Bundles],
+    treatment: Treatment | None,
+    left_out: LeftOut,
+    renumber: Callable[..., Sequence[Bundles]] = renumber_kinds,
 ) -> Release:
     """Put the bundles of all windows together with their requests and manifest."""
     log, grid = prepared.log, prepared.grid
-    left_out.add_outside(len(log.requests.row))
-    published, kinds = keep_published_kinds(published, kinds)
+    if not published:
+        raise NotEnoughUsersError(
+            f"at most {left_out.largest_window} of {log.num_users} users take part in a window; "
+            f"expected at least k = {prepared.asked.k}; lower --k, or keep more users with "
+            f"--missing hold, a larger --max-gap or a smaller --length"
+        )
+    left_out.add_outside(log.num_requests)
+    kinds = log.requests.kinds if treatment is None else treatment.kinds
+    number, kinds = number_published_kinds(published, kinds)
+    published = renumber(published, number)
     ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
     manifest = build_manifest(
         log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out, ingest
@@ -287,16 +316,18 @@ def _build_policy_table(users: pa.Array, published: Sequence[Bundles]) -> pa.Tab
     parts = []
     first_id = 0
     for bundles in published:
-        members, first = group_members(bundles.bundle, len(bundles.sizes))
-        numbers = np.repeat(np.arange(len(bundles.sizes)), np.diff(first)) + first_id
-        parts.append(
-            pa.table(
-                {
-                    "window": np.full(len(members), bundles.window, np.int32),
-                    "user_id": users.take(pa.array(bundles.user[members])),
-                    "bundle_id": numbers,
-                }
-            )
-        )
+        parts.append(build_policy_rows(users, bundles, first_id))
         first_id += len(bundles.sizes)
     return pa.concat_tables(parts)
+
+
+def build_policy_rows(users: pa.Array, bundles: Bundles, first_id: int) -> pa.Table:
+    """List the members of the bundles of a window, of which ``first_id`` is the first."""
+    members, first = group_members(bundles.bundle, len(bundles.sizes))
+    return pa.table(
+        {
+            "window": np.full(len(members), bundles.window, np.int32),
+            "user_id": users.take(pa.array(bundles.user[members])),
+            "bundle_id": np.repeat(np.arange(len(bundles.sizes)), np.diff(first)) + first_id,
+        }
+    )

@@ -1,7 +1,9 @@
 """Projection, region and grid: from coordinates to cells and back."""
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,7 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import build_slices, run_sliced
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, SomeRows
 from trajcloak.log.misplaced import check_misplaced
 
 MAX_HEIGHT = 24
@@ -97,39 +99,109 @@ def build_places(
     """
     if height is not None and not 1 <= height <= MAX_HEIGHT:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
-    x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
-    if region is None:
+    projection = find_projection(log, is_fitted=region is None)
+    x, y = projection.place(log, threads)
+    region = choose_region(lambda: iter([(log, x, y)]), projection, height, region, threads)
+    return Places(x, y, region, projection.crs)
+
+
+PlacedParts: TypeAlias = Callable[
+    [], Iterator[tuple[RequestLog, npt.NDArray[np.float64], npt.NDArray[np.float64]]]
+]
+"""Yields the parts of a log, each with the planar coordinates of its rows."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """How the coordinates of a log become planar ones.
+
+    Attributes
+    ----------
+    crs : str or None
+        Of the planar coordinates; None if it is not known.
+    bounds : (float, float, float, float) or None
+        Of the planar coordinates, if they are those of the log itself.
+    joins : bool
+        Whether longitudes go on beyond the 180th meridian.
+    """
+
+    crs: str | None
+    bounds: tuple[float, float, float, float] | None
+    joins: bool = False
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether planar coordinates are others than those of the log."""
+        return self.bounds is None
+
+    def place(
+        self, log: RequestLog, threads: int
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Compute the planar coordinates of all rows of a log, or of a part of it."""
+        if not self.is_needed:
+            return log.x, log.y
+        lon = _continue_east(log.x) if self.joins else log.x
+        return _project(log, lon, str(self.crs), threads)
+
+
+def find_projection(log: RequestLog, *, is_fitted: bool) -> Projection:
+    """Choose how to project a log, or to take its coordinates as they are.
+
+    ``is_fitted``: whether the region is to be fitted to them, so that they had better be right.
+    """
+    if is_fitted:
         check_misplaced(log)
-    if log.geographic:
-        lon, bounds = join_hemispheres(log)
-        crs = choose_projection(bounds)
-        x, y, bounds = _project(log, lon, crs, threads)
-    check_reach(log, x, y, bounds)
+    if not log.geographic:
+        return Projection(log.crs, log.bounds)
+    bounds, joins = join_hemispheres(log)
+    return Projection(choose_projection(bounds), None, joins)
+
+
+def choose_region(
+    placed: PlacedParts,
+    projection: Projection,
+    height: int | None,
+    region: Region | None,
+    threads: int,
+) -> Region:
+    """Fit the region to all places, or check that they are inside the one asked for."""
+    bounds = projection.bounds
+    if bounds is None:
+        parts = [(x.min(), y.min(), x.max(), y.max()) for _, x, y in placed()]
+        low, high = np.min(parts, axis=0), np.max(parts, axis=0)
+        bounds = float(low[0]), float(low[1]), float(high[2]), float(high[3])
+    check_reach(placed, bounds)
     if region is None:
-        check_outliers(log, x, y, bounds, threads)
-        region = fit_region(bounds, height, in_metres=crs is not None)
+        check_outliers(placed, bounds, threads)
+        region = fit_region(bounds, height, in_metres=projection.crs is not None)
     else:
-        check_inside(log, x, y, bounds, region)
+        check_inside(placed, bounds, region)
     check_cells(region)
     check_size(region)
-    return Places(x, y, region, crs)
+    return region
 
 
-def join_hemispheres(
-    log: RequestLog,
-) -> tuple[npt.NDArray[np.float64], tuple[float, float, float, float]]:
+def join_hemispheres(log: RequestLog) -> tuple[tuple[float, float, float, float], bool]:
     """Let the longitudes of a log that crosses the 180th meridian go on beyond it.
 
-    Returns them, and the bounds of the log.
+    Returns the bounds of the log, and whether it is so.
     """
     west, south, east, north = log.bounds
     if east - west <= HALF_TURN:
-        return log.x, log.bounds
-    lon = np.where(log.x < 0, log.x + 2 * HALF_TURN, log.x)
-    low, high = float(lon.min()), float(lon.max())
+        return log.bounds, False
+    ends = []
+    for part in log.parts():
+        lon = _continue_east(part.x)
+        ends += [lon.min(), lon.max()]
+    low, high = float(min(ends)), float(max(ends))
     if high - low > HALF_TURN:
-        return log.x, log.bounds
-    return lon, (low, south, high, north)
+        return log.bounds, False
+    return (low, south, high, north), True
+
+
+def _continue_east(lon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Number the longitudes of the western hemisphere from 180 to 360."""
+    return np.where(lon < 0, lon + 2 * HALF_TURN, lon)
 
 
 def choose_projection(bounds: tuple[float, float, float, float]) -> str:
@@ -148,7 +220,7 @@ def choose_projection(bounds: tuple[float, float, float, float]) -> str:
 
 def _project(
     log: RequestLog, lon: npt.NDArray[np.float64], crs: str, threads: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], tuple[float, float, float, float]]:
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     x = np.empty_like(log.x)
     y = np.empty_like(log.y)
 
@@ -160,14 +232,13 @@ def _project(
             x[part], y[part] = transformer.transform(lon[part], log.y[part])
 
     run_sliced(project, log.num_rows, threads)
-    bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
-    if not all(map(math.isfinite, bounds)):
+    if not all(map(math.isfinite, (x.min(), y.min(), x.max(), y.max()))):
         row = int(np.argmin(np.isfinite(x) & np.isfinite(y)))
         raise InputError(
             f"row {log.number_rows(np.array(row))}: the place cannot be projected; expected an "
             f"area on one half of the globe; correct or remove the row"
         )
-    return x, y, bounds
+    return x, y
 
 
 def fit_region(
@@ -214,19 +285,18 @@ def check_cells(region: Region) -> None:
         )
 
 
-def check_reach(
-    log: RequestLog,
-    x: npt.NDArray[np.float64],
-    y: npt.NDArray[np.float64],
-    bounds: tuple[float, float, float, float],
-) -> None:
+def check_reach(placed: PlacedParts, bounds: tuple[float, float, float, float]) -> None:
     """Raise if a place is so far out that areas could not be added up in floating point."""
-    if max(map(abs, bounds)) > MAX_COORDINATE:
+    if max(map(abs, bounds)) <= MAX_COORDINATE:
+        return
+    rows = SomeRows()
+    for log, x, y in placed():
         far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
-        raise InputError(
-            f"{log.name_rows(np.flatnonzero(far))} beyond {MAX_COORDINATE:g}; expected coordinates "
-            f"of a place; correct or remove the rows, or leave them out with --clip"
-        )
+        rows.add(log.number_rows(np.flatnonzero(far)))
+    raise InputError(
+        f"{rows} beyond {MAX_COORDINATE:g}; expected coordinates of a place; correct or remove "
+        f"the rows, or leave them out with --clip"
+    )
 
 
 def check_size(region: Region) -> None:
@@ -240,11 +310,7 @@ def check_size(region: Region) -> None:
 
 
 def check_inside(
-    log: RequestLog,
-    x: npt.NDArray[np.float64],
-    y: npt.NDArray[np.float64],
-    bounds: tuple[float, float, float, float],
-    region: Region,
+    placed: PlacedParts, bounds: tuple[float, float, float, float], region: Region
 ) -> None:
     """Raise unless every place is strictly inside a region that the caller chose."""
     right, top = region.x_min + region.side, region.y_min + region.side
@@ -255,20 +321,18 @@ def check_inside(
         and bounds[3] < top
     ):
         return
-    outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
+    rows = SomeRows()
+    for log, x, y in placed():
+        outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
+        rows.add(log.number_rows(np.flatnonzero(outside)))
     raise InputError(
-        f"{log.name_rows(np.flatnonzero(outside))} outside the region; expected every "
-        f"location strictly inside it; correct or remove them, leave them out with --clip, or "
-        f"pass a larger region"
+        f"{rows} outside the region; expected every location strictly inside it; correct or "
+        f"remove them, leave them out with --clip, or pass a larger region"
     )
 
 
 def check_outliers(
-    log: RequestLog,
-    x: npt.NDArray[np.float64],
-    y: npt.NDArray[np.float64],
-    bounds: tuple[float, float, float, float],
-    threads: int,
+    placed: PlacedParts, bounds: tuple[float, float, float, float], threads: int
 ) -> None:
     """Raise if a few far rows blow the region up.
 
@@ -279,30 +343,55 @@ def check_outliers(
     extent = max(bounds[2] - bounds[0], bounds[3] - bounds[1])
     if extent == 0:
         return
-    far = np.zeros(len(x), np.bool_)
-    for values, low, high in ((x, bounds[0], bounds[2]), (y, bounds[1], bounds[3])):
-        if high - low < extent / 2:
-            continue
-        counts = _count_bins(values, low, high - low, threads)
-        reach = OUTLIER_BINS // OUTLIER_FACTOR
-        inside = np.cumsum(np.concatenate([[0], counts]))
-        held = inside[reach:] - inside[:-reach]
-        if held.max() < (1 - OUTLIER_SHARE) * len(values) or held.max() == len(values):
-            continue
-        first = int(held.argmax())
-        width = (high - low) / OUTLIER_BINS
-        far |= (values < low + first * width) | (values > low + (first + reach) * width)
-    if not far.any():
+    axes = [axis for axis in (0, 1) if bounds[2 + axis] - bounds[axis] >= extent / 2]
+    counts = {axis: np.zeros(OUTLIER_BINS, np.int64) for axis in axes}
+    for _, *places in placed():
+        for axis in axes:
+            low, high = bounds[axis], bounds[2 + axis]
+            counts[axis] += _count_bins(places[axis], low, high - low, threads)
+    stretches = {
+        axis: stretch
+        for axis in axes
+        if (stretch := _find_stretch(counts[axis], bounds[axis], bounds[2 + axis])) is not None
+    }
+    if not stretches:
         return
-    rest = max(float(np.ptp(values[~far])) for values in (x, y))
+    rows = SomeRows()
+    rest = []
+    for log, *places in placed():
+        far = np.zeros(log.num_rows, np.bool_)
+        for axis, (low, high) in stretches.items():
+            far |= (places[axis] < low) | (places[axis] > high)
+        rows.add(log.number_rows(np.flatnonzero(far)))
+        if not far.all():
+            near = [values[~far] for values in places]
+            rest.append([f(values) for f in (np.min, np.max) for values in near])
+    if not rows.count:
+        return
+    lows, highs = np.min(rest, axis=0)[:2], np.max(rest, axis=0)[2:]
     # Bins and edges may differ by a rounding error.
-    if rest * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
+    if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
         return
     raise InputError(
-        f"{log.name_rows(np.flatnonzero(far))} far from all others and would blow the "
-        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; correct or "
-        f"remove them, leave them out with --clip, or pass --region to keep them"
+        f"{rows} far from all others and would blow the region up more than {OUTLIER_FACTOR} "
+        f"times; expected one connected area; correct or remove them, leave them out with --clip, "
+        f"or pass --region to keep them"
     )
+
+
+def _find_stretch(
+    counts: npt.NDArray[np.int64], low: float, high: float
+) -> tuple[float, float] | None:
+    """Find the stretch of an axis with all but a few rows; None if there is none."""
+    total = int(counts.sum())
+    reach = OUTLIER_BINS // OUTLIER_FACTOR
+    inside = np.cumsum(np.concatenate([[0], counts]))
+    held = inside[reach:] - inside[:-reach]
+    if held.max() < (1 - OUTLIER_SHARE) * total or held.max() == total:
+        return None
+    first = int(held.argmax())
+    width = (high - low) / OUTLIER_BINS
+    return low + first * width, low + (first + reach) * width
 
 
 def _count_bins(

@@ -137,6 +137,17 @@ class Share(click.ParamType[float]):
     metavar="N",
     help="A value is rare if fewer than N users of the log sent it.  [default: K]",
 )
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Most memory to use, such as 4GiB; the log may be larger and is worked on window by "
+    "window. Never changes the result.  [default: the log is held in memory]",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Continue an interrupted run with --memory, if there is one.",
+)
 @threads_option
 @json_option
 def command(
@@ -144,6 +155,8 @@ def command(
     output: Path,
     policy: Path | None,
     columns: LogColumns,
+    memory: str | None,
+    resume: bool,
     threads: int | None,
     as_json: bool,
     **options: Any,
@@ -152,6 +165,7 @@ def command(
 
     LOG is a .csv or .parquet file, a folder of them, or a glob.
     """
+    from trajcloak.errors import OptionError
     from trajcloak.log import read_log
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize
@@ -160,13 +174,36 @@ def command(
     started = time.monotonic()
     options = {name: value for name, value in options.items() if value is not None}
     Options(**options)
-    check_outputs(output, policy)
-    check_outside_log(log, [output] if policy is None else [output, policy])
+    if memory is None:
+        if resume:
+            raise OptionError(
+                "a run is to be resumed, and its memory is not limited; expected a limit, since "
+                "only such runs can be continued; pass --memory"
+            )
+        check_outputs(output, policy)
+        check_outside_log(log, [output] if policy is None else [output, policy])
     with progress_bars(hidden=as_json) as progress:
-        request_log = read_log(list(log), columns, threads=threads, progress=progress)
-        result = anonymize(request_log, threads=threads, progress=progress, **options)
-        result.write(output, policy, progress=progress)
-    manifest = result.release.manifest
+        manifest: dict[str, Any]
+        if memory is None:
+            request_log = read_log(list(log), columns, threads=threads, progress=progress)
+            result = anonymize(request_log, threads=threads, progress=progress, **options)
+            result.write(output, policy, progress=progress)
+            manifest, rare = result.release.manifest, result.rare
+        else:
+            from trajcloak.bounded import anonymize_files
+
+            written = anonymize_files(
+                list(log),
+                output,
+                memory=memory,
+                columns=columns,
+                policy=policy,
+                resume=resume,
+                threads=threads,
+                progress=progress,
+                **options,
+            )
+            manifest, rare = written.manifest, written.rare
     seconds = time.monotonic() - started
     if as_json:
         print_json(
@@ -174,12 +211,12 @@ def command(
                 "release": str(output),
                 "seconds": round(seconds, 3),
                 "manifest": manifest,
-                "rare": [asdict(column) for column in result.rare],
+                "rare": [asdict(column) for column in rare],
             }
         )
         return
     print_summary(manifest, output, policy, seconds)
-    print_rare(result.rare, manifest)
+    print_rare(rare, manifest)
     if not columns.requests:
         out.print(
             "No request column was named (--request COLUMN): areas are published, no requests."

@@ -35,16 +35,17 @@ def count_own_ids(ids: Ids, log: RequestLog, attribute: Attribute) -> int:
 
     Text is compared as a whole, and by the number in it if it holds just one.
     """
-    requests = log.requests
     for texts in _list_texts(attribute.values):
         user, value = ids.match(texts)
         if not len(user):
             continue
         wanted = np.full(log.num_users, -1, np.int64)
         wanted[user] = value
-        num_own, num_senders = _count_own(
-            log.user, requests.row, requests.kind, attribute.code, wanted
-        )
+        counts = [
+            _count_own(part.user, part.requests.row, part.requests.kind, attribute.code, wanted)
+            for part in log.parts()
+        ]
+        num_own, num_senders = map(sum, zip(*counts, strict=True))
         by_chance = float(attribute.users[value].sum()) / max(num_senders, 1)
         if num_own > MIN_FOUND + ABOVE_CHANCE * by_chance:
             return int(num_own)

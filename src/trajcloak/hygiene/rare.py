@@ -152,12 +152,14 @@ def _count_recurring(
     num_windows = len(windows)
     if num_windows <= 1:
         return 0
-    code = attribute.code[log.requests.kind]
-    chosen = np.flatnonzero(np.append(is_rare, False)[code])
-    time = log.time[log.requests.row[chosen]]
-    window = np.searchsorted(windows[:, 0], time, side="right") - 1
-    inside = (window >= 0) & (time < windows[window, 1])
-    chosen, window = chosen[inside], window[inside]
-    pairs = np.unique(code[chosen].astype(np.int64) * num_windows + window)
+    pairs = np.empty(0, np.int64)
+    for part in log.parts():
+        code = attribute.code[part.requests.kind]
+        chosen = np.flatnonzero(np.append(is_rare, False)[code])
+        time = part.time[part.requests.row[chosen]]
+        window = np.searchsorted(windows[:, 0], time, side="right") - 1
+        inside = (window >= 0) & (time < windows[window, 1])
+        more = code[chosen[inside]].astype(np.int64) * num_windows + window[inside]
+        pairs = np.unique(np.concatenate([pairs, more]))
     windows_of_value = np.unique(pairs // num_windows, return_counts=True)[1]
     return int((windows_of_value > 1).sum())
