@@ -25,6 +25,7 @@ PUBLIC = [
     "OutputError",
     "PublishedRelease",
     "Release",
+    "Report",
     "RequestLog",
     "Result",
     "TrajcloakError",
@@ -44,6 +45,7 @@ PUBLIC = [
     "open_release",
     "read_log",
     "read_manifest",
+    "write_report",
 ]
 
 
@@ -134,4 +136,7 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.measure_utility).parameters) == [
         "log", "release", "policy", "queries", "seed", "threads", "progress",
+    ]  # fmt: skip
+    assert list(inspect.signature(trajcloak.write_report).parameters) == [
+        "release", "path", "log", "policy", "columns", "network", "attack", "threads", "progress",
     ]  # fmt: skip
