@@ -46,6 +46,21 @@ def write_log(folder: Path) -> Run:
     return Run(folder, columns, 5, {"length": 4, "cloak": "quad"})
 
 
+class Steps:
+    """Counts what a run does to files, and ends the process before the last of some steps."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.last: int | None = None
+        sys.addaudithook(self._listen)
+
+    def _listen(self, event: str, _: object) -> None:
+        if event == "open" or event.startswith(("os.", "shutil.")):
+            self.done += 1
+            if self.done == self.last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
 def look(folder: Path) -> dict[str, tuple[bytes, int]]:
     """Everything in a folder, with the times of the last changes."""
     content = list_tree(folder)
@@ -61,7 +76,11 @@ class Killer:
         self._run = write_log(self._log)
         self._before = look(self._log)
         self._mode = mode
+        self._steps = Steps()
         self._expected = self._make(folder / "expected")
+        self._steps.done = 0
+        self._make(folder / "counted")
+        self._num_steps = self._steps.done
         self._usual = 0.1
         self.kills = 0
         self.finished = 0
@@ -80,15 +99,25 @@ class Killer:
             self._run.in_bounded_memory(release, policy, resume=True)
 
     def attempt(self, out: Path) -> bool:
-        """Run in another process, and end it at a random moment; whether it was done before."""
+        """Run in another process, and end it at a random moment; whether it was done before.
+
+        Half of the moments are those before a random step, so that short ones are hit too.
+        """
+        at_step = int(self._rng.integers(1, self._num_steps + 1)) if self._rng.random() < 0.5 else 0
         child = os.fork()
         if child == 0:
+            self._steps.done, self._steps.last = 0, at_step
             try:
                 self._start(out)
             except BaseException as error:
                 os.write(2, f"{type(error).__name__}: {error}\n".encode())
                 os._exit(1)
             os._exit(0)
+        if at_step:
+            _, status = os.waitpid(child, 0)
+            self.kills += os.WIFSIGNALED(status)
+            assert os.WIFSIGNALED(status) or status == 0
+            return status == 0
         deadline = time.monotonic() + self._rng.uniform(0, self._usual)
         while time.monotonic() < deadline:
             done, status = os.waitpid(child, os.WNOHANG)
