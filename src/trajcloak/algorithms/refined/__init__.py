@@ -3,7 +3,9 @@
 For ``mbr`` cloaks: cut the trajectories into blocks of near neighbours (:mod:`.blocks`),
 bundle each block greedily (:mod:`.greedy`), and then, round after round, gather
 neighbouring bundles into groups, cut differently each time (:mod:`.rounds`), and let
-them exchange trajectories as long as that lowers the cost (:mod:`.improve`). For
+them exchange trajectories as long as that lowers the cost (:mod:`.improve`). Short
+trajectories are bundled by cuts instead (:mod:`.cuts`), and before they are exchanged a few
+neighbouring bundles at a time are divided anew in the same way (:mod:`.divide`). For
 ``quad`` cloaks: start from ``traj-anon``'s bundles; round after round, gather a few
 neighbouring ones and divide their trajectories anew (:mod:`.divide`), by a tree that
 follows them (:mod:`.adaptive`); then let bundles exchange trajectories as above, at the
