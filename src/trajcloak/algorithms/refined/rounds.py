@@ -23,6 +23,10 @@ SHARES = (0.5, 1 / 3, 2 / 3, 0.4, 0.6, 0.25, 0.75, 0.45)
 """Where the first cut between groups falls, round by round: other cuts, other neighbours."""
 
 
+MOST_DIVISIONS = 192
+"""More lower the cost by less than 1%, even at one instant."""
+
+
 class Effort(NamedTuple):
     """How hard to try, with trajectories of 30 instants.
 
@@ -37,7 +41,7 @@ class Effort(NamedTuple):
     passes, near, samples : int
         As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
     divisions : int
-        How often neighbouring bundles are divided anew, with quad cloaks.
+        How often neighbouring bundles are divided anew, if they are.
     """
 
     rounds: int
@@ -70,7 +74,7 @@ def fit_effort(effort: Effort, length: int, k: int) -> Effort:
         rounds=effort.rounds * min(3, shorter),
         heat=effort.heat * min(4, shorter, length),
         passes=effort.passes * min(12, max(1, k // (4 * length))),
-        divisions=effort.divisions * min(2, shorter),
+        divisions=min(MOST_DIVISIONS, effort.divisions * min(6, shorter)),
     )
 
 
