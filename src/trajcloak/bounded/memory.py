@@ -85,7 +85,5 @@ def estimate_window(asked: Options, num_users: int, length: int, margin: int, ga
 
 
 def release_memory() -> None:
-    """Give memory that was freed back to the system, so that it is not counted twice."""
+    """Give memory that Arrow has freed back to the system, so that it is not counted twice."""
     pa.default_memory_pool().release_unused()
-    # This one gives back what the C library keeps, whoever had used it.
-    pa.system_memory_pool().release_unused()
