@@ -21,7 +21,7 @@ from trajcloak.trajectories import (
     format_duration,
     parse_duration,
 )
-from trajcloak.trajectories.grid import MAX_INSTANTS, find_own_step
+from trajcloak.trajectories.grid import find_own_step, most_instants
 from trajcloak.trajectories.reports import compare_reports
 
 SECOND = 10**6
@@ -233,7 +233,7 @@ def _list_steps(log: RequestLog) -> list[int]:
         steps += [86400 * SECOND * 2**i for i in range(20)]
     else:
         steps = [digit * 10**exponent for exponent in range(18) for digit in (1, 2, 5)]
-    return [step for step in steps if (high - low) // step < MAX_INSTANTS]
+    return [step for step in steps if (high - low) // step < most_instants(log)]
 
 
 def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:

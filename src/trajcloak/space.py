@@ -170,6 +170,7 @@ def choose_region(
         parts = [(x.min(), y.min(), x.max(), y.max()) for _, x, y in placed()]
         low, high = np.min(parts, axis=0), np.max(parts, axis=0)
         bounds = float(low[0]), float(low[1]), float(high[2]), float(high[3])
+    check_reach(placed, bounds)
     if region is None:
         check_outliers(placed, bounds, threads)
         region = fit_region(bounds, height, in_metres=projection.crs is not None)
@@ -282,6 +283,20 @@ def check_cells(region: Region) -> None:
             f"height is {region.height}, which makes cells smaller than coordinates can be told "
             f"apart; expected larger cells; pass a smaller --height, or move the log's origin"
         )
+
+
+def check_reach(placed: PlacedParts, bounds: tuple[float, float, float, float]) -> None:
+    """Raise if a place is so far out that areas could not be added up in floating point."""
+    if max(map(abs, bounds)) <= MAX_COORDINATE:
+        return
+    rows = SomeRows()
+    for log, x, y in placed():
+        far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
+        rows.add(log.number_rows(np.flatnonzero(far)))
+    raise InputError(
+        f"{rows} beyond {MAX_COORDINATE:g}; expected coordinates of a place; correct or remove "
+        f"the rows, or leave them out with --clip"
+    )
 
 
 def check_size(region: Region) -> None:

@@ -140,8 +140,12 @@ def _read_records(file: Path) -> Iterator[dict[str, Any]]:
 
 def _take_values(records: list[dict[str, Any]], name: str) -> Any:
     """Take a field of all objects; null if its values have no type in common."""
+    values = [record.get(name) for record in records]
+    if any(isinstance(value, float) for value in values):
+        # Whole numbers among others may be beyond those that Arrow takes for them.
+        values = [float(value) if type(value) is int else value for value in values]
     try:
-        return pa.array([record.get(name) for record in records])
+        return pa.array(values)
     except (pa.ArrowException, OverflowError):
         return pa.nulls(len(records))
 

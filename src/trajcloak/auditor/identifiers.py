@@ -117,6 +117,9 @@ def _list_vocabulary(manifest: Manifest, log: Log) -> bytes:
     columns = [name for name, _ in bundle_columns(log.stamped, log.zoned)]
     words = [*columns, *log.requests, *FIELDS, *REASONS, *GEO_KEYS, *GEO_COLUMN_KEYS]
     words.append(FORMAT_WORDS)
+    # Moments and durations are compared with the log's own; an id that looks like one is none.
+    for part in (manifest["parameters"], manifest["ingest"]):
+        words += _walk([part.get(name) for name in TIMED])
     if manifest["crs"] is not None:
         words.append(pyproj.CRS.from_user_input(manifest["crs"]).to_json())
     return "\0".join(words).encode()

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     metavar="city|PATH",
     help="Streets to draw under the cloaks, as generate takes them.",
 )
+@click.option(
+    "--outline",
+    type=PATH,
+    metavar="FILE",
+    help="GeoJSON to draw there: a coast, a border, districts.",
+)
 @click.option("--no-attack", is_flag=True, help="With --log: audit only.")
 @partial(
     log_options,
@@ -57,6 +63,7 @@ def command(
     log: tuple[Path, ...],
     policy: Path | None,
     network: str | None,
+    outline: Path | None,
     no_attack: bool,
     columns: LogColumns,
     threads: int | None,
@@ -80,6 +87,7 @@ def command(
             policy=policy,
             columns=columns,
             network=network,
+            outline=outline,
             attack=not no_attack,
             threads=threads,
             progress=progress,

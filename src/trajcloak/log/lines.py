@@ -1,6 +1,7 @@
 """Logs of JSON objects, one per line, read some megabytes of lines at a time."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ LOOK_AHEAD = 1 << 20
 """Bytes of a file that tell the types of its fields."""
 
 BOM = b"\xef\xbb\xbf"
+JSON_BLANKS = b" \t\r"
 
 
 def guess_schema(file: Path) -> pa.Schema:
-    """Look at the first lines: a field has the type of its values there; else it is text.
+    """Look at the first lines: a field has the type of most of its values there; else it is text.
 
     A field that holds objects is a struct of all their fields.
     """
@@ -28,13 +30,13 @@ def guess_schema(file: Path) -> pa.Schema:
     lines = head.split(b"\n")
     if len(head) > LOOK_AHEAD - len(BOM) - 1 and len(lines) > 1:
         lines.pop()
-    types: dict[str, pa.DataType] = {}
+    types: dict[str, Counter[pa.DataType]] = {}
     for line in lines:
         for name, value in (_parse(line) or {}).items():
-            types[name] = _join_types(types.get(name, pa.null()), _find_type(value))
+            types.setdefault(name, Counter())[_find_type(value)] += 1
     if not types:
         raise pa.ArrowInvalid("no object")
-    return pa.schema([(name, _without_null(type_)) for name, type_ in types.items()])
+    return pa.schema([(name, _choose_type(found)) for name, found in types.items()])
 
 
 def open_lines(file: Path, own: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:
@@ -87,6 +89,9 @@ def _read_blocks(file: Path, rows_before: int) -> Iterator[list[bytes]]:
 def _read_rows(lines: list[bytes], schema: pa.Schema) -> pa.Table | None:
     """Read lines as rows; None if a line is no object, or does not fit the schema."""
     parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    # A null that comes first would end the process.
+    if not all(line.lstrip(JSON_BLANKS).startswith(b"{") for line in lines):
+        return None
     text = b"\n".join(lines)
     read = pyarrow.json.ReadOptions(block_size=len(text) + 1)
     try:
@@ -149,6 +154,14 @@ def _find_type(value: Any) -> pa.DataType:
     except pa.ArrowException:
         # A list of several types, say: no type that could be published.
         return pa.list_(pa.null()) if isinstance(value, list) else pa.null()
+
+
+def _choose_type(found: Counter[pa.DataType]) -> pa.DataType:
+    """Choose the type of most values, widened for those of others that fit."""
+    joined = pa.null()
+    for type_, _ in found.most_common():
+        joined = _join_types(joined, type_)
+    return _without_null(joined)
 
 
 def _join_types(known: pa.DataType, found: pa.DataType) -> pa.DataType:

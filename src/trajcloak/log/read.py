@@ -190,6 +190,7 @@ class RowChecker:
         self._step = 0
         self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
         self._time_range = (2**63 - 1, -(2**63))
+        self._time_ends = (0, 0)
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
 
     @property
@@ -262,9 +263,11 @@ class RowChecker:
         assert self._time_kind is not None
         low, high = self._time_range
         if high - low >= MAX_TIME_SPAN:
+            early, late = self._time_ends
             raise InputError(
-                f"column '{self._columns.time}' spans more than 2^62 units of time; expected times "
-                f"near to each other; are they in the unit that their type says? convert them"
+                f"rows {early} and {late}: column '{self._columns.time}' spans more than 2^62 "
+                f"units of time; expected times near to each other; are they in the unit that "
+                f"their type says? correct the rows, or convert the column"
             )
         low_x, low_y, high_x, high_y = self._bounds
         return RequestLog(
@@ -342,7 +345,14 @@ class RowChecker:
         if self._origin is None:
             self._origin = int(values[0])
         low, high, self._step = map(int, _copy_times(values, self._origin, self._step, out))
-        self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
+        first, last = self._time_range
+        early, late = self._time_ends
+        if low < first:
+            early = self.filter.number_row(int(out.argmin()))
+        if high > last:
+            late = self.filter.number_row(int(out.argmax()))
+        self._time_ends = early, late
+        self._time_range = min(first, low), max(last, high)
 
     def _add_places(
         self, column: pa.Array, name: str, axis: int, out: npt.NDArray[np.float64]

@@ -100,6 +100,16 @@ class RequestLog:
         """Number rows as messages do: from 1, over the files in order."""
         return (rows if self.file_row is None else self.file_row[rows]) + 1
 
+    def find_ends(self) -> tuple[int, int]:
+        """Number the first row with the earliest time, and the first with the latest."""
+        early, late = [], []
+        for part in self.parts():
+            ends = np.array([part.time.argmin(), part.time.argmax()])
+            (first, last), (one, other) = part.time[ends].tolist(), part.number_rows(ends).tolist()
+            early.append((first, one))
+            late.append((-last, other))
+        return min(early)[1], min(late)[1]
+
     def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Name the first of some rows in a message: ``3 rows (4, 7, 9) are``."""
         return str(SomeRows().add(self.number_rows(rows)))

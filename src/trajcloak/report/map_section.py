@@ -10,7 +10,7 @@ from trajcloak.query import PublishedRelease
 from trajcloak.query.bounds import Grid
 from trajcloak.query.published_release import build_grid
 from trajcloak.report.figures import CLASSES, Figures
-from trajcloak.report.markup import Child, Element, element, section, show_text
+from trajcloak.report.markup import Element, element, section, show_text
 from trajcloak.report.packing import pack
 from trajcloak.report.requests import Listed
 from trajcloak.report.sample import Drawn
@@ -21,7 +21,11 @@ SIZE = "size of the cloak, as the side of a square as large"
 
 
 def build_map(
-    release: PublishedRelease, figures: Figures, drawn: Sequence[Drawn], unit: Unit, roads: Child
+    release: PublishedRelease,
+    figures: Figures,
+    drawn: Sequence[Drawn],
+    unit: Unit,
+    backdrop: str | None,
 ) -> Element:
     """Build the map's controls, its legend and the panel of the chosen bundle."""
     return section(
@@ -33,7 +37,7 @@ def build_map(
             "instant, and all that is published of where they were. Choose one to follow its "
             "bundle through time.",
         ),
-        element("p", describe_sample(release, drawn), roads, class_="note"),
+        element("p", describe_sample(release, drawn), backdrop, class_="note"),
         element("noscript", element("p", "The map needs JavaScript; the rest does not.")),
         element(
             "div",

@@ -98,6 +98,7 @@ def write_report(
     policy: str | Path | None = None,
     columns: LogColumns | None = None,
     network: str | os.PathLike[str] | None = None,
+    outline: str | os.PathLike[str] | None = None,
     attack: bool = True,
     threads: int | None = None,
     progress: Progress = silent,
@@ -119,6 +120,8 @@ def write_report(
     network
         Streets to draw under the cloaks: ``city`` or a path, as
         :func:`trajcloak.generate_log` takes it.
+    outline
+        A GeoJSON file to draw there: a coast, a border, districts.
     attack
         Whether to attack too; takes long where there are very many users.
     threads
@@ -159,7 +162,7 @@ def write_report(
             with_attack=attack, threads=threads, progress=progress,
         )  # fmt: skip
     progress(STAGE, 0, 1)
-    backdrop = None if network is None else build_backdrop(network, published.manifest)
+    backdrop = build_backdrop(published, network, outline)
     page, report = build_page(published, found, backdrop)
     with new_file(path, PRIVATE if report.private else PUBLIC) as file:
         file.write_text(page, encoding="utf-8", newline="\n")
@@ -186,10 +189,12 @@ def build_page(
     audited = None
     if found is not None:
         results = found.audit.checks
-        audited = Audited(len(results), sum(not check.passed for check in results))
+        audited = Audited(len(results), tuple(c.name for c in results if not c.passed))
     verdict = judge(manifest, checks, audited)
     sections = [
-        build_map(release, figures, drawn, unit, _describe_roads(backdrop)),
+        build_map(
+            release, figures, drawn, unit, None if backdrop is None else f" {backdrop.words}"
+        ),
         build_figures(release, figures, unit),
         build_guarantee(manifest, figures),
         None if found is None else build_audit(found.audit),
@@ -221,14 +226,6 @@ def build_page(
         bundles_drawn=sum(len(part.bundle) for part in drawn),
         size=len(page.encode("utf-8")),
     )
-
-
-def _describe_roads(backdrop: Backdrop | None) -> str | None:
-    if backdrop is None:
-        return None
-    if len(backdrop.ends) == backdrop.num_roads:
-        return f" Streets: {backdrop.num_roads:,} roads."
-    return f" Streets: {len(backdrop.ends):,} of {backdrop.num_roads:,} roads."
 
 
 def _warn() -> Element:
