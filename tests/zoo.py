@@ -6,8 +6,12 @@ Cells are arrays (n, instants, 2) of uint32, as the algorithms take them.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
+
+EFFORT = "low" if numba.config.DISABLE_JIT else "normal"
+"""How hard refined tries where it is not compiled, and where it is."""
 
 needs_jit = pytest.mark.needs_jit
 

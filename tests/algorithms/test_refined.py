@@ -30,7 +30,7 @@ from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import GTree
 from trajcloak.progress import silent
-from zoo import as_trajectories, build_zoo, draw_examples, draw_walks, needs_jit
+from zoo import EFFORT, as_trajectories, build_zoo, draw_examples, draw_walks, needs_jit
 
 ZOO = build_zoo()
 
@@ -125,7 +125,7 @@ def test_zoo(name, effort, cloak):
 def test_random_small_cases(cloak):
     for example in draw_examples(seed=71, count=150):
         cells, height, k = example
-        check(example, Refined().solve(cells, height, k, cloak), cloak)
+        check(example, Refined(EFFORT).solve(cells, height, k, cloak), cloak)
 
 
 def test_never_below_the_best_partition():
@@ -151,7 +151,7 @@ def test_order_of_rows_does_not_matter(seed):
     shuffled = rng.permutation(len(cells))
 
     def bundles(rows):
-        policy = Refined().solve(rows, 5, 4, "mbr")
+        policy = Refined(EFFORT).solve(rows, 5, 4, "mbr")
         found = Counter()
         for b in range(policy.num_bundles):
             found[tuple(sorted(map(bytes, rows[policy.bundle == b])))] += 1
@@ -182,12 +182,12 @@ def test_more_effort_costs_less_and_all_less_than_the_rivals():
 @needs_jit
 def test_suppression_saves_more_than_its_share(cloak):
     cells = draw_walks(np.random.default_rng(9), 1500, 6, 12)
-    whole = Refined().solve(cells, 12, 10, cloak).cost()
-    budget = Refined(max_suppressed=0.05).solve(cells, 12, 10, cloak)
+    whole = Refined(EFFORT).solve(cells, 12, 10, cloak).cost()
+    budget = Refined(EFFORT, max_suppressed=0.05).solve(cells, 12, 10, cloak)
     assert 0 < budget.num_suppressed <= 75
     assert budget.cost() < 0.95 * whole
     price = 2 * whole / len(cells)
-    priced = Refined(suppress_above=price).solve(cells, 12, 10, cloak)
+    priced = Refined(EFFORT, suppress_above=price).solve(cells, 12, 10, cloak)
     assert priced.num_suppressed > 0
     assert priced.cost() + price * priced.num_suppressed < whole
 
@@ -215,7 +215,7 @@ def check_suppressed(example, policy, cloak, **settings):
 def test_a_budget_is_never_exceeded(share, cloak):
     for example in draw_examples(seed=74, count=60):
         cells, height, k = example
-        policy = Refined(max_suppressed=share).solve(cells, height, k, cloak)
+        policy = Refined(EFFORT, max_suppressed=share).solve(cells, height, k, cloak)
         assert policy.num_suppressed <= share * len(cells)
         check_suppressed(example, policy, cloak, max_suppressed=share)
 
@@ -225,10 +225,10 @@ def test_a_price_is_never_paid_twice(cloak):
     some_left_out = 0
     for number, example in enumerate(draw_examples(seed=75, count=60)):
         cells, height, k = example
-        whole = Refined().solve(cells, height, k, cloak)
+        whole = Refined(EFFORT).solve(cells, height, k, cloak)
         # From a price that leaves everybody out to one that leaves out nobody.
         price = (0.5, 0.9, 1.1, 3.0)[number % 4] * whole.cost() / len(cells)
-        policy = Refined(suppress_above=price).solve(cells, height, k, cloak)
+        policy = Refined(EFFORT, suppress_above=price).solve(cells, height, k, cloak)
         check_suppressed(example, policy, cloak, suppress_above=price)
         some_left_out += 0 < policy.num_suppressed < len(cells)
     assert some_left_out > 5
@@ -236,7 +236,7 @@ def test_a_price_is_never_paid_twice(cloak):
 
 def test_everybody_can_be_left_out():
     cells = np.array([[[0, 0]], [[7, 7]]], np.uint32)
-    policy = Refined(suppress_above=1.0).solve(cells, 3, 2, "mbr")
+    policy = Refined(EFFORT, suppress_above=1.0).solve(cells, 3, 2, "mbr")
     assert policy.num_bundles == 0
     assert policy.bundle.tolist() == [-1, -1]
 
@@ -305,7 +305,7 @@ def test_dividing_anew_never_costs_more_and_keeps_k(cloak):
         bundle = draw_bundles(rng, len(cells), k)
         if number // 4 % 2:
             # Hard to improve, easy to make worse.
-            bundle = Refined().solve(cells, height, k, cloak).bundle
+            bundle = Refined(EFFORT).solve(cells, height, k, cloak).bundle
         before = bundle.copy()
         stages = []
 

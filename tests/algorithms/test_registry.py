@@ -10,7 +10,7 @@ from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, writ
 from trajcloak.algorithms import build_algorithm
 from trajcloak.errors import OptionError
 from trajcloak.options import ALGORITHMS, TREES
-from zoo import as_trajectories, draw_examples, needs_jit
+from zoo import EFFORT, as_trajectories, draw_examples, needs_jit
 
 NUM_SEEDS = 3
 NUM_EXAMPLES = 100
@@ -20,7 +20,7 @@ RIVALS = tuple(name for name in ALGORITHMS if name not in ("traj-anon", "exact")
 
 def solve(name, example, cloak, **settings):
     cells, height, k = example
-    return build_algorithm(name, **settings).solve(cells, height, k, cloak)
+    return build_algorithm(name, effort=EFFORT, **settings).solve(cells, height, k, cloak)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
