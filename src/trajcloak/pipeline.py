@@ -39,14 +39,15 @@ from trajcloak.hygiene import (
     treat_rare,
 )
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.log import RequestLog
-from trajcloak.manifest import LeftOut, build_manifest
+from trajcloak.log import AnyLog, RequestLog
+from trajcloak.manifest import LeftOut, add_up, build_manifest
 from trajcloak.options import HOLD, KEEP, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import (
     Ranges,
+    SumSpans,
     TimeGrid,
     Window,
     build_grid,
@@ -102,12 +103,21 @@ class Prepared:
 
 def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
     """Lay a log out in time and space."""
-    grid = build_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
-    max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
-    ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
-    region = None if asked.region is None else _build_region(asked, in_metres=log.crs is not None)
+    grid, max_gap, ranges = lay_on_time(log, asked)
+    region = asked_region(asked, in_metres=log.crs is not None)
     places = build_places(log, height=asked.height, region=region, threads=threads)
     return Prepared(log, asked, grid, max_gap, places, ranges, threads)
+
+
+def lay_on_time(
+    log: AnyLog, asked: Options, spans: SumSpans | None = None
+) -> tuple[TimeGrid, int, Ranges]:
+    """Choose the instants of a log, the longest gap between reports, and the windows."""
+    every = _parse(asked.every, log, "every")
+    grid = build_grid(log, every, hold=asked.missing == HOLD, spans=spans)
+    max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
+    ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
+    return grid, max_gap, ranges
 
 
 @dataclass(frozen=True)
@@ -222,20 +232,30 @@ def anonymize(
         )
         bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment)
         if not len(bundles.sizes):
-            raise OptionError(
-                f"window {window.number}: everybody would be left out; expected a price above the "
-                f"cost of the cheapest bundle; pass a higher --suppress-above"
-            )
+            raise nobody_left(window.number)
         left_out.add_suppressed(window, bundles)
         published.append(bundles)
     if not published:
-        raise NotEnoughUsersError(
-            f"at most {left_out.largest_window} of {log.num_users} users take part in a window; "
-            f"expected at least k = {k}; lower --k, or keep more users with --missing hold, a "
-            f"larger --max-gap or a smaller --length"
-        )
+        raise too_few_users(left_out.largest_window, log.num_users, k)
     kinds = log.requests.kinds if treatment is None else treatment.kinds
     return Result(build_release(prepared, published, kinds, left_out), log.users, rare)
+
+
+def nobody_left(window: int) -> OptionError:
+    """Say that all participants of a window would be left out."""
+    return OptionError(
+        f"window {window}: everybody would be left out; expected a price above the cost of the "
+        f"cheapest bundle; pass a higher --suppress-above"
+    )
+
+
+def too_few_users(largest_window: int, num_users: int, k: int) -> NotEnoughUsersError:
+    """Say that no window has k participants."""
+    return NotEnoughUsersError(
+        f"at most {largest_window} of {num_users} users take part in a window; expected at least "
+        f"k = {k}; lower --k, or keep more users with --missing hold, a larger --max-gap or a "
+        f"smaller --length"
+    )
 
 
 def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
@@ -260,8 +280,17 @@ def build_release(
     left_out.add_outside(len(log.requests.row))
     published, kinds = keep_published_kinds(published, kinds)
     ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
+    totals = [add_up(bundles, prepared.places.region) for bundles in published]
+    lengths = [bundles.stop - bundles.start for bundles in published]
     manifest = build_manifest(
-        log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out, ingest
+        log,
+        prepared.asked,
+        grid,
+        prepared.max_gap,
+        prepared.places,
+        list(zip(lengths, totals, strict=True)),
+        left_out,
+        ingest,
     )
     return Release(
         manifest=manifest,
@@ -273,13 +302,15 @@ def build_release(
     )
 
 
-def _build_region(asked: Options, *, in_metres: bool) -> Region:
-    assert asked.region is not None
+def asked_region(asked: Options, *, in_metres: bool) -> Region | None:
+    """Build the region that is asked for; None: one is to be fitted to the log."""
+    if asked.region is None:
+        return None
     x_min, y_min, side = map(float, asked.region)
     return Region(x_min, y_min, side, asked.height or default_height(side, in_metres=in_metres))
 
 
-def _parse(text: str | None, log: RequestLog, name: str) -> int | None:
+def _parse(text: str | None, log: AnyLog, name: str) -> int | None:
     if text is None:
         return None
     return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)

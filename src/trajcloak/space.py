@@ -1,7 +1,9 @@
 """Projection, region and grid: from coordinates to cells and back."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,13 @@ OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
 ROUNDING = 1e-9
 PROJECTION_BLOCK = 1 << 18
+
+
+Bounds: TypeAlias = tuple[float, float, float, float]
+"""Least x and y, greatest x and y."""
+
+Stretch: TypeAlias = tuple[int, float, float]
+"""An axis, and the least and the greatest coordinate of a stretch of it."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +72,31 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the rows of a log are, in planar coordinates.
+class Projected:
+    """The plane that a log is laid on.
 
     Attributes
     ----------
-    x, y : (rows,) float64
     region : Region
     crs : str or None
         PROJ string of the projection; None for coordinates used as they are.
     """
 
-    x: npt.NDArray[np.float64]
-    y: npt.NDArray[np.float64]
     region: Region
     crs: str | None
+
+
+@dataclass(frozen=True)
+class Places(Projected):
+    """Where the rows of a log are, in planar coordinates.
+
+    Attributes
+    ----------
+    x, y : (rows,) float64
+    """
+
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
 
 
 def build_places(
@@ -94,13 +113,12 @@ def build_places(
         A square to use instead of one fitted to the log.
     threads : int
     """
-    if height is not None and not 1 <= height <= MAX_HEIGHT:
-        raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
+    check_height(height)
     x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
     if log.geographic:
-        lon, bounds = join_hemispheres(log)
+        turned, bounds = join_hemispheres(bounds, lambda: bound_turned(log))
         crs = choose_projection(bounds)
-        x, y, bounds = _project(log, lon, crs, threads)
+        x, y, bounds = project(log, turned, crs, threads)
     if region is None:
         check_outliers(log, x, y, bounds, threads)
         region = fit_region(bounds, height, in_metres=crs is not None)
@@ -108,27 +126,54 @@ def build_places(
         check_inside(log, x, y, bounds, region)
     check_cells(region)
     check_size(region)
-    return Places(x, y, region, crs)
+    return Places(region, crs, x, y)
+
+
+def check_height(height: int | None) -> None:
+    """Raise if a height that is asked for cannot be used."""
+    if height is not None and not 1 <= height <= MAX_HEIGHT:
+        raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
 
 
 def join_hemispheres(
-    log: RequestLog,
-) -> tuple[npt.NDArray[np.float64], tuple[float, float, float, float]]:
+    bounds: Bounds, bound_turned: Callable[[], tuple[float, float]]
+) -> tuple[bool, Bounds]:
     """Let the longitudes of a log that crosses the 180th meridian go on beyond it.
 
-    Returns them, and the bounds of the log.
+    Parameters
+    ----------
+    bounds
+        Of the log.
+    bound_turned
+        Finds the least and the greatest longitude after that; asked only if need be.
+
+    Returns
+    -------
+    turned : bool
+        Whether western longitudes are taken as those beyond the 180th meridian.
+    bounds
+        Of the log after that.
     """
-    west, south, east, north = log.bounds
+    west, south, east, north = bounds
     if east - west <= HALF_TURN:
-        return log.x, log.bounds
-    lon = np.where(log.x < 0, log.x + 2 * HALF_TURN, log.x)
-    low, high = float(lon.min()), float(lon.max())
+        return False, bounds
+    low, high = bound_turned()
     if high - low > HALF_TURN:
-        return log.x, log.bounds
-    return lon, (low, south, high, north)
+        return False, bounds
+    return True, (low, south, high, north)
 
 
-def choose_projection(bounds: tuple[float, float, float, float]) -> str:
+def bound_turned(log: RequestLog) -> tuple[float, float]:
+    """Find the least and the greatest longitude beyond the 180th meridian."""
+    lon = _turn(log.x)
+    return float(lon.min()), float(lon.max())
+
+
+def _turn(lon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.where(lon < 0, lon + 2 * HALF_TURN, lon)
+
+
+def choose_projection(bounds: Bounds) -> str:
     """Choose the equal-area projection centred on a longitude-latitude box."""
     west, south, east, north = bounds
     if east - west > HALF_TURN:
@@ -142,9 +187,14 @@ def choose_projection(bounds: tuple[float, float, float, float]) -> str:
     return f"+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
 
 
-def _project(
-    log: RequestLog, lon: npt.NDArray[np.float64], crs: str, threads: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], tuple[float, float, float, float]]:
+def project(
+    log: RequestLog, turned: bool, crs: str, threads: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], Bounds]:
+    """Project the places of a log; returns them and their bounds.
+
+    ``turned`` is as :func:`join_hemispheres` returns it.
+    """
+    lon = _turn(log.x) if turned else log.x
     x = np.empty_like(log.x)
     y = np.empty_like(log.y)
 
@@ -166,9 +216,7 @@ def _project(
     return x, y, bounds
 
 
-def fit_region(
-    bounds: tuple[float, float, float, float], height: int | None, *, in_metres: bool
-) -> Region:
+def fit_region(bounds: Bounds, height: int | None, *, in_metres: bool) -> Region:
     """Fit a square around a box, with the box strictly inside.
 
     Its corner and side are whole numbers of granules, a power of two, so that no
@@ -224,7 +272,7 @@ def check_inside(
     log: RequestLog,
     x: npt.NDArray[np.float64],
     y: npt.NDArray[np.float64],
-    bounds: tuple[float, float, float, float],
+    bounds: Bounds,
     region: Region,
 ) -> None:
     """Raise unless every place is strictly inside a region that the caller chose."""
@@ -248,7 +296,7 @@ def check_outliers(
     log: RequestLog,
     x: npt.NDArray[np.float64],
     y: npt.NDArray[np.float64],
-    bounds: tuple[float, float, float, float],
+    bounds: Bounds,
     threads: int,
 ) -> None:
     """Raise if a few far rows blow the region up.
@@ -257,39 +305,72 @@ def check_outliers(
     an axis, and the region of the others would be as much smaller. The order of
     rows does not matter.
     """
-    extent = max(bounds[2] - bounds[0], bounds[3] - bounds[1])
-    if extent == 0:
-        return
-    far = np.zeros(len(x), np.bool_)
-    for values, low, high in ((x, bounds[0], bounds[2]), (y, bounds[1], bounds[3])):
-        if high - low < extent / 2:
+    stretches = find_crowded(
+        bounds, len(x), lambda axis: count_bins((x, y)[axis], axis, bounds, threads)
+    )
+    far = find_far(x, y, stretches)
+    if far.any():
+        rest = max(float(np.ptp(values[~far])) for values in (x, y))
+        check_far(log.name_rows(np.flatnonzero(far)), rest, bounds)
+
+
+def find_crowded(
+    bounds: Bounds, num_rows: int, count: Callable[[int], npt.NDArray[np.int64]]
+) -> list[Stretch]:
+    """Find, on each long axis, a short stretch that holds all but a few rows.
+
+    ``count`` counts the rows in even bins of an axis, as :func:`count_bins`.
+    """
+    stretches = []
+    extent = _extent(bounds)
+    for axis in (0, 1):
+        low, high = bounds[axis], bounds[2 + axis]
+        if extent == 0 or high - low < extent / 2:
             continue
-        counts = _count_bins(values, low, high - low, threads)
         reach = OUTLIER_BINS // OUTLIER_FACTOR
-        inside = np.cumsum(np.concatenate([[0], counts]))
+        inside = np.cumsum(np.concatenate([[0], count(axis)]))
         held = inside[reach:] - inside[:-reach]
-        if held.max() < (1 - OUTLIER_SHARE) * len(values) or held.max() == len(values):
+        if held.max() < (1 - OUTLIER_SHARE) * num_rows or held.max() == num_rows:
             continue
         first = int(held.argmax())
         width = (high - low) / OUTLIER_BINS
-        far |= (values < low + first * width) | (values > low + (first + reach) * width)
-    if not far.any():
-        return
-    rest = max(float(np.ptp(values[~far])) for values in (x, y))
+        stretches.append((axis, low + first * width, low + (first + reach) * width))
+    return stretches
+
+
+def find_far(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], stretches: list[Stretch]
+) -> npt.NDArray[np.bool_]:
+    """Tell which places are outside a crowded stretch."""
+    far = np.zeros(len(x), np.bool_)
+    for axis, low, high in stretches:
+        values = (x, y)[axis]
+        far |= (values < low) | (values > high)
+    return far
+
+
+def check_far(rows: str, rest: float, bounds: Bounds) -> None:
+    """Raise if far rows, named by ``rows``, blow up what would have the extent ``rest``."""
     # Bins and edges may differ by a rounding error.
-    if rest * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
+    if rest * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):
         return
     raise InputError(
-        f"{log.name_rows(np.flatnonzero(far))} far from all others and would blow the "
-        f"region up more than {OUTLIER_FACTOR} times; expected one connected area; are they at "
-        f"longitude and latitude 0, or swapped? correct or remove them, leave them out with "
-        f"--drop null-island or --clip, or pass --region to keep them"
+        f"{rows} far from all others and would blow the region up more than {OUTLIER_FACTOR} "
+        f"times; expected one connected area; are they at longitude and latitude 0, or swapped? "
+        f"correct or remove them, leave them out with --drop null-island or --clip, or pass "
+        f"--region to keep them"
     )
 
 
-def _count_bins(
-    values: npt.NDArray[np.float64], low: float, extent: float, threads: int
+def _extent(bounds: Bounds) -> float:
+    return max(bounds[2] - bounds[0], bounds[3] - bounds[1])
+
+
+def count_bins(
+    values: npt.NDArray[np.float64], axis: int, bounds: Bounds, threads: int
 ) -> npt.NDArray[np.int64]:
+    """Count coordinates in even bins of an axis."""
+    low, extent = bounds[axis], bounds[2 + axis] - bounds[axis]
     parts = run_sliced(
         lambda start, stop: _histogram(values[start:stop], low, extent), len(values), threads
     )

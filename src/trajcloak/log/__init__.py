@@ -5,5 +5,6 @@ from trajcloak.log.files import LogPath
 from trajcloak.log.read import read_log
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import Requests
+from trajcloak.log.summary import AnyLog, LogSummary
 
-__all__ = ["LogPath", "RequestLog", "Requests", "read_log", "sort_rows"]
+__all__ = ["AnyLog", "LogPath", "LogSummary", "RequestLog", "Requests", "read_log", "sort_rows"]

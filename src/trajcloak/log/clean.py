@@ -31,8 +31,32 @@ def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
     InputError
         If there are teleports that are not to be dropped, or no row is left.
     """
+    keep, dropped = find_consistent_rows(log, columns)
+    if not keep.any():
+        raise all_dropped()
+    return keep_rows(replace(log, dropped=dropped), keep)
+
+
+def all_dropped() -> InputError:
+    """Say that cleaning leaves nothing of a log."""
+    return InputError(
+        "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
+        "--max-speed"
+    )
+
+
+def find_consistent_rows(
+    log: RequestLog, columns: LogColumns
+) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+    """Tell which rows are left, and how many have been dropped for each reason.
+
+    Raises
+    ------
+    InputError
+        If there are teleports that are not to be dropped.
+    """
     if columns.max_speed is None and not {CONFLICT, TELEPORT} & set(columns.drop):
-        return log
+        return np.ones(log.num_rows, np.bool_), dict(log.dropped)
     order = sort_rows(log)
     first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
     keep = np.ones(log.num_rows, np.bool_)
@@ -54,7 +78,7 @@ def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
                 f"them with --drop {TELEPORT}, or pass a higher --max-speed"
             )
         dropped[TELEPORT] = len(far)
-    return keep_rows(replace(log, dropped=dropped), keep)
+    return keep, dropped
 
 
 def _choose_speed(log: RequestLog, columns: LogColumns) -> float:
@@ -81,15 +105,10 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
 
 
 def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
-    """Take some rows of a log, and the users who have one."""
+    """Take some rows of a log, at least one, and the users who have one."""
     if keep.all():
         return log
     rows = np.flatnonzero(keep)
-    if not len(rows):
-        raise InputError(
-            "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
-            "--max-speed"
-        )
     present = np.zeros(log.num_users, np.bool_)
     present[log.user[rows]] = True
     number = (np.cumsum(present) - 1).astype(np.int32)

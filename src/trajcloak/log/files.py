@@ -188,9 +188,7 @@ def _open_file(
     """Open a file of any kind; adds the columns of its folders and of its points."""
     schema = _read_schema(file, delimiter)
     geometry = find_geometry(schema)
-    own = [name for name in wanted if name in schema.names]
-    if geometry is not None and set(geometry[1]) & set(wanted):
-        own.append(geometry[0])
+    own = _find_own(schema, wanted)
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
     for batch in _open_own(file, wanted, own, rows_before, delimiter):
@@ -203,6 +201,15 @@ def _open_file(
             arrays |= dict(zip(geometry[1], points, strict=True))
         num_rows += batch.num_rows
         yield pa.RecordBatch.from_arrays([arrays[name] for name in wanted], names=wanted)
+
+
+def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
+    """List the columns that stand in a file: those that are wanted, and that of its points."""
+    geometry = find_geometry(schema)
+    own = [name for name in wanted if name in schema.names]
+    if geometry is not None and set(geometry[1]) & set(wanted):
+        own.append(geometry[0])
+    return own
 
 
 def _open_own(
@@ -298,6 +305,19 @@ def _open_parquet(file: Path, own: list[str], requests: list[str]) -> Iterator[p
     # Pre-buffering would hold the bytes of the whole file until its last row is read.
     with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
         yield from parquet.iter_batches(BATCH_ROWS, columns=own)
+
+
+def read_row_groups(file: Path, groups: Sequence[int], columns: LogColumns) -> pa.Table:
+    """Read some row groups of a Parquet file, the columns of a log only."""
+    wanted = _choose_columns(file, columns)
+    _check_columns(file, wanted, None)
+    try:
+        own = _find_own(_read_schema(file, None), wanted)
+        encoded = _find_dictionaries(pq.read_metadata(file), wanted[NUM_FIXED:])
+        with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
+            return parquet.read_row_groups(list(groups), columns=own)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from None
 
 
 def _find_dictionaries(metadata: pq.FileMetaData, names: list[str]) -> list[str]:

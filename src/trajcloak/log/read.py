@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.kernels.ids import IntegerIds, TextIds
+from trajcloak.kernels.ids import IntegerIds, TextIds, intern_array
 from trajcloak.kernels.sort import sort_words
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log.clean import clean_log
@@ -83,20 +83,52 @@ def read_log(
         for batch in stream_batches(files, columns):
             builder.add(batch)
             progress("reading log", builder.filter.num_read, expected_rows)
-        if builder.num_rows == 0 and builder.filter.num_read:
-            raise InputError(
-                f"all {builder.filter.num_read:,} rows of the log are dropped; expected some to be "
-                f"left; check --drop and --clip"
-            )
         if builder.num_rows == 0:
-            raise InputError(
-                f"{source if isinstance(files[0], Path) else 'the table'}: the log has no rows; "
-                f"expected at least one location report; check the path"
+            raise no_rows(
+                builder.filter.num_read, source if isinstance(files[0], Path) else "the table"
             )
         log = builder.finish(threads=threads)
     log = clean_log(log, columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
+
+
+def read_part(
+    table: pa.Table,
+    columns: LogColumns,
+    *,
+    system: tuple[str | None, bool],
+    first_row: int,
+    threads: int,
+) -> tuple[RequestLog | None, dict[str, int]]:
+    """Read and check some rows of a log; what contradicts other rows stays.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    columns
+        As :func:`read_log` takes them.
+    system
+        The log's coordinate system, and whether it is one of degrees.
+    first_row
+        How many rows of the log come before.
+    threads
+
+    Returns
+    -------
+    log : RequestLog or None
+        None if no row is left.
+    dropped : dict
+        How many rows were dropped, by reason.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        builder = _Builder(columns, *system, False, False, table.num_rows, pool)
+        builder.filter.num_read = first_row
+        for batch in stream_batches([table], columns):
+            builder.add(batch)
+        log = builder.finish(threads=threads) if builder.num_rows else None
+    return log, builder.filter.dropped
 
 
 class _Builder:
@@ -162,18 +194,13 @@ class _Builder:
     def finish(self, *, threads: int) -> RequestLog:
         assert self._ids is not None
         assert self._time_kind is not None
-        low, high = self._time_range
-        if high - low >= MAX_TIME_SPAN:
-            raise InputError(
-                f"column '{self._columns.time}' spans more than 2^62 units of time; expected times "
-                f"near to each other; are they in the unit that their type says? convert them"
-            )
+        check_time_span(self._time_range, self._columns.time)
         requests = self._pool.submit(self._requests.finish)
         users = self._ids.distinct()
         if self._from_text:
             users = to_integers_if_plain(users)
             if self._has_integer_ids and not pa.types.is_integer(users.type):
-                raise self._mixed_ids(self._columns.user)
+                raise mixed_ids(self._columns.user)
         user = self._user[: self.num_rows]
         order = sort_ids(users)
         if (np.diff(order) != 1).any():
@@ -241,38 +268,28 @@ class _Builder:
         if self._ids is None:
             self._ids = kind()
         if not isinstance(self._ids, kind):
-            raise self._mixed_ids(name)
+            raise mixed_ids(name)
         if isinstance(self._ids, IntegerIds):
-            self._ids.intern(self._cast(column, pa.int64(), name).to_numpy(), out)
-        else:
-            text = column.cast(pa.large_string())
-            _, offsets, data = text.buffers()
-            self._ids.intern(
-                np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1],
-                np.frombuffer(data or b"", np.uint8),
-                out,
-            )
+            column = self._cast(column, pa.int64(), name)
+        intern_array(self._ids, column, out)
 
     def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
         values, kind = self._to_times(to_plain(column), name)
         if self._time_kind is None:
             self._time_kind = kind
         if kind != self._time_kind:
-            raise InputError(
-                f"column '{name}' holds times of different kinds (whole numbers, timestamps with "
-                f"and without a zone); expected one kind; convert the times"
-            )
+            raise mixed_times(name)
         if self._columns.tz is not None:
             values = self._to_utc(values, kind)
         origin = self._time[0] if self.num_rows else values[0]
-        low, high, self._step = map(int, _copy_times(values, origin, self._step, out))
+        low, high, self._step = map(int, copy_times(values, origin, self._step, out))
         self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
 
     def _add_places(self, column: pa.Array, name: str, axis: int, start: int, stop: int) -> None:
         limit = (180.0, 90.0)[axis]
         out = self._place[axis][start:stop]
         values = self._to_floats(column, name)
-        low, high, bad = _copy_place(values, limit if self._geographic else math.inf, out)
+        low, high, bad = copy_place(values, limit if self._geographic else math.inf, out)
         if bad >= 0:
             raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
         self._bounds[axis] = min(self._bounds[axis], float(low))
@@ -346,12 +363,6 @@ class _Builder:
         values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
         return values
 
-    def _mixed_ids(self, name: str) -> InputError:
-        return InputError(
-            f"column '{name}' holds numbers in one file and text in another; expected one type; "
-            f"convert the user ids"
-        )
-
     def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
         row = self.filter.number_row(bad)
         if not finite:
@@ -364,6 +375,44 @@ class _Builder:
             f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
             f"for planar coordinates; or --drop out-of-range"
         )
+
+
+def check_time_span(time_range: tuple[int, int], name: str) -> None:
+    """Raise if times are so far apart that their differences overflow."""
+    low, high = time_range
+    if high - low >= MAX_TIME_SPAN:
+        raise InputError(
+            f"column '{name}' spans more than 2^62 units of time; expected times near to each "
+            f"other; are they in the unit that their type says? convert them"
+        )
+
+
+def no_rows(num_read: int, source: object) -> InputError:
+    """Say that a log is empty, or that all of it was dropped."""
+    if num_read:
+        return InputError(
+            f"all {num_read:,} rows of the log are dropped; expected some to be left; check "
+            f"--drop and --clip"
+        )
+    return InputError(
+        f"{source}: the log has no rows; expected at least one location report; check the path"
+    )
+
+
+def mixed_ids(name: str) -> InputError:
+    """Say that the user ids of a log are of several types."""
+    return InputError(
+        f"column '{name}' holds numbers in one file and text in another; expected one type; "
+        f"convert the user ids"
+    )
+
+
+def mixed_times(name: str) -> InputError:
+    """Say that the times of a log are of several kinds."""
+    return InputError(
+        f"column '{name}' holds times of different kinds (whole numbers, timestamps with and "
+        f"without a zone); expected one kind; convert the times"
+    )
 
 
 def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
@@ -392,7 +441,7 @@ def _renumber(user, rank):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _copy_place(values, limit, out):  # type: ignore[no-untyped-def]
+def copy_place(values, limit, out):  # type: ignore[no-untyped-def]
     """Copy coordinates; find the least, the greatest, and the first not finite or too large."""
     low = np.inf
     high = -np.inf
@@ -407,7 +456,7 @@ def _copy_place(values, limit, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
+def copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
     """Copy times; find the least, the greatest, and the common divisor of all differences."""
     low = values[0]
     high = values[0]

@@ -89,7 +89,11 @@ class RequestLog:
 
     def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Name the first of some rows in a message: ``3 rows (4, 7, 9) are``."""
-        numbers = self.number_rows(rows)
-        more = ", ..." if len(numbers) > SHOWN_ROWS else ""
-        shown = ", ".join(map(str, numbers[:SHOWN_ROWS].tolist())) + more
-        return f"row {shown} is" if len(numbers) == 1 else f"{len(numbers)} rows ({shown}) are"
+        return name_numbers(self.number_rows(rows[:SHOWN_ROWS]), len(rows))
+
+
+def name_numbers(first: npt.NDArray[np.int64], count: int) -> str:
+    """Name some rows by the numbers of the first of them and by how many there are."""
+    more = ", ..." if count > SHOWN_ROWS else ""
+    shown = ", ".join(map(str, first[:SHOWN_ROWS].tolist())) + more
+    return f"row {shown} is" if count == 1 else f"{count} rows ({shown}) are"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import OptionError
-from trajcloak.log import RequestLog
+from trajcloak.log import AnyLog
 from trajcloak.options import DAY
 from trajcloak.trajectories.grid import TimeGrid
 
@@ -22,7 +22,7 @@ Ranges = npt.NDArray[np.int64]
 
 
 def cut_windows(
-    log: RequestLog,
+    log: AnyLog,
     grid: TimeGrid,
     *,
     length: int | None,
@@ -84,7 +84,7 @@ def _bad_hours(text: str, expected: str) -> OptionError:
 
 
 def _list_moments(
-    log: RequestLog, grid: TimeGrid, stretches: Sequence[tuple[int, int]]
+    log: AnyLog, grid: TimeGrid, stretches: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """List the first and the last moment of each stretch of each day of a log."""
     zone = ZoneInfo(log.clock) if log.clock else UTC

@@ -153,20 +153,24 @@ def _fill_words(flat, order, common, layout, first_bit, start, stop, words):  # 
     padded with zeros below. O(64) per tied place.
     """
     num_bits = len(layout.column)
-    last_bit = min(first_bit + WORD_BITS, num_bits)
-    padding = np.uint64(first_bit + WORD_BITS - last_bit)
     n = len(order)
     for place in range(start, stop):
         tied_before = place > 0 and common[place] == num_bits
         tied_after = place + 1 < n and common[place + 1] == num_bits
         if not (tied_before or tied_after):
             continue
-        cells = flat[order[place]]
-        word = np.uint64(0)
-        for bit in range(first_bit, last_bit):
-            one = (cells[layout.column[bit]] >> layout.shift[bit]) & np.uint32(1)
-            word = (word << np.uint64(1)) | np.uint64(one)
-        words[place] = word << padding
+        words[place] = build_word(flat[order[place]], layout, first_bit)
+
+
+@njit(cache=True, nogil=True)
+def build_word(cells, layout, first_bit):  # type: ignore[no-untyped-def]
+    """Build the word of a key that starts with ``first_bit``, which stands at its top."""
+    last_bit = min(first_bit + WORD_BITS, len(layout.column))
+    word = np.uint64(0)
+    for bit in range(first_bit, last_bit):
+        one = (cells[layout.column[bit]] >> layout.shift[bit]) & np.uint32(1)
+        word = (word << np.uint64(1)) | np.uint64(one)
+    return word << np.uint64(first_bit + WORD_BITS - last_bit)
 
 
 @njit(cache=True, nogil=True)
@@ -190,13 +194,13 @@ def _sort_tied(words, order, common, num_bits, first_bit, start, stop, spare_wor
                 if difference == np.uint64(0):
                     any_tie = True
                 else:
-                    common[i] = first_bit + _leading_zeros(difference)
+                    common[i] = first_bit + leading_zeros(difference)
         place = end
     return any_tie
 
 
 @njit(cache=True, nogil=True)
-def _leading_zeros(word):  # type: ignore[no-untyped-def]
+def leading_zeros(word):  # type: ignore[no-untyped-def]
     """Count the zeros above the highest one bit of a non-zero uint64."""
     count = 0
     for step in (32, 16, 8, 4, 2, 1):

@@ -1,0 +1,198 @@
+"""What is done with a part of the log that holds some users with all their rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.engines.shares import Share
+from trajcloak.engines.sources import load
+from trajcloak.log import LogSummary, RequestLog
+from trajcloak.log.clean import find_consistent_rows, keep_rows
+from trajcloak.log.exchange import join_logs, split_log
+from trajcloak.log.read import read_part
+from trajcloak.log.request_log import SHOWN_ROWS
+from trajcloak.log.summary import summarise
+from trajcloak.manifest import LeftOut
+from trajcloak.options import LogColumns, Options
+from trajcloak.pipeline import Prepared
+from trajcloak.space import (
+    Bounds,
+    Places,
+    Region,
+    Stretch,
+    check_inside,
+    count_bins,
+    find_far,
+    project,
+)
+from trajcloak.trajectories import Ranges, TimeGrid, Window
+
+Reading = tuple[dict[str, int], dict[str, int]]
+"""How many rows were dropped while reading, and how many times were shifted, by reason."""
+
+
+def read_and_split(
+    content: Any,
+    first_row: int,
+    columns: LogColumns,
+    system: tuple[str | None, bool],
+    parts: int,
+    threads: int,
+) -> list[Any]:
+    """Read some rows and give each to the part of its user; the last piece is a :data:`Reading`."""
+    log, dropped = read_part(
+        load(content, columns), columns, system=system, first_row=first_row, threads=threads
+    )
+    if log is None:
+        return [*[None] * parts, (dropped, {})]
+    return [*split_log(log, parts, first_row), (dropped, dict(log.shifted))]
+
+
+class Cleaned(NamedTuple):
+    """A part of the log, None if nothing is left of it, and how many rows were dropped."""
+
+    log: RequestLog | None
+    dropped: dict[str, int]
+
+
+def join_and_clean(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Cleaned:
+    """Put the rows of some users together, and drop those that contradict others."""
+    log = join_logs(pieces, columns.user, columns.time)
+    if log is None:
+        return Cleaned(None, {})
+    keep, dropped = find_consistent_rows(log, columns)
+    return Cleaned(keep_rows(log, keep) if keep.any() else None, dropped)
+
+
+def describe(part: Cleaned) -> tuple[LogSummary | None, dict[str, int], pa.Table | None]:
+    """Summarise a part: its rows, what was dropped, and its distinct requests."""
+    if part.log is None:
+        return None, part.dropped, None
+    return summarise(part.log), part.dropped, part.log.requests.kinds
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A part of the log on the plane, its requests numbered as those of the whole log are."""
+
+    log: RequestLog
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    bounds: Bounds
+
+
+def place(
+    part: Cleaned,
+    whole: LogSummary,
+    kinds: pa.Table,
+    number: npt.NDArray[np.int32],
+    turned: bool,
+    crs: str | None,
+    threads: int,
+) -> Placed:
+    """Project a part of the log if need be."""
+    assert part.log is not None
+    requests = replace(part.log.requests, kind=number[part.log.requests.kind], kinds=kinds)
+    log = replace(part.log, requests=requests, time_range=whole.time_range, step=whole.step)
+    if not log.geographic:
+        return Placed(log, log.x, log.y, log.bounds)
+    assert crs is not None
+    return Placed(log, *project(log, turned, crs, threads))
+
+
+def get_bounds(part: Placed) -> Bounds:
+    """Bound a part on the plane."""
+    return part.bounds
+
+
+def count_part_bins(part: Placed, axis: int, bounds: Bounds, threads: int) -> Any:
+    """Count the rows of a part in even bins of an axis."""
+    return count_bins((part.x, part.y)[axis], axis, bounds, threads)
+
+
+def list_far(part: Placed, stretches: list[Stretch]) -> tuple[Any, int, Bounds | None]:
+    """Find the rows outside crowded stretches: the first, how many, and bounds of the others."""
+    far = find_far(part.x, part.y, stretches)
+    rows = np.flatnonzero(far)
+    x, y = part.x[~far], part.y[~far]
+    rest = (float(x.min()), float(y.min()), float(x.max()), float(y.max())) if len(x) else None
+    return part.log.number_rows(rows[:SHOWN_ROWS]), len(rows), rest
+
+
+def check_part_inside(part: Placed, region: Region) -> None:
+    """Raise unless every place of a part is strictly inside a region."""
+    check_inside(part.log, part.x, part.y, part.bounds, region)
+
+
+class Attendance(NamedTuple):
+    """Who takes part in which window.
+
+    Attributes
+    ----------
+    num_users : int
+    windows : list of Window
+        Without trajectories, and of the requests only their senders.
+    """
+
+    num_users: int
+    windows: list[Window]
+
+
+class Scene(NamedTuple):
+    """What is decided for the whole log before its parts are cut into windows."""
+
+    asked: Options
+    grid: TimeGrid
+    max_gap: int
+    ranges: Ranges
+    region: Region
+    crs: str | None
+
+
+def build_shares(part: Placed, number: int, scene: Scene, threads: int) -> list[Any]:
+    """Build the participants of each window of a part; the last piece is an Attendance."""
+    places = Places(scene.region, scene.crs, part.x, part.y)
+    prepared = Prepared(
+        part.log, scene.asked, scene.grid, scene.max_gap, places, scene.ranges, threads
+    )
+    shares = []
+    windows = []
+    none = np.empty(0, np.int32)
+    for window in prepared.windows():
+        ids = part.log.users.take(pa.array(window.user))
+        shares.append(Share(window, ids, np.full(len(window.user), number, np.int32)))
+        windows.append(
+            replace(window, cells=window.cells[:0], request_instant=none, request_kind=none)
+        )
+    return [*shares, Attendance(part.log.num_users, windows)]
+
+
+def count_participants(attendance: Attendance) -> list[int]:
+    """Count the participants of each window."""
+    return [len(window.user) for window in attendance.windows]
+
+
+def count_left_out(
+    attendance: Attendance,
+    number: int,
+    is_published: Sequence[bool],
+    suppressed: Sequence[Sequence[tuple[Any, Any]]],
+) -> LeftOut:
+    """Count who of a part is not published, and why.
+
+    ``suppressed`` are, window by window, the parts and positions of users left out.
+    """
+    left_out = LeftOut(attendance.num_users)
+    for window, published, gone in zip(attendance.windows, is_published, suppressed, strict=True):
+        left_out.add_missing(window)
+        if not published:
+            left_out.add_below_k(window)
+            continue
+        mine = [user[part == number] for part, user in gone]
+        users = np.concatenate([np.empty(0, np.int32), *mine])
+        left_out.mark_users(np.setdiff1d(window.user, users), users)
+    return left_out

@@ -1,0 +1,125 @@
+"""Where the parts of a log are read from: row groups of Parquet files, or frames."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajcloak.errors import OptionError
+from trajcloak.log.files import (
+    has_partitions,
+    list_files,
+    read_names,
+    read_row_groups,
+    read_system,
+)
+from trajcloak.log.formats import PARQUET, find_kind
+from trajcloak.log.frames import to_table
+from trajcloak.log.systems import choose_system
+from trajcloak.options import LogColumns
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Some row groups of a Parquet file."""
+
+    file: Path
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a log.
+
+    Attributes
+    ----------
+    content
+        Row groups, or a handle of a frame.
+    first_row : int
+        How many rows of the log come before.
+    num_rows : int
+    """
+
+    content: Any
+    first_row: int
+    num_rows: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A log in parts.
+
+    Attributes
+    ----------
+    name : str
+        As messages call it.
+    parts : sequence of Part
+        In the order of their rows.
+    system : (str or None, bool)
+        The log's coordinate system, and whether it is one of degrees.
+    """
+
+    name: str
+    parts: Sequence[Part]
+    system: tuple[str | None, bool]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are, those to be dropped among them."""
+        return sum(part.num_rows for part in self.parts)
+
+
+def open_files(source: Any, columns: LogColumns, rows_per_part: int) -> Source:
+    """Cut Parquet files into parts of about ``rows_per_part`` rows, or of one row group.
+
+    Raises
+    ------
+    OptionError
+        If a file is of another kind, or its folders stand for columns.
+    """
+    files = list_files(source)
+    for file in files:
+        if not isinstance(file, Path) or find_kind(file) != PARQUET or has_partitions(file):
+            raise OptionError(
+                "a part of the log is no Parquet file, or its folders stand for columns; an engine "
+                "of several workers expects plain Parquet files; convert the log, or leave out "
+                "--engine"
+            )
+    return Source(
+        name=str(source[0] if isinstance(source, list) and len(source) == 1 else source),
+        parts=list(_list_parts(files, rows_per_part)),
+        system=find_system(files[0], columns),
+    )
+
+
+def find_system(file: Any, columns: LogColumns) -> tuple[str | None, bool]:
+    """Find the coordinate system of a log by its first file or an empty table of its columns."""
+    return choose_system(
+        read_system(file) if columns.crs is None else columns.crs,
+        geographic=columns.place(read_names(file))[2],
+    )
+
+
+def _list_parts(files: Sequence[Path], rows_per_part: int) -> Iterator[Part]:
+    first_row = 0
+    for file in files:
+        metadata = pq.read_metadata(file)
+        groups: list[int] = []
+        num_rows = 0
+        for group in range(metadata.num_row_groups):
+            groups.append(group)
+            num_rows += metadata.row_group(group).num_rows
+            if num_rows >= rows_per_part or group == metadata.num_row_groups - 1:
+                yield Part(RowGroups(file, tuple(groups)), first_row, num_rows)
+                first_row += num_rows
+                groups, num_rows = [], 0
+
+
+def load(content: Any, columns: LogColumns) -> pa.Table:
+    """Read the rows of a part."""
+    if isinstance(content, RowGroups):
+        return read_row_groups(content.file, content.groups, columns)
+    return to_table(content)
