@@ -69,7 +69,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     policy = Policy(bundle, boxes)
     bundles = clock(
         "bundle requests",
-        build_bundles, window, policy, request_log.requests.kinds.num_rows, int(k),
+        build_bundles, window, policy, request_log.requests.kinds.num_rows, int(k), None, threads,
     )  # fmt: skip
     left_out = LeftOut(request_log.num_users)
     left_out.add_missing(window)

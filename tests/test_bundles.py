@@ -89,7 +89,13 @@ def test_bundles_are_those_of_plain_loops(seed):
         for _ in range(rng.integers(0, 40))
     ]
     policy = build_policy(bundle, cloaks)
-    actual = build_bundles(build_window(len(bundle), int(length), sent), policy, int(num_kinds), 2)
+    actual = build_bundles(
+        build_window(len(bundle), int(length), sent),
+        policy,
+        int(num_kinds),
+        2,
+        threads=1 + seed % 3,
+    )
 
     sizes = [int((bundle == b).sum()) for b in range(num_bundles)]
     order = sorted(range(num_bundles), key=lambda b: (cloaks[b].tolist(), sizes[b]))

@@ -109,7 +109,7 @@ def test_invariant_1_with_gaps_windows_and_suppression(seed):
         check_invariant_1(drawn, seed)
 
 
-def merge_if_something_was_sent(window, policy, num_kinds, k, rare=None):
+def merge_if_something_was_sent(window, policy, num_kinds, k, rare=None, threads=1):
     """One bundle for all, unless nobody sent a request."""
     if len(window.request_kind) and policy.num_bundles > 1:
         everyone = np.zeros_like(policy.bundle)
@@ -117,7 +117,7 @@ def merge_if_something_was_sent(window, policy, num_kinds, k, rare=None):
     return build_bundles(window, policy, num_kinds, k)
 
 
-def number_by_requests(window, policy, num_kinds, k, rare=None):
+def number_by_requests(window, policy, num_kinds, k, rare=None, threads=1):
     """Bundles in the order of how much they sent."""
     counts = np.bincount(policy.bundle[window.request_user], minlength=policy.num_bundles)
 
@@ -128,7 +128,7 @@ def number_by_requests(window, policy, num_kinds, k, rare=None):
         return build_bundles(window, policy, num_kinds, k)
 
 
-def leave_out_who_sent_nothing(window, policy, num_kinds, k, rare=None):
+def leave_out_who_sent_nothing(window, policy, num_kinds, k, rare=None, threads=1):
     """Suppress one of those who sent nothing from each bundle that can spare it."""
     silent = np.setdiff1d(np.arange(len(policy.bundle)), window.request_user)
     bundle = policy.bundle.copy()
@@ -229,7 +229,7 @@ def test_invariant_2_ids_decide_only_between_equal_trajectories():
     holds()
 
 
-def number_by_first_user(window, policy, num_kinds, k, rare=None):
+def number_by_first_user(window, policy, num_kinds, k, rare=None, threads=1):
     """Bundles in the order of their first member."""
     first = [int(np.argmax(policy.bundle == b)) for b in range(policy.num_bundles)]
 
@@ -240,7 +240,7 @@ def number_by_first_user(window, policy, num_kinds, k, rare=None):
         return build_bundles(window, policy, num_kinds, k)
 
 
-def keep_requests_in_order_of_rows(window, policy, num_kinds, k, rare=None):
+def keep_requests_in_order_of_rows(window, policy, num_kinds, k, rare=None, threads=1):
     """No sorting within the sets."""
     bundles = build_bundles(window, policy, num_kinds, k)
     sender = bundles.bundle[window.request_user]
@@ -256,7 +256,7 @@ def keep_requests_in_order_of_rows(window, policy, num_kinds, k, rare=None):
     return replace(bundles, request_bundle=bundle, request_instant=instant, request_kind=kind)
 
 
-def keep_duplicates(window, policy, num_kinds, k, rare=None):
+def keep_duplicates(window, policy, num_kinds, k, rare=None, threads=1):
     """Lists instead of sets: the number of senders shows."""
     bundles = build_bundles(window, policy, num_kinds, k)
     sender = bundles.bundle[window.request_user]
@@ -373,7 +373,7 @@ def solve_alone(self, cells, height, k, cloak, *, threads=1, progress=None):
     return Policy(bundle, build_bounding_boxes(cells, bundle, len(cells), 1))
 
 
-def build_without_check(window, policy, num_kinds, k, rare=None):
+def build_without_check(window, policy, num_kinds, k, rare=None, threads=1):
     return build_bundles(window, policy, num_kinds, 1)
 
 
@@ -474,7 +474,7 @@ def write_stopping_at(result: tc.Result, path: Path, stop: int | None) -> int:
         return step
 
     with (
-        mock.patch.object(release, "_write_parquet", watch(release._write_parquet)),
+        mock.patch.object(release, "write_row_groups", watch(release.write_row_groups)),
         mock.patch.object(pq.ParquetWriter, "close", watch(pq.ParquetWriter.close)),
         mock.patch.object(json, "dumps", watch(json.dumps)),
         mock.patch.object(Path, "write_text", watch(Path.write_text)),
@@ -823,7 +823,7 @@ class NumberAsBefore:
     def __init__(self) -> None:
         self.before: Bundles | None = None
 
-    def __call__(self, window, policy, num_kinds, k, rare=None):
+    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
         bundles = build_bundles(window, policy, num_kinds, k)
         if window.number > 0 and self.before is not None and len(bundles.sizes) > 1:
             # The bundle that the first user of the window before's last bundle is in comes first.
@@ -848,7 +848,7 @@ class KeepGroups:
     def __init__(self) -> None:
         self.bundle: Any = None
 
-    def __call__(self, window, policy, num_kinds, k, rare=None):
+    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
         if window.number == 0:
             self.bundle = policy.bundle
         boxes = build_bounding_boxes(window.cells, self.bundle, int(self.bundle.max()) + 1, 1)
@@ -866,11 +866,11 @@ def mixed_rows() -> list[Row]:
 
 BREAKS_INVARIANT_7 = {
     "reused_ids": [
-        (release.Release, "_bundle_batches", reuse_ids(release.Release._bundle_batches)),
-        (release.Release, "_request_batches", reuse_ids(release.Release._request_batches)),
+        (release.Release, "_bundle_groups", reuse_ids(release.Release._bundle_groups)),
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
     ],
     "reused_ids_of_requests": [
-        (release.Release, "_request_batches", reuse_ids(release.Release._request_batches)),
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
     ],
     "numbered_as_before": [(pipeline, "build_bundles", NumberAsBefore())],
     "kept_groups": [(pipeline, "build_bundles", KeepGroups())],

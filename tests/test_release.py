@@ -364,19 +364,19 @@ def test_the_same_rows_in_row_groups_of_any_size(rows_per_group, planar, monkeyp
 @pytest.mark.parametrize("with_policy", [False, True])
 def test_a_failure_leaves_nothing(tmp_path, fails, with_policy, monkeypatch):
     result = tc.anonymize(read_rows(clustered_rows()), 3)
-    write_parquet = release_module._write_parquet
+    write_row_groups = release_module.write_row_groups
     calls = []
 
-    def write(*args):
+    def write(*args, **options):
         calls.append(args)
         if len(calls) == fails:
             raise OSError(28, "No space left on device")
-        write_parquet(*args)
+        write_row_groups(*args, **options)
 
     def refuse(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(release_module, "_write_parquet", write)
+    monkeypatch.setattr(release_module, "write_row_groups", write)
     if fails == "manifest":
         monkeypatch.setattr("pathlib.Path.write_text", refuse)
     if fails == "rename":

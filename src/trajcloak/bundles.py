@@ -12,6 +12,7 @@ from numba import njit
 from trajcloak.algorithms.policy import Policy
 from trajcloak.cloaks import Cloaks, order_by_cloaks
 from trajcloak.hygiene import Treatment
+from trajcloak.kernels.threads import build_slices, run_all, run_sliced
 from trajcloak.trajectories import Window
 
 MARKS_PER_REQUEST = 16
@@ -66,7 +67,12 @@ class Bundles:
 
 
 def build_bundles(
-    window: Window, policy: Policy, num_kinds: int, k: int, rare: Treatment | None = None
+    window: Window,
+    policy: Policy,
+    num_kinds: int,
+    k: int,
+    rare: Treatment | None = None,
+    threads: int = 1,
 ) -> Bundles:
     """Number a policy's bundles and gather each one's sets of requests.
 
@@ -84,6 +90,8 @@ def build_bundles(
     k : int
     rare : Treatment, optional
         What becomes of requests with rare values; default: they are published.
+    threads : int
+        Changes the time, never the result.
     """
     sizes = policy.sizes
     if len(sizes) and int(sizes.min()) < k:
@@ -97,7 +105,7 @@ def build_bundles(
         window, num_rare, num_generalised = _treat_rare(window, bundle, rare)
         num_kinds = rare.kinds.num_rows
     (request_bundle, request_instant, request_kind), suppressed_requests = _gather_requests(
-        window, bundle, (len(order), window.stop - window.start, num_kinds)
+        window, bundle, (len(order), window.stop - window.start, num_kinds), threads
     )
     return Bundles(
         window=window.number,
@@ -152,7 +160,7 @@ def keep_published_kinds(
 
 
 def _gather_requests(
-    window: Window, bundle: npt.NDArray[np.int32], shape: tuple[int, int, int]
+    window: Window, bundle: npt.NDArray[np.int32], shape: tuple[int, int, int], threads: int
 ) -> tuple[tuple[npt.NDArray[np.int32], ...], int]:
     """List the distinct requests in order of bundle, instant and kind; counts the suppressed.
 
@@ -162,8 +170,10 @@ def _gather_requests(
     num_requests = len(window.request_user)
     if math.prod(shape) <= MARKS_PER_REQUEST * num_requests:
         marks = np.zeros(shape, np.bool_)
-        num_sent, num_distinct = _mark(bundle, *requests, marks)
-        return _list_marked(marks, num_distinct), num_requests - num_sent
+        num_sent = run_sliced(
+            lambda start, stop: _mark(bundle, *requests, start, stop, marks), num_requests, threads
+        )
+        return _list_marked(marks, threads), num_requests - sum(num_sent)
     sender = bundle[window.request_user]
     sent = sender >= 0
     columns = [sender[sent], window.request_instant[sent], window.request_kind[sent]]
@@ -172,28 +182,42 @@ def _gather_requests(
     return distinct, num_requests - int(sent.sum())
 
 
+def _list_marked(
+    marks: npt.NDArray[np.bool_], threads: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """List the marked places in order: bundle, instant and kind."""
+    slices = build_slices(len(marks), threads)
+    counts = [np.count_nonzero(marks[start:stop]) for start, stop in slices]
+    first = np.cumsum([0, *counts])
+    bundle, instant, kind = (np.empty(first[-1], np.int32) for _ in range(3))
+    jobs = [(start, stop, place) for (start, stop), place in zip(slices, first, strict=False)]
+    run_all(
+        lambda start, stop, place: _fill_marked(marks, start, stop, place, bundle, instant, kind),
+        jobs,
+        threads,
+    )
+    return bundle, instant, kind
+
+
 @njit(cache=True, nogil=True)
-def _mark(bundle, user, instant, kind, marks):  # type: ignore[no-untyped-def]
-    """Mark the requests that are sent; returns how many there are, and how many distinct ones."""
+def _mark(bundle, user, instant, kind, start, stop, marks):  # type: ignore[no-untyped-def]
+    """Mark the requests of a slice that are sent; returns how many there are.
+
+    Several threads may mark the same place: all of them write the same.
+    """
     sent = 0
-    distinct = 0
-    for r in range(len(user)):
+    for r in range(start, stop):
         b = bundle[user[r]]
         if b >= 0:
             sent += 1
-            distinct += not marks[b, instant[r], kind[r]]
             marks[b, instant[r], kind[r]] = True
-    return sent, distinct
+    return sent
 
 
 @njit(cache=True, nogil=True)
-def _list_marked(marks, count):  # type: ignore[no-untyped-def]
-    """List the marked places in order."""
-    bundle = np.empty(count, np.int32)
-    instant = np.empty(count, np.int32)
-    kind = np.empty(count, np.int32)
-    place = 0
-    for b in range(marks.shape[0]):
+def _fill_marked(marks, start, stop, place, bundle, instant, kind):  # type: ignore[no-untyped-def]
+    """List the marked places of some bundles, from ``place`` on."""
+    for b in range(start, stop):
         for i in range(marks.shape[1]):
             for k in range(marks.shape[2]):
                 if marks[b, i, k]:
@@ -201,4 +225,3 @@ def _list_marked(marks, count):  # type: ignore[no-untyped-def]
                     instant[place] = i
                     kind[place] = k
                     place += 1
-    return bundle, instant, kind

@@ -230,7 +230,7 @@ def anonymize(
         policy = algorithm.solve(
             window.cells, height, k, asked.cloak, threads=threads, progress=progress
         )
-        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment)
+        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment, threads)
         if not len(bundles.sizes):
             raise nobody_left(window.number)
         left_out.add_suppressed(window, bundles)

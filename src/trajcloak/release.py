@@ -4,10 +4,13 @@ The format is described in ``docs/data-model.md``; ``published.py`` reads it.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +21,9 @@ import pyproj
 from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.errors import OptionError
-from trajcloak.kernels.threads import run_all
+from trajcloak.kernels.threads import default_threads
 from trajcloak.output import PRIVATE, check_new, new_file, new_folder
+from trajcloak.parquet import COMPRESSION, write_row_groups
 from trajcloak.progress import Progress, silent
 from trajcloak.published import (
     BUNDLES_FILE,
@@ -30,9 +34,11 @@ from trajcloak.published import (
 )
 from trajcloak.space import Region
 
-ROWS_PER_GROUP = 1 << 20
-COMPRESSION = "zstd"
-COMPRESSION_LEVEL = 1
+ROWS_PER_GROUP = 1 << 17
+"""Rows in a row group, of several windows if need be."""
+
+Piece = tuple[int, slice]
+"""Some rows of a window, which is given by its place in the release."""
 
 
 @dataclass(frozen=True)
@@ -74,83 +80,94 @@ class Release:
         >>> result.release.write("release")  # doctest: +SKIP
         """
         progress("writing release", 0, 1)
+        threads = default_threads()
         with new_folder(Path(path)) as folder:
-            jobs = [
-                (folder / BUNDLES_FILE, bundles_schema(self), self._bundle_batches()),
-                (
-                    folder / REQUESTS_FILE,
-                    self._requests_schema_in_memory(),
-                    self._request_batches(),
-                    not self._is_all_text(),
-                ),
-            ]
-            run_all(_write_parquet, jobs, threads=2)
+            write_row_groups(
+                folder / BUNDLES_FILE, self._bundle_groups(), store_schema=True, threads=threads
+            )
+            write_row_groups(
+                folder / REQUESTS_FILE,
+                self._request_groups(),
+                store_schema=not self._is_all_text(),
+                threads=threads,
+            )
             text = json.dumps(self.manifest, indent=2, sort_keys=True, ensure_ascii=False)
             (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
         progress("writing release", 1, 1)
 
-    def _bundle_batches(self) -> Iterator[pa.RecordBatch]:
+    def _bundle_groups(self) -> Iterator[Callable[[], pa.RecordBatch]]:
+        """Yield what builds each row group of ``bundles.parquet``."""
         schema = bundles_schema(self)
-        first_id = 0
-        for bundles in self.windows:
-            per_batch = max(1, ROWS_PER_GROUP // (bundles.stop - bundles.start))
-            for start in range(0, len(bundles.sizes), per_batch):
-                part = slice(start, start + per_batch)
-                yield self._bundle_batch(bundles, part, first_id, schema)
-            first_id += len(bundles.sizes)
+        counts = [len(bundles.sizes) * (bundles.stop - bundles.start) for bundles in self.windows]
+        for pieces in cut_groups(counts, ROWS_PER_GROUP):
+            yield partial(self._build_group, pieces, self._bundle_rows, schema)
 
-    def _bundle_batch(
-        self, bundles: Bundles, part: slice, first_id: int, schema: pa.Schema
-    ) -> pa.RecordBatch:
-        cloaks = bundles.cloaks[part]
-        num_bundles, length, _ = cloaks.shape
-        numbers = np.arange(first_id + part.start, first_id + part.start + num_bundles)
-        instants = np.tile(np.arange(bundles.start, bundles.stop, dtype=np.int32), num_bundles)
-        x_min, y_min, x_max, y_max = (
-            self.region.edges(axis, cloaks[..., side].ravel())
-            for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
-        )
-        columns = {
-            "window": np.full(len(instants), bundles.window, np.int32),
-            "bundle_id": np.repeat(numbers, length),
-            "instant": instants,
-            "x_min": x_min,
-            "y_min": y_min,
-            "x_max": x_max,
-            "y_max": y_max,
-            "users": np.repeat(bundles.sizes[part], length),
-            "geometry": build_rectangles(x_min, y_min, x_max, y_max),
-        }
-        if self.moments is not None:
-            origin, every = self.moments
-            t_start = origin + instants.astype(np.int64) * every
-            columns["t_start"] = t_start
-            columns["t_end"] = t_start + every
-        return pa.record_batch(
-            [pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema
-        )
-
-    def _request_batches(self) -> Iterator[pa.RecordBatch]:
+    def _request_groups(self) -> Iterator[Callable[[], pa.RecordBatch]]:
+        """Yield what builds each row group of ``requests.parquet``."""
         schema = self._requests_schema_in_memory()
         kinds = [
             column.combine_chunks().cast(field.type)
             for column, field in zip(self.kinds.columns, list(schema)[NUM_KEYS:], strict=True)
         ]
-        first_id = 0
-        for bundles in self.windows:
-            for start in range(0, len(bundles.request_kind), ROWS_PER_GROUP):
-                part = slice(start, start + ROWS_PER_GROUP)
-                kind = pa.array(bundles.request_kind[part])
-                yield pa.record_batch(
-                    [
-                        np.full(len(kind), bundles.window, np.int32),
-                        first_id + bundles.request_bundle[part].astype(np.int64),
-                        bundles.start + bundles.request_instant[part],
-                        *(column.take(kind) for column in kinds),
-                    ],
-                    schema=schema,
-                )
-            first_id += len(bundles.sizes)
+        counts = [len(bundles.request_kind) for bundles in self.windows]
+        for pieces in cut_groups(counts, ROWS_PER_GROUP):
+            yield partial(self._build_group, pieces, partial(self._request_rows, kinds), schema)
+
+    def _build_group(
+        self,
+        pieces: Sequence[Piece],
+        build_rows: Callable[[Bundles, int, slice], list[Any]],
+        schema: pa.Schema,
+    ) -> pa.RecordBatch:
+        """Put the rows of a group together, window by window."""
+        batches = []
+        for window, rows in pieces:
+            columns = build_rows(self.windows[window], self._first_ids[window], rows)
+            arrays = [pa.array(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
+            batches.append(pa.record_batch(arrays, schema=schema))
+        return pa.concat_batches(batches)
+
+    @cached_property
+    def _first_ids(self) -> list[int]:
+        """The id of the first bundle of each window: no two windows share one (invariant 7)."""
+        return [0, *accumulate(len(bundles.sizes) for bundles in self.windows)]
+
+    def _bundle_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
+        """Build some rows of a window: its bundles in order, each instant by instant."""
+        length = bundles.stop - bundles.start
+        row = np.arange(rows.start, rows.stop)
+        bundle = row // length
+        instant = bundles.start + row % length
+        cloaks = bundles.cloaks.reshape(-1, 4)[rows]
+        edges = [
+            self.region.edges(axis, cloaks[:, side])
+            for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
+        ]
+        times = []
+        if self.moments is not None:
+            origin, every = self.moments
+            times = [origin + instant * every, origin + (instant + 1) * every]
+        return [
+            np.full(len(row), bundles.window, np.int32),
+            first_id + bundle,
+            instant,
+            *times,
+            *edges,
+            bundles.sizes[bundle],
+            build_rectangles(*edges),
+        ]
+
+    def _request_rows(
+        self, kinds: Sequence[pa.Array], bundles: Bundles, first_id: int, rows: slice
+    ) -> list[Any]:
+        """Build some rows of a window: its requests by bundle, instant and kind."""
+        kind = pa.array(bundles.request_kind[rows])
+        return [
+            np.full(len(kind), bundles.window, np.int32),
+            first_id + bundles.request_bundle[rows].astype(np.int64),
+            bundles.start + bundles.request_instant[rows],
+            *(column.take(kind) for column in kinds),
+        ]
 
     def _requests_schema_in_memory(self) -> pa.Schema:
         """Text as dictionaries, which are written several times faster, and read as text."""
@@ -165,6 +182,32 @@ class Release:
     def _is_all_text(self) -> bool:
         """Whether the types of all attributes are known without Arrow's own schema in the file."""
         return all(type_ == pa.string() for type_ in self.kinds.schema.types)
+
+
+def cut_groups(counts: Sequence[int], size: int) -> Iterator[list[Piece]]:
+    """Cut the rows of all windows, one after the other, into groups of ``size``.
+
+    The last group may be smaller, and there is at least one.
+
+    Examples
+    --------
+    >>> list(cut_groups([3, 0, 2], size=4))
+    [[(0, slice(0, 3, None)), (2, slice(0, 1, None))], [(2, slice(1, 2, None))]]
+    """
+    pieces: list[Piece] = []
+    free = size
+    for window, count in enumerate(counts):
+        start = 0
+        while start < count:
+            stop = min(count, start + free)
+            pieces.append((window, slice(start, stop)))
+            free -= stop - start
+            start = stop
+            if free == 0:
+                yield pieces
+                pieces, free = [], size
+    if pieces or not sum(counts):
+        yield pieces or [(0, slice(0, 0))]
 
 
 def bundles_schema(release: Release) -> pa.Schema:
@@ -307,20 +350,3 @@ def _bounding_box(release: Release) -> list[float]:
         for corner in (0, 1)
         for axis in (0, 1)
     ]
-
-
-def _write_parquet(
-    path: Path,
-    schema: pa.Schema,
-    batches: Iterator[pa.RecordBatch],
-    store_schema: bool = True,
-) -> None:
-    with pq.ParquetWriter(
-        path,
-        schema,
-        compression=COMPRESSION,
-        compression_level=COMPRESSION_LEVEL,
-        store_schema=store_schema,
-    ) as writer:
-        for batch in batches:
-            writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)

@@ -28,7 +28,13 @@ from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.members import Members, build_members, find_small_bundles
 from trajcloak.auditor.parts import Bundles, Part
 from trajcloak.auditor.rare import find_rare_problems, read_rule
-from trajcloak.auditor.recount import Case, Recount, find_location_problems, recount
+from trajcloak.auditor.recount import (
+    Case,
+    Recount,
+    find_location_problems,
+    find_loose_cloaks,
+    recount,
+)
 from trajcloak.auditor.release_files import (
     Release,
     check_bundles_file,
@@ -167,7 +173,8 @@ def _check_contents(
     members, member_problems = build_members(whole.policy, log, grid, layout)
     rule = read_rule(whole.manifest)
     coded, problems = encode_requests(whole.requests, log, rule)
-    counted = recount(Case(log, *place, coded, grid, layout, members), progress)
+    cell = whole.manifest["region"]["side"] / 2 ** int(whole.manifest["height"])
+    counted = recount(Case(log, *place, coded, grid, layout, members, cell), progress)
     if not problems:
         sent = np.concatenate(counted.sent)
         published = slot * coded.num_codes + coded.published
@@ -198,6 +205,8 @@ def _check_users(
     problems = find_small_bundles(layout, members.sizes, manifest["k"])
     findings.record("at least k users", len(layout.ids), problems, "bundles")
     problems = find_location_problems(counted, layout)
+    if manifest["cloak"] == "mbr":
+        problems += find_loose_cloaks(counted, layout)
     findings.record("locations", counted.num_located, problems, "locations")
 
 

@@ -49,6 +49,9 @@ class Recount:
         Cloaks (rows of the layout) that do not hold a location of their users.
     num_outside
         How many locations are outside.
+    touched
+        Of each cloak and side (as the columns of its rectangle), whether a location of its
+        users lies in the row or column of cells along that side.
     located
         How many locations are reported, interpolated, held.
     sent
@@ -62,6 +65,7 @@ class Recount:
     takes_part: npt.NDArray[np.bool_]
     unlisted_reporting: Ints
     unlisted_requests: Ints
+    touched: npt.NDArray[np.bool_]
     unlisted_user: list[Ints] = field(default_factory=list)
     unlisted_window: list[Ints] = field(default_factory=list)
     outside_requests: int = 0
@@ -86,6 +90,8 @@ class Case:
         Planar coordinates of the rows of the log.
     coded
         The requests of the log.
+    cell
+        Side of a cell of the region.
     """
 
     log: Log
@@ -95,6 +101,7 @@ class Case:
     grid: Grid
     layout: Layout
     members: Members
+    cell: float
 
 
 def recount(case: Case, progress: Progress) -> Recount:
@@ -105,6 +112,7 @@ def recount(case: Case, progress: Progress) -> Recount:
         takes_part=np.zeros(len(case.members.key), dtype=bool),
         unlisted_reporting=np.zeros(windows, dtype=np.int64),
         unlisted_requests=np.zeros(windows, dtype=np.int64),
+        touched=np.zeros(case.layout.rectangle.shape, dtype=bool),
     )
     num_rows = len(case.log.user)
     for block in list_blocks(case.log, case.grid):
@@ -149,6 +157,11 @@ def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, I
     counted.num_located += len(at)
     counted.num_outside += int((~inside).sum())
     counted.outside.append(list_distinct(cloak[~inside]))
+    reach = case.cell + slack
+    for side, touches in enumerate(
+        (x <= x_min + reach, y <= y_min + reach, x >= x_max - reach, y >= y_max - reach)
+    ):
+        counted.touched[cloak[touches], side] = True
     return pairs[whole], bundle[whole]
 
 
@@ -200,4 +213,16 @@ def find_location_problems(counted: Recount, layout: Layout) -> list[str]:
     return [
         f"{counted.num_outside:,} of {counted.num_located:,} locations are outside "
         f"{len(cloaks):,} cloaks of {len(bundles):,} bundles ({first_few(bundles)})"
+    ]
+
+
+def find_loose_cloaks(counted: Recount, layout: Layout) -> list[str]:
+    """Tell which bounding boxes are larger than the locations in them ask for."""
+    loose = np.flatnonzero(~counted.touched.all(axis=1))
+    if not len(loose):
+        return []
+    bundles = layout.ids[np.unique(layout.bundle[loose])]
+    return [
+        f"{len(loose):,} cloaks of {len(bundles):,} bundles are larger than the bounding boxes of "
+        f"their users ({first_few(bundles)})"
     ]

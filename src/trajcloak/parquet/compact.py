@@ -1,0 +1,153 @@
+"""Thrift's compact protocol, as far as the footers of Parquet files use it.
+
+Only the shape of a structure is read: which field has which type and value. What is read
+and written again has the same bytes.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST = range(10)
+STRUCT = 12
+LONG_LIST = 15
+"""Lists of so many items or more write their length apart."""
+
+
+@dataclass
+class Items:
+    """A list: the type of its items, and the items."""
+
+    type: int
+    items: "list[Value]"
+
+
+@dataclass
+class Field:
+    """A field of a structure: its type and value."""
+
+    type: int
+    value: "Value"
+
+
+Struct: TypeAlias = dict[int, Field]
+Value: TypeAlias = "bool | int | bytes | Items | Struct"
+
+
+def decode_struct(data: bytes) -> Struct:
+    """Read a structure, whose bytes are all of ``data``."""
+    reader = _Reader(data)
+    struct = reader.read_struct()
+    if reader.position != len(data):
+        raise ValueError("the structure ends before its bytes do")
+    return struct
+
+
+def encode_struct(struct: Struct) -> bytes:
+    """Write a structure."""
+    out = bytearray()
+    _write_struct(struct, out)
+    return bytes(out)
+
+
+class _Reader:
+    """Reads values one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.position = 0
+
+    def read_struct(self) -> Struct:
+        struct: Struct = {}
+        number = 0
+        while (head := self._read_byte()) != STOP:
+            step, type_ = head >> 4, head & 15
+            number = number + step if step else self._read_signed()
+            struct[number] = Field(type_, self._read_value(type_, in_list=False))
+        return struct
+
+    def _read_value(self, type_: int, *, in_list: bool) -> Value:
+        if type_ in (TRUE, FALSE):
+            # The type of a field is its value; items of a list have a byte each.
+            return (self._read_byte() if in_list else type_) == TRUE
+        if type_ in (I16, I32, I64):
+            return self._read_signed()
+        if type_ == STRUCT:
+            return self.read_struct()
+        if type_ == LIST:
+            head = self._read_byte()
+            size, item_type = head >> 4, head & 15
+            if size == LONG_LIST:
+                size = self._read_unsigned()
+            return Items(
+                item_type, [self._read_value(item_type, in_list=True) for _ in range(size)]
+            )
+        if type_ in (BYTE, DOUBLE, BINARY):
+            size = {BYTE: 1, DOUBLE: 8}.get(type_) or self._read_unsigned()
+            self.position += size
+            return self._data[self.position - size : self.position]
+        raise ValueError(f"type {type_} is not known in the footer of a Parquet file")
+
+    def _read_byte(self) -> int:
+        self.position += 1
+        return self._data[self.position - 1]
+
+    def _read_unsigned(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self._read_byte()
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return number
+
+    def _read_signed(self) -> int:
+        number = self._read_unsigned()
+        return number >> 1 ^ -(number & 1)
+
+
+def _write_struct(struct: Struct, out: bytearray) -> None:
+    last = 0
+    for number, field in struct.items():
+        type_ = field.type
+        if type_ in (TRUE, FALSE):
+            type_ = TRUE if field.value else FALSE
+        if 0 < number - last <= 15:
+            out.append(number - last << 4 | type_)
+        else:
+            out.append(type_)
+            _write_signed(number, out)
+        if type_ not in (TRUE, FALSE):
+            _write_value(type_, field.value, out)
+        last = number
+    out.append(STOP)
+
+
+def _write_value(type_: int, value: Value, out: bytearray) -> None:
+    if isinstance(value, dict):
+        _write_struct(value, out)
+    elif isinstance(value, Items):
+        size = len(value.items)
+        out.append(min(size, LONG_LIST) << 4 | value.type)
+        if size >= LONG_LIST:
+            _write_unsigned(size, out)
+        for item in value.items:
+            _write_value(value.type, item, out)
+    elif isinstance(value, bytes):
+        if type_ == BINARY:
+            _write_unsigned(len(value), out)
+        out += value
+    elif isinstance(value, bool):
+        out.append(TRUE if value else FALSE)
+    else:
+        _write_signed(value, out)
+
+
+def _write_unsigned(number: int, out: bytearray) -> None:
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+
+
+def _write_signed(number: int, out: bytearray) -> None:
+    _write_unsigned(number << 1 if number >= 0 else (-number << 1) - 1, out)
