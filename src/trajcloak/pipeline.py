@@ -269,7 +269,8 @@ def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatmen
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
     check_hygiene(log, senders, attributes, published, asked.allow)
     windows = grid.origin + prepared.ranges * grid.every
-    return count_rare(log, attributes, rare, windows), treat_rare(log, attributes, rare, asked.rare)
+    treatment = treat_rare(log.requests.kinds, attributes, rare, asked.rare)
+    return count_rare(log, attributes, rare, windows), treatment
 
 
 def build_release(

@@ -78,9 +78,7 @@ class Bundled:
     counts: list[Handle] = field(default_factory=list)
 
 
-def bundle_by_tree(
-    engine: Engine, meeting: Meeting, task: Task, users_per_range: int
-) -> Bundled:
+def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range: int) -> Bundled:
     """Bundle the participants of a window with ``traj-anon``."""
     layout = build_layout(meeting.length, task.height, task.tree)
     wanted = -(-meeting.num_users // users_per_range)
@@ -92,10 +90,8 @@ def bundle_by_tree(
     ranges = engine.run(sort_range, [(pieces[r], task, engine.threads) for r in chosen.tolist()])
     del pieces
     ends = engine.gather(engine.run(find_ends, [(part, task) for part in ranges]))
-    common = count_common(
-        np.array([end[1] for end in ends[:-1]]).reshape(-1, ends[0].shape[1]),
-        np.array([end[0] for end in ends[1:]]).reshape(-1, ends[0].shape[1]),
-    )
+    first, last = np.stack(ends).transpose(1, 0, 2)
+    common = count_common(last[:-1], first[1:])
     edges = list(pairwise([-1, *common.tolist(), -1]))
     forests = engine.run(
         solve_range,
@@ -145,7 +141,9 @@ def choose_ranges(
         Trajectories in each range.
     """
     layout = build_layout(meeting.length, task.height, task.tree)
-    rate = SAMPLE * wanted / meeting.num_users if wanted > 1 else 0.0
+    rate = SAMPLE * wanted / meeting.num_users
+    if wanted == 1:
+        return np.empty((0, 0), np.uint64), np.array([meeting.num_users])
     samples = engine.gather(
         engine.run(sample_share, [(share, task, rate) for share in meeting.shares])
     )
@@ -172,9 +170,7 @@ def choose_ranges(
     return splitters, counts
 
 
-def _count(
-    engine: Engine, meeting: Meeting, task: Task, splitters: Words
-) -> npt.NDArray[np.int64]:
+def _count(engine: Engine, meeting: Meeting, task: Task, splitters: Words) -> npt.NDArray[np.int64]:
     counts: Sequence[npt.NDArray[np.int64]] = engine.gather(
         engine.run(count_ranges, [(share, task, splitters) for share in meeting.shares])
     )

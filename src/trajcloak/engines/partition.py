@@ -24,12 +24,20 @@ from trajcloak.space import (
     Places,
     Region,
     Stretch,
+    bound_turned,
     check_inside,
     count_bins,
     find_far,
     project,
 )
-from trajcloak.trajectories import Ranges, TimeGrid, Window
+from trajcloak.trajectories import (
+    Ranges,
+    Reports,
+    TimeGrid,
+    Window,
+    compare_reports,
+    sum_spans,
+)
 
 Reading = tuple[dict[str, int], dict[str, int]]
 """How many rows were dropped while reading, and how many times were shifted, by reason."""
@@ -102,6 +110,22 @@ def place(
         return Placed(log, log.x, log.y, log.bounds)
     assert crs is not None
     return Placed(log, *project(log, turned, crs, threads))
+
+
+def bound_part_turned(part: Cleaned) -> tuple[float, float]:
+    """Bound the longitudes of a part beyond the 180th meridian."""
+    assert part.log is not None
+    return bound_turned(part.log)
+
+
+def sum_part_spans(part: Placed, step: int) -> int:
+    """Sum the spans of the users of a part."""
+    return sum_spans(part.log, step)
+
+
+def compare_part_reports(part: Placed, max_gap: int, threads: int) -> Reports:
+    """Compare the reports of the users of a part."""
+    return compare_reports(part.log, max_gap, threads)
 
 
 def get_bounds(part: Placed) -> Bounds:

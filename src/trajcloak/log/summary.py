@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from trajcloak.log.read import check_time_span, mixed_times
+import pyarrow as pa
+
+from trajcloak.log.read import check_time_span, mixed_ids, mixed_times
 from trajcloak.log.request_log import RequestLog
 
 
@@ -22,6 +24,8 @@ class LogSummary:
 
     num_rows: int
     num_users: int
+    num_requests: int
+    has_integer_ids: bool
     some_time: int
     has_timestamps: bool
     zone: str | None
@@ -42,21 +46,24 @@ AnyLog: TypeAlias = RequestLog | LogSummary
 def summarise(log: RequestLog) -> LogSummary:
     """Leave the rows of a log out."""
     return LogSummary(
-        log.num_rows, log.num_users, int(log.time[0]), log.has_timestamps, log.zone,
+        log.num_rows, log.num_users, len(log.requests.row), pa.types.is_integer(log.users.type),
+        int(log.time[0]), log.has_timestamps, log.zone,
         log.geographic, log.step, log.time_range, log.bounds, log.clock, log.crs, log.dropped,
         log.shifted, log.reading,
     )  # fmt: skip
 
 
-def merge_summaries(parts: Sequence[LogSummary], time_column: str) -> LogSummary:
+def merge_summaries(parts: Sequence[LogSummary], user_column: str, time_column: str) -> LogSummary:
     """Put summaries of parts that share no user together.
 
     Raises
     ------
     InputError
-        If their times are of different kinds or too far apart.
+        If their ids or times are of different kinds, or the times too far apart.
     """
     one = parts[0]
+    if any(p.has_integer_ids != one.has_integer_ids for p in parts):
+        raise mixed_ids(user_column)
     if any((p.has_timestamps, p.zone) != (one.has_timestamps, one.zone) for p in parts):
         raise mixed_times(time_column)
     time_range = min(p.time_range[0] for p in parts), max(p.time_range[1] for p in parts)
@@ -64,6 +71,8 @@ def merge_summaries(parts: Sequence[LogSummary], time_column: str) -> LogSummary
     return LogSummary(
         num_rows=sum(p.num_rows for p in parts),
         num_users=sum(p.num_users for p in parts),
+        num_requests=sum(p.num_requests for p in parts),
+        has_integer_ids=one.has_integer_ids,
         some_time=one.some_time,
         has_timestamps=one.has_timestamps,
         zone=one.zone,

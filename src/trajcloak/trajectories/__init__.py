@@ -19,13 +19,14 @@ from trajcloak.trajectories.ingest import (
     format_moment,
     sum_up_ingest,
 )
-from trajcloak.trajectories.reports import compare_reports, merge_reports
+from trajcloak.trajectories.reports import Reports, compare_reports, merge_reports
 from trajcloak.trajectories.windows import Window, stream_windows
 
 __all__ = [
     "Ingest",
     "Located",
     "Ranges",
+    "Reports",
     "SumSpans",
     "TimeGrid",
     "Window",

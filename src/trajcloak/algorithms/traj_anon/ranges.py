@@ -38,7 +38,7 @@ def build_words(
     cells: npt.NDArray[np.uint32], rows: npt.NDArray[np.int64], layout: KeyLayout
 ) -> Words:
     """Build the whole keys of some trajectories."""
-    flat = cells.reshape(len(cells), -1)
+    flat = _flatten(cells)
     words: Words = _build_words(flat, rows, layout)
     return words
 
@@ -48,7 +48,7 @@ def sample_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, rate: float) -
 
     Which keys are drawn is a function of the trajectories alone, however they are spread.
     """
-    hashes = _hash_trajectories(cells.reshape(len(cells), -1))
+    hashes = _hash_trajectories(_flatten(cells))
     chosen = np.flatnonzero(hashes <= np.uint64(min(rate, 1.0) * (2.0**64 - 2.0**12)))
     _, first, weight = np.unique(hashes[chosen], return_index=True, return_counts=True)
     return Sample(build_words(cells, chosen[first], layout), weight.astype(np.int64))
@@ -92,7 +92,7 @@ def route(
     cells: npt.NDArray[np.uint32], layout: KeyLayout, splitters: Words
 ) -> npt.NDArray[np.int32]:
     """Find the range of each trajectory: how many splitters are not above its key."""
-    ranges: npt.NDArray[np.int32] = _route(cells.reshape(len(cells), -1), layout, splitters)
+    ranges: npt.NDArray[np.int32] = _route(_flatten(cells), layout, splitters)
     return ranges
 
 
@@ -100,6 +100,10 @@ def count_common(one: Words, other: Words) -> npt.NDArray[np.int32]:
     """Count the leading bits that keys share, pair by pair."""
     common: npt.NDArray[np.int32] = _count_common(one, other)
     return common
+
+
+def _flatten(cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    return cells.reshape(len(cells), 2 * cells.shape[1])
 
 
 def _truncate(words: Words, common: npt.NDArray[np.int32], bits_per_level: int) -> Words:
