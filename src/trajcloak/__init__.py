@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trajcloak.attackers import Attack, attack
     from trajcloak.auditor import AuditReport, audit, audit_foreign
     from trajcloak.comparison import Comparison, compare
+    from trajcloak.engines import SpreadResult, anonymize
     from trajcloak.errors import (
         InputError,
         NotEnoughUsersError,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from trajcloak.log import RequestLog, read_log
     from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
-    from trajcloak.pipeline import Result, anonymize
+    from trajcloak.pipeline import Result
     from trajcloak.published import read_manifest
     from trajcloak.query import Answer, PublishedRelease, build_route, open_release
     from trajcloak.release import Release
@@ -54,6 +55,7 @@ __all__ = [
     "Release",
     "RequestLog",
     "Result",
+    "SpreadResult",
     "TrajcloakError",
     "Utility",
     "__version__",
@@ -88,7 +90,8 @@ _HOMES = {
     "trajcloak.log": ("RequestLog", "read_log"),
     "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),
-    "trajcloak.pipeline": ("Result", "anonymize"),
+    "trajcloak.engines": ("SpreadResult", "anonymize"),
+    "trajcloak.pipeline": ("Result",),
     "trajcloak.published": ("read_manifest",),
     "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
     "trajcloak.release": ("Release",),

@@ -43,6 +43,7 @@ from trajcloak.log import AnyLog, RequestLog
 from trajcloak.manifest import LeftOut, add_up, build_manifest
 from trajcloak.options import HOLD, KEEP, Options
 from trajcloak.progress import Progress, silent
+from trajcloak.published import Manifest
 from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import (
@@ -136,6 +137,11 @@ class Result:
     release: Release
     users: pa.Array
     rare: tuple[RareColumn, ...]
+
+    @property
+    def manifest(self) -> Manifest:
+        """The content of ``manifest.json``."""
+        return self.release.manifest
 
     @cached_property
     def policy(self) -> pa.Table:

@@ -22,10 +22,13 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.engine import ENGINE_OPTIONS, engine_options, open_engine
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
 if TYPE_CHECKING:
+    from trajcloak.engines import SpreadResult
     from trajcloak.hygiene import RareColumn
+    from trajcloak.pipeline import Result
 
 TREATED = {
     "keep": "kept (see --rare)",
@@ -137,6 +140,7 @@ class Share(click.ParamType[float]):
     metavar="N",
     help="A value is rare if fewer than N users of the log sent it.  [default: K]",
 )
+@engine_options
 @threads_option
 @json_option
 def command(
@@ -152,21 +156,28 @@ def command(
 
     LOG is a .csv or .parquet file, a folder of them, or a glob.
     """
+    from trajcloak.engines import anonymize_on
     from trajcloak.log import read_log
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize
     from trajcloak.release import check_outputs, check_outside_log
 
     started = time.monotonic()
+    chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
     Options(**options)
     check_outputs(output, policy)
     check_outside_log(log, [output] if policy is None else [output, policy])
-    with progress_bars(hidden=as_json) as progress:
-        request_log = read_log(list(log), columns, threads=threads, progress=progress)
-        result = anonymize(request_log, threads=threads, progress=progress, **options)
+    with progress_bars(hidden=as_json) as progress, open_engine(**chosen) as engine:
+        result: Result | SpreadResult
+        if engine is None:
+            request_log = read_log(list(log), columns, threads=threads, progress=progress)
+            result = anonymize(request_log, threads=threads, progress=progress, **options)
+        else:
+            asked = Options(**options)
+            result = anonymize_on(engine, list(log), columns, asked, progress=progress)
         result.write(output, policy, progress=progress)
-    manifest = result.release.manifest
+    manifest = result.manifest
     seconds = time.monotonic() - started
     if as_json:
         print_json(

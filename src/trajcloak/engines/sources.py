@@ -90,7 +90,7 @@ def open_files(source: Any, columns: LogColumns, rows_per_part: int) -> Source:
             )
     return Source(
         name=str(source[0] if isinstance(source, list) and len(source) == 1 else source),
-        parts=list(_list_parts(files, rows_per_part)),
+        parts=list(_list_parts([file.absolute() for file in files], rows_per_part)),
         system=find_system(files[0], columns),
     )
 

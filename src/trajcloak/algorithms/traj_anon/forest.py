@@ -97,7 +97,7 @@ def build_forest(
     depth = np.where(root < 0, NOT_SET, tree.depth[root] if len(tree.depth) else NOT_SET)
     between = common[edges]
     between[:1] = before
-    kept = _merge_loose(between, root)
+    kept = _merge_loose(np.append(between, after), root)
     items = Items(between[kept], np.append(edges[kept], len(common)), depth[kept].astype(np.int32))
     return Forest(tree, solve_rows(tree, k, threads), items, root[kept])
 
@@ -119,13 +119,14 @@ def _merge_loose(
 ) -> npt.NDArray[np.int64]:
     """List the items that are left when loose children of one node are taken together.
 
-    The split before the first of them keeps the node in being.
+    An item is merged into the one before if both are loose, and both hang on the node of
+    the split between them; the split before the first of them keeps that node in being.
+    ``between`` are the splits before each item, and that after the last.
     """
     loose = root < 0
-    same = np.zeros(len(root), np.bool_)
-    same[1:] = loose[1:] & loose[:-1] & (between[1:] == between[:-1])
-    # The first item's split is that with another range, where the node is no less in being.
-    return np.flatnonzero(~same)
+    split, following = between[1:-1], between[2:]
+    same = loose[1:] & loose[:-1] & (split == between[:-2]) & (following <= split)
+    return np.append(0, 1 + np.flatnonzero(~same))
 
 
 def summarise_forest(forest: Forest) -> Summary:
