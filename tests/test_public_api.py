@@ -26,6 +26,7 @@ PUBLIC = [
     "Release",
     "RequestLog",
     "Result",
+    "SpreadResult",
     "TrajcloakError",
     "Utility",
     "__version__",
@@ -110,7 +111,7 @@ def test_signatures():
         "source", "path", "format", "geographic", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.anonymize).parameters) == [
-        "log", "k", "threads", "progress", "options",
+        "log", "k", "engine", "columns", "threads", "progress", "options",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",

@@ -4,7 +4,7 @@
 says how it works and what it costs.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from trajcloak import pipeline
 from trajcloak.engines.dask import DaskEngine, open_frame
@@ -20,6 +20,32 @@ if TYPE_CHECKING:
     from trajcloak.engines.engine import Engine
 
 __all__ = ["SpreadResult", "anonymize", "anonymize_on"]
+
+
+@overload
+def anonymize(
+    log: RequestLog,
+    k: int,
+    *,
+    engine: None = None,
+    columns: None = None,
+    threads: int | None = None,
+    progress: Progress = silent,
+    **options: Any,
+) -> Result: ...
+
+
+@overload
+def anonymize(
+    log: Any,
+    k: int,
+    *,
+    engine: Any,
+    columns: LogColumns | None = None,
+    threads: int | None = None,
+    progress: Progress = silent,
+    **options: Any,
+) -> SpreadResult: ...
 
 
 def anonymize(
