@@ -1,6 +1,7 @@
 """The plan on a cluster of dask's: workers exchange pieces among themselves."""
 
 import logging
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,17 @@ class Failed:
     """
 
     error: Exception
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value with its size, by which the scheduler decides what moves and what is spilled."""
+
+    value: Any
+    num_bytes: int
+
+    def __sizeof__(self) -> int:
+        return self.num_bytes
 
 
 class DaskEngine:
@@ -68,7 +80,7 @@ class DaskEngine:
 
     def gather(self, handles: Sequence[Handle]) -> list[Any]:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        values: list[Any] = self.client.gather(list(handles))
+        values = [_unwrap(value) for value in self.client.gather(list(handles))]
         for value in values:
             if isinstance(value, Failed):
                 raise value.error
@@ -82,14 +94,26 @@ class DaskEngine:
 
 def _call(function: Callable[..., Any], *job: Any) -> Any:
     """Call a function, unless one that it depends on failed."""
-    for argument in job:
+    plain = [[_unwrap(v) for v in a] if isinstance(a, list) else _unwrap(a) for a in job]
+    for argument in plain:
         for value in argument if isinstance(argument, list) else [argument]:
             if isinstance(value, Failed):
                 return value
     try:
-        return function(*job)
+        return _hold(function(*plain))
     except Exception as error:
         return Failed(error)
+
+
+def _hold(value: Any) -> Held:
+    """Measure a value: pickled, its arrays are set aside without being copied."""
+    buffers: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return Held(value, len(rest) + sum(buffer.raw().nbytes for buffer in buffers))
+
+
+def _unwrap(value: Any) -> Any:
+    return value.value if isinstance(value, Held) else value
 
 
 def open_frame(engine: DaskEngine, frame: Any, columns: LogColumns) -> Source:
