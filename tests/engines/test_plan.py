@@ -9,7 +9,7 @@ import pytest
 
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, write_log
-from small_logs import Row, clustered_rows, draw_log, list_tree
+from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
 from trajcloak.engines import anonymize_on, publishing
 from trajcloak.engines.local import LocalEngine
 from trajcloak.engines.plan import Sizes
@@ -61,6 +61,48 @@ def test_one_user_and_no_row_groups_to_spare():
     outcome = compare([Row("a", 0, 1, 1, "x")], 2)
     assert outcome.error is not None
     assert outcome.error[0] == "NotEnoughUsersError"
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_refined_in_one_block_is_the_same(cloak):
+    rows = draw_skewed(1, "even", 60, 3)
+    options = {"algorithm": "refined", "cloak": cloak, "suppress_above": 900.0}
+    assert compare(rows, 4, sizes=Sizes(50, 1000), **options).error is None
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
+    path = write_log(tmp_path, draw_skewed(2, skew, 90, 2))
+    releases = []
+    for rows in (30, 90):
+        folder = tmp_path / str(rows)
+        folder.mkdir()
+        result = anonymize_on(
+            LocalEngine(), path, COLUMNS,
+            tc.Options(k=4, algorithm="refined", cloak=cloak, **UNIT_CELLS),
+            sizes=Sizes(rows, 40),
+        )  # fmt: skip
+        result.write(folder / "release", folder / "policy.parquet")
+        report = tc.audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
+        assert report.passed
+        releases.append(list_tree(folder / "release"))
+    # Parts of the log do not decide where blocks are.
+    assert releases[0] == releases[1]
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
+    path = tmp_path / "log.parquet"
+    tc.generate_log(path, users=12_000, length=6, seed=4)
+    log = tc.read_log(path)
+    in_memory = tc.anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
+    asked = tc.Options(k=20, algorithm="refined", cloak=cloak, effort="low")
+    spread = anonymize_on(
+        LocalEngine(), path, tc.LogColumns(), asked, sizes=Sizes(1 << 15, 4000 * 6)
+    )
+    assert spread.manifest["cost"] <= 1.02 * in_memory.manifest["cost"]
 
 
 def test_more_parts_than_users():

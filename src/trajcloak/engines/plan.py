@@ -7,7 +7,8 @@
     lay_out         summaries           -> grid, region, windows          on the client
     check_requests  counts of values    -> Treatment                      on the client
     build_shares    part of the log     -> shares of windows, by user
-    bundle_by_tree  shares              -> bundles, by key
+    bundle_by_tree  shares              -> bundles, by key                (traj-anon)
+    bundle_by_blocks                                  by block              (refined)
     order_bundles   bundles             -> ranges of bundles, by cloaks
     SpreadRelease.write                 -> release folder
 
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trajcloak.engines.blocks import bundle_by_blocks
 from trajcloak.engines.bundling import Bundled, Meeting, bundle_by_tree
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.partition import (
@@ -77,6 +79,8 @@ from trajcloak.trajectories import (
     merge_reports,
     sum_up_ingest,
 )
+
+SPREAD_ALGORITHMS = ("traj-anon", "refined")
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,11 @@ def run_plan(
             bundled.append(Bundled())
             continue
         meeting = Meeting(number, stop - start, num_users[number], shares[number])
-        found = bundle_by_tree(engine, meeting, task, max(1, sizes.cells // (stop - start)))
+        users = max(1, sizes.cells // (stop - start))
+        if asked.algorithm == "refined":
+            found = bundle_by_blocks(engine, meeting, task, asked.effort, users)
+        else:
+            found = bundle_by_tree(engine, meeting, task, users)
         shares[number] = []
         of_window, is_held = _total(engine, found, meeting, scene.region, kinds.num_rows)
         if not of_window:
@@ -214,10 +222,10 @@ def run_plan(
 
 def check_supported(asked: Options) -> None:
     """Raise if something is asked for that only the local engine does."""
-    if asked.algorithm != "traj-anon":
+    if asked.algorithm not in SPREAD_ALGORITHMS:
         raise OptionError(
-            f"the algorithm is {asked.algorithm}; an engine of several workers has traj-anon; pass "
-            f"--algorithm traj-anon, or leave out --engine"
+            f"the algorithm is {asked.algorithm}; an engine of several workers has "
+            f"{' and '.join(SPREAD_ALGORITHMS)}; pass another --algorithm, or leave out --engine"
         )
     if asked.max_suppressed is not None:
         raise OptionError(

@@ -91,7 +91,7 @@ def _join(shares: Sequence[Share], order: npt.NDArray[np.int64]) -> Share:
             windows[0],
             user=np.concatenate([w.user for w in windows])[order],
             reported=np.concatenate([w.reported for w in windows])[order],
-            cells=np.concatenate([w.cells for w in windows])[order],
+            cells=_scatter([w.cells for w in windows], rank),
             request_user=np.concatenate(sender),
             request_instant=np.concatenate([w.request_instant for w in windows]),
             request_kind=np.concatenate([w.request_kind for w in windows]),
@@ -99,3 +99,15 @@ def _join(shares: Sequence[Share], order: npt.NDArray[np.int64]) -> Share:
         ids.take(pa.array(order)),
         np.concatenate([share.part for share in shares])[order],
     )
+
+
+def _scatter(
+    parts: Sequence[npt.NDArray[np.uint32]], rank: npt.NDArray[np.int32]
+) -> npt.NDArray[np.uint32]:
+    """Put rows of several arrays where they belong, without a copy of all of them."""
+    whole = np.empty((len(rank), *parts[0].shape[1:]), np.uint32)
+    start = 0
+    for part in parts:
+        whole[rank[start : start + len(part)]] = part
+        start += len(part)
+    return whole

@@ -44,14 +44,31 @@ def build_words(
 
 
 def sample_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, rate: float) -> Sample:
-    """Draw distinct keys, each with probability ``rate``, by a hash of the trajectory.
+    """Draw distinct keys; see :func:`draw_distinct`."""
+    _, rows, weight = draw_distinct(cells, rate)
+    return Sample(build_words(cells, rows, layout), weight)
 
-    Which keys are drawn is a function of the trajectories alone, however they are spread.
+
+def draw_distinct(
+    cells: npt.NDArray[np.uint32], rate: float
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Draw distinct trajectories, each with probability ``rate``, by a hash of its cells.
+
+    Which are drawn is a function of the trajectories alone, however they are spread.
+
+    Returns
+    -------
+    hashes : uint64
+        Ascending.
+    rows : int64
+        A row of each.
+    weight : int64
+        How many rows each has.
     """
     hashes = _hash_trajectories(_flatten(cells))
     chosen = np.flatnonzero(hashes <= np.uint64(min(rate, 1.0) * (2.0**64 - 2.0**12)))
-    _, first, weight = np.unique(hashes[chosen], return_index=True, return_counts=True)
-    return Sample(build_words(cells, chosen[first], layout), weight.astype(np.int64))
+    found, first, weight = np.unique(hashes[chosen], return_index=True, return_counts=True)
+    return found, chosen[first], weight.astype(np.int64)
 
 
 def merge_samples(samples: list[Sample]) -> Sample:
