@@ -95,12 +95,12 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
     path = tmp_path / "log.parquet"
-    tc.generate_log(path, users=12_000, length=6, seed=4)
+    tc.generate_log(path, users=24_000, length=6, seed=4)
     log = tc.read_log(path)
     in_memory = tc.anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
     asked = tc.Options(k=20, algorithm="refined", cloak=cloak, effort="low")
     spread = anonymize_on(
-        LocalEngine(), path, tc.LogColumns(), asked, sizes=Sizes(1 << 15, 4000 * 6)
+        LocalEngine(), path, tc.LogColumns(), asked, sizes=Sizes(1 << 16, 8000 * 6)
     )
     assert spread.manifest["cost"] <= 1.02 * in_memory.manifest["cost"]
 

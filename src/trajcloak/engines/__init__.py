@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from trajcloak import pipeline
 from trajcloak.engines.dask import DaskEngine, open_frame
-from trajcloak.engines.plan import Sizes, SpreadResult, run_plan
-from trajcloak.engines.sources import open_files
+from trajcloak.engines.plan import Sizes, SpreadResult, choose_sizes, run_plan
+from trajcloak.engines.sources import list_parquet, open_files
 from trajcloak.errors import OptionError
 from trajcloak.log import RequestLog
+from trajcloak.log.files import count_rows
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import Result
 from trajcloak.progress import Progress, silent
@@ -132,9 +133,11 @@ def anonymize_on(
     progress: Progress = silent,
 ) -> SpreadResult:
     """Run the plan on an engine."""
-    sizes = sizes or Sizes()
     if isinstance(engine, DaskEngine) and hasattr(log, "to_delayed"):
         source = open_frame(engine, log, columns)
+        sizes = sizes or choose_sizes(source.num_rows)
     else:
-        source = open_files(log, columns, sizes.rows)
+        files = list_parquet(log)
+        sizes = sizes or choose_sizes(count_rows(files))
+        source = open_files(files, columns, sizes.rows)
     return run_plan(engine, source, columns, asked, sizes, progress)

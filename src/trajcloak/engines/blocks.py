@@ -49,6 +49,7 @@ def bundle_by_blocks(
         planes, number = _choose_blocks(engine, meeting, task, wanted)
         jobs = [(share, planes, number) for share in meeting.shares]
         pieces = engine.exchange(split_by_block, jobs, int(number.max()) + 1)
+    meeting.shares.clear()
     jobs = [
         (of_block, task, effort, block, engine.threads) for block, of_block in enumerate(pieces)
     ]

@@ -54,6 +54,7 @@ class Meeting:
         Instants of the window.
     num_users : int
     shares : list of Handle
+        Emptied when they are cut into ranges, so that the workers can let go of them.
     """
 
     number: int
@@ -87,6 +88,7 @@ def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range
         split_by_key, [(share, task, splitters) for share in meeting.shares], len(splitters) + 1
     )
     chosen = np.flatnonzero(counts)
+    meeting.shares.clear()
     ranges = engine.run(sort_range, [(pieces[r], task, engine.threads) for r in chosen.tolist()])
     del pieces
     ends = engine.gather(engine.run(find_ends, [(part, task) for part in ranges]))

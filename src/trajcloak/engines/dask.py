@@ -133,6 +133,8 @@ def open_dask(
     scheduler: str | None = None,
     workers: int | None = None,
     tls: Sequence[Path | None] = (None, None, None),
+    *,
+    memory_limit: int | str = "auto",
 ) -> Iterator[DaskEngine]:
     """Connect to a cluster, or start one on this machine for the while.
 
@@ -145,6 +147,8 @@ def open_dask(
     tls
         Files of the certification authority, of the client's certificate and of its key;
         default: those of dask's own configuration. A cluster on this machine makes its own.
+    memory_limit
+        Bytes that each process may use before it spills to disk; default: its share.
 
     Raises
     ------
@@ -158,6 +162,7 @@ def open_dask(
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
+            memory_limit=memory_limit,
             silence_logs=logging.ERROR,
             # Whoever can reach a scheduler can read what its workers hold.
             security=distributed.Security.temporary(),

@@ -31,6 +31,7 @@ from trajcloak.space import (
     project,
 )
 from trajcloak.trajectories import (
+    Located,
     Ranges,
     Reports,
     TimeGrid,
@@ -195,9 +196,12 @@ def build_shares(part: Placed, number: int, scene: Scene, threads: int) -> list[
     return [*shares, Attendance(part.log.num_users, windows)]
 
 
-def count_participants(attendance: Attendance) -> list[int]:
-    """Count the participants of each window."""
-    return [len(window.user) for window in attendance.windows]
+def count_participants(attendance: Attendance) -> tuple[list[int], Located]:
+    """Count the participants of each window, and how all users are located."""
+    located = Located()
+    for window in attendance.windows:
+        located = located.plus(window.located)
+    return [len(window.user) for window in attendance.windows], located
 
 
 def count_left_out(

@@ -75,6 +75,8 @@ from trajcloak.space import (
     join_hemispheres,
 )
 from trajcloak.trajectories import (
+    Ingest,
+    Located,
     Reports,
     merge_reports,
     sum_up_ingest,
@@ -85,18 +87,28 @@ SPREAD_ALGORITHMS = ("traj-anon", "refined")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much a worker holds at a time.
+    """How much a worker holds at a time; decides about time and memory.
 
     Attributes
     ----------
     rows : int
         Rows of the log in a part.
     cells : int
-        Users times instants in a range of the key order.
+        Users times instants in a range of the key order, or in a block of ``refined``.
     """
 
     rows: int = 1 << 22
     cells: int = 1 << 22
+
+
+MAX_PARTS = 256
+"""Parts exchange as many pieces as there are pairs of them, so very large logs get larger parts."""
+
+
+def choose_sizes(num_rows: int) -> Sizes:
+    """Choose how much a worker holds at a time for a log of so many rows."""
+    most = -(-num_rows // MAX_PARTS)
+    return Sizes(max(Sizes.rows, most), max(Sizes.cells, most))
 
 
 @dataclass(frozen=True)
@@ -147,11 +159,10 @@ def run_plan(
     source: Source,
     columns: LogColumns,
     asked: Options,
-    sizes: Sizes | None = None,
+    sizes: Sizes,
     progress: Progress = silent,
 ) -> SpreadResult:
     """Bundle the users of a log that is spread over workers."""
-    sizes = sizes or Sizes()
     check_supported(asked)
     check_height(asked.height)
     progress("reading log", 0, 4)
@@ -169,7 +180,8 @@ def run_plan(
         len(scene.ranges) + 1,
     )
     present = engine.gather(engine.run(count_participants, [(part,) for part in attendance]))
-    num_users = np.sum(present, axis=0).tolist()
+    num_users = np.sum([counts for counts, _ in present], axis=0).tolist()
+    ingest = _build_ingest(engine, log, scene, [located for _, located in present])
     is_published = [count >= asked.k for count in num_users]
     if not any(is_published):
         raise too_few_users(max(num_users, default=0), summary.num_users, asked.k)
@@ -196,7 +208,6 @@ def run_plan(
             found = bundle_by_blocks(engine, meeting, task, asked.effort, users)
         else:
             found = bundle_by_tree(engine, meeting, task, users)
-        shares[number] = []
         of_window, is_held = _total(engine, found, meeting, scene.region, kinds.num_rows)
         if not of_window:
             raise nobody_left(number)
@@ -205,7 +216,7 @@ def run_plan(
         bundled.append(Bundled([], found.counts))
     progress("bundling", len(num_users), len(num_users))
     left_out = _count_left_out(engine, attendance, bundled, is_published)
-    manifest = _build_manifest(engine, log, scene, ranges, left_out)
+    manifest = _build_manifest(summary, scene, ranges, left_out, ingest)
     total = merge_totals([r.totals for r in ranges])
     head = Release(
         manifest=manifest,
@@ -368,16 +379,26 @@ def _count_left_out(
     return left_out
 
 
-def _build_manifest(
-    engine: Engine, log: _Log, scene: Scene, ranges: Sequence[Range], left_out: LeftOut
-) -> Manifest:
-    summary = log.summary
+def _build_ingest(engine: Engine, log: _Log, scene: Scene, parts: Sequence[Located]) -> Ingest:
+    """Report on the log, whose parts are not needed after that."""
 
     def compare() -> Reports:
         jobs = [(part, scene.max_gap, engine.threads) for part in log.parts]
         return merge_reports(engine.gather(engine.run(compare_part_reports, jobs)))
 
-    ingest = sum_up_ingest(summary, scene.grid, scene.max_gap, left_out.located, compare)
+    located = Located(*np.sum(parts, axis=0).tolist())
+    ingest = sum_up_ingest(log.summary, scene.grid, scene.max_gap, located, compare)
+    log.parts.clear()
+    return ingest
+
+
+def _build_manifest(
+    summary: LogSummary,
+    scene: Scene,
+    ranges: Sequence[Range],
+    left_out: LeftOut,
+    ingest: Ingest,
+) -> Manifest:
     windows = {r.window: r.length for r in ranges}
     totals = [
         (length, merge_totals([r.totals for r in ranges if r.window == number]))

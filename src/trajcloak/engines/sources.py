@@ -21,6 +21,8 @@ from trajcloak.log.frames import to_table
 from trajcloak.log.systems import choose_system
 from trajcloak.options import LogColumns
 
+SHOWN_FILES = 3
+
 
 @dataclass(frozen=True)
 class RowGroups:
@@ -72,13 +74,13 @@ class Source:
         return sum(part.num_rows for part in self.parts)
 
 
-def open_files(source: Any, columns: LogColumns, rows_per_part: int) -> Source:
-    """Cut Parquet files into parts of about ``rows_per_part`` rows, or of one row group.
+def list_parquet(source: Any) -> list[Path]:
+    """List the files of a log.
 
     Raises
     ------
     OptionError
-        If a file is of another kind, or its folders stand for columns.
+        If a file is no Parquet file, or its folders stand for columns.
     """
     files = list_files(source)
     for file in files:
@@ -88,8 +90,14 @@ def open_files(source: Any, columns: LogColumns, rows_per_part: int) -> Source:
                 "of several workers expects plain Parquet files; convert the log, or leave out "
                 "--engine"
             )
+    return files
+
+
+def open_files(files: Sequence[Path], columns: LogColumns, rows_per_part: int) -> Source:
+    """Cut Parquet files into parts of about ``rows_per_part`` rows, or of one row group."""
     return Source(
-        name=str(source[0] if isinstance(source, list) and len(source) == 1 else source),
+        name=", ".join(map(str, files[:SHOWN_FILES]))
+        + (", ..." if len(files) > SHOWN_FILES else ""),
         parts=list(_list_parts([file.absolute() for file in files], rows_per_part)),
         system=find_system(files[0], columns),
     )
