@@ -48,6 +48,13 @@ def test_suppression_at_a_price(seed, price):
     compare(rows, 4, sizes=Sizes(60, 30), suppress_above=price, length=2)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.3, 0.9])
+@pytest.mark.parametrize("seed", range(3))
+def test_suppression_within_a_budget(seed, share):
+    rows = draw_skewed(seed, "even", 80, 3)
+    compare(rows, 4, sizes=Sizes(60, 30), max_suppressed=share, length=2)
+
+
 def test_numbers_of_threads_and_parts_change_nothing():
     rows = draw_skewed(7, "duplicates", 60, 3)
     outcomes = [
@@ -183,7 +190,7 @@ def test_ids_in_requests_are_refused():
     ("options", "expected"),
     [
         ({"algorithm": "slow-clustering"}, "traj-anon"),
-        ({"algorithm": "traj-anon", "max_suppressed": 0.1}, "price"),
+        ({"algorithm": "refined", "max_suppressed": 0.1}, "price"),
     ],
 )
 def test_what_only_the_local_engine_does_is_refused(tmp_path, options, expected):

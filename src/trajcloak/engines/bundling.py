@@ -1,5 +1,6 @@
 """The decisions between the workers' steps of ``traj-anon``: cut, top, configuration."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -8,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms.traj_anon.forest import (
+    Top,
     assign_top,
     build_top,
+    count_held_below,
     decide,
+    find_top_price,
     summarise_forest,
 )
 from trajcloak.algorithms.traj_anon.keys import build_layout
@@ -104,6 +108,8 @@ def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range
         layout,
         task.k,
     )
+    if task.max_suppressed is not None:
+        task = task._replace(price=_find_price(engine, top, forests, meeting, task.max_suppressed))
     passed_up, of_item = decide(top, task.k, task.price)
     top_bundle, node, rising = assign_top(top, passed_up, of_item)
     item_ends = np.cumsum(top.per_range)[:-1]
@@ -127,6 +133,21 @@ def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range
         finished = finished + above[0]
         left_out = left_out + above[1]
     return Bundled(finished, left_out)
+
+
+def _find_price(
+    engine: Engine, top: Top, forests: Sequence[Handle], meeting: Meeting, share: float
+) -> float | None:
+    """Find the price that leaves out at most a share of the participants."""
+
+    def count(prices: list[float]) -> list[int]:
+        jobs = [(forest, prices) for forest in forests]
+        total: list[int] = np.sum(
+            engine.gather(engine.run(count_held_below, jobs)), axis=0
+        ).tolist()
+        return total
+
+    return find_top_price(top, math.floor(share * meeting.num_users), count)
 
 
 def choose_ranges(

@@ -191,6 +191,7 @@ def run_plan(
         asked.cloak,
         asked.tree,
         asked.suppress_above and asked.suppress_above / scene.region.cell**2,
+        asked.max_suppressed,
         log.kinds.num_rows,
         treatment,
     )
@@ -238,10 +239,10 @@ def check_supported(asked: Options) -> None:
             f"the algorithm is {asked.algorithm}; an engine of several workers has "
             f"{' and '.join(SPREAD_ALGORITHMS)}; pass another --algorithm, or leave out --engine"
         )
-    if asked.max_suppressed is not None:
+    if asked.algorithm == "refined" and asked.max_suppressed is not None:
         raise OptionError(
-            "a budget for suppression is given; an engine of several workers expects a price; pass "
-            "--suppress-above, or leave out --engine"
+            "a budget for suppression is given; with refined, an engine of several workers expects "
+            "a price; pass --suppress-above or --algorithm traj-anon, or leave out --engine"
         )
 
 

@@ -39,6 +39,8 @@ class Task(NamedTuple):
         As asked for.
     price : float or None
         What a suppressed trajectory costs, in cells.
+    max_suppressed : float or None
+        The share of trajectories that may be suppressed, where no price is given.
     num_kinds : int
     treatment : Treatment or None
     """
@@ -48,6 +50,7 @@ class Task(NamedTuple):
     cloak: str
     tree: str
     price: float | None
+    max_suppressed: float | None
     num_kinds: int
     treatment: Treatment | None
 

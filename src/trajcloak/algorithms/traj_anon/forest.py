@@ -5,7 +5,7 @@ wholly inside a range, and is solved there. What the top has to know of a range 
 of items: its maximal subtrees, with the row of each one's root, and loose trajectories.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +27,18 @@ from trajcloak.algorithms.traj_anon.solve import (
     solve_rows,
     solve_rows_above,
 )
-from trajcloak.algorithms.traj_anon.suppression import suppress_above, suppress_nobody
+from trajcloak.algorithms.traj_anon.suppression import (
+    count_held,
+    count_left_out,
+    find_price,
+    highest_price,
+    suppress_above,
+    suppress_nobody,
+)
 
 NOT_SET = -1
+ROUNDS_AHEAD = 5
+"""Halvings of a price that the ranges are asked about at once."""
 
 
 class Forest(NamedTuple):
@@ -139,6 +148,16 @@ def summarise_forest(forest: Forest) -> Summary:
     return Summary(forest.items, rows)
 
 
+def count_held_below(forest: Forest, prices: Sequence[float]) -> list[int]:
+    """Count who is bundled, at each of some prices, below roots that are too dear themselves."""
+    counts = []
+    for price in prices:
+        chosen = suppress_above(forest.tree, forest.rows, price)
+        chosen[forest.root[forest.root >= 0]] = NOT_SET
+        counts.append(count_held(forest.tree, chosen))
+    return counts
+
+
 class Top(NamedTuple):
     """The tree above the subtrees of all ranges.
 
@@ -202,6 +221,23 @@ def decide(
     )
     passed_up = solve_configuration(top.tree, top.rows, k, chosen)
     return passed_up, np.where(top.node < 0, NOT_SET, passed_up[top.node])
+
+
+def find_top_price(
+    top: Top, budget: int, count_below: Callable[[list[float]], Sequence[int]]
+) -> float | None:
+    """Find the lowest price at which at most ``budget`` trajectories are left out.
+
+    ``count_below`` adds up :func:`count_held_below` of all ranges. None: nobody is left out.
+    """
+
+    def count(prices: list[float]) -> list[int]:
+        return [
+            count_left_out(top.tree, suppress_above(top.tree, top.rows, price)) - held
+            for price, held in zip(prices, count_below(prices), strict=True)
+        ]
+
+    return find_price(highest_price(top.tree), budget, count, ROUNDS_AHEAD)
 
 
 def assign_top(
