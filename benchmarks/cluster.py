@@ -112,19 +112,31 @@ def run_on_cluster(log: Path, release: Path, workers: int, memory: float) -> dic
         watcher = threading.Thread(target=watch)
         watcher.start()
         stages = _Stages()
+        before = [_count_seconds(pid) for pid in pids]
         started = time.perf_counter()
         result = anonymize_on(engine, log, columns, options, progress=stages)
         result.write(release, progress=stages)
         seconds = time.perf_counter() - started
+        spent = [_count_seconds(pid) - b for pid, b in zip(pids, before, strict=True)]
         done.set()
         watcher.join()
     return {
         "seconds": seconds,
         "startup": startup,
         "stages": stages.seconds,
+        "worker_cpu": sum(spent[:-1]),
+        "client_cpu": spent[-1],
         "client_gib": peaks[os.getpid()] / GIB,
         "worker_gib": max(peaks[pid] for pid in pids[:-1]) / GIB,
     }
+
+
+def _count_seconds(pid: int) -> float:
+    """Count the processor time of a process."""
+    import psutil
+
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 class _Stages:

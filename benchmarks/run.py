@@ -116,7 +116,11 @@ def end_to_end(log: Path, kept: Path | None = None) -> dict[str, Any]:
         shutil.rmtree(release, ignore_errors=True)
     if child.returncode:
         raise SystemExit(f"{' '.join(command)}: exit code {child.returncode}")
-    return {"seconds": seconds, "peak_gib": usage.ru_maxrss * 1024 / 2**30}
+    return {
+        "seconds": seconds,
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "peak_gib": usage.ru_maxrss * 1024 / 2**30,
+    }
 
 
 def print_stages(
