@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-kernels lint format bench bench-dask experiments experiments-full clean
+.PHONY: setup demo test test-kernels fuzz lint format bench bench-dask experiments \
+	experiments-full clean
 
 setup: $(STAMP)
 
@@ -28,6 +29,13 @@ test-kernels: setup
 		-W "ignore:overflow encountered:RuntimeWarning"
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
 		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels
+
+# A coverage-guided fuzzer on the readers: so many inputs for each of them, drawn in the same way
+# each time. It is installed on its own, since not every platform has it.
+FUZZ_RUNS ?= 1500
+fuzz: setup
+	$(BIN)/python -m pip install --quiet --group fuzz || echo "fuzz: atheris cannot be installed here"
+	$(BIN)/python -m fuzz.run --runs $(FUZZ_RUNS)
 
 lint: setup
 	$(BIN)/ruff format --check .

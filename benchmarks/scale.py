@@ -34,7 +34,7 @@ STAGES = {
     "join users": ("join_and_clean",),
     "survey": (
         "describe", "place", "get_bounds", "count_part_bins", "count_part_values",
-        "check_part_hygiene", "count_part_ids", "list_part_sent",
+        "count_part_digits", "count_part_ids", "list_part_sent",
     ),
     "windows": ("build_shares", "count_participants", "count_left_out"),
     "cut": ("sample_share", "sample_ranges", "count_ranges", "split_by_key"),

@@ -342,7 +342,7 @@ def microseconds_taken_for_seconds(folder, secrets):
     return Attempt(write_parquet(folder, secrets, time=times))
 
 
-@case(tc.InputError, r"column 'time' spans more than 2\^62")
+@case(tc.InputError, r"rows 1 and 2: column 'time' spans more than 2\^62")
 def times_from_end_to_end(folder, secrets):
     return Attempt(write_parquet(folder, secrets, time=[-(2**63), 2**63 - 1]))
 

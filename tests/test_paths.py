@@ -123,7 +123,7 @@ def test_no_policy_inside_the_release_that_is_being_made(tmp_path, result, name)
 
 
 def test_text_of_others_is_quoted_in_csv(tmp_path):
-    """And comes back as it was, formulas too."""
+    """And comes back as it was, but for an apostrophe before what looks like a formula."""
     texts = ["=1+1", "+1", "-1", "@SUM(A1)", "a,b", 'say "x"', "two\nlines", "\t=1"]
     n = len(texts)
     table = pa.table(
@@ -132,12 +132,13 @@ def test_text_of_others_is_quoted_in_csv(tmp_path):
     with log_writer(tmp_path / "log.csv", table.schema, quoting="needed") as append:
         append(table)
     text = (tmp_path / "log.csv").read_text()
-    assert '"=1+1"' in text
+    assert '"\'=1+1"' in text
     assert '"say ""x"""' in text
     back = pa.csv.read_csv(
         tmp_path / "log.csv", parse_options=pa.csv.ParseOptions(newlines_in_values=True)
     )
-    assert back["what"].to_pylist() == texts
+    formulas = ("=", "+", "-", "@", "\t")
+    assert back["what"].to_pylist() == [f"'{t}" if t.startswith(formulas) else t for t in texts]
 
 
 @KINDS

@@ -10,6 +10,7 @@ from numba import njit
 
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log import RequestLog, sort_rows
+from trajcloak.log.suspects import Suspect, list_suspects
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import (
     Ingest,
@@ -20,7 +21,7 @@ from trajcloak.trajectories import (
     format_duration,
     parse_duration,
 )
-from trajcloak.trajectories.grid import MAX_INSTANTS, find_own_step
+from trajcloak.trajectories.grid import find_own_step, most_instants
 from trajcloak.trajectories.reports import compare_reports
 
 SECOND = 10**6
@@ -68,6 +69,8 @@ class Inspection:
     proposed : Choice
     by_every, by_max_gap, by_length : list of Choice
         The proposal and other values in its place, ascending.
+    suspects : list of Suspect
+        Rows that are probably wrong.
     """
 
     ingest: Ingest
@@ -75,6 +78,7 @@ class Inspection:
     by_every: list[Choice]
     by_max_gap: list[Choice]
     by_length: list[Choice]
+    suspects: list[Suspect]
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, for JSON."""
@@ -85,6 +89,7 @@ class Inspection:
                 name: [vars(choice) for choice in getattr(self, name)]
                 for name in ("by_every", "by_max_gap", "by_length")
             },
+            "suspects": {suspect.reason: len(suspect.rows) for suspect in self.suspects},
         }
 
 
@@ -136,6 +141,7 @@ def inspect_log(
         ],
         by_max_gap=[weigher.weigh(step, g, size) for g in _list_gaps(step, gap)],
         by_length=[weigher.weigh(step, gap, n) for n in _list_lengths(grid, size)],
+        suspects=list_suspects(log),
     )
 
 
@@ -227,7 +233,7 @@ def _list_steps(log: RequestLog) -> list[int]:
         steps += [86400 * SECOND * 2**i for i in range(20)]
     else:
         steps = [digit * 10**exponent for exponent in range(18) for digit in (1, 2, 5)]
-    return [step for step in steps if (high - low) // step < MAX_INSTANTS]
+    return [step for step in steps if (high - low) // step < most_instants(log)]
 
 
 def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:

@@ -39,9 +39,10 @@ ALIGNMENTS = ("none", DAY)
 EMPTY = "empty"
 OUT_OF_RANGE = "out-of-range"
 NULL_ISLAND = "null-island"
+SWAPPED = "swapped"
 CONFLICT = "conflict"
 TELEPORT = "teleport"
-DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, CONFLICT, TELEPORT)
+DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, SWAPPED, CONFLICT, TELEPORT)
 """What may be wrong with rows that are dropped if that is asked for."""
 
 WGS84 = "OGC:CRS84"
@@ -79,7 +80,8 @@ class LogColumns:
         Metres per second, or the log's own units: faster reports are refused.
     drop
         What to drop instead of refusing it: ``empty`` (a cell of user, time or place),
-        ``out-of-range`` (places that are none), ``null-island`` (exactly 0, 0),
+        ``out-of-range`` (places that are none), ``null-island`` (exactly 0, 0), ``swapped``
+        (far from most rows, and among them with longitude and latitude swapped),
         ``conflict`` (two places at one time), ``teleport`` (faster than ``max_speed``,
         by default 340 m/s).
     delimiter

@@ -33,7 +33,6 @@ from trajcloak.hygiene import (
     check_hygiene,
     count_rare,
     find_rare,
-    group_by_sender,
     list_attributes,
     select_values,
     treat_rare,
@@ -267,13 +266,12 @@ def too_few_users(largest_window: int, num_users: int, k: int) -> NotEnoughUsers
 def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
     """Refuse requests that must not be published, and say what becomes of rare values."""
     log, asked, grid = prepared.log, prepared.asked, prepared.grid
-    senders = group_by_sender(log)
-    attributes = list_attributes(log, senders)
+    attributes = list_attributes(log)
     rare = find_rare(attributes, asked.rare_below or asked.k)
     published = attributes
     if asked.rare != KEEP:
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
-    check_hygiene(log, senders, attributes, published, asked.allow)
+    check_hygiene(log, attributes, published, asked.allow)
     windows = grid.origin + prepared.ranges * grid.every
     treatment = treat_rare(log.requests.kinds, attributes, rare, asked.rare)
     return count_rare(log, attributes, rare, windows), treatment

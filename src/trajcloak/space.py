@@ -13,6 +13,7 @@ from numba import njit
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import build_slices, run_sliced
 from trajcloak.log import RequestLog
+from trajcloak.log.misplaced import check_misplaced
 
 MAX_HEIGHT = 24
 PLANAR_HEIGHT = 16
@@ -115,10 +116,13 @@ def build_places(
     """
     check_height(height)
     x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
+    if region is None:
+        check_misplaced(log)
     if log.geographic:
         turned, bounds = join_hemispheres(bounds, lambda: bound_turned(log))
         crs = choose_projection(bounds)
         x, y, bounds = project(log, turned, crs, threads)
+    check_reach(log, x, y, bounds)
     if region is None:
         check_outliers(log, x, y, bounds, threads)
         region = fit_region(bounds, height, in_metres=crs is not None)
@@ -258,6 +262,21 @@ def check_cells(region: Region) -> None:
         )
 
 
+def check_reach(
+    log: RequestLog,
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    bounds: tuple[float, float, float, float],
+) -> None:
+    """Raise if a place is so far out that areas could not be added up in floating point."""
+    if max(map(abs, bounds)) > MAX_COORDINATE:
+        far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
+        raise InputError(
+            f"{log.name_rows(np.flatnonzero(far))} beyond {MAX_COORDINATE:g}; expected coordinates "
+            f"of a place; correct or remove the rows, or leave them out with --clip"
+        )
+
+
 def check_size(region: Region) -> None:
     """Raise if areas of the region could not be added up in floating point."""
     reach = max(abs(region.x_min), abs(region.y_min)) + region.side
@@ -356,9 +375,8 @@ def check_far(rows: str, rest: float, bounds: Bounds) -> None:
         return
     raise InputError(
         f"{rows} far from all others and would blow the region up more than {OUTLIER_FACTOR} "
-        f"times; expected one connected area; are they at longitude and latitude 0, or swapped? "
-        f"correct or remove them, leave them out with --drop null-island or --clip, or pass "
-        f"--region to keep them"
+        f"times; expected one connected area; correct or remove them, leave them out with --clip, "
+        f"or pass --region to keep them"
     )
 
 

@@ -44,3 +44,20 @@ def test_values_that_cannot_be_used(run, tmp_path):
     assert "--every" in run("inspect", "log.csv", "--every", "soon").err
     assert run("inspect", "log.csv", "--length", "0").code == 2
     assert run("inspect", "none.csv").code == 2
+
+
+def test_rows_that_are_probably_wrong_are_named(run, tmp_path):
+    lines = ["user_id,time,lon,lat"]
+    lines += [f"u{u},2024-05-01T08:0{i}:00,13.{u}{i},52.5{u}" for u in range(6) for i in range(6)]
+    lines[4] = "u0,2024-05-01T08:03:00,0,0"
+    lines[10] = "u1,2024-05-01T08:03:00,52.51,13.13"
+    lines[16] = "u2,2024-05-01T08:03:00,15.1,52.5"
+    (tmp_path / "dirty.csv").write_text("\n".join(lines))
+    told = " ".join(run("inspect", "dirty.csv").out.split())
+    assert "row 4 is at longitude and latitude 0 (--drop null-island)" in told
+    assert "row 10 is far from most others" in told
+    assert "row 16 is too far from the same user's report before to be reached" in told
+    found = json.loads(run("inspect", "dirty.csv", "--json").out)
+    assert found["suspects"] == {"null-island": 1, "swapped": 1, "teleport": 1}
+    write_log(tmp_path / "log.csv")
+    assert json.loads(run("inspect", "log.csv", "--json").out)["suspects"] == {}

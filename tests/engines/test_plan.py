@@ -182,8 +182,40 @@ def test_conflicts_are_refused_with_row_numbers():
 
 def test_ids_in_requests_are_refused():
     rows = [r._replace(request=r.user) for r in clustered_rows(per_cluster=20)]
-    outcome = compare(rows, 3, sizes=Sizes(1000, 10))
+    outcome = compare(rows, 3, sizes=Sizes(6, 10))
     assert outcome.error is not None
+
+
+def test_few_ids_in_each_of_many_parts_are_refused():
+    """In no part there are more than by chance; in the whole log there are."""
+    rows = [
+        Row(1000 + user, time, user % 16, time, f"{1000 + user}" if user < 8 else "a")
+        for user in range(24)
+        for time in range(2)
+    ]
+    outcome = compare(rows, 3, sizes=Sizes(2, 10))
+    assert outcome.error is not None
+    assert "the ids of 8 of its senders" in outcome.error[1]
+
+
+def test_numbers_that_follow_the_place_are_refused():
+    rows = [
+        Row(user, time, (7 * user) % 16, (3 * user + time) % 16, f"{(7 * user) % 16 + user / 1000}")
+        for user in range(60)
+        for time in range(2)
+    ]
+    outcome = compare(rows, 3, sizes=Sizes(10, 30))
+    assert outcome.error is not None
+    assert "coordinates of the row's place" in outcome.error[1]
+
+
+def test_swapped_rows_are_not_dropped_by_parts(tmp_path):
+    path = write_log(tmp_path, clustered_rows())
+    with pytest.raises(tc.OptionError, match="--drop swapped"):
+        anonymize_on(
+            LocalEngine(), path, tc.LogColumns(drop=("swapped",)),
+            tc.Options(k=2, algorithm="traj-anon"),
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(

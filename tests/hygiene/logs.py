@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from small_logs import new_folder
-from trajcloak.hygiene import check_hygiene, group_by_sender, list_attributes
+from trajcloak.hygiene import check_hygiene, list_attributes
 
 WORDS = ["café", "fuel", "pharmacy", "book shop", "party office", "zoo & park", "24/7", "A-1", "wc"]
 
@@ -26,9 +26,8 @@ def read_columns(user, place=None, geographic=False, time=None, **columns):
 
 def check(log, *allow):
     """Check the requests of a log as a run does."""
-    senders = group_by_sender(log)
-    attributes = list_attributes(log, senders)
-    check_hygiene(log, senders, attributes, attributes, allow)
+    attributes = list_attributes(log)
+    check_hygiene(log, attributes, attributes, allow)
 
 
 def draw_categories(rng, n, num_categories):

@@ -264,13 +264,29 @@ def test_types_without_patterns_pass():
     check(
         read_columns(
             user,
-            raw=pa.array([b"\xff"] * 300),
             at=pa.array([datetime.datetime(2024, 1, 1)] * 300),
             none=pa.nulls(300, pa.string()),
             nan=pa.array([float("nan"), float("inf"), 1.0] * 100),
             code=["x"] * 300,
         )
     )
+
+
+@pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary(), pa.binary(2)])
+def test_bytes_are_refused_unless_allowed(type_):
+    log = read_columns(
+        [f"user-{i % 30}" for i in range(300)], raw=pa.array([b"\xff?"] * 300, type_)
+    )
+    with pytest.raises(tc.InputError, match=r"'raw' holds bytes, which may mean anything"):
+        check(log)
+    check(log, "raw")
+
+
+def test_ids_in_bytes_are_refused():
+    user = [f"user-{i % 30:02d}" for i in range(300)]
+    raw = pa.array([name.encode() for name in user])
+    with pytest.raises(tc.InputError, match="the ids of 30 of its senders"):
+        check(read_columns(user, raw=raw), "raw")
 
 
 def test_a_log_without_requests_passes():

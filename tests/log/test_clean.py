@@ -1,6 +1,7 @@
 """Rows that are dropped or refused; coordinate systems; every release audited."""
 
 import csv
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 import trajcloak as tc
 from trajcloak.auditor import audit
 
-DROPPED = ("clip", "empty", "out-of-range", "null-island", "conflict", "teleport")
+DROPPED = ("clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport")
 
 
 def write(path, rows, names=("user_id", "time", "lon", "lat", "what")):
@@ -57,6 +58,7 @@ CASES = {
     "out-of-range": ("user-1", 100, 13.4, 137.2, "w"),
     "out-of-range nan": ("user-1", 100, float("nan"), 52.5, "w"),
     "null-island": ("user-1", 100, 0.0, 0.0, "w"),
+    "swapped": ("user-1", 100, 52.502, 13.402, "w"),
     "conflict": ("user-1", 120, 13.4055, 52.5, "w"),
     "teleport": ("user-1", 100, 14.4, 52.5, "w"),
     "teleport first": ("user-1", -10, 14.4, 52.5, "w"),
@@ -89,7 +91,7 @@ def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
     rows = list(clean)
     for _ in range(12):
         user, time, lon, lat, what = clean[rng.integers(len(clean))]
-        kind = rng.integers(6)
+        kind = rng.integers(7)
         rows.append(
             [
                 (user, time, lon + 0.3 * rng.random(), lat, what),
@@ -98,6 +100,7 @@ def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
                 (user, time + 3, 200.0, lat, what),
                 (user, time + 5, 0.0, 0.0, what),
                 (user, time, lon, lat, "again"),
+                (user, time, lat, lon, what),
             ][kind]
         )
     order = rng.permutation(len(rows))
@@ -105,7 +108,7 @@ def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
     manifest = run(
         tmp_path,
         log,
-        drop=("empty", "out-of-range", "null-island", "conflict", "teleport"),
+        drop=("empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"),
         max_speed=50.0,
         options={"every": "60s", "missing": "hold"},
     )
@@ -116,11 +119,53 @@ def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
     other = run(
         tmp_path / "2",
         again,
-        drop=("teleport", "conflict", "empty", "null-island", "out-of-range"),
+        drop=("teleport", "conflict", "swapped", "empty", "null-island", "out-of-range"),
         max_speed=50.0,
         options={"every": "60s", "missing": "hold"},
     )
     assert manifest == other
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.4])
+@pytest.mark.parametrize(
+    ("reason", "spoil"),
+    [("swapped", lambda x, y: (y, x)), ("null-island", lambda x, y: (0.0, 0.0))],
+)
+def test_many_misplaced_rows(tmp_path, share, reason, spoil):
+    """Too many to be outliers that are left out of an extent."""
+    rng = np.random.default_rng(9)
+    rows = walk(num_users=25)
+    bad = rng.permutation(len(rows))[: int(share * len(rows))]
+    for i in bad:
+        user, time, x, y, what = rows[i]
+        rows[i] = (user, time, *spoil(x, y), what)
+    log = write(tmp_path / "log.parquet", rows)
+    with pytest.raises(tc.InputError) as caught:
+        run(tmp_path, log)
+    first = ", ".join(str(i + 1) for i in sorted(bad)[:5])
+    assert re.match(rf"(row|\d+ rows) \(?{first}\b", str(caught.value))
+    assert f"--drop {reason}" in str(caught.value)
+    options = {"every": "60s", "missing": "hold"}
+    manifest = run(tmp_path, log, drop=(reason,), options=options)
+    assert manifest["ingest"]["dropped"][reason] == len(bad)
+    assert manifest["region"]["side"] < 5000
+
+
+@pytest.mark.parametrize(
+    ("centre", "size"),
+    [((0.0, 0.0), 0.01), ((13.4, 13.5), 0.5), ((-30.0, -30.0), 60.0), ((0.2, 0.0), 0.4)],
+)
+def test_places_that_are_not_misplaced(tmp_path, centre, size):
+    """Around 0, 0, and where a swap makes no difference that could be seen."""
+    rows = [*walk(num_users=25, centre=centre, size=size), ("user-1", 100, *centre, "w")]
+    tc.anonymize(tc.read_log(write(tmp_path / "log.parquet", rows)), 2, every="60s")
+
+
+def test_a_region_keeps_misplaced_rows(tmp_path):
+    rows = [*walk(num_users=25), ("user-1", 100, 52.5, 13.4, "w")]
+    log = tc.read_log(write(tmp_path / "log.parquet", rows))
+    region = (-5_000_000.0, -5_000_000.0, 10_000_000.0)
+    assert tc.anonymize(log, 2, every="60s", region=region).release.manifest["users"] == 25
 
 
 def test_a_clip_drops_rows_outside(tmp_path):

@@ -147,10 +147,27 @@ def test_names_of_a_csv_file_with_bad_rows(tmp_path):
     assert read_names(tmp_path / "log.csv") == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (b"u\xff,1,5,6,7", "row 3 has 5 columns; expected 4"),
+        (b"u\xff,1,5,6", "row 3: column 'user_id' cannot be read; expected text in UTF-8"),
+        (b"u,2024,5,6", "row 3: column 'zeitpunkt \u00fc' cannot be read"),
+    ],
+)
+def test_bad_rows_of_csv_that_are_not_ascii(tmp_path, row, message, capfd):
+    """Arrow itself would print a traceback about the first of them."""
+    names = "user_id,zeitpunkt \u00fc,x,y\n".encode()
+    rows = [f"\u00fc{i},2024-05-01T08:00:0{i},5,6".encode() for i in range(2)]
+    (tmp_path / "log.csv").write_bytes(names + b"\n".join([*rows, row, *rows]))
+    with pytest.raises(tc.InputError, match=message):
+        tc.read_log(tmp_path, tc.LogColumns(time="zeitpunkt \u00fc"))
+    assert capfd.readouterr().err == ""
+
+
 def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(log_files, "BATCH_ROWS", 3)
     monkeypatch.setattr(csv_text, "TEXT_BLOCK_BYTES", 64)
-    monkeypatch.setattr(log_files, "TEXT_BLOCK_BYTES", 64)
     write_parquet(tmp_path / "a.parquet", [f"u{i}" for i in range(10)], list(range(10)))
     lines = [f"u{i},{i},5,6" for i in range(10, 40)]
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")

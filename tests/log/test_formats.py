@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import geopandas
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -130,16 +131,6 @@ def test_a_log_is_the_same_in_every_kind_of_file(tmp_path, name, expected):
     assert report.passed, [check for check in report.checks if not check.passed]
 
 
-class Polars:
-    """A frame of a library that only speaks the Arrow PyCapsule interface."""
-
-    def __init__(self, table):
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._table.__arrow_c_stream__(requested_schema)
-
-
 def to_geopandas():
     table = build_table()
     points = geopandas.points_from_xy(table["lon"].to_numpy(), table["lat"].to_numpy())
@@ -151,7 +142,7 @@ def to_geopandas():
 FRAMES = {
     "pyarrow": build_table,
     "pandas": lambda: build_table().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get),
-    "polars": lambda: Polars(build_table()),
+    "polars": lambda: polars.from_arrow(build_table()),
     "geopandas": to_geopandas,
 }
 
@@ -159,6 +150,26 @@ FRAMES = {
 @pytest.mark.parametrize("name", FRAMES)
 def test_frames(name, expected):
     assert publish(tc.read_log(FRAMES[name](), COLUMNS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("user_id", 7, "row 3: column 'user_id' holds a value that does not fit"),
+        ("lat", "north", "row 3: column 'lat' holds a value that does not fit"),
+        ("what", [1], "row 3: column 'what' holds a value that does not fit"),
+        ("amount", 10**30, "row 3: column 'amount' holds a value that does not fit"),
+    ],
+)
+def test_frames_with_columns_of_several_types(name, value, message):
+    frame = build_table().to_pandas().astype(object)
+    frame.loc[2, name] = [value] if isinstance(value, list) else value
+    with pytest.raises(tc.InputError, match=message) as caught:
+        tc.read_log(frame, COLUMNS)
+    assert "north" not in str(caught.value)
+    twice = build_table().to_pandas().set_axis(["user_id", "time", "x", "x", "y", "z"], axis=1)
+    with pytest.raises(tc.InputError, match="two columns of one name"):
+        tc.read_log(twice)
 
 
 def test_the_delimiter_can_be_given(tmp_path):

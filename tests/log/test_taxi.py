@@ -10,20 +10,24 @@ import pytest
 from trajcloak.cli import main
 
 NUM_CABS = 500
-NUM_REPORTS = 300
+NUM_DAYS = 21
+PER_DAY = 20
+NUM_REPORTS = NUM_DAYS * PER_DAY
 OPTIONS = ["--every", "60s", "--max-gap", "5m", "--length", "10", "--tz", "America/Los_Angeles",
            "--align", "day", "--request", "ride", "--drop", "teleport", "--drop", "null-island",
            "--drop", "empty", "--drop", "conflict"]  # fmt: skip
 
 
 def write_taxis(path):
-    """Irregular reports, 60 s apart in the median, with breaks of hours, over several days."""
+    """Irregular reports of three weeks, 60 s apart in the median, each evening anew."""
     rng = np.random.default_rng(17)
     shape = NUM_CABS, NUM_REPORTS
-    gaps = rng.lognormal(np.log(60), 0.5, shape)
-    gaps[rng.random(shape) < 0.01] = 12 * 3600
-    start = rng.random((NUM_CABS, 1)) * 600
-    seconds = (1_210_000_000 + start + np.cumsum(gaps, axis=1)).astype(np.int64)
+    gaps = rng.lognormal(np.log(57), 0.5, shape)
+    gaps[:, ::PER_DAY] = rng.random((NUM_CABS, NUM_DAYS)) * 600
+    gaps[rng.random(shape) < 0.01] = 600
+    evening = np.cumsum(gaps.reshape(NUM_CABS, NUM_DAYS, PER_DAY), axis=2)
+    evening += 86_400 * np.arange(NUM_DAYS)[:, None]
+    seconds = (1_210_000_000 + evening.reshape(shape)).astype(np.int64)
     lon = -122.42 + np.cumsum(rng.normal(0, 3e-4, shape), axis=1)
     lat = 37.77 + np.cumsum(rng.normal(0, 3e-4, shape), axis=1)
     spoilt = rng.random(shape)
@@ -67,8 +71,13 @@ def test_a_fleet_of_taxis(tmp_path, monkeypatch, capsys):
     assert ingest["rows"] == NUM_CABS * NUM_REPORTS + 200
     assert all(ingest["dropped"][reason] > 10 for reason in ("empty", "null-island", "teleport"))
     assert ingest["repeated"] > 100
-    assert ingest["interval"]["median"] in ("59s", "60s", "61s")
+    assert ingest["users"] == NUM_CABS
+    assert ingest["interval"]["median"] in ("58s", "59s", "60s")
+    span = np.datetime64(ingest["end"][:19]) - np.datetime64(ingest["start"][:19])
+    assert span > np.timedelta64(20, "D")
     assert manifest["windows"] > 20
+    # Every cab and every request is somewhere: published, or withheld and counted.
+    assert 0 < manifest["withheld"]["requests"] < 40_000
     assert manifest["requests"] > 1000
     code, printed = run(
         capsys, "audit", "taxis.parquet", "release", "--policy", "policy.parquet", "--json"

@@ -1,11 +1,13 @@
 """From files to a log: what is written, and when nothing is."""
 
+import csv
+
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from movement.samples import write
+from movement.samples import fcd, write
 from small_logs import list_tree
 from trajcloak.movement import convert as convert_module
 from trajcloak.movement import convert_log, text
@@ -103,3 +105,20 @@ def test_a_file_that_may_not_be_read(refuse, cabs, monkeypatch):
     monkeypatch.setattr("pathlib.Path.open", deny)
     with pytest.raises(tc.InputError, match=r"new_a\.txt: cannot be opened; expected permission"):
         convert_log(cabs, cabs.parent / "log.csv")
+
+
+def test_text_that_looks_like_a_formula(tmp_path):
+    """A spreadsheet must not compute it, and different ids must stay different."""
+    ids = ["=cmd()", "'=cmd()", "+1", "-1", "@a", "car, 7", "plain"]
+    points = "\n".join(f'<vehicle id="{name}" x="1" y="2" type="=1+1"/>' for name in ids)
+    source = write(tmp_path / "fcd.xml", fcd(("0", points)))
+    tc.convert_log(source, tmp_path / "log.csv")
+    text = (tmp_path / "log.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [row["user_id"] for row in rows] == [
+        "'=cmd()", "''=cmd()", "'+1", "'-1", "'@a", "car, 7", "plain",
+    ]  # fmt: skip
+    assert {row["type"] for row in rows} == {"'=1+1"}
+    tc.convert_log(source, tmp_path / "log.parquet")
+    assert tc.read_log(tmp_path / "log.parquet").users.to_pylist() == sorted(ids)
+    assert tc.read_log(tmp_path / "log.csv").num_users == len(ids)

@@ -6,7 +6,7 @@ from math import ceil
 
 from .completion import location_at
 
-DROPPED = ("clip", "empty", "out-of-range", "null-island", "conflict", "teleport")
+DROPPED = ("clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport")
 PERCENT = {"p5": 5, "median": 50, "p95": 95}
 
 

@@ -69,6 +69,31 @@ def test_three_users_a_year_apart_have_a_step_but_too_many_instants():
         build_grid(log, None)
 
 
+def test_a_time_far_from_all_others_is_named():
+    """It would make instants for which there is neither a row nor memory."""
+    rows = still("a", range(30)) + still("b", [2**21])
+    with pytest.raises(
+        tc.InputError, match=r"^rows 1 and 31: there are 2,097,153 instants .* 31 rows"
+    ):
+        build_grid(read_rows(rows), 1)
+    assert build_grid(read_rows(rows), 4).num_instants == 2**19 + 1
+
+
+@pytest.mark.parametrize(
+    ("times", "row"), [([-62_135_596_797, -62_135_596_790], 1), ([0, 253_402_300_799], 2)]
+)
+def test_instants_that_no_calendar_knows_are_refused(times, row):
+    log = read_rows(still("a", [time * 10**6 for time in times]), pa.timestamp("us"))
+    with pytest.raises(tc.InputError, match=rf"^row {row}: an instant is out of range; .* 9999"):
+        build_grid(log, 7 * 86400 * 10**6, hold=True)
+
+
+def test_whole_numbers_that_cannot_be_counted_on_are_refused():
+    log = read_rows(still("a", [2**31, 2**62]))
+    with pytest.raises(tc.InputError, match=r"^row 2: an instant is out of range; .* 2\^62"):
+        build_grid(log, None)
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_grids_are_those_of_the_slow_twin(seed):
     drawn = draw_log(seed)

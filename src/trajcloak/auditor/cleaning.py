@@ -59,6 +59,16 @@ def _numbers(column: Any) -> Floats:
     return values
 
 
+def find_swapped(lon: Floats, lat: Floats) -> Mask:
+    """Find the rows far from the middle of the log that are near it with their axes swapped."""
+    middle = (len(lon) - 1) // 2
+    east, north = float(np.sort(lon)[middle]), float(np.sort(lat)[middle])
+    as_given = np.maximum(np.abs(lon - east), np.abs(lat - north))
+    turned = np.maximum(np.abs(lat - east), np.abs(lon - north))
+    near = 4 * max(float(np.sort(as_given)[middle]), 0.01)
+    return (turned <= near) & (as_given > 2 * near)
+
+
 def find_conflicts(user: Any, time: Ints, x: Floats, y: Floats) -> Mask:
     """Find all rows of a user at a time with several places; rows are by user and time."""
     group = _number_groups(user, time)

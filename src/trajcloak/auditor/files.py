@@ -149,7 +149,11 @@ def expand_names(names: Sequence[str], present: Sequence[str]) -> tuple[str, ...
 
 
 def plain(array: Any) -> Any:
-    """Decode a dictionary, and take all kinds of text as one type."""
+    """Decode what is encoded, and take all kinds of text as one type."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if pa.types.is_dictionary(array.type):
         array = pc.cast(array, array.type.value_type)
     kind = plain_type(array.type)
@@ -158,8 +162,12 @@ def plain(array: Any) -> Any:
 
 def plain_type(kind: Any) -> Any:
     """Tell the type that :func:`plain` gives to an array of a type."""
-    if pa.types.is_dictionary(kind):
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         kind = kind.value_type
+    if str(kind).startswith(("decimal32", "decimal64")):
+        return pa.decimal128(kind.precision, kind.scale)
     if pa.types.is_large_string(kind) or str(kind) == "string_view":
         return pa.string()
     if pa.types.is_large_binary(kind) or str(kind) == "binary_view":

@@ -56,10 +56,9 @@ def read_schema(file: Path, delimiter: str | None) -> Any:
     if kind == "arrow":
         return _read_arrow(file).schema
     if kind == "json":
-        names: dict[str, None] = {}
-        for record in _read_records(file):
-            names.update(dict.fromkeys(record))
-        return pa.schema([(name, pa.null()) for name in names])
+        records = list(_read_records(file))
+        names = dict.fromkeys(name for record in records for name in record)
+        return pa.schema([(name, _take_values(records, name).type) for name in names])
     options = pa_csv.ParseOptions(delimiter=delimiter or guess_delimiter(file))
     with open_bytes(file) as stream, pa_csv.open_csv(stream, None, options) as reader:
         return reader.schema
@@ -91,7 +90,7 @@ def read_own_batches(
             yield {name: batch.column(name) for name in names}
     elif kind == "json":
         records = list(_read_records(file))
-        yield {name: pa.array([record.get(name) for record in records]) for name in names}
+        yield {name: _take_values(records, name) for name in names}
     else:
         yield from _read_csv(file, names, delimiter or guess_delimiter(file))
 
@@ -137,6 +136,18 @@ def _read_records(file: Path) -> Iterator[dict[str, Any]]:
                         f"correct it"
                     )
                 yield record
+
+
+def _take_values(records: list[dict[str, Any]], name: str) -> Any:
+    """Take a field of all objects; null if its values have no type in common."""
+    values = [record.get(name) for record in records]
+    if any(isinstance(value, float) for value in values):
+        # Whole numbers among others may be beyond those that Arrow takes for them.
+        values = [float(value) if type(value) is int else value for value in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return pa.nulls(len(records))
 
 
 def list_folders(file: Path) -> dict[str, str]:

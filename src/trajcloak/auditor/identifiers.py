@@ -43,7 +43,7 @@ baseline fast-clustering slow-clustering hilbert-clustering exact
 usb usb-instant us effort low normal high seed rare rare_below keep drop other
 tz align none day windows UTC
 rows dropped repeated start end instants interval long_gaps user_instants zone crs
-log_crs clip max_speed drop empty out-of-range null-island conflict teleport
+log_crs clip max_speed drop empty out-of-range null-island swapped conflict teleport
 reported interpolated held ambiguous nonexistent OGC:CRS84
 bundles.parquet requests.parquet manifest.json geometry Polygon WKB planar spherical
 counterclockwise +proj=laea +datum=WGS84 +units=m +no_defs 6378137
@@ -117,6 +117,9 @@ def _list_vocabulary(manifest: Manifest, log: Log) -> bytes:
     columns = [name for name, _ in bundle_columns(log.stamped, log.zoned)]
     words = [*columns, *log.requests, *FIELDS, *REASONS, *GEO_KEYS, *GEO_COLUMN_KEYS]
     words.append(FORMAT_WORDS)
+    # Moments and durations are compared with the log's own; an id that looks like one is none.
+    for part in (manifest["parameters"], manifest["ingest"]):
+        words += _walk([part.get(name) for name in TIMED])
     if manifest["crs"] is not None:
         words.append(pyproj.CRS.from_user_input(manifest["crs"]).to_json())
     return "\0".join(words).encode()

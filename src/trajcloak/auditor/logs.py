@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from trajcloak.auditor.arrays import sort_by
 from trajcloak.auditor.batches import Batches, try_cast
-from trajcloak.auditor.cleaning import FASTEST, find_conflicts, find_teleports
+from trajcloak.auditor.cleaning import FASTEST, find_conflicts, find_swapped, find_teleports
 from trajcloak.auditor.files import (
     LogPaths,
     count_rows,
@@ -195,6 +195,8 @@ def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
 
 def _drop_rows(log: Log, columns: LogColumns) -> Log:
     """Leave out the rows that contradict others, if they are to be dropped."""
+    if "swapped" in columns.drop and log.geographic:
+        log = _without(log, find_swapped(log.x, log.y), "swapped")
     if "conflict" in columns.drop:
         bad = find_conflicts(log.user, log.time, log.x, log.y)
         log = _without(log, bad, "conflict")

@@ -12,7 +12,9 @@ import pyproj
 
 FORMAT_VERSION = 1
 MAX_HEIGHT = 32
-REASONS_TO_DROP = ("clip", "empty", "out-of-range", "null-island", "conflict", "teleport")
+REASONS_TO_DROP = (
+    "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
+)  # fmt: skip
 REASONS = ("outside_windows", "missing_location", "window_below_k", "suppressed", "rare_value")
 RARE = ("keep", "drop", "other")
 

@@ -148,16 +148,19 @@ def find_schema_problems(
             problems.append(f"column {number + 1} of {file} is not '{name}'")
         elif kind is None or field.type == kind:
             continue
-        elif name not in as_in_log or plain_type(field.type) not in (kind, _stored_type(kind)):
+        elif name not in as_in_log or plain_type(field.type) not in _stored_types(kind):
             problems.append(f"column '{name}' of {file} is not of type {kind}")
     return problems
 
 
-def _stored_type(kind: Any) -> Any:
-    """Tell the type that a column has once it was in a Parquet file without Arrow's schema."""
-    file = pa.BufferOutputStream()
-    pq.write_table(pa.table({"values": pa.array([], kind)}), file, store_schema=False)
-    return pq.read_schema(pa.BufferReader(file.getvalue())).field("values").type
+def _stored_types(kind: Any) -> list[Any]:
+    """List the types that a column may have once it was in a Parquet file."""
+    kinds = [kind]
+    for store_schema in (True, False):
+        file = pa.BufferOutputStream()
+        pq.write_table(pa.table({"values": pa.array([], kind)}), file, store_schema=store_schema)
+        kinds.append(pq.read_schema(pa.BufferReader(file.getvalue())).field("values").type)
+    return kinds
 
 
 def find_metadata_problems(part: Part, allowed: set[bytes], file: str) -> list[str]:

@@ -204,7 +204,9 @@ def print_summary(
     unit = "m" if manifest["crs"] else "units"
     withheld = manifest["withheld"]
     side = manifest["mean_cloak_area"] ** 0.5
-    per_window = " (counted per window)" if manifest["windows"] > 1 else ""
+    counted = [why["user_windows"] for why in withheld["why"].values()]
+    is_repeated = manifest["windows"] > 1 or max(counted) > withheld["users"]
+    per_window = " (counted per window)" if is_repeated else ""
     facts = [
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),

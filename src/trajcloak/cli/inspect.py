@@ -19,12 +19,17 @@ from trajcloak.cli.common import (
     progress_bars,
     threads_option,
 )
-from trajcloak.options import LogColumns
+from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
     from trajcloak.inspection import Choice, Inspection
 
 BAR = 15
+SUSPECTED = {
+    NULL_ISLAND: "at longitude and latitude 0",
+    SWAPPED: "far from most others, and among them with longitude and latitude swapped",
+    TELEPORT: "too far from the same user's report before to be reached",
+}
 
 
 @click.command("inspect")
@@ -77,6 +82,8 @@ def print_inspection(found: "Inspection") -> None:
         ("length", found.by_length),
     ):
         out.print(_choices_table(name, choices, found.proposed))
+    for suspect in found.suspects:
+        out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
     proposed = found.proposed
     out.print(
         f"Proposed: [bold]--every {proposed.every} --max-gap {proposed.max_gap} "

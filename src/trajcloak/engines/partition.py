@@ -13,6 +13,7 @@ from trajcloak.engines.sources import load
 from trajcloak.log import LogSummary, RequestLog
 from trajcloak.log.clean import find_consistent_rows, keep_rows
 from trajcloak.log.exchange import join_logs, split_log
+from trajcloak.log.misplaced import check_misplaced
 from trajcloak.log.read import read_part
 from trajcloak.log.request_log import SHOWN_ROWS
 from trajcloak.log.summary import summarise
@@ -26,6 +27,7 @@ from trajcloak.space import (
     Stretch,
     bound_turned,
     check_inside,
+    check_reach,
     count_bins,
     find_far,
     project,
@@ -101,16 +103,25 @@ def place(
     number: npt.NDArray[np.int32],
     turned: bool,
     crs: str | None,
+    has_region: bool,
     threads: int,
 ) -> Placed:
-    """Project a part of the log if need be."""
+    """Project a part of the log if need be.
+
+    Users are spread over the parts at random, so the bulk of a part is that of the log, by
+    which misplaced rows are found.
+    """
     assert part.log is not None
+    if not has_region:
+        check_misplaced(part.log)
     requests = replace(part.log.requests, kind=number[part.log.requests.kind], kinds=kinds)
     log = replace(part.log, requests=requests, time_range=whole.time_range, step=whole.step)
-    if not log.geographic:
-        return Placed(log, log.x, log.y, log.bounds)
-    assert crs is not None
-    return Placed(log, *project(log, turned, crs, threads))
+    x, y, bounds = log.x, log.y, log.bounds
+    if log.geographic:
+        assert crs is not None
+        x, y, bounds = project(log, turned, crs, threads)
+    check_reach(log, x, y, bounds)
+    return Placed(log, x, y, bounds)
 
 
 def bound_part_turned(part: Cleaned) -> tuple[float, float]:

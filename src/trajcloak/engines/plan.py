@@ -57,7 +57,7 @@ from trajcloak.log.request_log import name_numbers
 from trajcloak.log.requests import merge_kinds
 from trajcloak.log.summary import add_counts, merge_bounds, merge_summaries
 from trajcloak.manifest import LeftOut, build_manifest, merge_totals
-from trajcloak.options import LogColumns, Options
+from trajcloak.options import SWAPPED, LogColumns, Options
 from trajcloak.pipeline import asked_region, lay_on_time, nobody_left, too_few_users
 from trajcloak.progress import Progress, silent
 from trajcloak.published import Manifest
@@ -163,13 +163,13 @@ def run_plan(
     progress: Progress = silent,
 ) -> SpreadResult:
     """Bundle the users of a log that is spread over workers."""
-    check_supported(asked)
+    check_supported(asked, columns)
     check_height(asked.height)
     progress("reading log", 0, 4)
     log = _exchange_log(engine, source, columns, sizes)
     progress("reading log", 2, 4)
     summary = log.summary
-    log, crs = _place(engine, log)
+    log, crs = _place(engine, log, has_region=asked.region is not None)
     scene = _lay_out(engine, log, asked, crs)
     rare, treatment = check_spread_requests(engine, log.parts, log.kinds, scene, log.summary)
     progress("reading log", 4, 4)
@@ -232,8 +232,14 @@ def run_plan(
     return SpreadResult(SpreadRelease(engine, head, ranges, kind_number), rare)
 
 
-def check_supported(asked: Options) -> None:
+def check_supported(asked: Options, columns: LogColumns) -> None:
     """Raise if something is asked for that only the local engine does."""
+    if SWAPPED in columns.drop:
+        raise OptionError(
+            f"rows are to be dropped that are {SWAPPED}, which takes a look at the whole log; "
+            f"expected other reasons on an engine of several workers; leave out --drop {SWAPPED}, "
+            f"or --engine"
+        )
     if asked.algorithm not in SPREAD_ALGORITHMS:
         raise OptionError(
             f"the algorithm is {asked.algorithm}; an engine of several workers has "
@@ -279,7 +285,7 @@ def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Si
     return _Log([(cleaned[i], n) for i, n in zip(kept, numbers, strict=True)], summary, kinds)
 
 
-def _place(engine: Engine, log: _Log) -> tuple[_Log, str | None]:
+def _place(engine: Engine, log: _Log, *, has_region: bool) -> tuple[_Log, str | None]:
     """Lay the parts of a log on the plane."""
     summary = log.summary
     crs, turned = summary.crs, False
@@ -297,7 +303,7 @@ def _place(engine: Engine, log: _Log) -> tuple[_Log, str | None]:
     placed = engine.run(
         place,
         [
-            (part, summary, log.kinds, number, turned, crs, engine.threads)
+            (part, summary, log.kinds, number, turned, crs, has_region, engine.threads)
             for part, number in log.parts
         ],
     )

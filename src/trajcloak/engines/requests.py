@@ -13,16 +13,18 @@ from trajcloak.hygiene import (
     Attribute,
     RareColumn,
     Treatment,
-    check_hygiene,
     count_recurring,
     describe_rare,
     find_rare,
-    group_by_sender,
     list_attributes,
     list_sent,
     select_values,
     treat_rare,
 )
+from trajcloak.hygiene.check import judge_hygiene
+from trajcloak.hygiene.identity import IdCounts, add_id_counts, count_ids
+from trajcloak.hygiene.ids import Ids
+from trajcloak.hygiene.places import PlaceCounts, count_places
 from trajcloak.log import LogSummary
 from trajcloak.options import KEEP
 from trajcloak.space import Bounds
@@ -39,8 +41,23 @@ def check_spread_requests(
     published = attributes
     if asked.rare != KEEP:
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
-    jobs = [(part, summary.bounds, attributes, published, asked.allow) for part in parts]
-    engine.gather(engine.run(check_part_hygiene, jobs))
+    digits = engine.gather(engine.run(count_part_digits, [(part,) for part in parts]))
+    num_digits = np.sum([np.pad(d, (0, max(map(len, digits)) - len(d))) for d in digits], axis=0)
+    jobs = [
+        (part, summary.bounds, num_digits, attributes, published, asked.allow) for part in parts
+    ]
+    id_counts, place_counts = zip(*engine.gather(engine.run(count_part_ids, jobs)), strict=True)
+    judge_hygiene(
+        attributes,
+        published,
+        asked.allow,
+        Ids(pa.array([], pa.int64()), num_digits),
+        [add_id_counts(of_parts) for of_parts in zip(*id_counts, strict=True)],
+        [
+            None if of_parts[0] is None else np.sum(of_parts, axis=0)
+            for of_parts in zip(*place_counts, strict=True)
+        ],
+    )
     windows = scene.grid.origin + scene.ranges * scene.grid.every
 
     def count(attribute: Attribute, is_rare: npt.NDArray[np.bool_]) -> int:
@@ -52,19 +69,29 @@ def check_spread_requests(
 
 def count_part_values(part: Placed) -> list[Attribute]:
     """Count requests and users of a part for each value of each attribute."""
-    return list_attributes(part.log, group_by_sender(part.log))
+    return list_attributes(part.log)
 
 
-def check_part_hygiene(
+def count_part_digits(part: Placed) -> npt.NDArray[np.int64]:
+    """Count the ids of a part that are numbers, by their digits."""
+    return Ids(part.log.users).num_digits
+
+
+def count_part_ids(
     part: Placed,
     bounds: Bounds,
+    num_digits: npt.NDArray[np.int64],
     attributes: Sequence[Attribute],
     published: Sequence[Attribute],
     allow: Sequence[str],
-) -> None:
-    """Check the requests of a part, with what is known of the whole log's values."""
+) -> tuple[list[IdCounts], list[PlaceCounts | None]]:
+    """Find ids and places of a part in its requests, as they are found in a whole log."""
     log = replace(part.log, bounds=bounds)
-    check_hygiene(log, group_by_sender(log), attributes, published, allow)
+    ids = Ids(log.users, num_digits)
+    return (
+        [count_ids(ids, log, attribute) for attribute in attributes],
+        [None if a.name in allow else count_places(log, a) for a in published],
+    )
 
 
 def list_part_sent(

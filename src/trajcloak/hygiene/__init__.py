@@ -2,8 +2,6 @@
 
 from trajcloak.hygiene.attributes import (
     Attribute,
-    Senders,
-    group_by_sender,
     list_attributes,
     select_values,
 )
@@ -22,14 +20,12 @@ from trajcloak.hygiene.rare import (
 __all__ = [
     "Attribute",
     "RareColumn",
-    "Senders",
     "Treatment",
     "check_hygiene",
     "count_rare",
     "count_recurring",
     "describe_rare",
     "find_rare",
-    "group_by_sender",
     "list_attributes",
     "list_sent",
     "select_values",

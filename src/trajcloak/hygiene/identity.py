@@ -1,25 +1,24 @@
 """Values that are the ids of users, or that single one user out."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numba import njit
 
-from trajcloak.hygiene.attributes import Attribute, Senders
+from trajcloak.hygiene.attributes import Attribute
+from trajcloak.hygiene.ids import ABOVE_CHANCE, LONG_ID, MIN_FOUND, Ids, spell
 from trajcloak.hygiene.patterns import is_text
+from trajcloak.log import RequestLog
 
 MANY_VALUES = 200
 """An attribute with no more distinct values has categories, however few users it has."""
 
 NEAR_UNIQUE = 0.5
 """Share of distinct values among requests, or of values of one user among values."""
-
-LONG_ID = 6
-"""Characters of an id that does not equal a value by chance, unless both are numbers."""
-
-MIN_FOUND = 3
-ABOVE_CHANCE = 4
-"""Ids are published if more than ``MIN_FOUND`` are, and so many times more than by chance."""
 
 ONE_NUMBER = r"^[^0-9]*(?P<number>[0-9]+)[^0-9]*$"
 
@@ -35,50 +34,83 @@ def is_near_unique(attribute: Attribute) -> bool:
     )
 
 
-def count_own_ids(ids: pa.Array, senders: Senders, attribute: Attribute) -> int:
-    """Count the users who sent their own id, or 0 if chance explains it.
+class IdCounts(NamedTuple):
+    """Where ids of users were found in an attribute; counts of parts of a log add up.
+
+    Attributes
+    ----------
+    own : (ways, 3) int64
+        Of each way to compare ids with values: users who sent their own id, senders of
+        all values that are ids, and users who sent anything.
+    inside : int
+        Long ids that stand somewhere in the values.
+    known : int
+        Users whose id is a long value.
+    """
+
+    own: npt.NDArray[np.int64]
+    inside: int
+    known: int
+
+
+def count_ids(ids: Ids, log: RequestLog, attribute: Attribute) -> IdCounts:
+    """Find the ids of users in an attribute.
 
     Text is compared as a whole, and by the number in it if it holds just one.
-
-    Parameters
-    ----------
-    ids
-        The ids of all users, from :func:`spell`.
-    senders, attribute
     """
+    requests = log.requests
+    own = []
     for texts in _list_texts(attribute.values):
-        value = _match_ids(ids, texts)
-        if not (value >= 0).any():
-            continue
-        own = np.repeat(value, np.diff(senders.first))
-        own = (own >= 0) & (own == attribute.code[senders.kind])
-        num_own = len(np.unique(np.searchsorted(senders.first, np.flatnonzero(own), "right")))
-        num_senders = int((np.diff(senders.first) > 0).sum())
-        by_chance = float(attribute.users[value[value >= 0]].sum()) / max(num_senders, 1)
-        if num_own > MIN_FOUND + ABOVE_CHANCE * by_chance:
-            return num_own
+        user, value = ids.match(texts)
+        wanted = np.full(log.num_users, -1, np.int64)
+        wanted[user] = value
+        num_own, num_senders = (
+            _count_own(log.user, requests.row, requests.kind, attribute.code, wanted)
+            if len(user)
+            else (0, 0)
+        )
+        own.append([num_own, attribute.users[value].sum(), num_senders])
+    texts = _list_long(attribute)
+    return IdCounts(
+        np.array(own, np.int64),
+        ids.count_inside(attribute.values) if is_text(attribute.values.type) else 0,
+        len(ids.match(texts)[0]) if len(texts) else 0,
+    )
+
+
+def add_id_counts(parts: Sequence[IdCounts]) -> IdCounts:
+    """Add the counts of parts of a log."""
+    return IdCounts(
+        np.sum([part.own for part in parts], axis=0),
+        sum(part.inside for part in parts),
+        sum(part.known for part in parts),
+    )
+
+
+def judge_own_ids(counts: IdCounts) -> int:
+    """Count the users who sent their own id, or 0 if chance explains it."""
+    for num_own, num_alike, num_senders in counts.own.tolist():
+        if num_own > MIN_FOUND + ABOVE_CHANCE * (num_alike / max(num_senders, 1)):
+            return int(num_own)
     return 0
 
 
-def count_known_ids(ids: pa.Array, attribute: Attribute) -> int:
-    """Count the users whose id is a value, or 0 if chance explains it."""
-    texts = spell(attribute.values)
-    texts = texts.filter(pc.greater_equal(pc.utf8_length(texts), LONG_ID))
-    num_found = int((_match_ids(ids, texts) >= 0).sum()) if len(texts) else 0
-    if num_found <= MIN_FOUND:
+def judge_known_ids(counts: IdCounts, ids: Ids, attribute: Attribute) -> int:
+    """Count the users whose id is a value, or 0 if chance explains it.
+
+    In text a single long id, in whatever it stands, is no chance.
+    """
+    if counts.inside:
+        return counts.inside
+    if counts.known <= MIN_FOUND:
         return 0
-    return num_found if num_found > MIN_FOUND + ABOVE_CHANCE * _expect(ids, texts) else 0
+    by_chance = ids.expect(_list_long(attribute))
+    return counts.known if counts.known > MIN_FOUND + ABOVE_CHANCE * by_chance else 0
 
 
-def _expect(ids: pa.Array, texts: pa.Array) -> float:
-    """How many whole numbers would be ids by chance: length by length, as digits go."""
-    counts = []
-    for part in (ids, texts):
-        digits = part.filter(pc.match_substring_regex(part, "^[0-9]+$"))
-        counts.append(np.bincount(pc.utf8_length(digits).to_numpy(), minlength=1))
-    size = min(map(len, counts))
-    lengths = np.arange(size)
-    return float((counts[0][:size] * counts[1][:size] / 10.0**lengths).sum())
+def _list_long(attribute: Attribute) -> pa.Array:
+    texts = spell(attribute.values)
+    return texts.filter(pc.greater_equal(pc.utf8_length(texts), LONG_ID))
 
 
 def _list_texts(values: pa.Array) -> list[pa.Array]:
@@ -88,22 +120,14 @@ def _list_texts(values: pa.Array) -> list[pa.Array]:
     return texts
 
 
-def spell(values: pa.Array) -> pa.Array:
-    """Spell values as ids are spelt, without regard to case."""
-    type_ = values.type
-    if is_text(type_):
-        return pc.utf8_lower(pc.utf8_trim_whitespace(values)).cast(pa.string())
-    if pa.types.is_floating(type_):
-        numbers = values.to_numpy(zero_copy_only=False)
-        is_whole = (np.abs(numbers) < 2**53) & (np.rint(numbers) == numbers)
-        values = pa.array(np.where(is_whole, numbers, 0).astype(np.int64), mask=~is_whole)
-    elif not pa.types.is_integer(type_):
-        return pa.nulls(len(values), pa.string())
-    return values.cast(pa.string())
-
-
-def _match_ids(ids: pa.Array, texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Find the value that equals the id of each user; -1: none."""
-    found = pc.index_in(ids, value_set=texts, skip_nulls=True)
-    matched: npt.NDArray[np.int64] = found.fill_null(-1).to_numpy().astype(np.int64)
-    return matched
+@njit(cache=True, nogil=True)
+def _count_own(user, row, kind, code, wanted):  # type: ignore[no-untyped-def]
+    """Count the users who sent the value that equals their id, and all who sent a request."""
+    is_sender = np.zeros(len(wanted), np.bool_)
+    is_own = np.zeros(len(wanted), np.bool_)
+    for r in range(len(row)):
+        u = user[row[r]]
+        is_sender[u] = True
+        if wanted[u] >= 0 and wanted[u] == code[kind[r]]:
+            is_own[u] = True
+    return is_own.sum(), is_sender.sum()

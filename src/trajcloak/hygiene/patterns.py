@@ -73,6 +73,15 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
+def is_bytes(type_: pa.DataType) -> bool:
+    """Whether values of a type are bytes that may mean anything."""
+    return bool(
+        pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+        or pa.types.is_fixed_size_binary(type_)
+    )
+
+
 def match_patterns(values: pa.Array) -> list[tuple[str, npt.NDArray[np.bool_]]]:
     """Tell which values look like what; what no value looks like is left out.
 

@@ -28,24 +28,43 @@ EXTENT_SHARE = 1e-3
 NUMBER = r"^\s*[-+]?[0-9]+(\.[0-9]+)?\s*$"
 
 
-def follows_place(log: RequestLog, attribute: Attribute) -> bool:
-    """Whether the numbers of an attribute equal, or move with, a coordinate of their rows."""
+PlaceCounts = npt.NDArray[np.float64]
+"""(2, 7), for each axis: requests with a number; those near the coordinate of their row; and the
+sums of number, coordinate, their squares and their product. Those of parts of a log add up."""
+
+
+def count_places(log: RequestLog, attribute: Attribute) -> PlaceCounts:
+    """Compare the numbers of an attribute with the coordinates of their rows."""
+    counts = np.zeros((2, 7))
     numbers = _to_numbers(attribute.values)
     if numbers is None or attribute.num_values < MIN_VALUES or attribute.num_sent < MIN_REQUESTS:
-        return False
+        return counts
     code = attribute.code[log.requests.kind]
     chosen = np.flatnonzero(code >= 0)
     value = numbers[code[chosen]]
     is_finite = np.isfinite(value)
     value, row = value[is_finite], log.requests.row[chosen[is_finite]]
-    if len(value) < MIN_REQUESTS:
-        return False
     low_x, low_y, high_x, high_y = log.bounds
     extent = max(high_x - low_x, high_y - low_y)
     near = DEGREES if log.geographic else EXTENT_SHARE * extent
+    # Sums of squares keep more digits around a middle, which must be that of all parts.
+    middle = float(np.median(numbers[np.isfinite(numbers)])) if len(value) else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for axis, place in enumerate((log.x[row], log.y[row])):
+            one = value - middle
+            other = place - (log.bounds[axis] + log.bounds[2 + axis]) / 2
+            counts[axis] = (
+                len(value), np.sum(np.abs(value - place) <= near), one.sum(), other.sum(),
+                one @ one, other @ other, one @ other,
+            )  # fmt: skip
+    return counts
+
+
+def follows_place(counts: PlaceCounts) -> bool:
+    """Whether the numbers of an attribute equal, or move with, a coordinate of their rows."""
     return any(
-        np.mean(np.abs(value - place[row]) <= near) >= SAME or _correlate(value, place[row])
-        for place in (log.x, log.y)
+        of_axis[0] >= MIN_REQUESTS and (of_axis[1] >= SAME * of_axis[0] or _correlates(*of_axis))
+        for of_axis in counts
     )
 
 
@@ -66,8 +85,11 @@ def _to_numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
     return numbers
 
 
-def _correlate(value: npt.NDArray[np.float64], place: npt.NDArray[np.float64]) -> bool:
+def _correlates(
+    count: float, _: float, one: float, other: float, one2: float, other2: float, both: float
+) -> bool:
+    """Whether two series move together, from their sums, squares and products."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        one, other = value - value.mean(), place - place.mean()
-        correlation = (one @ other) / np.sqrt((one @ one) * (other @ other))
+        spread = np.sqrt((one2 - one * one / count) * (other2 - other * other / count))
+        correlation = (both - one * other / count) / spread
     return bool(np.isfinite(correlation) and abs(correlation) >= FOLLOWS)

@@ -1,4 +1,4 @@
-"""Rows that contradict others of the same user: two places at once, or too far in too short."""
+"""Rows that contradict others: swapped axes, two places at once, too far in too short."""
 
 import math
 from dataclasses import replace
@@ -10,9 +10,10 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
+from trajcloak.log.misplaced import find_swapped
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import Requests
-from trajcloak.options import CONFLICT, TELEPORT, LogColumns
+from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
 EARTH_RADIUS = 6_371_008.8
 """Metres."""
@@ -31,6 +32,10 @@ def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
     InputError
         If there are teleports that are not to be dropped, or no row is left.
     """
+    if SWAPPED in columns.drop:
+        swapped = find_swapped(log)
+        dropped = {**log.dropped, SWAPPED: int(swapped.sum())}
+        log = keep_rows(replace(log, dropped=dropped), ~swapped)
     keep, dropped = find_consistent_rows(log, columns)
     if not keep.any():
         raise all_dropped()
@@ -57,20 +62,15 @@ def find_consistent_rows(
     """
     if columns.max_speed is None and not {CONFLICT, TELEPORT} & set(columns.drop):
         return np.ones(log.num_rows, np.bool_), dict(log.dropped)
-    order = sort_rows(log)
-    first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
     keep = np.ones(log.num_rows, np.bool_)
     dropped = dict(log.dropped)
     if CONFLICT in columns.drop:
+        order, first = _group_by_user(log)
         _drop_conflicts(log.time, log.x, log.y, order, first, keep)
         dropped[CONFLICT] = int((~keep).sum())
     if columns.max_speed is not None or TELEPORT in columns.drop:
         speed = _choose_speed(log, columns)
-        kept = keep.copy()
-        unit = SECOND if log.has_timestamps else 1.0
-        radius = EARTH_RADIUS if log.geographic else 0.0
-        _drop_teleports(log.time, log.x, log.y, order, first, speed / unit, radius, keep)
-        far = np.flatnonzero(kept & ~keep)
+        far = np.flatnonzero(find_teleports(log, speed, keep))
         if len(far) and TELEPORT not in columns.drop:
             raise InputError(
                 f"{log.name_rows(far)} farther from the same user's report before than a speed of "
@@ -78,7 +78,29 @@ def find_consistent_rows(
                 f"them with --drop {TELEPORT}, or pass a higher --max-speed"
             )
         dropped[TELEPORT] = len(far)
+        keep[far] = False
     return keep, dropped
+
+
+def find_teleports(
+    log: RequestLog, speed: float, among: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows cannot be reached from the user's report before, among some rows.
+
+    ``speed`` is in metres, or the log's units, per second, or the log's unit of time.
+    """
+    order, first = _group_by_user(log)
+    keep = among.copy()
+    unit = SECOND if log.has_timestamps else 1.0
+    radius = EARTH_RADIUS if log.geographic else 0.0
+    _drop_teleports(log.time, log.x, log.y, order, first, speed / unit, radius, keep)
+    return among & ~keep
+
+
+def _group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Order the rows by user and time; tells where each user's rows start."""
+    order = sort_rows(log)
+    return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))
 
 
 def _choose_speed(log: RequestLog, columns: LogColumns) -> float:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from trajcloak.errors import InputError
-from trajcloak.log.formats import NUM_FIXED, TEXT_BLOCK_BYTES, open_text
+from trajcloak.log.formats import NUM_FIXED, TEXT_BLOCK_BYTES, AsciiRows, open_text
 
 READABLE = {
     pa.float64().id: "a number",
@@ -17,6 +17,9 @@ READABLE = {
     pa.timestamp("us").id: "an ISO 8601 date and time, of the same form as in the first row",
     pa.string().id: "text in UTF-8",
 }
+
+
+ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 
 
 def open_csv(
@@ -77,25 +80,20 @@ def _explain_bad_csv(
 
     Arrow's own message would quote the value, which may be a coordinate or an id.
     """
-    bad_rows: list[tuple[int, int, int]] = []
-
-    def note(row: pyarrow.csv.InvalidRow) -> str:
-        bad_rows.append((row.number, row.expected_columns, row.actual_columns))
-        return "skip"
-
+    _check_lengths(file, next(iter(types)), rows_before, delimiter)
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(types, pa.binary()),
         include_columns=list(types),
         null_values=[""],
         strings_can_be_null=True,
     )
-    read = pyarrow.csv.ReadOptions(block_size=TEXT_BLOCK_BYTES, use_threads=False)
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
-    with open_text(file) as stream, pyarrow.csv.open_csv(stream, read, parse, convert) as reader:
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
+    with (
+        open_text(file) as stream,
+        pyarrow.csv.open_csv(stream, ONE_THREAD, parse, convert) as rows,
+    ):
         num_rows = rows_before
-        for batch in reader:
-            if bad_rows:
-                break
+        for batch in rows:
             for name, type_ in types.items():
                 bad = find_bad_value(batch.column(name), pc.CastOptions(type_))
                 if bad is not None:
@@ -104,6 +102,27 @@ def _explain_bad_csv(
                         f"expected {READABLE[type_.id]}; correct or remove the row"
                     ) from None
             num_rows += batch.num_rows
+
+
+def _check_lengths(file: Path, name: str, rows_before: int, delimiter: str) -> None:
+    """Raise if a row has more or fewer cells than the header; ``name`` is any of its columns."""
+    bad_rows: list[tuple[int, int, int]] = []
+
+    def note(row: pyarrow.csv.InvalidRow) -> str:
+        bad_rows.append((row.number, row.expected_columns, row.actual_columns))
+        return "skip"
+
+    convert = pyarrow.csv.ConvertOptions(column_types={name: pa.binary()}, include_columns=[name])
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
+    with (
+        AsciiRows(file) as stream,
+        pyarrow.csv.open_csv(stream, ONE_THREAD, parse, convert) as reader,
+    ):
+        while not bad_rows:
+            try:
+                reader.read_next_batch()
+            except StopIteration:
+                break
     if bad_rows:
         line, expected, found = bad_rows[0]
         raise InputError(
@@ -137,7 +156,7 @@ def _guess_time_type(file: Path, time: str, delimiter: str) -> pa.DataType:
     )
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
     with (
-        open_text(file) as stream,
+        AsciiRows(file) as stream,
         pyarrow.csv.open_csv(stream, None, parse, convert) as reader,
     ):
         for batch in reader:

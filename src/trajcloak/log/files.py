@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError, OptionError
@@ -22,22 +21,25 @@ from trajcloak.log.formats import (
     NAMES,
     NUM_FIXED,
     PARQUET,
-    TEXT_BLOCK_BYTES,
     find_delimiter,
     find_kind,
     find_partitions,
-    open_text,
+    read_header,
 )
 from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import find_geometry, split_points
-from trajcloak.log.lines import explain_bad_lines, guess_schema
+from trajcloak.log.lines import guess_schema, open_lines
 from trajcloak.log.nested import list_roots
+from trajcloak.log.types import check_batch, find_common_type, to_common_type
 from trajcloak.options import LogColumns
 
 BATCH_ROWS = 1 << 20
 PREFETCH = 2
 DICTIONARY_BYTES = 2
 """A text column that takes fewer bytes per row holds few distinct values."""
+
+UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
+"""What Arrow raises on files that it cannot read; names of columns may be no UTF-8."""
 
 LogPath: TypeAlias = Any
 """A file, a glob, a folder, or a list of those; or a table or frame that speaks Arrow."""
@@ -98,10 +100,7 @@ def _list_folder(folder: Path) -> list[Path]:
 
 def read_names(file: LogFile, delimiter: str | None = None) -> list[str]:
     """List the columns of a file: its own, those of its folders, and those of its points."""
-    try:
-        schema = _read_schema(file, delimiter)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _unreadable(file, error) from None
+    schema = _read_schema(file, delimiter)
     names = list(schema.names)
     if isinstance(file, Path):
         names += [name for name in find_partitions(file) if name not in names]
@@ -118,6 +117,18 @@ def read_system(file: LogFile) -> str | None:
 
 
 def _read_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
+    """Read the names, which must be text in UTF-8, and types of a file's own columns."""
+    try:
+        schema = _open_schema(file, delimiter)
+        for field in schema:
+            find_common_type(field.type)
+        list(schema.names)
+    except UNREADABLE as error:
+        raise _unreadable(file, error) from None
+    return schema
+
+
+def _open_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
     if isinstance(file, pa.Table):
         return file.schema
     kind = find_kind(file)
@@ -128,12 +139,9 @@ def _read_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
             return reader.schema
     if kind == JSON:
         return guess_schema(file)
-    # Bad rows are named later, with their numbers.
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=delimiter or find_delimiter(file), invalid_row_handler=lambda _: "skip"
-    )
-    with open_text(file) as stream, pyarrow.csv.open_csv(stream, parse_options=parse) as reader:
-        return reader.schema
+    header = pa.BufferReader(read_header(file))
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter or find_delimiter(file))
+    return pyarrow.csv.read_csv(header, parse_options=parse).schema
 
 
 def count_rows(files: Sequence[LogFile]) -> int:
@@ -145,7 +153,7 @@ def count_rows(files: Sequence[LogFile]) -> int:
         elif find_kind(file) == PARQUET:
             try:
                 num_rows += pq.read_metadata(file).num_rows
-            except (pa.ArrowException, OSError) as error:
+            except UNREADABLE as error:
                 raise _unreadable(file, error) from None
     return num_rows
 
@@ -176,7 +184,7 @@ def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa
                 for batch in _open_file(file, wanted, num_rows, columns.delimiter):
                     num_rows += batch.num_rows
                     yield batch
-            except (pa.ArrowException, OSError) as error:
+            except UNREADABLE as error:
                 raise _unreadable(file, error) from None
 
     return _read_ahead(produce())
@@ -192,6 +200,7 @@ def _open_file(
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
     for batch in _open_own(file, wanted, own, rows_before, delimiter):
+        check_batch(batch, num_rows)
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in wanted:
             if name not in arrays and name in folders:
@@ -200,7 +209,8 @@ def _open_file(
             points = split_points(arrays[geometry[0]], num_rows)
             arrays |= dict(zip(geometry[1], points, strict=True))
         num_rows += batch.num_rows
-        yield pa.RecordBatch.from_arrays([arrays[name] for name in wanted], names=wanted)
+        plain = [to_common_type(arrays[name]) for name in wanted]
+        yield pa.RecordBatch.from_arrays(plain, names=wanted)
 
 
 def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
@@ -232,7 +242,7 @@ def _open_own(
             for batch in batches:
                 yield batch.select(own)
     elif kind == JSON:
-        yield from _open_json(file, own, rows_before)
+        yield from open_lines(file, own, rows_before)
     else:
         yield from open_csv(file, wanted, own, rows_before, delimiter or find_delimiter(file))
 
@@ -243,23 +253,6 @@ def _open_ipc(file: Path) -> Any:
         return pa.ipc.open_file(pa.memory_map(str(file)))
     except pa.ArrowInvalid:
         return pa.ipc.open_stream(pa.memory_map(str(file)))
-
-
-def _open_json(file: Path, own: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:
-    schema = guess_schema(file)
-    parse = pyarrow.json.ParseOptions(
-        explicit_schema=pa.schema([schema.field(name) for name in own]),
-        unexpected_field_behavior="ignore",
-    )
-    read = pyarrow.json.ReadOptions(block_size=TEXT_BLOCK_BYTES)
-    try:
-        with open_text(file) as stream:
-            table = pyarrow.json.read_json(stream, read_options=read, parse_options=parse)
-    except pa.ArrowInvalid:
-        explain_bad_lines(file, schema, own, rows_before)
-        raise
-    for batch in table.to_batches(BATCH_ROWS):
-        yield batch.select(own)
 
 
 def _choose_columns(file: LogFile, columns: LogColumns) -> list[str]:
@@ -301,7 +294,7 @@ def _label(file: LogFile) -> str:
 
 
 def _open_parquet(file: Path, own: list[str], requests: list[str]) -> Iterator[pa.RecordBatch]:
-    encoded = _find_dictionaries(pq.read_metadata(file), requests)
+    encoded = _find_dictionaries(file, [name for name in requests if name in own])
     # Pre-buffering would hold the bytes of the whole file until its last row is read.
     with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
         yield from parquet.iter_batches(BATCH_ROWS, columns=own)
@@ -313,25 +306,33 @@ def read_row_groups(file: Path, groups: Sequence[int], columns: LogColumns) -> p
     _check_columns(file, wanted, None)
     try:
         own = _find_own(_read_schema(file, None), wanted)
-        encoded = _find_dictionaries(pq.read_metadata(file), wanted[NUM_FIXED:])
+        encoded = _find_dictionaries(file, [name for name in wanted[NUM_FIXED:] if name in own])
         with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
             return parquet.read_row_groups(list(groups), columns=own)
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise _unreadable(file, error) from None
 
 
-def _find_dictionaries(metadata: pq.FileMetaData, names: list[str]) -> list[str]:
+def _find_dictionaries(file: Path, names: list[str]) -> list[str]:
     """List the text columns with few distinct values, which need not be spelt out to be read."""
     found = []
-    for c in range(metadata.num_columns if metadata.num_row_groups else 0):
-        chunk = metadata.row_group(0).column(c)
-        if (
-            chunk.path_in_schema in names
-            and chunk.physical_type == "BYTE_ARRAY"
-            and chunk.has_dictionary_page
-            and chunk.total_uncompressed_size < DICTIONARY_BYTES * chunk.num_values
-        ):
-            found.append(chunk.path_in_schema)
+    with pq.ParquetFile(file, pre_buffer=False) as parquet:
+        metadata = parquet.metadata
+        if not names or not metadata.num_row_groups:
+            return []
+        # To look at the metadata of a damaged column would end the process; to read it raises.
+        next(parquet.iter_batches(1, columns=names), None)
+        for c in range(metadata.num_columns):
+            name = metadata.schema.column(c).path
+            if name not in names:
+                continue
+            chunk = metadata.row_group(0).column(c)
+            if (
+                chunk.physical_type == "BYTE_ARRAY"
+                and chunk.has_dictionary_page
+                and chunk.total_uncompressed_size < DICTIONARY_BYTES * chunk.num_values
+            ):
+                found.append(name)
     return found
 
 

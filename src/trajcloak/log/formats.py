@@ -1,5 +1,6 @@
 """Kinds of files that a log can be in, told by their names."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ DELIMITERS = (",", ";", "\t", "|")
 MAX_HEADER = 1 << 20
 
 TEXT_BLOCK_BYTES = 1 << 24
+NOT_ASCII = bytes(range(128)) + b"?" * 128
+"""A table that turns each byte that is not ASCII into a question mark."""
+
 NUM_FIXED = 4
 """User, time and two coordinates; the other columns that are read are request attributes."""
 
@@ -46,6 +50,44 @@ def find_kind(file: Path) -> str | None:
 def open_text(file: Path) -> Any:
     """Open a file of text as a stream of bytes, decompressed."""
     return pa.input_stream(str(file), compression=COMPRESSIONS.get(file.suffix.lower()))
+
+
+class AsciiRows(io.RawIOBase):
+    """The bytes of a file of text, with a question mark for each in its rows that is not ASCII.
+
+    Arrow hands rows of the wrong length over as text, and cannot if they are not UTF-8.
+    Separators, quotes and line ends stay where they are.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._stream = open_text(file)
+        self._header_left = len(read_header(file))
+
+    def readable(self) -> bool:
+        """Whether it can be read, which it can."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        content = bytes(self._stream.read(None if size < 0 else size))
+        header, rows = content[: self._header_left], content[self._header_left :]
+        self._header_left -= len(header)
+        return header + rows.translate(NOT_ASCII)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+        super().close()
+
+
+def read_header(file: Path) -> bytes:
+    """Read the first line of a file of text, with the line breaks in its quoted names."""
+    with open_text(file) as stream:
+        head = bytes(stream.read(MAX_HEADER))
+    stop = head.find(b"\n")
+    while stop >= 0 and head.count(b'"', 0, stop) % 2:
+        stop = head.find(b"\n", stop + 1)
+    return head if stop < 0 else head[: stop + 1]
 
 
 def find_delimiter(file: Path) -> str:

@@ -1,72 +1,184 @@
-"""Logs of JSON objects, one per line."""
+"""Logs of JSON objects, one per line, read some megabytes of lines at a time."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.json
 
 from trajcloak.errors import InputError
-from trajcloak.log.formats import open_text
+from trajcloak.log.formats import TEXT_BLOCK_BYTES, open_text
+from trajcloak.log.nested import MAX_DEPTH
 
 LOOK_AHEAD = 1 << 20
 """Bytes of a file that tell the types of its fields."""
 
+BOM = b"\xef\xbb\xbf"
+JSON_BLANKS = b" \t\r"
+
 
 def guess_schema(file: Path) -> pa.Schema:
-    """Look at the first lines: a field has the type of its values there; else it is text."""
+    """Look at the first lines: a field has the type of most of its values there; else it is text.
+
+    A field that holds objects is a struct of all their fields.
+    """
     with open_text(file) as stream:
-        head = stream.read(LOOK_AHEAD)
+        head = stream.read(LOOK_AHEAD).removeprefix(BOM)
     lines = head.split(b"\n")
-    if len(head) == LOOK_AHEAD and len(lines) > 1:
+    if len(head) > LOOK_AHEAD - len(BOM) - 1 and len(lines) > 1:
         lines.pop()
-    types: dict[str, pa.DataType | None] = {}
+    types: dict[str, Counter[pa.DataType]] = {}
     for line in lines:
-        record = _parse(line)
-        for name, value in record.items() if isinstance(record, dict) else ():
-            found = _find_type(value)
-            if found == pa.float64() and types.get(name) == pa.int64():
-                types[name] = found
-            types[name] = types.get(name) or found
+        for name, value in (_parse(line) or {}).items():
+            types.setdefault(name, Counter())[_find_type(value)] += 1
     if not types:
         raise pa.ArrowInvalid("no object")
-    return pa.schema([(name, type_ or pa.string()) for name, type_ in types.items()])
+    return pa.schema([(name, _choose_type(found)) for name, found in types.items()])
 
 
-def _parse(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
+def open_lines(file: Path, own: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:
+    """Stream fields of a file, a batch for each block of lines.
 
+    Parameters
+    ----------
+    own
+        The fields to read.
+    rows_before
+        Rows of the log before this file, for messages.
 
-def _find_type(value: Any) -> pa.DataType | None:
-    for kind, type_ in ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64())):
-        if isinstance(value, kind):
-            return type_
-    return pa.string() if isinstance(value, str) else None
-
-
-def explain_bad_lines(file: Path, schema: pa.Schema, names: list[str], rows_before: int) -> None:
-    """Read a file again, slowly, and name the first line that cannot be read."""
+    Raises
+    ------
+    InputError
+        If a line cannot be read; names the row.
+    """
+    schema = guess_schema(file)
+    schema = pa.schema([schema.field(name) for name in own])
     row = rows_before
+    for lines in _read_blocks(file, rows_before):
+        table = _read_rows(lines, schema)
+        if table is None:
+            raise _explain(file, lines, schema, row)
+        row += len(lines)
+        yield from table.combine_chunks().to_batches()
+
+
+def _read_blocks(file: Path, rows_before: int) -> Iterator[list[bytes]]:
+    """Yield the lines of a file that are not blank, some megabytes at a time."""
+    row, rest = rows_before, b""
     with open_text(file) as stream:
-        content = stream.read()
-    for line in content.split(b"\n"):
-        if not line.strip():
-            continue
-        row += 1
-        record = _parse(line)
-        if not isinstance(record, dict):
-            raise InputError(
-                f"{file}: row {row} is no JSON object; expected one on each line; correct or "
-                f"remove the row"
-            ) from None
-        for name in names:
-            found, expected = _find_type(record.get(name)), schema.field(name).type
-            fits = found in (None, expected) or (found, expected) == (pa.int64(), pa.float64())
-            if not fits or isinstance(record.get(name), dict | list):
+        text = stream.read(TEXT_BLOCK_BYTES).removeprefix(BOM)
+        while text:
+            *whole, rest = (rest + text).split(b"\n")
+            lines = [line for line in whole if line.strip()]
+            if lines:
+                yield lines
+            row += len(lines)
+            if len(rest) > TEXT_BLOCK_BYTES:
                 raise InputError(
-                    f"{file}: row {row}: field '{name}' is of another type than in the first rows; "
-                    f"expected {expected}; correct or remove the row"
-                ) from None
+                    f"{file}: row {row + 1} is longer than {TEXT_BLOCK_BYTES:,} bytes; expected a "
+                    f"JSON object on each line; write one object per line"
+                )
+            text = stream.read(TEXT_BLOCK_BYTES)
+    if rest.strip():
+        yield [rest]
+
+
+def _read_rows(lines: list[bytes], schema: pa.Schema) -> pa.Table | None:
+    """Read lines as rows; None if a line is no object, or does not fit the schema."""
+    parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    # A null that comes first would end the process.
+    if not all(line.lstrip(JSON_BLANKS).startswith(b"{") for line in lines):
+        return None
+    text = b"\n".join(lines)
+    read = pyarrow.json.ReadOptions(block_size=len(text) + 1)
+    try:
+        text.decode("utf-8")
+        table = pyarrow.json.read_json(pa.BufferReader(text), read, parse)
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    # Two objects on a line, or one on two, would shift the numbers of rows.
+    return table.select(schema.names) if table.num_rows == len(lines) else None
+
+
+def _explain(file: Path, lines: list[bytes], schema: pa.Schema, rows_before: int) -> InputError:
+    """Find the first bad line by halving, and say what is wrong with it."""
+    start, stop = 0, len(lines)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if _read_rows(lines[start:middle], schema) is None:
+            stop = middle
+        else:
+            start = middle
+    line, row = lines[start], rows_before + start + 1
+    record = _parse(line)
+    if record is None:
+        return InputError(
+            f"{file}: row {row} is no JSON object; expected one on each line, in UTF-8 and no "
+            f"more than {MAX_DEPTH} levels deep; correct or remove the row"
+        )
+    for field in schema:
+        if field.name in record and _read_rows([line], pa.schema([field])) is None:
+            return InputError(
+                f"{file}: row {row}: field '{field.name}' is of another type than in the first "
+                f"rows; expected {field.type}; correct or remove the row"
+            )
+    return InputError(
+        f"{file}: row {row} cannot be read; expected a JSON object with each field once; correct "
+        f"or remove the row"
+    )
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """Parse a line; None if it is no object, or too deep to be one of a log."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and not _is_deeper(record, MAX_DEPTH) else None
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and lists are nested in more than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(part, levels - 1) for part in inside)
+
+
+def _find_type(value: Any) -> pa.DataType:
+    try:
+        return pa.infer_type([value])
+    except pa.ArrowException:
+        # A list of several types, say: no type that could be published.
+        return pa.list_(pa.null()) if isinstance(value, list) else pa.null()
+
+
+def _choose_type(found: Counter[pa.DataType]) -> pa.DataType:
+    """Choose the type of most values, widened for those of others that fit."""
+    joined = pa.null()
+    for type_, _ in found.most_common():
+        joined = _join_types(joined, type_)
+    return _without_null(joined)
+
+
+def _join_types(known: pa.DataType, found: pa.DataType) -> pa.DataType:
+    """Find the type that holds values of two; the first if there is none."""
+    if known == found:
+        return known
+    try:
+        fields = [pa.schema([("", type_)]) for type_ in (known, found)]
+        return pa.unify_schemas(fields, promote_options="permissive").types[0]
+    except pa.ArrowException:
+        return known
+
+
+def _without_null(type_: pa.DataType) -> pa.DataType:
+    """Take what has no value in the first lines as text."""
+    if pa.types.is_struct(type_):
+        return pa.struct([(field.name, _without_null(field.type)) for field in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(_without_null(type_.value_type))
+    return pa.string() if pa.types.is_null(type_) else type_

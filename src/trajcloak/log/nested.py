@@ -9,6 +9,9 @@ from trajcloak.errors import InputError
 SEPARATOR = "."
 """Between the name of a struct and that of its field."""
 
+MAX_DEPTH = 32
+"""Structs within each other."""
+
 
 def list_roots(names: Sequence[str], present: Sequence[str]) -> list[str]:
     """List the columns of a file that hold some attributes: ``a`` for ``a.b``, each once."""
@@ -21,11 +24,17 @@ def flatten_columns(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa
     Raises
     ------
     InputError
-        If a field is missing, or two attributes would have one name.
+        If a field is missing, a struct has none, or two attributes would have one name.
     """
     columns: dict[str, pa.Array] = {}
     for name in names:
-        for path, column in _walk(name, _find(batch, name)):
+        fields = list(_walk(name, _find(batch, name)))
+        if not fields:
+            raise InputError(
+                f"request column '{name}' holds objects without fields; expected values; leave the "
+                f"column out"
+            )
+        for path, column in fields:
             if path in columns:
                 raise InputError(
                     f"request column '{path}' is there twice; expected each field once; rename "
@@ -58,9 +67,14 @@ def _find(batch: pa.RecordBatch, name: str) -> pa.Array:
     return column
 
 
-def _walk(name: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+def _walk(name: str, column: pa.Array, depth: int = 0) -> Iterator[tuple[str, pa.Array]]:
     if not pa.types.is_struct(column.type):
         yield name, column
         return
+    if depth == MAX_DEPTH:
+        raise InputError(
+            f"a request column holds structs in more than {MAX_DEPTH} levels; expected few; name "
+            f"single fields with --request COLUMN.FIELD"
+        )
     for field, values in zip(column.type, column.flatten(), strict=True):
-        yield from _walk(f"{name}{SEPARATOR}{field.name}", values)
+        yield from _walk(f"{name}{SEPARATOR}{field.name}", values, depth + 1)

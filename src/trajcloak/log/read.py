@@ -1,6 +1,7 @@
 """Read a log: stream, check, number the users, collect the requests."""
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -194,7 +195,7 @@ class _Builder:
     def finish(self, *, threads: int) -> RequestLog:
         assert self._ids is not None
         assert self._time_kind is not None
-        check_time_span(self._time_range, self._columns.time)
+        check_time_span(self._time_range, self._columns.time, self._find_ends)
         requests = self._pool.submit(self._requests.finish)
         users = self._ids.distinct()
         if self._from_text:
@@ -230,6 +231,14 @@ class _Builder:
             time_range=self._time_range,
             bounds=(low_x, low_y, high_x, high_y),
         )
+
+    def _find_ends(self) -> tuple[int, int]:
+        """Find the numbers of the rows with the earliest and the latest time."""
+        times = self._time[: self.num_rows]
+        rows = np.array([times.argmin(), times.argmax()])
+        kept = self.filter.list_rows()
+        early, late = (rows if kept is None else kept[rows]) + 1
+        return int(early), int(late)
 
     def _reserve(self, rows: int) -> None:
         if rows <= len(self._user):
@@ -377,13 +386,20 @@ class _Builder:
         )
 
 
-def check_time_span(time_range: tuple[int, int], name: str) -> None:
-    """Raise if times are so far apart that their differences overflow."""
+def check_time_span(
+    time_range: tuple[int, int], name: str, find_ends: Callable[[], tuple[int, int]]
+) -> None:
+    """Raise if times are so far apart that their differences overflow.
+
+    ``find_ends`` finds the numbers of the rows with the earliest and the latest time.
+    """
     low, high = time_range
     if high - low >= MAX_TIME_SPAN:
+        early, late = find_ends()
         raise InputError(
-            f"column '{name}' spans more than 2^62 units of time; expected times near to each "
-            f"other; are they in the unit that their type says? convert them"
+            f"rows {early} and {late}: column '{name}' spans more than 2^62 units of time; "
+            f"expected times near to each other; are they in the unit that their type says? "
+            f"correct the rows, or convert the column"
         )
 
 

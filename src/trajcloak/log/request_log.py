@@ -87,6 +87,13 @@ class RequestLog:
         """Number rows as messages do: from 1, over the files in order."""
         return (rows if self.file_row is None else self.file_row[rows]) + 1
 
+    @property
+    def end_rows(self) -> tuple[int, int]:
+        """The numbers, from 1, of the rows with the earliest and the latest time."""
+        ends = np.array([self.time.argmin(), self.time.argmax()])
+        early, late = self.number_rows(ends).tolist()
+        return early, late
+
     def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Name the first of some rows in a message: ``3 rows (4, 7, 9) are``."""
         return name_numbers(self.number_rows(rows[:SHOWN_ROWS]), len(rows))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
 from trajcloak.log.nested import flatten_columns
+from trajcloak.log.types import to_common_type
 
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """Text that stays the same when it is read as int64 and written again."""
@@ -115,6 +116,11 @@ class RequestBuilder:
                 f"request column '{name}' is of type {type_}, which few readers know; expected "
                 f"float32 or float64; convert it"
             )
+        if pa.types.is_interval(type_):
+            raise InputError(
+                f"request column '{name}' is of type {type_}, which cannot be published; expected "
+                f"durations or numbers; convert it"
+            )
         if pa.types.is_nested(type_):
             raise InputError(
                 f"request column '{name}' holds lists or maps; expected one value per row; make "
@@ -205,14 +211,10 @@ def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
 
 
 def to_plain(column: pa.Array) -> pa.Array:
-    """Decode dictionaries, and types that few functions of Arrow take."""
+    """Decode a dictionary."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    simple = {
-        pa.string_view(): pa.string(),
-        pa.binary_view(): pa.binary(),
-    }.get(column.type)
-    return column if simple is None else column.cast(simple)
+    return to_common_type(column)
 
 
 def _sort_codes(

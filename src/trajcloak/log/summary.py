@@ -18,6 +18,8 @@ class LogSummary:
 
     Attributes
     ----------
+    end_rows : (int, int)
+        The numbers, from 1, of the rows with the earliest and the latest time.
     some_time : int
         Any time of the log: differences between parts count for its step, too.
     """
@@ -26,6 +28,7 @@ class LogSummary:
     num_users: int
     num_requests: int
     has_integer_ids: bool
+    end_rows: tuple[int, int]
     some_time: int
     has_timestamps: bool
     zone: str | None
@@ -47,7 +50,7 @@ def summarise(log: RequestLog) -> LogSummary:
     """Leave the rows of a log out."""
     return LogSummary(
         log.num_rows, log.num_users, len(log.requests.row), pa.types.is_integer(log.users.type),
-        int(log.time[0]), log.has_timestamps, log.zone,
+        log.end_rows, int(log.time[0]), log.has_timestamps, log.zone,
         log.geographic, log.step, log.time_range, log.bounds, log.clock, log.crs, log.dropped,
         log.shifted, log.reading,
     )  # fmt: skip
@@ -67,12 +70,17 @@ def merge_summaries(parts: Sequence[LogSummary], user_column: str, time_column: 
     if any((p.has_timestamps, p.zone) != (one.has_timestamps, one.zone) for p in parts):
         raise mixed_times(time_column)
     time_range = min(p.time_range[0] for p in parts), max(p.time_range[1] for p in parts)
-    check_time_span(time_range, time_column)
+    end_rows = (
+        min((p.time_range[0], p.end_rows[0]) for p in parts)[1],
+        min((-p.time_range[1], p.end_rows[1]) for p in parts)[1],
+    )
+    check_time_span(time_range, time_column, lambda: end_rows)
     return LogSummary(
         num_rows=sum(p.num_rows for p in parts),
         num_users=sum(p.num_users for p in parts),
         num_requests=sum(p.num_requests for p in parts),
         has_integer_ids=one.has_integer_ids,
+        end_rows=end_rows,
         some_time=one.some_time,
         has_timestamps=one.has_timestamps,
         zone=one.zone,

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -15,6 +17,9 @@ from trajcloak.output import check_new, new_file
 ROWS_PER_GROUP = 1 << 20
 """Rows per row group of a Parquet file."""
 
+
+FORMULA = r"^([=+@\t\r'-])"
+"""How text starts that a spreadsheet computes instead of showing it, or that was escaped."""
 
 _PLACES = ("x", "y", "lon", "lat")
 
@@ -65,7 +70,8 @@ def log_writer(
     """Open a log for writing; yields the function that appends a table.
 
     The log appears at ``path`` complete or not at all. ``quoting`` is Arrow's style of
-    quoting text in CSV: ``"needed"`` where a text may hold a comma.
+    quoting text in CSV: ``"needed"`` for text of others, which may hold a comma, or look
+    like a formula and then gets an apostrophe in front.
 
     Raises
     ------
@@ -77,11 +83,23 @@ def log_writer(
         file.open("wb") as stream,
         _FORMATS[path.suffix](stream, schema, quoting) as writer,
     ):
-        yield partial(_append, writer)
+        yield partial(_append, writer, is_foreign=quoting == "needed")
 
 
-def _append(writer: Any, table: Any) -> None:
+def _append(writer: Any, table: Any, *, is_foreign: bool) -> None:
     if isinstance(writer, pq.ParquetWriter):
         writer.write_table(table, row_group_size=ROWS_PER_GROUP)
     else:
-        writer.write_table(table)
+        writer.write_table(_escape_formulas(table) if is_foreign else table)
+
+
+def _escape_formulas(table: pa.Table) -> pa.Table:
+    """Put an apostrophe before text that a spreadsheet would take for a formula.
+
+    So does text that starts with one, so that different texts stay different.
+    """
+    for position, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            escaped = pc.replace_substring_regex(table.column(position), FORMULA, r"'\1")
+            table = table.set_column(position, field, escaped)
+    return table

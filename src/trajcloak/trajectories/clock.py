@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.errors import OptionError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.log import AnyLog
 from trajcloak.options import DAY
 from trajcloak.trajectories.grid import TimeGrid
@@ -16,6 +16,9 @@ from trajcloak.trajectories.grid import TimeGrid
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 MINUTES_OF_DAY = 24 * 60
+FEW_WINDOWS = 1 << 14
+WINDOWS_PER_ROW = 100
+"""Above ``FEW_WINDOWS``, a log has at most so many."""
 
 Ranges = npt.NDArray[np.int64]
 """(windows, 2): the instants that each window starts with and stops before, ascending."""
@@ -42,7 +45,7 @@ def cut_windows(
         at the start of each, and instants outside are in no window.
     """
     if hours is None and align != DAY:
-        return _cut(np.array([[0, grid.num_instants]]), length)
+        return _check_number(log, _cut(np.array([[0, grid.num_instants]]), length))
     if not log.has_timestamps:
         raise OptionError(
             "windows are to follow the clock, and the log has integer instants; expected "
@@ -52,7 +55,19 @@ def cut_windows(
     moments = np.array(list(_list_moments(log, grid, stretches)), np.int64).reshape(-1, 2)
     # The first instant at or after each moment.
     inside = np.clip(-(-(moments - grid.origin) // grid.every), 0, grid.num_instants)
-    return _cut(inside[inside[:, 0] < inside[:, 1]], length)
+    return _check_number(log, _cut(inside[inside[:, 0] < inside[:, 1]], length))
+
+
+def _check_number(log: AnyLog, ranges: Ranges) -> Ranges:
+    """Raise if there are far more windows than rows, as a time that is wrong makes them."""
+    if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.num_rows):
+        early, late = log.end_rows
+        raise InputError(
+            f"rows {early} and {late}: there are {len(ranges):,} windows from one to the other, "
+            f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
+            f"rows, or pass a larger --length or --every"
+        )
+    return ranges
 
 
 def parse_hours(text: str) -> list[tuple[int, int]]:

@@ -12,6 +12,14 @@ from trajcloak.log import AnyLog, RequestLog
 
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 MAX_INSTANTS = 2**31 - 1
+FEW_INSTANTS = 1 << 20
+INSTANTS_PER_ROW = 1000
+"""Above ``FEW_INSTANTS``, a log has at most so many: more come of a time that is wrong."""
+
+YEAR_1 = -62_135_596_800 * 10**6
+YEAR_10000 = 253_402_300_800 * 10**6
+"""Microseconds since 1970 from which on and up to which calendars know moments."""
+
 MAX_DURATION = 2**62
 MIN_FILLED = 0.5
 """Least number of reports, relative to the instants between users' first and last ones."""
@@ -101,7 +109,27 @@ def build_grid(
             f"the log has {num_instants} instants; expected at most {MAX_INSTANTS}; "
             f"pass a larger --every"
         )
+    first, last = (YEAR_1, YEAR_10000) if log.has_timestamps else (-MAX_DURATION, MAX_DURATION)
+    if origin < first or origin + num_instants * every >= last:
+        limits = "the years 1 to 9999" if log.has_timestamps else "-2^62 to 2^62"
+        early, late = log.end_rows
+        raise InputError(
+            f"row {early if origin < first else late}: an instant is out of range; expected "
+            f"{limits}; correct the row, or pass a smaller --every"
+        )
+    if num_instants > most_instants(log):
+        early, late = log.end_rows
+        raise InputError(
+            f"rows {early} and {late}: there are {num_instants:,} instants from one to the other, "
+            f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
+            f"rows, or pass a larger --every"
+        )
     return TimeGrid(origin, every, num_instants, on_grid)
+
+
+def most_instants(log: AnyLog) -> int:
+    """Tell how many instants a log of so many rows may have."""
+    return min(MAX_INSTANTS, max(FEW_INSTANTS, INSTANTS_PER_ROW * log.num_rows))
 
 
 def find_own_step(log: AnyLog, spans: SumSpans | None = None) -> int | None:

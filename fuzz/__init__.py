@@ -1,0 +1,1 @@
+"""A coverage-guided fuzzer for everything that reads files of others."""

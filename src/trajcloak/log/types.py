@@ -1,0 +1,64 @@
+"""Columns as the rest of the package takes them: of common types, and with sound values."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.errors import InputError
+
+VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def to_common_type(column: pa.Array) -> pa.Array:
+    """Take a column as a type that all functions of Arrow know, with the same values.
+
+    Extension types become what they are stored as; views, run-end encoded values and
+    short decimals, also within structs, become plain.
+    """
+    while isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_run_end_encoded(column.type):
+        return to_common_type(pc.run_end_decode(column))
+    type_ = find_common_type(column.type)
+    return column if type_ == column.type else column.cast(type_)
+
+
+def find_common_type(type_: pa.DataType) -> pa.DataType:
+    """Find the type that :func:`to_common_type` gives to values of another."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return find_common_type(type_.storage_type)
+    if pa.types.is_run_end_encoded(type_):
+        return find_common_type(type_.value_type)
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(find_common_type(field.type)) for field in type_])
+    if pa.types.is_decimal32(type_) or pa.types.is_decimal64(type_):
+        return pa.decimal128(type_.precision, type_.scale)
+    return VIEWS.get(type_, type_)
+
+
+def check_batch(batch: pa.RecordBatch, rows_before: int) -> None:
+    """Raise if a value is damaged: text that is not UTF-8, or whose bounds are not in the file.
+
+    Readers of Parquet and Arrow files check neither, and compiled code must not.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if not _is_sound(column):
+            start, stop = 0, len(column)
+            while stop - start > 1:
+                middle = (start + stop) // 2
+                if _is_sound(column.slice(start, middle - start)):
+                    start = middle
+                else:
+                    stop = middle
+            raise InputError(
+                f"row {rows_before + start + 1}: column '{name}' is damaged, or holds text that is "
+                f"not UTF-8; expected a value of type {column.type}; correct the row, or make the "
+                f"file anew"
+            )
+
+
+def _is_sound(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
