@@ -1,0 +1,142 @@
+"""What lies under the cloaks: streets, or an outline."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.errors import InputError
+from trajcloak.generator.networks import load_network
+from trajcloak.generator.networks.city import JUNCTIONS
+from trajcloak.query import PublishedRelease
+from trajcloak.report.outline import read_outline
+from trajcloak.report.packing import pack
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+
+STEPS = 1 << 16
+"""Places are rounded to so many steps of the region's side."""
+
+MOST_LINES = 150_000
+MAIN_CLASSES = 3
+"""Classes of roads that are drawn stronger: the fastest."""
+
+
+@dataclass(frozen=True)
+class Backdrop:
+    """Straight lines, ready to be drawn.
+
+    Attributes
+    ----------
+    ends : (lines, 4) int64
+        x and y of both ends, in steps of the region.
+    is_main : (lines,) bool
+        Whether each is drawn stronger: main roads, and all of an outline.
+    words : str
+        What is drawn, and how much of it.
+    """
+
+    ends: Numbers
+    is_main: npt.NDArray[np.bool_]
+    words: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Pack it for the page."""
+        return {
+            "main": pack(self.ends[self.is_main].ravel()),
+            "minor": pack(self.ends[~self.is_main].ravel()),
+        }
+
+
+def build_backdrop(
+    release: PublishedRelease,
+    network: str | os.PathLike[str] | None,
+    outline: str | os.PathLike[str] | None,
+) -> Backdrop | None:
+    """Read a road network and an outline, and cut them off at the release's region.
+
+    Parameters
+    ----------
+    release
+        Degrees are projected as it is, and other coordinates are taken to be its own.
+    network
+        As ``trajcloak generate`` takes it: ``city`` or a path.
+    outline
+        A GeoJSON file.
+
+    Raises
+    ------
+    InputError
+        If one cannot be read, or nothing of it is inside the region.
+    """
+    parts: list[Backdrop] = []
+    if network is not None:
+        parts.append(_build_roads(release, network))
+    if outline is not None:
+        ends = read_outline(Path(outline), release)
+        drawn, _ = _fit(release, outline, ends[:MOST_LINES])
+        is_main = np.ones(len(drawn), np.bool_)
+        parts.append(Backdrop(drawn, is_main, f"Outline: {len(drawn):,} lines."))
+    if not parts:
+        return None
+    return Backdrop(
+        ends=np.concatenate([part.ends for part in parts]),
+        is_main=np.concatenate([part.is_main for part in parts]),
+        words=" ".join(part.words for part in parts),
+    )
+
+
+def _build_roads(release: PublishedRelease, source: str | os.PathLike[str]) -> Backdrop:
+    network = load_network(source, JUNCTIONS, release.manifest["crs"])
+    first = np.unique(network.edges, return_index=True)[1]
+    order = first[np.argsort(network.classes[first], kind="stable")]
+    tails, heads = network.tails[order], network.heads[order]
+    ends = np.stack([network.x[tails], network.y[tails], network.x[heads], network.y[heads]], 1)
+    drawn, kept = _fit(release, source, ends)
+    drawn, kept = drawn[:MOST_LINES], kept[:MOST_LINES]
+    of_all = "" if len(drawn) == network.num_edges else f" of {network.num_edges:,}"
+    is_main = network.classes[order][kept] < MAIN_CLASSES
+    return Backdrop(drawn, is_main, f"Streets: {len(drawn):,}{of_all} roads.")
+
+
+def _fit(
+    release: PublishedRelease, source: str | os.PathLike[str], ends: Floats
+) -> tuple[Numbers, Numbers]:
+    """Turn lines into steps of the region; returns those inside, and which these are."""
+    region = release.manifest["region"]
+    corner = np.tile([region["x_min"], region["y_min"]], 2)
+    inside, kept = clip_lines((ends - corner) * (STEPS / float(region["side"])), STEPS - 1)
+    if not len(kept):
+        raise InputError(
+            f"{source}: nothing of it lies inside the release's region; expected the place that "
+            f"the log is about, in the same coordinates; pass another file"
+        )
+    return np.rint(inside).astype(np.int64), kept
+
+
+def clip_lines(ends: Floats, side: float) -> tuple[Floats, Numbers]:
+    """Cut lines off at the edges of a square, by the method of Liang and Barsky.
+
+    Returns what is inside of those that meet the square, and which these are.
+
+    Examples
+    --------
+    >>> clip_lines(np.array([[-1.0, 2, 1, 2], [9, 9, 9, 8], [1, 1, 2, 2]]), 3)
+    (array([[0., 2., 1., 2.],
+           [1., 1., 2., 2.]]), array([0, 2]))
+    """
+    start, way = ends[:, :2], ends[:, 2:] - ends[:, :2]
+    enter, leave = np.zeros(len(ends)), np.ones(len(ends))
+    for toward, room in ((-way, start), (way, side - start)):
+        for axis in (0, 1):
+            p, q = toward[:, axis], room[:, axis]
+            share = np.divide(q, p, out=np.where(q < 0, -np.inf, np.inf), where=p != 0)
+            enter = np.where(p < 0, np.maximum(enter, share), enter)
+            leave = np.where(p >= 0, np.minimum(leave, share), leave)
+    kept = np.flatnonzero(enter <= leave)
+    cut = [start[kept] + way[kept] * t[kept, None] for t in (enter, leave)]
+    return np.clip(np.concatenate(cut, axis=1), 0, side), kept
