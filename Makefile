@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-kernels lint format bench bench-dask experiments experiments-full clean
+.PHONY: setup demo test browser test-kernels lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -12,15 +12,27 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group test --group lint --group bench
+	$(BIN)/python -m pip install --quiet --editable . --group test --group lint --group bench --group docs
 	touch $(STAMP)
 
 demo: setup
 	rm -rf demo
 	$(BIN)/trajcloak demo -o demo
 
-test: setup
+test: setup $(if $(filter true,$(CI)),browser)
 	$(BIN)/python -m pytest -n auto
+
+# A browser for tests/report/test_browser.py, which are skipped without one.
+browser:
+	@if command -v chromium >/dev/null; then true; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; apt-get update -q && \
+		apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; \
+	else echo "Install chromium to run the tests of the report in a browser."; fi
+
+# The pictures of docs/report.md.
+screenshots: setup browser
+	PYTHONPATH=tests $(BIN)/python -m report.screenshots docs/figures
 
 # The kernels once more, as plain Python, and compiled with their array bounds checked.
 test-kernels: setup
@@ -28,6 +40,22 @@ test-kernels: setup
 		-W "ignore:overflow encountered:RuntimeWarning"
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
 		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels
+
+# The site, from docs/ to build/site; a warning, such as of a broken link, is an error.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The reference of the commands, which a test compares with the commands.
+reference: setup
+	$(BIN)/python -m docs.tools.commands
+
+# The pictures of the guarantee and the gallery, drawn from a generated city.
+pictures: setup
+	$(BIN)/python -m docs.tools.pictures
+
+# The notebook once more, with its outputs stored in it.
+notebook: setup
+	$(BIN)/python -m docs.tools.notebook
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -60,4 +88,4 @@ experiments-full: setup
 	$(BIN)/python -m experiments.plot experiments/results/full -o experiments/results/full/figures
 
 clean:
-	rm -rf $(VENV) demo build dist benchmarks/results experiments/results
+	rm -rf $(VENV) .cache demo build dist benchmarks/results experiments/results

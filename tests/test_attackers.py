@@ -1,6 +1,7 @@
 """What each class of attacker learns, against plain sets; and the paper's examples."""
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from reference.tree import Cloak
 from small_logs import COLUMNS, UNIT_CELLS, Row, read_rows, write_parquet
 from trajcloak.algorithms import Policy, build_algorithm
 from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.attackers import ATTACKERS, Breach, Finding, attack, study
+from trajcloak.attackers import ATTACKERS, Breach, Finding, attack, attack_release, study
 from trajcloak.attackers.candidates import (
     attack_bundles,
     attack_snapshots,
@@ -274,6 +275,59 @@ def test_attack_on_a_log_counts_every_policy_and_attacker():
         for attacker in ATTACKERS:
             assert findings[policy, attacker].breaches == 0
             assert findings[policy, attacker].smallest_candidate_set >= 3
+
+
+def publish_walks(folder, **options):
+    """A log of walks with its release and policy file."""
+    rows = walk_rows()
+    tc.anonymize(read_rows(rows), 3, threads=1, **UNIT_CELLS, **options).write(
+        folder / "release", folder / "policy"
+    )
+    return rows, tc.open_release(folder / "release")
+
+
+@pytest.mark.parametrize("options", [{}, {"length": 2}, {"length": 1}])
+def test_a_release_gives_attackers_what_its_bundles_give_them(tmp_path, options):
+    rows, release = publish_walks(tmp_path, algorithm="traj-anon", **options)
+    found = attack_release(read_rows(rows), release, tmp_path / "policy", threads=1)
+    assert found == attack_rows(rows, algorithms=["traj-anon"], **options)
+
+
+def test_quad_cloaks_are_attacked_as_published(tmp_path):
+    """They are larger than bounding boxes, and hold more users."""
+    rows, release = publish_walks(tmp_path, algorithm="traj-anon", cloak="quad")
+    quad = by_name(attack_release(read_rows(rows), release, tmp_path / "policy"))
+    boxes = by_name(attack_rows(rows, algorithms=["traj-anon"]))
+    key = ("traj-anon", "policy-unaware")
+    assert quad[key].smallest_candidate_set >= boxes[key].smallest_candidate_set
+    assert quad["traj-anon", "tp-aware"] == boxes["traj-anon", "tp-aware"]
+
+
+def test_suppressed_users_are_no_breach(tmp_path):
+    rows, release = publish_walks(tmp_path, algorithm="traj-anon", max_suppressed=0.2)
+    assert release.manifest["suppressed"]
+    found = by_name(attack_release(read_rows(rows), release, tmp_path / "policy"))
+    assert found["traj-anon", "tp-aware"].breaches == 0
+
+
+def test_a_small_bundle_is_a_breach(tmp_path):
+    """What the policy file says counts, not what the release says of itself."""
+    rows, release = publish_walks(tmp_path, algorithm="traj-anon")
+    policy = pq.read_table(tmp_path / "policy")
+    bundle = policy["bundle_id"].to_numpy().copy()
+    first = np.flatnonzero(bundle == 0)
+    bundle[first[1:]] = 1
+    pq.write_table(policy.set_column(2, "bundle_id", [bundle]), tmp_path / "forged")
+    found = by_name(attack_release(read_rows(rows), release, tmp_path / "forged"))
+    assert found["traj-anon", "tp-aware"].smallest_candidate_set == 1
+
+
+def test_a_release_of_another_log_is_refused(tmp_path):
+    rows, release = publish_walks(tmp_path)
+    with pytest.raises(tc.InputError, match="window 0 has other users"):
+        attack_release(
+            read_rows([r for r in rows if r.user != rows[0].user]), release, tmp_path / "policy"
+        )
 
 
 def recount(rows, k, start, stop):

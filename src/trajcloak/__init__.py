@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from trajcloak.published import read_manifest
     from trajcloak.query import Answer, PublishedRelease, build_route, open_release
     from trajcloak.release import Release
+    from trajcloak.report import Report, write_report
     from trajcloak.utility import Utility, measure_utility
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "OutputError",
     "PublishedRelease",
     "Release",
+    "Report",
     "RequestLog",
     "Result",
     "SpreadResult",
@@ -72,6 +74,7 @@ __all__ = [
     "open_release",
     "read_log",
     "read_manifest",
+    "write_report",
 ]
 
 _HOMES = {
@@ -95,6 +98,7 @@ _HOMES = {
     "trajcloak.published": ("read_manifest",),
     "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
     "trajcloak.release": ("Release",),
+    "trajcloak.report": ("Report", "write_report"),
     "trajcloak.utility": ("Utility", "measure_utility"),
 }
 

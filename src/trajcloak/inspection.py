@@ -112,8 +112,8 @@ def inspect_log(
     Examples
     --------
     >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet")  # doctest: +SKIP
-    >>> tc.inspect_log(log).proposed.every  # doctest: +SKIP
+    >>> log = tc.read_log("log.parquet")
+    >>> tc.inspect_log(log).proposed.every
     '60s'
     """
     weigher = _Weigher(log, choose_threads(threads), progress)

@@ -1,8 +1,10 @@
 """What a caller can ask for: which columns mean what, and how to anonymize."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trajcloak.errors import OptionError
@@ -181,6 +183,19 @@ class LogColumns:
             "max_speed": None if self.max_speed is None else float(self.max_speed),
             "drop": ",".join(sorted(set(self.drop))) or None,
         }
+
+    def complete(self, made: Mapping[str, Any]) -> "LogColumns":
+        """Read a log as a manifest's ``parameters`` say where these columns do not."""
+        clip, drop = made.get("clip"), made.get("drop")
+        said: dict[str, Any] = {
+            "tz": made.get("tz"),
+            "crs": made.get("log_crs"),
+            "clip": clip and tuple(map(float, clip.split(","))),
+            "max_speed": made.get("max_speed"),
+            "drop": tuple(drop.split(",")) if drop else (),
+        }
+        missing = {n: value for n, value in said.items() if getattr(self, n) in (None, ())}
+        return replace(self, **missing)
 
     def place(self, present: list[str]) -> tuple[str, str, bool]:
         """Choose the two coordinate columns among those present.

@@ -204,9 +204,9 @@ def anonymize(
     Examples
     --------
     >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet")  # doctest: +SKIP
-    >>> result = tc.anonymize(log, k=50)  # doctest: +SKIP
-    >>> result.release.write("release")  # doctest: +SKIP
+    >>> log = tc.read_log("log.parquet")
+    >>> result = tc.anonymize(log, k=50)
+    >>> result.write("new-release", policy="new-policy.parquet")
     """
     asked = Options(k=k, **options)
     threads = choose_threads(threads)

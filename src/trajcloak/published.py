@@ -30,6 +30,12 @@ def read_manifest(path: str | Path) -> Manifest:
     ------
     InputError
         If there is none, or it cannot be read.
+
+    Examples
+    --------
+    >>> manifest = read_manifest("release")
+    >>> manifest["k"], manifest["users"]
+    (50, 600)
     """
     file = Path(path) / MANIFEST_FILE
     try:

@@ -81,8 +81,9 @@ class Release:
 
         Examples
         --------
-        >>> result = tc.anonymize(log, k=50)  # doctest: +SKIP
-        >>> result.release.write("release")  # doctest: +SKIP
+        >>> import trajcloak as tc
+        >>> result = tc.anonymize(tc.read_log("log.parquet"), k=50)
+        >>> result.release.write("new-release")
         """
         progress("writing release", 0, 1)
         threads = default_threads()
@@ -308,13 +309,15 @@ def new_policy_file(policy: pa.Table, path: Path) -> Iterator[None]:
         yield
 
 
-def check_outside_releases(path: Path) -> None:
-    """Raise if a private file would stand inside a release folder."""
+def check_outside_releases(
+    path: Path, what: str = "the policy file", option: str = "policy"
+) -> None:
+    """Raise if a file that is no part of a release would stand inside one."""
     for folder in path.resolve().parents:
         if (folder / MANIFEST_FILE).exists() and (folder / BUNDLES_FILE).exists():
             raise OptionError(
-                f"{path}: the policy file would stand inside the release {folder}; expected a "
-                f"private place outside it; pass another --policy"
+                f"{path}: {what} would stand inside the release {folder}; expected a "
+                f"private place outside it; pass another --{option}"
             )
 
 

@@ -11,18 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import Options
-from trajcloak.pipeline import Prepared, prepare
+from trajcloak.options import KEEP
+from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
-from trajcloak.published import read_columns
 from trajcloak.query import Answer, PublishedRelease, Region, open_release
 from trajcloak.query.answers import NONE
+from trajcloak.replay import find_bundles, lay_out, other_log, read_members
 from trajcloak.trajectories import Window
 
 LEAST_SIDE, MOST_SIDE = 1 / 16, 1 / 2
@@ -117,6 +115,16 @@ def measure_utility(
         If the release was not made of this log.
     OptionError
         If the policy file is needed and not given.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
+    >>> for row in tc.measure_utility(log, "release", queries=10):
+    ...     print(row.question, row.within)
+    count 1.0
+    moves 1.0
+    requests 1.0
     """
     if queries < 1 or seed < 0:
         raise OptionError(
@@ -124,7 +132,12 @@ def measure_utility(
             f"pass another --queries or --seed"
         )
     published = open_release(release)
-    prepared = _lay_out(log, published, choose_threads(threads))
+    if published.manifest["parameters"].get("rare", KEEP) != KEEP:
+        raise InputError(
+            "requests with rare values are not in the release; expected one with all requests, to "
+            "compare with the log; make it with --rare keep"
+        )
+    prepared = lay_out(log, published, choose_threads(threads))
     truths = list(_find_truths(prepared, published, policy, progress))
     workload = _Workload(prepared, truths, published)
     measured = []
@@ -156,44 +169,6 @@ def _judge(question: str, pairs: Sequence[tuple[int, Answer]]) -> Utility:
     )
 
 
-def _lay_out(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
-    """Lay a log out in time and space as the manifest of its release says."""
-    manifest = release.manifest
-    made, region = manifest["parameters"], manifest["region"]
-    asked = Options(
-        k=manifest["k"],
-        every=str(made["every"]),
-        max_gap=str(made["max_gap"]),
-        length=made["length"],
-        missing=made["missing"],
-        align=made.get("align", "none"),
-        windows=made.get("windows"),
-        height=manifest["height"],
-        region=(region["x_min"], region["y_min"], region["side"]),
-    )
-    if made.get("rare", "keep") != "keep":
-        raise InputError(
-            "requests with rare values are not in the release; expected one with all requests, to "
-            "compare with the log; make it with --rare keep"
-        )
-    if log.has_timestamps != (release.times.moments is not None):
-        raise _other_log(release, "one has timestamps, the other instants")
-    prepared = prepare(log, asked, threads)
-    origin = made["origin"] if release.times.moments is None else release.times.moments[0]
-    if prepared.grid.origin != origin:
-        raise _other_log(release, "its instants start at another time")
-    if prepared.places.crs != manifest["crs"]:
-        raise _other_log(release, "it has another projection")
-    return prepared
-
-
-def _other_log(release: PublishedRelease, reason: str) -> InputError:
-    return InputError(
-        f"{release.path}: the release was not made of this log: {reason}; expected the same log "
-        f"and columns; check the paths"
-    )
-
-
 def _find_truths(
     prepared: Prepared,
     release: PublishedRelease,
@@ -205,35 +180,17 @@ def _find_truths(
         raise OptionError(
             f"{release.path}: users were suppressed; expected to be told who; pass --policy"
         )
-    members = None if policy is None else read_columns(Path(policy), ["window", "user_id"])
+    members = None if policy is None else read_members(Path(policy))
     sizes = {window.start: int(window.users.sum()) for window in release.windows}
     for window in prepared.windows(progress):
         if len(window.user) < prepared.asked.k:
             continue
         is_published = np.ones(len(window.user), np.bool_)
         if members is not None:
-            is_published = _find_members(prepared.log, window, members, Path(str(policy)))
+            is_published = find_bundles(prepared.log, window, members, Path(str(policy))) >= 0
         if sizes.get(window.start) != int(is_published.sum()):
-            raise _other_log(release, f"window {window.number} has other users")
+            raise other_log(release, f"window {window.number} has other users")
         yield _Truth(window, is_published)
-
-
-def _find_members(
-    log: RequestLog, window: Window, members: pa.Table, policy: Path
-) -> npt.NDArray[np.bool_]:
-    """Find out who of a window is in a policy file."""
-    users = log.users.take(pa.array(window.user))
-    ids = members.filter(pc.equal(members["window"], window.number))["user_id"]
-    try:
-        found: npt.NDArray[np.bool_] = pc.is_in(users, ids.cast(users.type)).to_numpy(
-            zero_copy_only=False
-        )
-    except pa.ArrowException as error:
-        raise InputError(
-            f"{policy}: holds other user ids than the log; expected the policy file of the "
-            f"release; check the path"
-        ) from error
-    return found
 
 
 class _Workload:
@@ -252,7 +209,7 @@ class _Workload:
     def _read_values(self, log: RequestLog, attribute: str) -> None:
         """Number the values of an attribute; -1 is null."""
         if attribute not in log.requests.kinds.column_names:
-            raise _other_log(self._release, f"requests are not read with '{attribute}'")
+            raise other_log(self._release, f"requests are not read with '{attribute}'")
         column = log.requests.kinds[attribute].combine_chunks().dictionary_encode()
         self._values = column.dictionary.to_pylist()
         self._code = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)

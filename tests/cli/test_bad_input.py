@@ -1,7 +1,7 @@
 """Bad input, case by case: exit code 2, one clear message, and nothing written.
 
 The logs hold ids and coordinates that must not show in a message (invariant 6).
-What the library itself says of bad input is tested in ``tests/test_bad_input.py``.
+What the library itself says of bad input is tested in ``tests/bad_input``.
 """
 
 import os

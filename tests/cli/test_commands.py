@@ -1,11 +1,8 @@
 """What each command writes and prints when all is well."""
 
 import json
-import os
 import re
 import stat
-import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from cli.conftest import REQUESTS, SCRIPT, run_script
+from cli.conftest import REQUESTS, run_script
+from cli.terminal import run_on_terminal
 from small_logs import Row, list_tree, write_parquet
 
 DATA_MODEL = Path(__file__).parents[2] / "docs" / "data-model.md"
@@ -273,26 +271,6 @@ def test_installed_script(made, tmp_path):
     done = run_script(*args, "--k", 1, cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("Error: k is 1;")
-
-
-def run_on_terminal(*args) -> tuple[str, str]:
-    """Run the installed command with a terminal for standard error; returns both outputs."""
-    ours, theirs = os.openpty()
-    with subprocess.Popen(
-        [SCRIPT, *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "80"},
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        with os.fdopen(ours, "rb", buffering=0) as terminal, suppress(OSError):
-            # The end of a terminal is an error.
-            while part := terminal.read(1 << 16):
-                shown += part
-        printed, _ = process.communicate()
-    assert process.returncode == 0
-    return printed.decode(), shown.decode()
 
 
 def test_progress_on_a_terminal(made, tmp_path):

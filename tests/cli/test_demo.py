@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from cli.terminal import show_on_terminal
 from small_logs import list_tree
+from trajcloak.attackers.candidates import ATTACKERS
+from trajcloak.cli import story
 
 SMALL = ("--users", 400, "--k", 10)
 
@@ -21,17 +24,25 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
         "log.parquet",
         "policy.parquet",
         "release",
+        "report.html",
     ]
     manifest = tc.read_manifest(folder / "release")
     log = pq.read_table(folder / "log.parquet")
     requests = log.num_rows - log["category"].null_count
+    assert max(map(len, done.out.splitlines())) <= 80
     words = " ".join(done.out.split())
     assert f"400 people moved through a city for 30 minutes and sent {requests:,} requests" in words
     assert "Release: shown/release" in words
+    assert "One person is left: found." in words
+    assert "In bundles every request keeps at least 10 suspects, whoever attacks." in words
+    assert "shown/policy.parquet private" in words
+    assert "shown/release public" in words
     assert "Passed: all " in words
     assert f"where every one of the {manifest['users']} people was at every minute" in words
     assert "still cannot tell who sent a request" in words
     assert f"at least {manifest['smallest_bundle']} people fit equally well" in words
+    assert "shown/report.html private all of this on a page" in words
+    assert "What each attacker learns" in (folder / "report.html").read_text()
     assert manifest["users"] == 400
     assert manifest["smallest_bundle"] >= 10
     columns = tc.LogColumns(requests=("category", "detail"))
@@ -43,10 +54,13 @@ def test_demo_by_hand(run, tmp_path):
     done = run("demo", *SMALL, "--seed", 5)
     shown = done.out.split("The same by hand:")[1].replace("\\\n", " ")
     commands = re.findall(r"^ +trajcloak (.+)$", shown, re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["generate", "anonymize", "audit"]
+    assert [command.split()[0] for command in commands] == [
+        "generate", "anonymize", "audit", "attack", "utility",
+    ]  # fmt: skip
     for command in commands:
         assert run(*shlex.split(command)).code == 0
     made = list_tree(tmp_path / "trajcloak-demo")
+    assert made.pop("report.html")
     assert {name: content for name, content in list_tree(tmp_path).items() if name in made} == made
 
 
@@ -54,14 +68,32 @@ def test_demo_for_machines(run):
     done = run("demo", "-o", "shown", *SMALL, "--json")
     told = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
-    assert [told[name] for name in ("log", "release", "policy")] == [
+    assert [told[name] for name in ("log", "release", "policy", "report")] == [
         "shown/log.parquet",
         "shown/release",
         "shown/policy.parquet",
+        "shown/report.html",
     ]
     assert told["manifest"] == tc.read_manifest("shown/release")
     assert told["audit"]["passed"] is True
     assert told["seconds"] > 0
+    found = {(row["policy"], row["attacker"]): row for row in told["attack"]}
+    assert found["bulk-dp", "tp-aware"]["identified"] > 0
+    assert found["refined", "tp-aware"]["breaches"] == 0
+    assert [row["question"] for row in told["utility"]] == ["count", "moves", "requests"]
+    assert {row["within"] for row in told["utility"]} == {1}
+
+
+def test_every_attacker_and_question_is_explained():
+    assert tuple(story.KNOWLEDGE) == ATTACKERS
+    assert set(story.QUESTIONS) == {"count", "moves", "requests"}
+
+
+def test_demo_where_nobody_is_found(run):
+    done = run("demo", "--users", 30, "--k", 30)
+    assert done.code == 0
+    assert "In this log nobody is found in this way" in done.out
+    assert "found." not in done.out
 
 
 def test_demo_never_overwrites(run, tmp_path):
@@ -82,7 +114,8 @@ def test_demo_never_overwrites(run, tmp_path):
 )
 def test_demo_refuses(run, tmp_path, args, says):
     done = run("demo", *args)
-    assert (done.code, done.out) == (2, "")
+    assert done.code == 2
+    assert "Release" not in done.out
     assert done.err.startswith(f"Error: {says}")
     assert list_tree(tmp_path) == {}
 
@@ -95,3 +128,20 @@ def test_demo_fails_with_the_audit(run, monkeypatch):
     assert done.code == 3
     assert "Do not publish this release." in done.out
     assert "What was hidden" not in done.out
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]")
+
+
+def test_demo_on_a_terminal(tmp_path):
+    shown = show_on_terminal("demo", "-o", tmp_path / "shown", *SMALL)
+    for stage in ("preparing routes", "reading log", "attacking", "asking", "audit"):
+        assert stage in shown
+    assert COLOUR.search(shown)
+    assert shown.index("1. A log") < shown.index("reading log") < shown.index("6. An audit")
+
+
+def test_demo_without_colours(tmp_path):
+    shown = show_on_terminal("demo", "-o", tmp_path / "shown", *SMALL, NO_COLOR="1")
+    assert "6. An audit" in shown
+    assert not COLOUR.search(shown)

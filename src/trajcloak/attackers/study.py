@@ -1,13 +1,14 @@
 """Attack a log's snapshot policies and bundles with every class of attacker."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms import build_algorithm
+from trajcloak.algorithms import Algorithm, Policy, build_algorithm
 from trajcloak.attackers.candidates import (
     ATTACKERS,
     TP_AWARE,
@@ -22,7 +23,7 @@ from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.options import MBR, Options
-from trajcloak.pipeline import prepare
+from trajcloak.pipeline import Prepared, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.snapshot import BULK_DP, SNAPSHOT_POLICIES, Snapshot, solve_snapshot
 from trajcloak.trajectories import Window
@@ -106,15 +107,44 @@ def attack(
     progress : Progress
     **options
         Fields of :class:`trajcloak.options.Options` that say how to lay out the log.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
+    >>> found = tc.attack(log, k=50)
+    >>> [row.breaches for row in found.findings if row.policy == "traj-anon"]
+    [0, 0, 0, 0]
     """
     asked = Options(k=k, seed=seed, **options)
     if not algorithms:
         raise OptionError("no algorithm is named; expected at least one; pass --algorithms")
     threads = choose_threads(threads)
-    bundlers = [build_algorithm(name, seed=seed) for name in algorithms]
     prepared = prepare(log, asked, threads)
     height = prepared.places.region.height
-    names = [*SNAPSHOT_POLICIES, *algorithms]
+
+    def bundle(bundler: Algorithm, window: Window) -> Policy:
+        return bundler.solve(window.cells, height, k, MBR, threads=threads)
+
+    bundlers = {name: partial(bundle, build_algorithm(name, seed=seed)) for name in algorithms}
+    return attack_windows(prepared, bundlers, progress)
+
+
+def attack_windows(
+    prepared: Prepared, bundlers: Mapping[str, Callable[[Window], Policy]], progress: Progress
+) -> Attack:
+    """Attack the snapshot policies and some policies of bundles, window by window.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    bundlers : dict
+        What bundles the users of a window, by the name of the policy.
+    progress : Progress
+    """
+    log, k, threads = prepared.log, prepared.asked.k, prepared.threads
+    height = prepared.places.region.height
+    names = [*SNAPSHOT_POLICIES, *bundlers]
     gathered: dict[tuple[str, str], list[Finding]] = {
         (name, attacker): [] for name in names for attacker in ATTACKERS
     }
@@ -135,14 +165,13 @@ def attack(
                 for i in range(length)
             ]
             found[policy] = attack_snapshots(snapshots[policy], sent, threads)
-        for done, bundler in enumerate(bundlers):
+        for done, (name, bundle) in enumerate(bundlers.items()):
             progress("attacking", len(SNAPSHOT_POLICIES) + done, len(names))
-            policy_of_bundles = bundler.solve(window.cells, height, k, MBR, threads=threads)
-            found[bundler.name] = attack_bundles(window.cells, policy_of_bundles, sent, threads)
+            found[name] = attack_bundles(window.cells, bundle(window), sent, threads)
         for (name, attacker), findings in gathered.items():
             findings.append(summarize(name, attacker, found[name][attacker], sent, k))
         if breach is None:
-            breach = _find_breach(snapshots[BULK_DP], sent, found, algorithms[0], window.start, k)
+            breach = _find_breach(snapshots[BULK_DP], sent, found, next(iter(bundlers)), window, k)
     if not num_windows:
         raise NotEnoughUsersError(
             f"no window has k = {k} users whose location is known throughout; expected at least "
@@ -179,7 +208,7 @@ def _find_breach(
     sent: Sent,
     found: dict[str, dict[str, npt.NDArray[np.int64]]],
     bundle_algorithm: str,
-    first_instant: int,
+    window: Window,
     k: int,
 ) -> Breach | None:
     """Choose the breach with the fewest candidates and, among those, the fewest requests."""
@@ -195,7 +224,7 @@ def _find_breach(
         cloak = snapshots[instant].cloak
         fitting = cloak == cloak[sender]
         left &= fitting
-        steps.append(Step(first_instant + int(instant), int(fitting.sum()), int(left.sum())))
+        steps.append(Step(window.start + int(instant), int(fitting.sum()), int(left.sum())))
     return Breach(
         policy=BULK_DP,
         attacker=TP_AWARE,

@@ -41,7 +41,6 @@ from trajcloak.auditor.release_files import (
     check_policy,
     check_requests_file,
     choose_attributes,
-    choose_reading,
     read_release,
 )
 from trajcloak.auditor.requests import (
@@ -73,7 +72,8 @@ def judge(
     """Run all checks."""
     findings = Findings()
     release = read_release(folder, findings)
-    columns = choose_reading(columns, release)
+    if release.manifest is not None:
+        columns = columns.complete(release.manifest.parameters)
     log = read_log(paths, columns, choose_attributes(paths, columns, release), progress)
     bundles = check_bundles_file(release, log, findings)
     requests = check_requests_file(release, log, findings)

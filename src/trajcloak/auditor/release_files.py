@@ -1,8 +1,7 @@
 """The files of a release and the policy file: there, readable, of the right form."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trajcloak.auditor.files import LogPaths, list_columns, list_log_files
 from trajcloak.auditor.findings import Findings
@@ -54,25 +53,6 @@ def read_release(folder: Path, findings: Findings) -> Release:
         manifest,
         read_part(folder / "bundles.parquet"),
         read_part(folder / "requests.parquet"),
-    )
-
-
-def choose_reading(columns: LogColumns, release: Release) -> LogColumns:
-    """Read the log as the release says where the caller does not."""
-    if release.manifest is None:
-        return columns
-    made = release.manifest.parameters
-    clip = made.get("clip")
-    said: dict[str, Any] = {
-        "tz": made.get("tz"),
-        "crs": made.get("log_crs"),
-        "clip": clip and tuple(map(float, clip.split(","))),
-        "max_speed": made.get("max_speed"),
-        "drop": tuple(made["drop"].split(",")) if made.get("drop") else (),
-    }
-    return replace(
-        columns,
-        **{name: value for name, value in said.items() if getattr(columns, name) in (None, ())},
     )
 
 

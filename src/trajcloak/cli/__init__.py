@@ -26,6 +26,7 @@ COMMANDS = {
     "attack": "See what attackers learn from snapshot policies and from bundles.",
     "compare": "Show cost and time of algorithms side by side.",
     "query": "Ask a release how many users were where, with bounds.",
+    "report": "Show a release on one page: map, guarantee, figures.",
     "utility": "Measure how well a release answers such questions.",
 }
 """Every command and its one line of help; each lives in the module of its name."""

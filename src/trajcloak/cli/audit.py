@@ -23,6 +23,10 @@ from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from trajcloak.auditor import AuditReport
 
 EXIT_BREACH = 3
@@ -144,6 +148,12 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
 
 def print_report(report: "AuditReport") -> None:
     """Show every check, and the verdict in a sentence."""
+    for piece in describe_report(report):
+        out.print(piece)
+
+
+def describe_report(report: "AuditReport") -> "Iterator[RenderableType]":
+    """Lay out every check, and the verdict in a sentence."""
     table = Table(title="Audit", title_justify="left")
     table.add_column("check", style="bold", no_wrap=True)
     table.add_column("result", no_wrap=True)
@@ -151,12 +161,12 @@ def print_report(report: "AuditReport") -> None:
     for check in report.checks:
         result = "[green]passed" if check.passed else "[bold red]FAILED"
         table.add_row(check.name, result, escape(check.detail))
-    out.print(table)
+    yield table
     if report.passed:
-        out.print(f"[bold green]Passed[/]: all {len(report.checks)} checks hold.")
+        yield f"[bold green]Passed[/]: all {len(report.checks)} checks hold."
     else:
         failed = sum(not check.passed for check in report.checks)
-        out.print(
+        yield (
             f"[bold red]Breach[/]: {failed} of {len(report.checks)} checks failed. "
             f"Do not publish this release."
         )

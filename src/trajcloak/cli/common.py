@@ -211,11 +211,13 @@ def progress_bars(
     *,
     hidden: bool = False,
     kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
+    transient: bool = False,
 ) -> Iterator[Listener]:
     """Draw a bar per stage on a terminal; yields the listener that moves them.
 
     ``kernel``, a module and a name in it, tells whether the first run is still to
-    compile; None for a command that compiles nothing.
+    compile; None for a command that compiles nothing. ``transient`` bars are taken away
+    when all is done.
     """
     is_shown = err.is_terminal and not hidden
     bars = Progress(
@@ -226,6 +228,7 @@ def progress_bars(
         TimeElapsedColumn(),
         console=err,
         disable=not is_shown,
+        transient=transient,
     )
     tasks: dict[str, Task] = {}
 

@@ -143,7 +143,7 @@ def generate_log(
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = generate_log(f"{folder}/city.parquet", users=50, length=4)
+    ...     log = generate_log(f"{folder}/city.parquet", users=50, length=4, junctions=2_000)
     >>> log.rows, log.users, log.instants
     (200, 50, 4)
     """

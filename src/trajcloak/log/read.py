@@ -67,7 +67,9 @@ def read_log(
     Examples
     --------
     >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category",)))  # doctest: +SKIP
+    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category",)))
+    >>> log.num_users
+    600
     """
     columns = columns or LogColumns()
     files = list_files(source)

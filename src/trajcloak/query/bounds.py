@@ -29,6 +29,12 @@ class Grid:
     low: tuple[float, float]
     cell: float
 
+    def to_cells(self, cloaks: Edges) -> Numbers:
+        """Number the cell edges that the edges of cloaks, (4, ...), lie on."""
+        low = np.array([*self.low, *self.low]).reshape(4, *[1] * (cloaks.ndim - 1))
+        cells: Numbers = np.rint((cloaks - low) / self.cell).astype(np.int64)
+        return cells
+
     def shift(self, edges: Edges, axis: int, cells: int) -> Edges:
         """Move edges by whole cells; rounds as edges were rounded when they were published."""
         low = self.low[axis]

@@ -20,8 +20,8 @@ DEGREE_COLUMNS = ("lon", "lat")
 """Names of degrees, which are projected where no planar pair is there."""
 
 
-def read_csv_files(nodes: Path, edges: Path) -> Network:
-    """Read a network from a file of nodes and one of edges.
+def read_csv_files(nodes: Path, edges: Path, crs: str | None = None) -> Network:
+    """Read a network from a file of nodes and one of edges; degrees are projected to ``crs``.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def read_csv_files(nodes: Path, edges: Path) -> Network:
         If a file is missing or breaks a rule of ``docs/data-model.md``.
     """
     node_table, edge_table = _read(nodes), _read(edges)
-    x, y = _coordinates(nodes, node_table)
+    x, y = _coordinates(nodes, node_table, crs)
     ends = number_ends(
         _texts(nodes, node_table, "node"),
         np.stack([_texts(edges, edge_table, name) for name in ("u", "v")], axis=1),
@@ -97,14 +97,14 @@ def _is_number(text: Any) -> bool:
     return True
 
 
-def _coordinates(path: Path, table: Any) -> Any:
+def _coordinates(path: Path, table: Any, crs: str | None) -> Any:
     """Return x and y: a planar pair as it is, otherwise degrees projected."""
     for pair in PLANAR_COLUMNS:
         if set(pair) <= set(table.column_names):
             return [_numbers(path, table, name) for name in pair]
     if set(DEGREE_COLUMNS) <= set(table.column_names):
         lon, lat = (_numbers(path, table, name) for name in DEGREE_COLUMNS)
-        return project(lon, lat, place=lambda node: f"{path}: row {node + 1}")
+        return project(lon, lat, crs, place=lambda node: f"{path}: row {node + 1}")
     found = ", ".join(table.column_names)
     raise InputError(
         f"{path}: no pair of coordinates among {found}; expected x_m,y_m or x,y or lon,lat; "

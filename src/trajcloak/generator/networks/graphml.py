@@ -159,7 +159,7 @@ class _Reader:
         return number
 
 
-def read_graphml(path: Path) -> Network:
+def read_graphml(path: Path, crs: str | None = None) -> Network:
     """Read a network from a GraphML file as OSMnx writes it.
 
     Raises
@@ -180,7 +180,7 @@ def read_graphml(path: Path) -> Network:
         np.array(column) for column in zip(*reader.edges, strict=True)
     )
     if not _is_projected(path, reader.crs):
-        x, y = project(x, y, place=lambda node: reader.place(reader.node_lines[node]))
+        x, y = project(x, y, crs, place=lambda node: reader.place(reader.node_lines[node]))
     ends = number_ends(
         ids,
         np.stack([sources, targets], axis=1),

@@ -19,7 +19,7 @@ _REMEDY = (
 )
 
 
-def load_network(source: str | os.PathLike[str], junctions: int) -> Network:
+def load_network(source: str | os.PathLike[str], junctions: int, crs: str | None = None) -> Network:
     """Build the embedded city, or read the network at a path.
 
     Parameters
@@ -29,6 +29,8 @@ def load_network(source: str | os.PathLike[str], junctions: int) -> Network:
         beside it; a folder with ``nodes.csv`` and ``edges.csv``; a ``.graphml`` file.
     junctions
         About how many nodes the embedded city shall have.
+    crs
+        Coordinate system to project degrees to; default: around the network's middle.
 
     Raises
     ------
@@ -41,9 +43,9 @@ def load_network(source: str | os.PathLike[str], junctions: int) -> Network:
     if not path.exists():
         raise InputError(f"{path}: no such file or folder; expected {_REMEDY}; check --network")
     if path.is_dir():
-        return read_csv_files(path / "nodes.csv", path / "edges.csv")
+        return read_csv_files(path / "nodes.csv", path / "edges.csv", crs)
     if path.suffix in (".node", ".edge"):
         return read_brinkhoff(path.with_suffix(".node"), path.with_suffix(".edge"))
     if path.suffix == ".graphml":
-        return read_graphml(path)
+        return read_graphml(path, crs)
     raise InputError(f"{path}: not a known kind of network; expected {_REMEDY}; check --network")

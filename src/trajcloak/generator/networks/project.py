@@ -14,13 +14,17 @@ _DECIMALS = 3
 _WIDEST = 10
 
 
-def project(lon: Any, lat: Any, *, place: Callable[[int], str]) -> tuple[Any, Any]:
-    """Project nodes to metres around the middle of the network, whole millimetres.
+def project(
+    lon: Any, lat: Any, crs: str | None = None, *, place: Callable[[int], str]
+) -> tuple[Any, Any]:
+    """Project nodes to metres, whole millimetres.
 
     Parameters
     ----------
     lon, lat
         (nodes,): degrees.
+    crs
+        Coordinate system of the result; default: around the middle of the network.
     place
         Tells where in which file a node, by its number, stands.
 
@@ -40,7 +44,7 @@ def project(lon: Any, lat: Any, *, place: Callable[[int], str]) -> tuple[Any, An
             f"the network spans {np.ptp(lon):.0f} degrees of longitude and {np.ptp(lat):.0f} of "
             f"latitude; expected at most {_WIDEST}; cut out a region, or give planar coordinates"
         )
-    crs = choose_projection((lon.min(), lat.min(), lon.max(), lat.max()))
+    crs = crs or choose_projection((lon.min(), lat.min(), lon.max(), lat.max()))
     transformer = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
     x, y = transformer.transform(lon, lat)
     return np.round(x, _DECIMALS), np.round(y, _DECIMALS)

@@ -1,0 +1,103 @@
+"""``trajcloak report``."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from trajcloak.cli.audit import EXIT_BREACH, check_time
+from trajcloak.cli.common import (
+    PATH,
+    TIME_DEFAULTS,
+    json_option,
+    log_options,
+    out,
+    print_json,
+    progress_bars,
+    threads_option,
+    time_options,
+)
+from trajcloak.options import LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.report import Report
+
+
+@click.command("report")
+@click.argument("release", type=PATH)
+@click.option("-o", "--output", required=True, type=PATH, help="Page to create, an .html file.")
+@click.option(
+    "--log",
+    multiple=True,
+    type=PATH,
+    help="The private log; repeat for more. Adds the audit and the attack, and makes the page "
+    "private.",
+)
+@click.option("--policy", type=PATH, help="The private policy file; goes with --log.")
+@click.option(
+    "--network",
+    metavar="city|PATH",
+    help="Streets to draw under the cloaks, as generate takes them.",
+)
+@click.option("--no-attack", is_flag=True, help="With --log: audit only.")
+@partial(
+    log_options,
+    request_help="With --log: request attribute that was to be published; repeat for more.  "
+    "[default: those of the release]",
+)
+@partial(time_options, defaults=dict.fromkeys(TIME_DEFAULTS, "as the release says"))
+@threads_option
+@json_option
+def command(
+    release: Path,
+    output: Path,
+    log: tuple[Path, ...],
+    policy: Path | None,
+    network: str | None,
+    no_attack: bool,
+    columns: LogColumns,
+    threads: int | None,
+    as_json: bool,
+    **time: Any,
+) -> None:
+    """Show RELEASE on one page: map, guarantee, figures. It works offline.
+
+    Reads the release alone, so that the page may be published with it. With --log and
+    --policy the page also has the audit and what attackers learn, and is private. Exit
+    code 3 if a check fails; the page is written and says so.
+    """
+    from trajcloak.report import write_report
+
+    check_time(release, {name: value for name, value in time.items() if value is not None})
+    with progress_bars(hidden=as_json, kernel=None) as progress:
+        report = write_report(
+            release,
+            output,
+            log=list(log) or None,
+            policy=policy,
+            columns=columns,
+            network=network,
+            attack=not no_attack,
+            threads=threads,
+            progress=progress,
+        )
+    if as_json:
+        print_json({"report": str(output), **report.to_dict()})
+    else:
+        print_report(report, output)
+    if not report.passed:
+        sys.exit(EXIT_BREACH)
+
+
+def print_report(report: "Report", path: Path) -> None:
+    """Say what was written, and whether it may be shown around."""
+    colour = "bold green" if report.passed else "bold red"
+    out.print(f"[{colour}]{escape(report.verdict)}[/].")
+    if report.bundles_drawn < report.bundles:
+        out.print(f"The map shows {report.bundles_drawn:,} of {report.bundles:,} bundles.")
+    out.print(f"Report: {escape(str(path))} ({report.size / 1e6:.1f} MB)", soft_wrap=True)
+    if report.private:
+        out.print("[bold red]It is private[/]: it was made with the log. Do not publish it.")

@@ -1,0 +1,240 @@
+"""What ``trajcloak demo`` tells, part by part, in plain words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trajcloak.cli.audit import describe_report
+from trajcloak.cli.common import facts_table, out
+from trajcloak.options import LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.attackers import Attack
+    from trajcloak.auditor import AuditReport
+    from trajcloak.generator import GeneratedLog
+    from trajcloak.utility import Utility
+
+WIDTH = 88
+"""Prose is wrapped here on wider terminals."""
+
+KNOWLEDGE = {
+    "policy-unaware": "where everybody was at that minute",
+    "policy-aware": "... and how areas are chosen",
+    "trajectory-aware": "where everybody was at all times",
+    "tp-aware": "... and how areas are chosen",
+}
+"""What each class of attacker knows."""
+
+QUESTIONS = {
+    "count": "How many people were here at that minute?",
+    "moves": "How many went from here to there?",
+    "requests": "How many asked for this, around here?",
+}
+"""The kinds of questions whose answers are measured."""
+
+FILES = {
+    "log": ("private", "who was where, and asked for what"),
+    "policy": ("private", "who is in which bundle; the audit needs it"),
+    "release": ("public", "what may be given away"),
+    "report": ("private", "all of this on a page, for a browser"),
+}
+"""Who may have each file, and what is in it."""
+
+Part = Iterator[RenderableType]
+
+
+class Teller:
+    """Prints the parts of the story, or nothing at all."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._silent = silent
+
+    def __call__(self, part: Part) -> None:
+        """Print a part: prose in columns that can be read, on a terminal; lines in a file."""
+        if self._silent:
+            return
+        for piece in part:
+            if isinstance(piece, str):
+                out.print(piece, width=min(WIDTH, out.width))
+            else:
+                out.print(piece)
+        out.print()
+
+
+def tell_log(generated: "GeneratedLog", minutes: int) -> Part:
+    """Say what the log holds."""
+    yield _heading(1, "A log")
+    yield (
+        f"{generated.users:,} people moved through a city for {minutes} minutes and sent "
+        f"{generated.requests:,} requests: where is a pharmacy, a clinic, a party's office? "
+        f"Whoever holds this log knows who asked for what."
+    )
+
+
+def tell_attack(attacked: "Attack", k: int) -> Part:
+    """Say how snapshot policies fail, with one sender as the example."""
+    yield _heading(2, "The usual protection, and how it fails")
+    yield (
+        f"Names are replaced by pseudonyms, and each request is published with an area that "
+        f"held at least {k:,} people at that minute. Then somebody comes who knows where people "
+        f"were: a phone company, an app, a friend."
+    )
+    breach = attacked.breach
+    if breach is None:
+        yield "In this log nobody is found in this way: it is too small, or requests are too few."
+        return
+    yield ""
+    yield "One pseudonym, and who fits its requests:"
+    steps = Table.grid(padding=(0, 2))
+    for step in breach.steps:
+        steps.add_row(
+            f"  minute {step.instant}",
+            f"[dim]the area held[/] {step.fitting:,} people",
+            f"[dim]fit so far:[/] [bold]{step.left:,}",
+        )
+    yield steps
+    left = breach.steps[-1].left
+    verdict = "One person is left: found." if left == 1 else f"{left} are left, fewer than {k}."
+    yield Text(verdict, style="bold red")
+
+
+def tell_release(manifest: Mapping[str, Any], path: Path, seconds: float) -> Part:
+    """Say what was published instead."""
+    yield _heading(3, "Bundles instead")
+    yield (
+        f"People who moved alike [bold]all the time[/] are put into bundles of at least "
+        f"{manifest['k']:,}. A bundle has one area per minute and the set of requests that were "
+        f"sent there: no names, no pseudonyms, no places."
+    )
+    yield facts_table(
+        f"Release: {path}",
+        [
+            ("people", f"{manifest['users']:,}"),
+            ("bundles", f"{manifest['bundles']:,}"),
+            ("smallest bundle", f"{manifest['smallest_bundle']:,} people"),
+            ("requests", f"{manifest['requests']:,} (distinct per bundle and minute)"),
+            ("left out", f"{manifest['withheld']['users'] + manifest['suppressed']:,} people"),
+            ("made in", f"{seconds:.1f} s ({manifest['algorithm']})"),
+        ],
+    )
+
+
+def tell_attackers(attacked: "Attack", manifest: Mapping[str, Any]) -> Part:
+    """Compare what attackers find in snapshots and in bundles."""
+    yield _heading(4, "The same attack on both")
+    policies = list(dict.fromkeys(finding.policy for finding in attacked.findings))
+    table = Table(
+        title="Requests whose sender is found, without a doubt",
+        title_justify="left",
+        caption="k-inside, bulk-dp: two ways to choose an area for each minute",
+        caption_justify="left",
+    )
+    table.add_column("the attacker knows", no_wrap=True)
+    for policy in policies:
+        name = "bundles" if policy == manifest["algorithm"] else policy
+        table.add_column(name, justify="right", no_wrap=True)
+    for attacker, knowledge in KNOWLEDGE.items():
+        found = [finding for finding in attacked.findings if finding.attacker == attacker]
+        table.add_row(
+            knowledge,
+            *(
+                f"[{'bold red' if finding.identified else 'green'}]"
+                f"{finding.identified / max(finding.requests, 1):.1%}"
+                for finding in found
+            ),
+        )
+    yield table
+    ours = [finding for finding in attacked.findings if finding.policy == manifest["algorithm"]]
+    least = min(finding.smallest_candidate_set for finding in ours)
+    yield (
+        f"In bundles every request keeps at least [bold green]{least:,} suspects[/], "
+        f"whoever attacks."
+    )
+
+
+def tell_price(manifest: Mapping[str, Any], utility: "Sequence[Utility]") -> Part:
+    """Say how coarse the release is, and how well it still answers."""
+    yield _heading(5, "The price")
+    side = manifest["mean_cloak_area"] ** 0.5 / 1000
+    yield (
+        f"Areas are coarse: {side:.1f} x {side:.1f} km in the mean, in a city of "
+        f"{manifest['region']['side'] / 1000:.0f} x {manifest['region']['side'] / 1000:.0f} km. "
+        f"Many people together can still be counted:"
+    )
+    table = Table(
+        title="Error of the answers, against the log (half of them are better)",
+        title_justify="left",
+    )
+    table.add_column("question", overflow="fold")
+    table.add_column("error", justify="right", no_wrap=True)
+    table.add_column("truth within bounds", justify="right", no_wrap=True)
+    for answered in utility:
+        table.add_row(
+            QUESTIONS[answered.question],
+            f"{answered.median_error:.0%}",
+            f"[{'green' if answered.within == 1 else 'bold red'}]{answered.within:.0%}",
+        )
+    yield table
+
+
+def tell_audit(report: "AuditReport") -> Part:
+    """Say that an independent check agrees; show it in full where it does not."""
+    yield _heading(6, "An audit")
+    yield (
+        "It reads the files alone, and shares no code with what made them: is everybody in one "
+        "bundle, inside all its areas, among enough people? Were exactly these requests sent? Is "
+        "no name left anywhere?"
+    )
+    if report.passed:
+        yield f"[bold green]Passed[/]: all {len(report.checks)} checks hold."
+    else:
+        yield from describe_report(report)
+
+
+def tell_files(paths: Mapping[str, Path]) -> Part:
+    """Say where everything is, and what may be given away."""
+    yield Text("Where the files are", style="bold")
+    table = Table.grid(padding=(0, 2))
+    for what, (access, meaning) in FILES.items():
+        style = "green" if access == "public" else "red"
+        table.add_row(f"  {escape(str(paths[what]))}", f"[{style}]{access}", meaning)
+    yield table
+
+
+def tell_meaning(manifest: Mapping[str, Any]) -> Part:
+    """Say in plain words what was hidden, and from whom."""
+    yield Text("What was hidden, and from whom", style="bold")
+    yield (
+        f"Somebody who knows where every one of the {manifest['users']:,} people was at every "
+        f"minute, who knows this program and all its settings, and who has all the computers of "
+        f"the world, still cannot tell who sent a request: for each published request at least "
+        f"{manifest['smallest_bundle']:,} people fit equally well. What a reader of the release "
+        f"does learn: what was asked for, in which area, along which way."
+    )
+
+
+def tell_commands(users: int, length: int, k: int, seed: int, columns: LogColumns) -> Part:
+    """Show how to do the same step by step."""
+    requests = " ".join(f"--request {name}" for name in columns.requests)
+    yield Text("The same by hand:", style="bold")
+    for line in (
+        f"trajcloak generate -o log.parquet --users {users} --length {length} --seed {seed}",
+        f"trajcloak anonymize log.parquet -o release --k {k} \\",
+        f"    {requests} --policy policy.parquet",
+        "trajcloak audit log.parquet release \\",
+        f"    {requests} --policy policy.parquet",
+        f"trajcloak attack log.parquet --k {k} --algorithms refined \\",
+        f"    {requests} --example",
+        "trajcloak utility log.parquet release",
+    ):
+        yield Padding(line, (0, 0, 0, 2), expand=False)
+
+
+def _heading(number: int, title: str) -> Text:
+    return Text(f"{number}. {title}", style="bold magenta")

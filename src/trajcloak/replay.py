@@ -1,0 +1,78 @@
+"""A log laid out once more as the release that was made of it says."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.errors import InputError
+from trajcloak.log import RequestLog
+from trajcloak.options import Options
+from trajcloak.pipeline import Prepared, prepare
+from trajcloak.published import read_columns
+from trajcloak.query import PublishedRelease
+from trajcloak.trajectories import Window
+
+
+def lay_out(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
+    """Lay a log out in time and space as the manifest of its release says.
+
+    Raises
+    ------
+    InputError
+        If the release was not made of this log.
+    """
+    manifest = release.manifest
+    made, region = manifest["parameters"], manifest["region"]
+    asked = Options(
+        k=manifest["k"],
+        every=str(made["every"]),
+        max_gap=str(made["max_gap"]),
+        length=made["length"],
+        missing=made["missing"],
+        align=made.get("align", "none"),
+        windows=made.get("windows"),
+        height=manifest["height"],
+        region=(region["x_min"], region["y_min"], region["side"]),
+    )
+    if log.has_timestamps != (release.times.moments is not None):
+        raise other_log(release, "one has timestamps, the other instants")
+    prepared = prepare(log, asked, threads)
+    origin = made["origin"] if release.times.moments is None else release.times.moments[0]
+    if prepared.grid.origin != origin:
+        raise other_log(release, "its instants start at another time")
+    if prepared.places.crs != manifest["crs"]:
+        raise other_log(release, "it has another projection")
+    return prepared
+
+
+def other_log(release: PublishedRelease, reason: str) -> InputError:
+    """Build the error for a release and a log that do not belong together."""
+    return InputError(
+        f"{release.path}: the release was not made of this log: {reason}; expected the same log "
+        f"and columns; check the paths"
+    )
+
+
+def read_members(policy: Path) -> pa.Table:
+    """Read who is in which bundle."""
+    return read_columns(policy, ["window", "user_id", "bundle_id"])
+
+
+def find_bundles(
+    log: RequestLog, window: Window, members: pa.Table, policy: Path
+) -> npt.NDArray[np.int64]:
+    """Find the bundle of each participant of a window in a policy file; -1 for none."""
+    users = log.users.take(pa.array(window.user))
+    here = members.filter(pc.equal(members["window"], window.number))
+    try:
+        row = pc.index_in(users, here["user_id"].cast(users.type)).fill_null(-1).to_numpy()
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{policy}: holds other user ids than the log; expected the policy file of the "
+            f"release; check the path"
+        ) from error
+    bundle: npt.NDArray[np.int64] = np.append(here["bundle_id"].to_numpy(), -1)[row]
+    return bundle

@@ -1,0 +1,230 @@
+"""Small charts as SVG; each has a sentence for those who cannot see it, and its data as a table."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from trajcloak.report.figures import Floats, Histogram
+from trajcloak.report.markup import Element, details, element, table
+from trajcloak.report.words import show_number
+
+WIDTH, HEIGHT = 380, 210
+LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 42
+"""Margins for the axes."""
+
+PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+WIDEST_BAR = 48
+MOST_POINTS = 240
+MOST_ROWS = 60
+"""Rows of a data table; longer series are summarised."""
+
+
+class Axis(NamedTuple):
+    """One axis.
+
+    Attributes
+    ----------
+    name : str
+        What it measures, with the unit.
+    labels : sequence of (float, str)
+        Where, as shares of its length, which words stand.
+    """
+
+    name: str
+    labels: Sequence[tuple[float, str]]
+
+
+def draw_histogram(
+    name: str, title: str, histogram: Histogram, x_name: str, y_name: str, note: str
+) -> Element:
+    """Draw how many values are in each range.
+
+    Parameters
+    ----------
+    name
+        Id of the figure.
+    title
+        Heading.
+    histogram
+    x_name, y_name
+        What the axes measure.
+    note
+        What to see, in a sentence.
+    """
+    edges, counts = histogram.edges, histogram.counts
+    top = _choose_top(float(counts.max()))
+    width = PLOT_WIDTH / len(counts)
+    bar = min(width - 2 * min(1.0, width / 8), WIDEST_BAR)
+    bars = [
+        element(
+            "rect",
+            element("title", f"{_show_range(edges, i)}: {int(number):,}"),
+            class_="bar",
+            x=_round(LEFT + (i + 0.5) * width - bar / 2),
+            y=_round(TOP + PLOT_HEIGHT * (1 - number / top)),
+            width=_round(bar),
+            height=_round(PLOT_HEIGHT * number / top),
+        )
+        for i, number in enumerate(counts)
+        if number
+    ]
+    is_whole = _is_whole(edges)
+    ticks = np.linspace(0, len(counts) - 1 if is_whole else len(counts), min(len(counts), 5))
+    places = sorted({round(tick) for tick in ticks})
+    offset = 0.5 if is_whole else 0.0
+    x_axis = Axis(
+        x_name, [((i + offset) / len(counts), show_number(float(edges[i]))) for i in places]
+    )
+    rows = [[_show_range(edges, i), f"{int(number):,}"] for i, number in enumerate(counts)]
+    return _frame(
+        name, title, note, [*_draw_axes(x_axis, _count_axis(y_name, top)), *bars],
+        table([x_name, y_name], rows),
+    )  # fmt: skip
+
+
+def draw_series(
+    name: str, title: str, values: Floats, moments: Sequence[str], y_name: str, note: str
+) -> Element:
+    """Draw a value at each instant; many instants are gathered, and drawn as their mean."""
+    groups = np.array_split(np.arange(len(values)), min(len(values), MOST_POINTS))
+    means = [float(values[group].mean()) for group in groups]
+    top = _choose_top(max(means))
+    x = [LEFT + PLOT_WIDTH * (i + 0.5) / len(means) for i in range(len(means))]
+    y = [TOP + PLOT_HEIGHT * (1 - mean / top) for mean in means]
+    points = " ".join(f"{_round(a)},{_round(b)}" for a, b in zip(x, y, strict=True))
+    base = TOP + PLOT_HEIGHT
+    area = f"{_round(x[0])},{base} {points} {_round(x[-1])},{base}"
+    marks = [element("circle", class_="dot", cx=_round(x[0]), cy=_round(y[0]), r=2.5)]
+    last = len(moments) - 1
+    places = sorted({0, last // 2, last})
+    shown = _shorten([moments[i] for i in places])
+    x_axis = Axis(
+        f"time, {len(values):,} instants",
+        [((i + 0.5) / len(values), text) for i, text in zip(places, shown, strict=True)],
+    )
+    rows = [
+        [moments[int(group[0])], show_number(float(values[group].mean()))]
+        for group in np.array_split(np.arange(len(values)), min(len(values), MOST_ROWS))
+    ]
+    shape = [element("polygon", class_="area", points=area)]
+    line = [element("polyline", class_="line", points=points)] if len(x) > 1 else marks
+    return _frame(
+        name, title, note, [*shape, *_draw_axes(x_axis, _count_axis(y_name, top)), *line],
+        table(["from", y_name], rows),
+    )  # fmt: skip
+
+
+class Bar(NamedTuple):
+    """One bar of a share.
+
+    Attributes
+    ----------
+    name : str
+    share : float
+        From 0 to 1.
+    words : str
+        The share in words.
+    note : str
+        What stands below.
+    """
+
+    name: str
+    share: float
+    words: str
+    note: str
+
+
+def draw_shares(title: str, bars: Sequence[Bar]) -> Element:
+    """Draw shares as lying bars; a share of nothing is good, any other bad."""
+    width, row, y = 300, 58, 0
+    parts: list[Element] = []
+    for bar in bars:
+        state, length = ("bad", width * bar.share) if bar.share else ("good", 3.0)
+        parts += [
+            element("text", bar.name, class_="name", x=0, y=y + 13),
+            element("text", bar.words, class_="words", x=width, y=y + 13, text_anchor="end"),
+            element("rect", class_="track", x=0, y=y + 19, width=width, height=9),
+            element("rect", class_=state, x=0, y=y + 19, width=_round(length), height=9),
+            element("text", bar.note, x=0, y=y + 42),
+        ]
+        y += row
+    words = "; ".join(f"{bar.name}: {bar.words}, {bar.note}" for bar in bars)
+    drawing = element(
+        "svg",
+        element("title", f"{title}. {words}."),
+        *parts,
+        viewBox=f"0 0 {width} {y}",
+        role="img",
+        class_="shares",
+    )
+    return element("figure", element("figcaption", element("h3", title)), drawing, class_="chart")
+
+
+def _frame(name: str, title: str, note: str, parts: list[Element], data: Element) -> Element:
+    drawing = element(
+        "svg",
+        element("title", f"{title}. {note}"),
+        *parts,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+    )
+    caption = element("figcaption", element("h3", title), element("p", note))
+    return element(
+        "figure", caption, drawing, details("Data as a table", data), class_="chart", id=name
+    )
+
+
+def _draw_axes(x_axis: Axis, y_axis: Axis) -> list[Element]:
+    base = TOP + PLOT_HEIGHT
+    parts = []
+    for share, text in y_axis.labels:
+        y = _round(TOP + PLOT_HEIGHT * (1 - share))
+        parts += [
+            element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y),
+            element("text", text, x=LEFT - 6, y=_round(y + 3.5), text_anchor="end"),
+        ]
+    for share, text in x_axis.labels:
+        anchor = "start" if share < 0.04 else "end" if share > 0.96 else "middle"
+        x = _round(LEFT + PLOT_WIDTH * share)
+        parts.append(element("text", text, x=x, y=base + 15, text_anchor=anchor))
+    end, below = WIDTH - RIGHT, base + 34
+    parts.append(element("text", x_axis.name, class_="axis", x=end, y=below, text_anchor="end"))
+    parts.append(element("text", y_axis.name, class_="axis", x=0, y=below))
+    return parts
+
+
+def _count_axis(name: str, top: float) -> Axis:
+    return Axis(f"↑ {name}", [(share, show_number(top * share)) for share in (0, 0.5, 1)])
+
+
+def _choose_top(value: float) -> float:
+    """Choose the upper end of an axis: a round number, of which half is one too."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(f * power for f in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if f * power >= value)
+
+
+def _is_whole(edges: Floats) -> bool:
+    """Whether each range holds a single whole number."""
+    return bool((np.diff(edges) == 1).all() and (edges == np.rint(edges)).all())
+
+
+def _show_range(edges: Floats, i: int) -> str:
+    if _is_whole(edges):
+        return f"{int(edges[i]):,}"
+    return f"{show_number(float(edges[i]))} to {show_number(float(edges[i + 1]))}"
+
+
+def _shorten(moments: list[str]) -> list[str]:
+    """Leave out of later moments the date that they share with the first."""
+    date = moments[0].partition(" ")[0]
+    if not all(" " in moment and moment.startswith(date) for moment in moments):
+        return [moment.partition(" ")[0] for moment in moments]
+    return [moment.partition(" ")[2] for moment in moments]
+
+
+def _round(value: float) -> float:
+    return round(float(value), 2)

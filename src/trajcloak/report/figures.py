@@ -1,0 +1,171 @@
+"""The figures of a release, counted over all its bundles."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.published import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
+from trajcloak.query import PublishedRelease
+from trajcloak.query.windows import PublishedWindow
+
+Numbers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MOST_BARS = 24
+CLASSES = 6
+"""Colours of the map."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many values are in each of some half-open ranges; the last one is closed.
+
+    Attributes
+    ----------
+    edges : (bars + 1,) float64
+    counts : (bars,) int64
+    """
+
+    edges: Floats
+    counts: Numbers
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is counted in a release.
+
+    Attributes
+    ----------
+    sizes : Histogram
+        Bundles by their number of users.
+    sides : Histogram
+        Cloaks by their sides, each cloak with both.
+    instant : (instants,) int64
+        The published instants, those of all windows.
+    users, requests : (instants,) int64
+        Published users and requests of each instant.
+    cost_by_instant : (instants,) float64
+        Sum, over users, of the areas of their cloaks.
+    num_bundles, smallest, largest : int
+    cost, mean_area : float
+    area_breaks, size_breaks : list
+        Where the classes of the map's colours end: areas of cloaks, users of bundles.
+    digests : dict
+        SHA-256 of each file of the release.
+    """
+
+    sizes: Histogram
+    sides: Histogram
+    instant: Numbers
+    users: Numbers
+    requests: Numbers
+    cost_by_instant: Floats
+    num_bundles: int
+    smallest: int
+    largest: int
+    cost: float
+    mean_area: float
+    area_breaks: list[float]
+    size_breaks: list[int]
+    digests: dict[str, str]
+
+
+def count_figures(release: PublishedRelease, requests: Numbers) -> Figures:
+    """Count the figures of a release.
+
+    Parameters
+    ----------
+    release : PublishedRelease
+    requests : (instants,) int64
+        Number of requests at each published instant.
+    """
+    windows = release.windows
+    areas = [compute_areas(window) for window in windows]
+    users = np.concatenate([window.users for window in windows])
+    costs = [area * window.users[:, None] for area, window in zip(areas, windows, strict=True)]
+    lengths = [window.stop - window.start for window in windows]
+    every_area = np.concatenate([area.ravel() for area in areas])
+    return Figures(
+        sizes=build_size_histogram(users),
+        sides=build_side_histogram(windows),
+        instant=np.concatenate([np.arange(window.start, window.stop) for window in windows]),
+        users=np.repeat([int(window.users.sum()) for window in windows], lengths),
+        requests=requests,
+        cost_by_instant=np.concatenate([cost.sum(axis=0) for cost in costs]),
+        num_bundles=len(users),
+        smallest=int(users.min()),
+        largest=int(users.max()),
+        cost=math.fsum(float(cost.sum()) for cost in costs),
+        mean_area=math.fsum(map(float, (a.sum() for a in areas))) / len(every_area),
+        area_breaks=choose_area_breaks(every_area),
+        size_breaks=choose_size_breaks(users),
+        digests=compute_digests(release.path),
+    )
+
+
+def compute_areas(window: PublishedWindow) -> Floats:
+    """Compute the area of each cloak of a window: (bundles, instants)."""
+    x_min, y_min, x_max, y_max = window.cloaks
+    areas: Floats = (x_max - x_min) * (y_max - y_min)
+    return areas
+
+
+def build_size_histogram(users: Numbers) -> Histogram:
+    """Count bundles by size; a bar is one size, or as few as fit."""
+    low, high = int(users.min()), int(users.max())
+    width = -(-(high - low + 1) // MOST_BARS)
+    edges = np.arange(low, high + width + 1, width)
+    counts = np.bincount((users - low) // width, minlength=len(edges) - 1)
+    return Histogram(edges.astype(np.float64), counts)
+
+
+def build_side_histogram(windows: list[PublishedWindow]) -> Histogram:
+    """Count cloaks by their sides, from 0 to a round number."""
+    sides = np.concatenate([(w.cloaks[2:] - w.cloaks[:2]).ravel() for w in windows])
+    step = round_up(float(sides.max()) / MOST_BARS)
+    bars = max(1, math.ceil(float(sides.max()) / step))
+    counts, edges = np.histogram(sides, bars, (0, bars * step))
+    return Histogram(edges, counts)
+
+
+def round_up(value: float) -> float:
+    """Round up to 1, 2, 2.5 or 5 times a power of ten.
+
+    Examples
+    --------
+    >>> [round_up(value) for value in (0.9, 3, 180, 2200)]
+    [1.0, 5.0, 200.0, 2500.0]
+    """
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= value * (1 - 1e-9))
+
+
+def choose_area_breaks(areas: Floats) -> list[float]:
+    """Cut areas into classes of about as many cloaks, at squares with sides of two digits."""
+    shares = np.arange(1, CLASSES) / CLASSES
+    sides = {_two_digits(side) for side in np.sqrt(np.quantile(areas, shares))}
+    return [side * side for side in sorted(sides)]
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def choose_size_breaks(users: Numbers) -> list[int]:
+    """Cut sizes of bundles into classes of equal width."""
+    low, high = int(users.min()), int(users.max())
+    width = -(-(high - low + 1) // CLASSES)
+    return list(range(low + width, high + 1, width))
+
+
+def compute_digests(path: Path) -> dict[str, str]:
+    """Compute the SHA-256 of each file of a release."""
+    digests = {}
+    for name in (BUNDLES_FILE, REQUESTS_FILE, MANIFEST_FILE):
+        with (path / name).open("rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests

@@ -1,0 +1,256 @@
+"""The map: the elements that its script fills, and the data that the script reads."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from trajcloak.query import PublishedRelease
+from trajcloak.query.bounds import Grid
+from trajcloak.query.published_release import build_grid
+from trajcloak.report.figures import CLASSES, Figures
+from trajcloak.report.markup import Child, Element, element, section, show_text
+from trajcloak.report.packing import pack
+from trajcloak.report.requests import Listed
+from trajcloak.report.sample import Drawn
+from trajcloak.report.sections import describe_instant
+from trajcloak.report.words import Unit, count
+
+SIZE = "size of the cloak, as the side of a square as large"
+
+
+def build_map(
+    release: PublishedRelease, figures: Figures, drawn: Sequence[Drawn], unit: Unit, roads: Child
+) -> Element:
+    """Build the map's controls, its legend and the panel of the chosen bundle."""
+    return section(
+        "map",
+        "Where the cloaks are",
+        element(
+            "p",
+            "Each rectangle is a cloak: the area in which all users of one bundle were at that "
+            "instant, and all that is published of where they were. Choose one to follow its "
+            "bundle through time.",
+        ),
+        element("p", describe_sample(release, drawn), roads, class_="note"),
+        element("noscript", element("p", "The map needs JavaScript; the rest does not.")),
+        element(
+            "div",
+            _build_controls(release, drawn),
+            element(
+                "div",
+                element(
+                    "figure",
+                    element(
+                        "canvas",
+                        id="canvas",
+                        tabindex=0,
+                        role="img",
+                        aria_label="Map of the cloaks",
+                        aria_describedby="map-keys",
+                    ),
+                    element(
+                        "figcaption",
+                        element("p", id="moment", class_="moment"),
+                        _build_legend("area", SIZE, _area_labels(figures, unit)),
+                        _build_legend("users", "users of the bundle", _size_labels(figures)),
+                    ),
+                ),
+                element(
+                    "aside",
+                    element("h3", "No bundle chosen", id="bundle-title"),
+                    element(
+                        "p",
+                        "Click a cloak, or step through the bundles with the buttons above. A "
+                        "second click at the same place takes the next larger cloak there.",
+                        id="bundle-note",
+                    ),
+                    element("div", id="bundle-list", tabindex=0, role="region",
+                            aria_labelledby="bundle-title"),
+                    aria_label="The chosen bundle",
+                    id="bundle",
+                ),
+                class_="map-and-bundle",
+            ),
+            element(
+                "p",
+                "Keys, with the map in focus: ← → time, ↑ ↓ bundle, space play or pause, "
+                "+ − zoom, 0 whole map, Esc no bundle.",
+                id="map-keys",
+                class_="note keys",
+            ),
+            element("p", id="announcement", class_="unseen", aria_live="polite"),
+            class_="needs-script",
+        ),
+    )  # fmt: skip
+
+
+def describe_sample(release: PublishedRelease, drawn: Sequence[Drawn]) -> str:
+    """Say how much of the release the map shows."""
+    shown = sum(len(part.bundle) for part in drawn)
+    total = sum(len(window.users) for window in release.windows)
+    if shown == total:
+        return f"The map shows all {count(total, 'bundle')}."
+    windows = ""
+    if len(drawn) < len(release.windows):
+        windows = f" in {len(drawn):,} of {len(release.windows):,} windows"
+    return (
+        f"The map shows {shown:,} of {total:,} bundles{windows}, evenly spaced by number, so that "
+        f"the page stays small and quick. All figures elsewhere count all bundles."
+    )
+
+
+def _build_controls(release: PublishedRelease, drawn: Sequence[Drawn]) -> Element:
+    windows = [
+        element(
+            "option",
+            f"{part.number + 1} of {len(release.windows):,}: from "
+            f"{describe_instant(release, part.window.start)}",
+            value=i,
+        )
+        for i, part in enumerate(drawn)
+    ]
+    return element(
+        "div",
+        element("button", "Play", id="play", type="button"),
+        element(
+            "label",
+            element("span", "Time", class_="unseen"),
+            element("input", id="time", type="range", min=0, max=0, value=0, step=1),
+            class_="time",
+        ),
+        element("label", "Window ", element("select", *windows, id="window"))
+        if len(drawn) > 1
+        else None,
+        element(
+            "label",
+            "Colour ",
+            element(
+                "select",
+                element("option", "size of the cloak", value="area"),
+                element("option", "number of users", value="users"),
+                id="colour",
+            ),
+        ),
+        _build_group(
+            "Bundle",
+            ("previous", "‹", "Previous bundle"),
+            ("next", "›", "Next bundle"),
+            ("clear", "×", "No bundle"),
+        ),
+        _build_group(
+            "Zoom",
+            ("closer", "+", "Closer"),
+            ("farther", "−", "Farther"),
+            ("all", "○", "Whole map"),
+        ),
+        class_="controls",
+        role="group",
+        aria_label="Map",
+    )
+
+
+def _build_group(name: str, *buttons: tuple[str, str, str]) -> Element:
+    made = (
+        element("button", sign, id=id_, type="button", aria_label=words, title=words)
+        for id_, sign, words in buttons
+    )
+    return element("span", element("span", f"{name} ", class_="name"), *made, class_="group",
+                   role="group", aria_label=name)  # fmt: skip
+
+
+def _build_legend(name: str, title: str, labels: list[str]) -> Element:
+    items = (
+        element("li", element("span", class_=f"swatch c{colour}"), label)
+        for colour, label in zip(spread_colours(len(labels)), labels, strict=True)
+    )
+    return element(
+        "div",
+        element("span", title, class_="name"),
+        element("ul", *items),
+        class_="legend",
+        id=f"legend-{name}",
+        hidden="" if name == "users" else None,
+    )
+
+
+def spread_colours(number: int) -> list[int]:
+    """Choose colours for some classes, from all over the scale.
+
+    Examples
+    --------
+    >>> spread_colours(1), spread_colours(3), spread_colours(6)
+    ([0], [0, 2, 5], [0, 1, 2, 3, 4, 5])
+    """
+    return [i * (CLASSES - 1) // max(number - 1, 1) for i in range(number)]
+
+
+def _area_labels(figures: Figures, unit: Unit) -> list[str]:
+    """Name classes of areas by the sides of squares as large."""
+    sides = [unit.length(float(np.sqrt(area))) for area in figures.area_breaks]
+    if not sides:
+        return ["all"]
+    between = [f"{_shorten(low, high)}–{high}" for low, high in pairwise(sides)]
+    return [f"up to {sides[0]}", *between, f"{sides[-1]} and more"]
+
+
+def _shorten(low: str, high: str) -> str:
+    """Leave a unit out that is said again."""
+    number, _, unit = low.partition(" ")
+    return number if high.endswith(f" {unit}") else low
+
+
+def _size_labels(figures: Figures) -> list[str]:
+    edges = [figures.smallest, *figures.size_breaks, figures.largest + 1]
+    return [f"{a:,}" if a + 1 == b else f"{a:,}–{b - 1:,}" for a, b in pairwise(edges)]
+
+
+def build_data(
+    release: PublishedRelease,
+    figures: Figures,
+    drawn: Sequence[Drawn],
+    listed: Listed,
+    unit: Unit,
+    roads: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Gather what the script reads, cloaks in cells of the grid."""
+    grid = build_grid(release.manifest)
+    corners = np.stack([
+        np.min([part.window.cloaks[:2].min(axis=(1, 2)) for part in drawn], axis=0),
+        np.max([part.window.cloaks[2:].max(axis=(1, 2)) for part in drawn], axis=0),
+    ])  # fmt: skip
+    low, high = ((corner - np.array(grid.low)) / grid.cell for corner in corners)
+    return {
+        "cell": grid.cell,
+        "cells": 2 ** int(release.manifest["height"]),
+        "bounds": np.rint([*low, *high]).astype(int).tolist(),
+        "metres": unit.in_metres,
+        "moments": release.times.moments,
+        "zone": release.times.zone,
+        "areaBreaks": [area / grid.cell**2 for area in figures.area_breaks],
+        "areaColours": spread_colours(len(figures.area_breaks) + 1),
+        "sizeBreaks": figures.size_breaks,
+        "sizeColours": spread_colours(len(figures.size_breaks) + 1),
+        "attributes": [show_text(name) for name in release.attributes],
+        "kinds": listed.kinds,
+        "mostListed": listed.most,
+        "roads": roads,
+        "windows": [_build_window(part, grid, listed, i) for i, part in enumerate(drawn)],
+    }
+
+
+def _build_window(drawn: Drawn, grid: Grid, listed: Listed, i: int) -> dict[str, Any]:
+    window, bundle = drawn.window, drawn.bundle
+    cells = grid.to_cells(window.cloaks[:, bundle])
+    # Corner and extent less one: they fit into as many bits as the height of the grid.
+    cells = np.concatenate([cells[:2], cells[2:] - cells[:2] - 1])
+    return {
+        "start": window.start,
+        "length": window.stop - window.start,
+        "ids": pack(bundle + window.first_id),
+        "users": pack(window.users[bundle]),
+        "cloaks": pack(cells.transpose(2, 1, 0).ravel()),
+        "totals": pack(listed.totals[i]),
+        "codes": pack(listed.codes[i]),
+    }

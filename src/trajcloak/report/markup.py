@@ -1,0 +1,105 @@
+"""Elements of the page. All text goes through here, and comes out as text."""
+
+import unicodedata
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+Element = ElementTree.Element
+Child = Element | str | None
+Rows = Iterable[Iterable[Child]]
+
+_INVISIBLE = {"Cc", "Cs", "Zl", "Zp"}
+"""Categories of characters that are no text: controls, halves of pairs, line separators."""
+
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the direction of the text after them."""
+
+
+def show_text(text: str) -> str:
+    r"""Write out characters that would act on a page instead of standing on it.
+
+    Examples
+    --------
+    >>> print(show_text("pay\u202egnp.exe"))
+    pay\u202egnp.exe
+    """
+    return "".join(
+        f"\\u{ord(character):04x}"
+        if character in _DIRECTIONS or unicodedata.category(character) in _INVISIBLE
+        else character
+        for character in text
+    )
+
+
+def element(tag: str, *children: Child, **attributes: str | float | None) -> Element:
+    """Build an element.
+
+    A trailing ``_`` of an attribute's name is dropped, any other is a hyphen; an
+    attribute that is None is left out, and so is a child.
+
+    Examples
+    --------
+    >>> render([element("p", "1 < 2", class_="note", aria_label="sum")])
+    '<p class="note" aria-label="sum">1 &lt; 2</p>'
+    """
+    made = Element(
+        tag,
+        {
+            name.rstrip("_").replace("_", "-"): show_text(str(value))
+            for name, value in attributes.items()
+            if value is not None
+        },
+    )
+    for child in children:
+        if isinstance(child, Element):
+            made.append(child)
+        elif child is not None and len(made):
+            made[-1].tail = (made[-1].tail or "") + show_text(child)
+        elif child is not None:
+            made.text = (made.text or "") + show_text(child)
+    return made
+
+
+def table(
+    head: Iterable[str],
+    rows: Rows,
+    *,
+    caption: str | None = None,
+    class_: str | None = None,
+) -> Element:
+    """Build a table whose first column names its rows; wide ones scroll on their own."""
+    body = [
+        element(
+            "tr", *(element("td" if i else "th", c, scope=None if i else "row") for i, c in row)
+        )
+        for row in (enumerate(cells) for cells in rows)
+    ]
+    made = element(
+        "table",
+        element("caption", caption) if caption else None,
+        element("thead", element("tr", *(element("th", name, scope="col") for name in head))),
+        element("tbody", *body),
+    )
+    return element("div", made, class_=f"table {class_ or ''}".strip())
+
+
+def facts(pairs: Iterable[tuple[str, Child]]) -> Element:
+    """Build a list of names and values."""
+    rows = (element("div", element("dt", name), element("dd", value)) for name, value in pairs)
+    return element("dl", *rows, class_="facts")
+
+
+def details(summary: str, *children: Child) -> Element:
+    """Build a part that is opened on demand."""
+    return element("details", element("summary", summary), *children)
+
+
+def section(name: str, title: str, *children: Child) -> Element:
+    """Build a section with a heading that the page's contents link to."""
+    heading = element("h2", title, id=f"{name}-title")
+    return element("section", heading, *children, id=name, aria_labelledby=f"{name}-title")
+
+
+def render(elements: Iterable[Element]) -> str:
+    """Write elements as HTML."""
+    return "\n".join(ElementTree.tostring(e, encoding="unicode", method="html") for e in elements)

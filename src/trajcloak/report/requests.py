@@ -1,0 +1,190 @@
+"""The requests of a release: how many at each instant, and those of bundles on the map."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.published import REQUESTS_FILE, read_columns
+from trajcloak.query import PublishedRelease
+from trajcloak.report.markup import show_text
+from trajcloak.report.sample import Drawn
+
+Numbers = npt.NDArray[np.int64]
+
+MOST_LISTED = 500_000
+"""Requests that the page lists, over all bundles and instants."""
+
+MOST_TEXT = 2_000_000
+"""Characters of different requests on the page."""
+
+LONGEST_VALUE = 200
+"""Characters of a value that are shown."""
+
+FREQUENT = 8
+"""Values of an attribute that are listed with their numbers."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One request attribute.
+
+    Attributes
+    ----------
+    name : str
+    num_values : int
+        Different values, null among them.
+    frequent : list of (str, int)
+        The most frequent values, and how many entries of the release have each.
+    """
+
+    name: str
+    num_values: int
+    frequent: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """All requests of a release.
+
+    Attributes
+    ----------
+    bundle, instant, kind : (requests,) int64
+        ``kind`` is a row of ``kinds``.
+    kinds : list of list of str
+        The different requests, a text for each attribute.
+    attributes : list of Attribute
+    """
+
+    bundle: Numbers
+    instant: Numbers
+    kind: Numbers
+    kinds: list[list[str]]
+    attributes: list[Attribute]
+
+    def count_by_instant(self, release: PublishedRelease) -> Numbers:
+        """Count the requests at each published instant."""
+        instants = [np.arange(window.start, window.stop) for window in release.windows]
+        found, number = np.unique(self.instant, return_counts=True)
+        counts = dict(zip(found.tolist(), number.tolist(), strict=True))
+        return np.array([counts.get(i, 0) for i in np.concatenate(instants).tolist()], np.int64)
+
+
+def read_requests(release: PublishedRelease) -> Requests:
+    """Read the requests, and number the different ones."""
+    names = release.attributes
+    table = read_columns(release.path / REQUESTS_FILE, ["bundle_id", "instant", *names])
+    codes, texts = [], []
+    for name in names:
+        code, values = _encode(table.column(name))
+        codes.append(code)
+        texts.append(values)
+    kind = np.zeros(table.num_rows, np.int64)
+    for code, values in zip(codes, texts, strict=True):
+        kind = kind * len(values) + code
+        # Numbers of kinds stay small, however many attributes there are.
+        kind = np.unique(kind, return_inverse=True)[1].astype(np.int64)
+    first = np.unique(kind, return_index=True)[1] if len(names) else np.zeros(0, np.int64)
+    return Requests(
+        bundle=table.column("bundle_id").to_numpy(),
+        instant=table.column("instant").to_numpy().astype(np.int64),
+        kind=kind,
+        kinds=[[t[int(c[row])] for c, t in zip(codes, texts, strict=True)] for row in first],
+        attributes=[
+            _describe(name, code, values)
+            for name, code, values in zip(names, codes, texts, strict=True)
+        ],
+    )
+
+
+def _encode(column: pa.ChunkedArray) -> tuple[Numbers, list[str]]:
+    """Number the values of a column, null among them, and write them as text."""
+    encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    values = encoded.dictionary.to_pylist()
+    codes: Numbers = encoded.indices.to_numpy().astype(np.int64)
+    return codes, [_show(value) for value in values]
+
+
+def _show(value: Any) -> str:
+    text = "(null)" if value is None else show_text(str(value))
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " …"
+
+
+def _describe(name: str, code: Numbers, values: list[str]) -> Attribute:
+    counts: Counter[str] = Counter()
+    for value, number in zip(values, np.bincount(code, minlength=len(values)), strict=True):
+        counts[value] += int(number)
+    frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Attribute(name, len(values), frequent[:FREQUENT])
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The requests of the bundles on the map.
+
+    Attributes
+    ----------
+    totals : list of (instants * bundles,) int64
+        How many each bundle has at each instant; one array for each window.
+    codes : list of int64
+        The first ``most`` of each, bundle by bundle; rows of ``kinds``.
+    kinds : list of list of str
+    most : int
+        Requests of a bundle and instant that are listed.
+    """
+
+    totals: list[Numbers]
+    codes: list[Numbers]
+    kinds: list[list[str]]
+    most: int
+
+
+def list_drawn(requests: Requests, drawn: Sequence[Drawn]) -> Listed:
+    """List the requests of the bundles on the map, as many of each as fit on the page."""
+    parts = [_select(requests, part) for part in drawn]
+    longest = max((int(total.max()) for total, _, _ in parts if total.size), default=0)
+    most = longest
+    while True:
+        codes = [kind[rank < most] for _, kind, rank in parts]
+        used = np.unique(np.concatenate(codes)) if codes else np.zeros(0, np.int64)
+        characters = sum(sum(map(len, requests.kinds[i])) for i in used.tolist())
+        listed = sum(map(len, codes))
+        if most == 0 or (listed <= MOST_LISTED and characters <= MOST_TEXT):
+            break
+        most //= 2
+    return Listed(
+        totals=[total for total, _, _ in parts],
+        codes=[np.searchsorted(used, code) for code in codes],
+        kinds=[requests.kinds[i] for i in used.tolist()],
+        most=most,
+    )
+
+
+def _select(requests: Requests, drawn: Drawn) -> tuple[Numbers, Numbers, Numbers]:
+    """Select the requests of a window's bundles on the map.
+
+    Returns the number of each bundle at each instant, the kinds, and the place of each
+    kind in its bundle and instant.
+    """
+    window, bundle = drawn.window, drawn.bundle
+    start, stop = np.searchsorted(
+        requests.bundle, [window.first_id, window.first_id + len(window.users)]
+    )
+    place = np.full(len(window.users), -1)
+    place[bundle] = np.arange(len(bundle))
+    number = place[requests.bundle[start:stop] - window.first_id]
+    is_drawn = number >= 0
+    length = window.stop - window.start
+    slot = (number * length + requests.instant[start:stop] - window.start)[is_drawn]
+    order = np.argsort(slot, kind="stable")
+    slot, kind = slot[order], requests.kind[start:stop][is_drawn][order]
+    totals = np.bincount(slot, minlength=len(bundle) * length)
+    rank = np.arange(len(slot)) - (np.cumsum(totals) - totals)[slot]
+    return totals, kind, rank

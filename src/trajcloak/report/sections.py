@@ -1,0 +1,295 @@
+"""The public sections of the page, as far as they are words, tables and charts."""
+
+from typing import Any
+
+from trajcloak.options import KEEP
+from trajcloak.published import Manifest
+from trajcloak.query import PublishedRelease
+from trajcloak.report.charts import draw_histogram, draw_series
+from trajcloak.report.figures import Figures
+from trajcloak.report.markup import Element, Rows, details, element, facts, section, table
+from trajcloak.report.public_checks import PublicCheck
+from trajcloak.report.requests import Attribute
+from trajcloak.report.words import Unit, count, show_moment, show_number
+
+REASONS = {
+    "outside_windows": "sent in no published window",
+    "missing_location": "location not known throughout the window",
+    "window_below_k": "window with fewer than k users",
+    "suppressed": "suppressed: too dear to hide",
+    "rare_value": "request with a rare value",
+}
+"""What the manifest's reasons mean."""
+
+NOT_PROMISED = (
+    "A request whose own text names its sender or a place is published as it is.",
+    "The suspects need not be equally likely: somebody with beliefs of his own may weigh them, "
+    "and somebody who knows that a user sent nothing, or made no report at all, at an instant can "
+    "exclude that user there.",
+    "That somebody of a bundle sent something is published. If all its users are of one kind, "
+    "this is learned about the kind.",
+    "Rare values that recur in several windows may link these.",
+    "Places are coarsened, not hidden: this protects who asked, not where people were.",
+    "Two releases of the same users and times can be compared with each other. Publish one.",
+    "Users are counted by their ids: a person with two counts twice.",
+)
+RARE_IN_WINDOWS = (
+    "Rare values were withheld or replaced by counting senders over all windows, so that with "
+    "several windows the release may tell more than its sets of requests do."
+)
+
+
+def build_guarantee(manifest: Manifest, figures: Figures) -> Element:
+    """Say in plain words what is promised, and what is not."""
+    k = manifest["k"]
+    limits = list(NOT_PROMISED)
+    if manifest["windows"] > 1 and manifest["parameters"].get("rare", KEEP) != KEEP:
+        limits.append(RARE_IN_WINDOWS)
+    steps = [
+        f"Users who moved alike were put into {count(figures.num_bundles, 'bundle')} of at least "
+        f"k = {k:,}; they have {_show_sizes(figures)} users.",
+        "A bundle is published as one area, its cloak, for each instant, and the set of requests "
+        "that its users sent then: no names, no order, no duplicates.",
+        "Who is bundled with whom follows from places and settings alone; requests have no say. "
+        "So exchanging the requests of two users of a bundle gives the same release, byte for "
+        "byte.",
+        f"Whoever looks for the sender of a request is therefore left with all the users of its "
+        f"bundle, {figures.smallest:,} or more, even if he can tell exactly who they are.",
+    ]
+    return section(
+        "guarantee",
+        "What is promised, and why it holds",
+        element("ol", *(element("li", step) for step in steps), class_="steps"),
+        element("h3", "What is not promised"),
+        element("ul", *(element("li", line) for line in limits)),
+    )
+
+
+def build_figures(release: PublishedRelease, figures: Figures, unit: Unit) -> Element:
+    """Build the charts."""
+    moments = [describe_instant(release, int(instant)) for instant in figures.instant]
+    mean = figures.cost_by_instant / figures.users
+    charts = [
+        draw_histogram(
+            "sizes",
+            "How many users a bundle has",
+            figures.sizes,
+            "users of the bundle",
+            "bundles",
+            f"{count(figures.num_bundles, 'bundle')} of {_show_sizes(figures)} users; none has "
+            f"fewer than k = {release.manifest['k']:,}."
+            if figures.smallest >= release.manifest["k"]
+            else f"The smallest of {figures.num_bundles:,} bundles has {figures.smallest:,} users, "
+            f"fewer than k = {release.manifest['k']:,}.",
+        ),
+        draw_histogram(
+            "sides",
+            "How wide and high cloaks are",
+            figures.sides,
+            f"side of the cloak ({unit.name})",
+            "sides",
+            f"A mean cloak is as large as a square of {unit.square(figures.mean_area)}; less is "
+            f"more useful.",
+        ),
+        draw_series(
+            "cost",
+            "Cost over time",
+            mean,
+            moments,
+            f"mean area of a user's cloak ({unit.name}²)",
+            f"Cost is the sum of these areas over users and instants: {unit.area(figures.cost)}.",
+        ),
+    ]
+    if figures.requests.any():
+        charts.append(
+            draw_series(
+                "requests-over-time",
+                "Requests over time",
+                figures.requests.astype(float),
+                moments,
+                "published requests",
+                f"{int(figures.requests.sum()):,} requests, each once in its bundle and instant.",
+            )
+        )
+    return section("figures", "Figures", element("div", *charts, class_="charts"))
+
+
+def _show_sizes(figures: Figures) -> str:
+    if figures.smallest == figures.largest:
+        return f"exactly {figures.smallest:,}"
+    return f"{figures.smallest:,} to {figures.largest:,}"
+
+
+def build_requests(attributes: list[Attribute], total: int) -> Element | None:
+    """List what was asked for most often."""
+    if not attributes:
+        return None
+    tables = [
+        element(
+            "div",
+            element("h3", element("bdi", attribute.name)),
+            element("p", f"{count(attribute.num_values, 'different value')}; the most frequent:"),
+            table(
+                ["value", "requests", "share"],
+                (
+                    [element("bdi", value), f"{number:,}", f"{number / max(total, 1):.1%}"]
+                    for value, number in attribute.frequent
+                ),
+                class_="numeric",
+            ),
+        )
+        for attribute in attributes
+    ]
+    return section("requests", "What was asked for", element("div", *tables, class_="columns"))
+
+
+def build_checks(checks: list[PublicCheck]) -> Element:
+    """Show what this page itself compared."""
+    rows: Rows = ([check.name, mark(check.passed), check.detail] for check in checks)
+    return section(
+        "checks",
+        "What anybody can check",
+        element(
+            "p",
+            "Counted anew from the three public files when this page was made. Anybody with the "
+            "release can repeat it, and every figure and map on this page.",
+        ),
+        table(["check", "result", "finding"], rows, class_="checks"),
+    )
+
+
+def mark(passed: bool) -> Element:
+    """Show the result of a check, not by colour alone."""
+    return element(
+        "span", "passed" if passed else "FAILED", class_="passed" if passed else "failed"
+    )
+
+
+def build_left_out(manifest: Manifest) -> Element:
+    """Show who and what is not published, and why."""
+    withheld = manifest["withheld"]
+    rows = [
+        [REASONS.get(reason, reason), f"{counts['user_windows']:,}", f"{counts['requests']:,}"]
+        for reason, counts in sorted(withheld["why"].items())
+    ]
+    return section(
+        "left-out",
+        "What was withheld or suppressed",
+        facts(
+            [
+                ("users withheld throughout", f"{withheld['users']:,}"),
+                ("requests withheld", f"{withheld['requests']:,}"),
+                ("users suppressed, window by window", f"{manifest['suppressed']:,}"),
+                ("requests with a rare value replaced", f"{manifest.get('generalised', 0):,}"),
+            ]
+        ),
+        table(
+            ["reason", "users, window by window", "requests"],
+            rows,
+            class_="numeric",
+        ),
+    )
+
+
+def build_ingest(manifest: Manifest) -> Element | None:
+    """Show what came in, as the manifest reports it."""
+    ingest = manifest.get("ingest")
+    if not isinstance(ingest, dict):
+        return None
+    interval, located = ingest["interval"], ingest["user_instants"]
+    everywhere = sum(located.values()) or 1
+    pairs = [
+        ("rows read", f"{ingest['rows']:,}"),
+        *(
+            (f"rows dropped: {reason.replace('-', ' ')}", f"{number:,}")
+            for reason, number in sorted(ingest["dropped"].items())
+            if number
+        ),
+        ("rows that repeat a time", f"{ingest['repeated']:,}"),
+        ("users", f"{ingest['users']:,}"),
+        ("from", _show_time(ingest["start"])),
+        ("to", _show_time(ingest["end"])),
+        ("instants", f"{ingest['instants']:,}"),
+        (
+            "time between reports",
+            "none"
+            if interval is None
+            else f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})",
+        ),
+        ("longer than the gap to interpolate", f"{ingest['long_gaps']:,}"),
+        *(
+            (f"locations {how}", f"{number:,} ({number / everywhere:.1%})")
+            for how, number in sorted(located.items())
+        ),
+        ("coordinates", ingest["crs"] or "planar, unit not known"),
+        ("time zone", ingest["zone"] or "none"),
+    ]
+    return section(
+        "ingest",
+        "What came in",
+        element("p", "As the manifest reports on the log; an audit recounts it."),
+        facts(pairs),
+    )
+
+
+def _show_time(moment: Any) -> str:
+    return show_moment(moment) if isinstance(moment, str) else f"{moment:,}"
+
+
+def build_origin(manifest: Manifest, figures: Figures, unit: Unit, *, is_private: bool) -> Element:
+    """Say how the release was made, and from which files this page was."""
+    region = manifest["region"]
+    settings = sorted(
+        (name.replace("_", " "), _show_setting(value))
+        for name, value in manifest["parameters"].items()
+        if value is not None
+    )
+    needs = (
+        "The audit and the attack come from the private log and policy file; they can be repeated "
+        "only with these."
+        if is_private
+        else "Not on this page, because it takes the private log and policy file: the audit, and "
+        "what each class of attacker learns. Their holder adds both with --log and --policy."
+    )
+    return section(
+        "origin",
+        "How it was made",
+        facts(
+            [
+                ("software", str(manifest["software"])),
+                ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
+                ("k", f"{manifest['k']:,}"),
+                ("cost", unit.area(figures.cost)),
+                ("mean cloak", unit.square(figures.mean_area)),
+                ("coordinates", str(manifest["crs"] or "planar, unit not known")),
+                (
+                    "region",
+                    f"a square of {unit.length(region['side'])} cut into 2^{manifest['height']} "
+                    f"cells each way",
+                ),
+            ]
+        ),
+        details("All settings", facts(settings)),
+        element("h3", "This page"),
+        element(
+            "p",
+            "Map, figures and checks come from the release alone; the same files give the same "
+            f"page, byte for byte. {needs}",
+        ),
+        table(
+            ["file", "SHA-256"],
+            ([name, element("code", digest)] for name, digest in figures.digests.items()),
+            caption="The files that this page is about",
+            class_="digests",
+        ),
+    )
+
+
+def _show_setting(value: Any) -> str:
+    return show_number(value) if isinstance(value, int | float) else str(value)
+
+
+def describe_instant(release: PublishedRelease, instant: int) -> str:
+    """Name an instant: its moment, or its number."""
+    moment = release.times.describe_instant(instant)
+    return f"instant {instant}" if moment is None else show_moment(moment)

@@ -1,0 +1,175 @@
+"""The top of the page: is it safe, against whom, on which figures, and what was left out."""
+
+from typing import NamedTuple
+
+from trajcloak.published import Manifest
+from trajcloak.report.figures import Figures
+from trajcloak.report.markup import Child, Element, element
+from trajcloak.report.public_checks import PublicCheck
+from trajcloak.report.words import count, show_moment
+
+SAFE, STATED, UNSAFE = "safe", "stated", "unsafe"
+"""Audited and passed; consistent, but not audited here; a check failed."""
+
+
+class Audited(NamedTuple):
+    """The outcome of an audit.
+
+    Attributes
+    ----------
+    num_checks, num_failed : int
+    """
+
+    num_checks: int
+    num_failed: int
+
+
+class Verdict(NamedTuple):
+    """What the page says first.
+
+    Attributes
+    ----------
+    state : {"safe", "stated", "unsafe"}
+    headline, status, answer : str
+        The finding; where it comes from; the answer to whether the release is safe.
+    """
+
+    state: str
+    headline: str
+    status: str
+    answer: str
+
+
+def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None) -> Verdict:
+    """Judge a release by what is known here."""
+    failed = [check for check in checks if not check.passed]
+    senders = (
+        f"every published request has at least {manifest['smallest_bundle']:,} possible senders"
+    )
+    if audited and audited.num_failed:
+        return Verdict(
+            UNSAFE,
+            "Do not publish this release",
+            f"Audit failed: {audited.num_failed} of {audited.num_checks} checks",
+            f"No. {audited.num_failed} of {audited.num_checks} checks against the log failed; "
+            f"the audit below says which.",
+        )
+    if failed:
+        return Verdict(
+            UNSAFE,
+            "Do not rely on this release",
+            f"It contradicts itself in {count(len(failed), 'check')}",
+            f"No. Its files do not say what they must: {failed[0].name} "
+            f"({failed[0].detail}). The checks below have the rest.",
+        )
+    if audited:
+        return Verdict(
+            SAFE,
+            senders[0].upper() + senders[1:],
+            f"Audited against the log: all {audited.num_checks} checks passed",
+            f"Yes, in the sense of sender k-anonymity with k = {manifest['k']}. An audit that "
+            f"shares no code with what made the release compared it with the log and the policy "
+            f"file, row by row: all {audited.num_checks} checks hold.",
+        )
+    return Verdict(
+        STATED,
+        f"By its own account, {senders}",
+        "Not audited on this page: that takes the private log",
+        f"It says so, and its files agree with each other: all {len(checks)} checks that need no "
+        f"log hold. Whether every bundle really has that many users can be seen only with the "
+        f"log: ask the publisher for the outcome of the audit.",
+    )
+
+
+def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Element:
+    """Build the top of the page."""
+    k = manifest["k"]
+    return element(
+        "header",
+        element("p", "Release report", class_="eyebrow"),
+        element("h1", verdict.headline),
+        element("p", verdict.status, class_=f"status {verdict.state}"),
+        element("p", describe_extent(manifest), class_="lede"),
+        element(
+            "div",
+            _card("Is it safe?", element("p", verdict.answer)),
+            _card(
+                "Against whom?",
+                element(
+                    "p",
+                    "Somebody who knows where every user was at every instant, knows this software "
+                    "and all its settings, reads everything that is published, and has unlimited "
+                    "computing power. He does not know who sent which request: that is what "
+                    "stays hidden.",
+                ),
+            ),
+            _card("On which figures?", _list_figures(figures, manifest, k)),
+            _card("What was left out?", *describe_left_out(manifest)),
+            class_="cards",
+        ),
+        class_="top",
+    )
+
+
+def describe_extent(manifest: Manifest) -> str:
+    """Say in a line what the release holds."""
+    ingest = manifest.get("ingest", {})
+    parts = [
+        count(manifest["users"], "user"),
+        count(manifest["bundles"], "bundle"),
+        count(manifest["instants"], "instant"),
+    ]
+    if manifest["windows"] > 1:
+        parts.append(count(manifest["windows"], "unlinked window"))
+    if isinstance(ingest.get("start"), str):
+        parts.append(f"{show_moment(ingest['start'])} to {show_moment(str(ingest['end']))}")
+    return " · ".join(parts)
+
+
+def describe_left_out(manifest: Manifest) -> list[Child]:
+    """Say who and what is not in the release."""
+    withheld, suppressed = manifest["withheld"], manifest["suppressed"]
+    ingest = manifest.get("ingest", {})
+    times = sum(
+        counts["user_windows"]
+        for reason, counts in withheld["why"].items()
+        if reason != "suppressed"
+    )
+    everyone = ingest.get("users", manifest["users"] + withheld["users"])
+    dropped = sum(ingest.get("dropped", {}).values())
+    parts = [
+        withheld["users"]
+        and f"{count(withheld['users'], 'user')} of {everyone:,} "
+        f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
+        times and f"users withheld from a window {count(times, 'time')}",
+        suppressed and f"{count(suppressed, 'user')} suppressed, whom to hide would cost too much",
+        withheld["requests"] and f"{count(withheld['requests'], 'request')} withheld",
+        manifest.get("generalised")
+        and f"{count(manifest['generalised'], 'request')} with a rare value replaced",
+        dropped and f"{count(dropped, 'row')} of the log dropped while reading",
+    ]
+    listed = [element("li", str(part)) for part in parts if part]
+    if listed:
+        link = element("a", "Why, in numbers", href="#left-out")
+        return [element("ul", *listed), element("p", link, ".")]
+    return [
+        element(
+            "p",
+            "Nobody and nothing: all users of the log are in the release, with all their requests. "
+            "Equal requests of one bundle and instant are published once.",
+        )
+    ]
+
+
+def _list_figures(figures: Figures, manifest: Manifest, k: int) -> Element:
+    pairs = [
+        (f"{figures.smallest:,}", f"users in the smallest bundle; k = {k:,} asked for"),
+        (f"{figures.num_bundles:,}", "bundles, each an area per instant"),
+        (f"{manifest['requests']:,}", "requests, distinct in their bundle and instant"),
+    ]
+    rows = (element("div", element("dt", words), element("dd", number)) for number, words in pairs)
+    return element("dl", *rows, class_="numbers")
+
+
+def _card(title: str, *children: Child) -> Element:
+    return element("div", element("h2", title), *children, class_="card")

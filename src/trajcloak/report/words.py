@@ -1,0 +1,91 @@
+"""Numbers, lengths and moments as the page shows them."""
+
+import math
+from dataclasses import dataclass
+
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_WRITTEN_OUT = 1e6
+"""Numbers below are written with all digits before the point."""
+
+
+def show_number(value: float) -> str:
+    """Write a number with about three significant digits.
+
+    Examples
+    --------
+    >>> show_number(12.345), show_number(7450.4), show_number(3.33e13), show_number(50)
+    ('12.3', '7,450', '3.33 × 10¹³', '50')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = math.floor(math.log10(abs(value)))
+    if abs(value) >= _WRITTEN_OUT or exponent < -3:
+        return f"{value / 10.0**exponent:.3g} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+    return f"{value:,.0f}" if exponent >= 2 or value == int(value) else f"{value:.3g}"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> count(1, "user"), count(2000, "user")
+    ('1 user', '2,000 users')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a release's coordinates.
+
+    Attributes
+    ----------
+    in_metres : bool
+        False for planar coordinates, whose unit is not known.
+    """
+
+    in_metres: bool
+
+    @property
+    def name(self) -> str:
+        """Its short name."""
+        return "m" if self.in_metres else "units"
+
+    def length(self, value: float) -> str:
+        """Write a length."""
+        if self.in_metres and value >= 1000:
+            return f"{show_number(value / 1000)} km"
+        return f"{show_number(value)} {self.name}"
+
+    def area(self, value: float) -> str:
+        """Write an area."""
+        if self.in_metres and value >= 1e5:
+            return f"{show_number(value / 1e6)} km²"
+        return f"{show_number(value)} {self.name}²"
+
+    def square(self, area: float) -> str:
+        """Write an area as the square that is as large.
+
+        Examples
+        --------
+        >>> Unit(in_metres=True).square(9e6)
+        '3 km × 3 km'
+        """
+        side = self.length(math.sqrt(area))
+        return f"{side} × {side}"
+
+
+def show_moment(moment: str) -> str:
+    """Shorten a timestamp of a manifest or of :class:`trajcloak.query.times.Times`.
+
+    Examples
+    --------
+    >>> show_moment("2024-05-06T08:00:00.000000Z"), show_moment("2024-05-06T08:00:07.500000")
+    ('2024-05-06 08:00 UTC', '2024-05-06 08:00:07.5')
+    """
+    text, zone = (moment[:-1], " UTC") if moment.endswith("Z") else (moment, "")
+    date, _, time = text.partition("T")
+    if "." in time:
+        time = time.rstrip("0").rstrip(".")
+    return f"{date} {time.removesuffix(':00') if time.count(':') == 2 else time}{zone}"

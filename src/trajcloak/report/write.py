@@ -1,0 +1,266 @@
+"""The stages from a release to a page."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trajcloak.errors import OptionError
+from trajcloak.options import LogColumns
+from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file
+from trajcloak.progress import Progress, silent
+from trajcloak.query import PublishedRelease, open_release
+from trajcloak.release import check_outside_log, check_outside_releases
+from trajcloak.report.assemble import assemble
+from trajcloak.report.backdrop import Backdrop, build_backdrop
+from trajcloak.report.figures import count_figures
+from trajcloak.report.map_section import build_data, build_map
+from trajcloak.report.markup import Element, element
+from trajcloak.report.private import Examination, examine
+from trajcloak.report.private_sections import build_attack, build_audit
+from trajcloak.report.public_checks import check_release
+from trajcloak.report.requests import list_drawn, read_requests
+from trajcloak.report.sample import choose_drawn
+from trajcloak.report.sections import (
+    build_checks,
+    build_figures,
+    build_guarantee,
+    build_ingest,
+    build_left_out,
+    build_origin,
+    build_requests,
+)
+from trajcloak.report.verdict import UNSAFE, Audited, build_header, judge
+from trajcloak.report.words import Unit
+from trajcloak.version import __version__
+
+STAGE = "writing report"
+
+PRIVATE_WARNING = (
+    "This page was made with the log and the policy file. Whoever may not see these may not see "
+    "this page: do not publish it. Without --log and --policy the same command makes a page for "
+    "the public."
+)
+
+CONTENTS = {
+    "map": "Map",
+    "figures": "Figures",
+    "guarantee": "Promise",
+    "audit": "Audit",
+    "attack": "Attackers",
+    "requests": "Requests",
+    "left-out": "Left out",
+    "checks": "Checks",
+    "ingest": "Input",
+    "origin": "Origin",
+}
+"""Short names of the sections."""
+
+LogPaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a written report says.
+
+    Attributes
+    ----------
+    private : bool
+        Whether it shows what only the holder of the log may see.
+    passed : bool
+        Whether all checks hold: those of the release alone and, if made, those of the audit.
+    verdict : str
+        Its first line.
+    bundles, bundles_drawn : int
+        All bundles, and those on the map.
+    size : int
+        In bytes.
+    """
+
+    private: bool
+    passed: bool
+    verdict: str
+    bundles: int
+    bundles_drawn: int
+    size: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
+
+
+def write_report(
+    release: str | Path,
+    path: str | Path,
+    *,
+    log: LogPaths | None = None,
+    policy: str | Path | None = None,
+    columns: LogColumns | None = None,
+    network: str | os.PathLike[str] | None = None,
+    attack: bool = True,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Report:
+    """Write one HTML page about a release; it needs no network and no other file.
+
+    Parameters
+    ----------
+    release
+        The release folder.
+    path
+        The page to create.
+    log, policy
+        The private log, as :func:`trajcloak.audit` takes it, and policy file. With them
+        the page shows the audit and what attackers learn, says in red that it is
+        private, and is readable by its owner only.
+    columns
+        Which columns of the log mean what.
+    network
+        Streets to draw under the cloaks: ``city`` or a path, as
+        :func:`trajcloak.generate_log` takes it.
+    attack
+        Whether to attack too; takes long where there are very many users.
+    threads
+        For the attack.
+    progress
+        Told how far it is.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or breaks a rule of ``docs/data-model.md``.
+    OptionError
+        If only one of log and policy is given, or the page would stand inside a
+        release or the log.
+    OutputError
+        If the path exists already or cannot be written.
+
+    Examples
+    --------
+    >>> report = write_report("release", "report.html")
+    >>> report.passed, report.private
+    (True, False)
+    """
+    path, sources = Path(path), _list_sources(log)
+    if bool(sources) != (policy is not None):
+        raise OptionError(
+            "only one of log and policy file is given; expected both or neither; pass --log and "
+            "--policy together"
+        )
+    check_outside_releases(path, "the report", "output")
+    check_outside_log(sources, [path])
+    check_new(path)
+    published = open_release(release)
+    found = None
+    if policy is not None:
+        found = examine(
+            published, sources, Path(policy), columns or LogColumns(),
+            with_attack=attack, threads=threads, progress=progress,
+        )  # fmt: skip
+    progress(STAGE, 0, 1)
+    backdrop = None if network is None else build_backdrop(network, published.manifest)
+    page, report = build_page(published, found, backdrop)
+    with new_file(path, PRIVATE if report.private else PUBLIC) as file:
+        file.write_text(page, encoding="utf-8", newline="\n")
+    progress(STAGE, 1, 1)
+    return report
+
+
+def _list_sources(log: LogPaths | None) -> list[Path]:
+    if log is None:
+        return []
+    return [Path(log)] if isinstance(log, str | os.PathLike) else [Path(part) for part in log]
+
+
+def build_page(
+    release: PublishedRelease, found: Examination | None, backdrop: Backdrop | None
+) -> tuple[str, Report]:
+    """Build the page, and say what it says."""
+    manifest = release.manifest
+    unit = Unit(in_metres=manifest["crs"] is not None)
+    requests = read_requests(release)
+    figures = count_figures(release, requests.count_by_instant(release))
+    drawn = choose_drawn(release)
+    checks = check_release(release, figures)
+    audited = None
+    if found is not None:
+        results = found.audit.checks
+        audited = Audited(len(results), sum(not check.passed for check in results))
+    verdict = judge(manifest, checks, audited)
+    sections = [
+        build_map(release, figures, drawn, unit, _describe_roads(backdrop)),
+        build_figures(release, figures, unit),
+        build_guarantee(manifest, figures),
+        None if found is None else build_audit(found.audit),
+        None if found is None else build_attack(found.attack, manifest["k"]),
+        build_requests(requests.attributes, len(requests.kind)),
+        build_left_out(manifest),
+        build_checks(checks),
+        build_ingest(manifest),
+        build_origin(manifest, figures, unit, is_private=found is not None),
+    ]
+    shown = [part for part in sections if part is not None]
+    body = [
+        *([] if found is None else [_warn()]),
+        build_header(verdict, figures, manifest),
+        _build_contents(shown),
+        element("main", *shown, id="content"),
+        _build_footer(private=found is not None),
+    ]
+    data = build_data(
+        release, figures, drawn, list_drawn(requests, drawn), unit,
+        None if backdrop is None else backdrop.to_dict(),
+    )  # fmt: skip
+    page = assemble(f"Release report: {verdict.headline}", body, data)
+    return page, Report(
+        private=found is not None,
+        passed=verdict.state != UNSAFE,
+        verdict=verdict.headline,
+        bundles=figures.num_bundles,
+        bundles_drawn=sum(len(part.bundle) for part in drawn),
+        size=len(page.encode("utf-8")),
+    )
+
+
+def _describe_roads(backdrop: Backdrop | None) -> str | None:
+    if backdrop is None:
+        return None
+    if len(backdrop.ends) == backdrop.num_roads:
+        return f" Streets: {backdrop.num_roads:,} roads."
+    return f" Streets: {len(backdrop.ends):,} of {backdrop.num_roads:,} roads."
+
+
+def _warn() -> Element:
+    return element(
+        "div",
+        element("strong", "Private."),
+        f" {PRIVATE_WARNING}",
+        class_="private",
+        role="note",
+        aria_label="This page is private",
+    )
+
+
+def _build_contents(sections: list[Element]) -> Element:
+    names = [part.get("id", "") for part in sections]
+    links = (
+        element("li", element("a", CONTENTS[n], href=f"#{n}", title=part[0].text))
+        for n, part in zip(names, sections, strict=True)
+    )
+    return element(
+        "nav",
+        element("ul", *links),
+        element("button", "Dark", id="theme", type="button", aria_pressed="false"),
+        aria_label="On this page",
+    )
+
+
+def _build_footer(*, private: bool) -> Element:
+    use = "Private: not for publication." if private else "Public: made from the release alone."
+    return element(
+        "footer",
+        element("p", f"Page made by trajcloak {__version__}. {use}"),
+        element("p", "Reviewed by", class_="sign"),
+        element("p", "Date and signature", class_="sign"),
+    )

@@ -1,0 +1,84 @@
+"""``trajcloak report``: what it prints, and what it refuses."""
+
+import json
+import re
+import shlex
+import stat
+from pathlib import Path
+
+import pytest
+
+import trajcloak
+from small_logs import list_tree
+
+
+def test_public(run, copied):
+    done = run("report", "release", "-o", "report.html", "--network", "city")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("By its own account, every published request has at least 5 ")
+    assert "Report: report.html (" in done.out
+    assert "private" not in done.out
+    assert (copied / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_private(run, copied):
+    done = run("report", "release", "-o", "report.html", "--log", "log.parquet",
+               "--policy", "policy.parquet")  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert "It is private: it was made with the log. Do not publish it." in done.out
+    assert stat.S_IMODE((copied / "report.html").stat().st_mode) == 0o600
+
+
+def test_for_machines(run, copied):
+    done = run("report", "release", "-o", "report.html", "--json")
+    told = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert told["report"] == "report.html"
+    assert told["passed"] is True
+    assert told["private"] is False
+    assert told["size"] == (copied / "report.html").stat().st_size
+
+
+def test_a_breach_has_its_exit_code_and_its_page(run, copied):
+    manifest = copied / "release" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"suppressed": 0,', '"suppressed": 1,'))
+    done = run("report", "release", "-o", "report.html", "--log", "log.parquet",
+               "--policy", "policy.parquet")  # fmt: skip
+    assert (done.code, done.err) == (3, "")
+    assert done.out.startswith("Do not publish this release.")
+    assert "Do not publish this release" in (copied / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["nowhere", "-o", "r.html"], "nowhere/manifest.json: cannot be read"),
+        (["release", "-o", "log.parquet"], "log.parquet: exists already"),
+        (["release", "-o", "release/r.html"], "release/r.html: the report would stand inside"),
+        (["release", "-o", "no/r.html"], "no/r.html: there is no folder no"),
+        (["release", "-o", "r.html", "--log", "log.parquet"], "only one of log and policy"),
+        (["release", "-o", "r.html", "--network", "none"], "none: no such file or folder"),
+        (["release", "-o", "r.html", "--every", "7s"], "release: the release was made with every"),
+    ],
+)
+def test_refused(run, copied, args, says):
+    before = list_tree(copied)
+    done = run("report", *args)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"Error: {says}")
+    assert list_tree(copied) == before
+
+
+def test_what_the_documentation_shows(run, copied):
+    """Each command of ``docs/report.md``, and its Python."""
+    shown = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    commands = re.findall(r"^trajcloak (.+)$", shown, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        done = run(*shlex.split(command))
+        assert (done.code, done.err) == (0, ""), command
+        for page in copied.glob("*.html"):
+            page.unlink()
+    (block,) = re.findall(r"^```python\n(.*?)^```", shown, re.MULTILINE | re.DOTALL)
+    exec(compile(block, "report.md", "exec"), {"tc": trajcloak})
+    assert {page.name for page in copied.glob("*.html")} == {"report.html", "private.html"}

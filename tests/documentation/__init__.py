@@ -1,0 +1,1 @@
+"""README, pages of the site, references and the notebook: what they tell works."""

@@ -1,0 +1,42 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from documentation.commands import Command, run_command
+from documentation.pages import list_needed
+from generator.networks.test_graphml import BOTH, SQUARE
+from generator.networks.test_graphml import write as write_town
+
+README_COMMANDS = [
+    "trajcloak generate -o log.parquet --users 20000 --length 30",
+    "trajcloak anonymize log.parquet -o release --k 50 --request category --request detail "
+    "--policy policy.parquet",
+]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Path:
+    """A folder with what pages may start with; not to be changed."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in README_COMMANDS:
+            run_command(Command(line.split()))
+    write_town(folder, *SQUARE, *BOTH)
+    (folder / "cells.csv").write_text("instant,x_min,y_min,x_max,y_max\n0,0,0,100,100\n")
+    return folder
+
+
+@pytest.fixture
+def start(made, tmp_path, monkeypatch):
+    """Go to an empty folder, and put there what a page starts with."""
+
+    def start(text: str) -> None:
+        for name in list_needed(text):
+            source = made / name
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, tmp_path / name)
+        monkeypatch.chdir(tmp_path)
+
+    return start

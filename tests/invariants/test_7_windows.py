@@ -1,0 +1,147 @@
+"""Invariant 7. Windows are unlinked."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from invariants.common import EDGES, WINDOWS, property_test, require, run
+from small_logs import Drawn, Published, Row, clustered_rows, dense_logs
+from trajcloak import pipeline, release
+from trajcloak.algorithms import Policy
+from trajcloak.bundles import Bundles, build_bundles
+from trajcloak.cloaks import build_bounding_boxes
+
+
+def check_invariant_7(drawn: Drawn) -> None:
+    """A bundle is of one window, and nothing but its own window decides its number."""
+    published = run(drawn)
+    windows: dict[int, set[int]] = {}
+    for table in (published.bundles, published.requests, published.policy):
+        for row in table.select(["window", "bundle_id"]).to_pylist():
+            windows.setdefault(row["bundle_id"], set()).add(row["window"])
+    require(
+        all(len(found) == 1 for found in windows.values()),
+        "invariant 7: a bundle id spans two windows",
+    )
+    numbers = [windows[bundle_id] for bundle_id in sorted(windows)]
+    require(
+        sorted(windows) == list(range(len(windows))) and numbers == sorted(numbers, key=min),
+        "invariant 7: bundles are not numbered window by window",
+    )
+    # What a window's bundles are, and their order, is the same if it is the only one.
+    length = drawn.options["length"]
+    for number in sorted(set.union(*windows.values())):
+        rows = [row for row in drawn.rows if row.time // length == number]
+        alone = run(replace(drawn, rows=rows), length=None)
+        require(
+            cloaks_and_sizes(alone, 0) == cloaks_and_sizes(published, number),
+            "invariant 7: the bundles of a window depend on another window",
+        )
+        first = min(bundle for bundle, found in windows.items() if found == {number})
+        members = {
+            (0, bundle - first): users
+            for (window, bundle), users in published.members.items()
+            if window == number
+        }
+        require(members == alone.members, "invariant 7: members depend on another window")
+
+
+def cloaks_and_sizes(published: Published, window: int) -> list[tuple[Any, ...]]:
+    return [
+        (*(row[name] for name in EDGES), row["users"])
+        for row in published.bundles.to_pylist()
+        if row["window"] == window
+    ]
+
+
+def test_invariant_7_windows_are_unlinked():
+    @property_test(60)
+    @given(dense_logs(), st.integers(1, 3))
+    def holds(drawn, length):
+        check_invariant_7(replace(drawn, options={**drawn.options, "length": length}))
+
+    holds()
+
+
+def reuse_ids(original):
+    """Count bundles from 0 in each window."""
+
+    def batches(self):
+        for bundles in self.windows:
+            yield from original(replace(self, windows=[bundles]))
+
+    return batches
+
+
+class NumberAsBefore:
+    """Numbers bundles by where their members were in the window before."""
+
+    def __init__(self) -> None:
+        self.before: Bundles | None = None
+
+    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
+        bundles = build_bundles(window, policy, num_kinds, k)
+        if window.number > 0 and self.before is not None and len(bundles.sizes) > 1:
+            # The bundle that the first user of the window before's last bundle is in comes first.
+            user = self.before.user[np.argmax(self.before.bundle)]
+            leader = int(bundles.bundle[np.flatnonzero(bundles.user == user)[0]])
+            order = [leader, *(b for b in range(len(bundles.sizes)) if b != leader)]
+            number = np.argsort(order).astype(np.int32)
+            bundles = replace(
+                bundles,
+                cloaks=bundles.cloaks[order],
+                sizes=bundles.sizes[order],
+                bundle=number[bundles.bundle],
+                request_bundle=number[bundles.request_bundle],
+            )
+        self.before = bundles
+        return bundles
+
+
+class KeepGroups:
+    """Bundles users as in the first window: groups linked for ever."""
+
+    def __init__(self) -> None:
+        self.bundle: Any = None
+
+    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
+        if window.number == 0:
+            self.bundle = policy.bundle
+        boxes = build_bounding_boxes(window.cells, self.bundle, int(self.bundle.max()) + 1, 1)
+        return build_bundles(window, Policy(self.bundle, boxes), num_kinds, k)
+
+
+def mixed_rows() -> list[Row]:
+    """Clusters whose members change from one instant to the next."""
+    rng = np.random.default_rng(2)
+    rows = clustered_rows()
+    users = sorted({row.user for row in rows})
+    names = [dict(zip(users, rng.permutation(users).tolist(), strict=True)) for _ in range(3)]
+    return [row._replace(user=names[row.time][row.user]) for row in rows]
+
+
+BREAKS_INVARIANT_7 = {
+    "reused_ids": [
+        (release.Release, "_bundle_groups", reuse_ids(release.Release._bundle_groups)),
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
+    ],
+    "reused_ids_of_requests": [
+        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
+    ],
+    "numbered_as_before": [(pipeline, "build_bundles", NumberAsBefore())],
+    "kept_groups": [(pipeline, "build_bundles", KeepGroups())],
+}
+
+
+@pytest.mark.parametrize("broken", BREAKS_INVARIANT_7)
+def test_invariant_7_is_seen_to_fail(monkeypatch, broken):
+    drawn = replace(WINDOWS, rows=mixed_rows())
+    check_invariant_7(drawn)
+    for patch in BREAKS_INVARIANT_7[broken]:
+        monkeypatch.setattr(*patch)
+    with pytest.raises(AssertionError, match="invariant 7:"):
+        check_invariant_7(drawn)

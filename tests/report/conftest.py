@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from report.browser import CHROMIUM, MISSING, start_browser
+from small_logs import COLUMNS
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    "<!--<script>",
+    "<img src=x onerror=alert(3)>",
+    "\"'><svg onload=alert(4)>",
+    "${alert(5)} $title &lt;b&gt; \\u003c",
+    "pay\u202egnp.exe",
+    "line\u2028separator\u2029end\x07",
+]
+"""What a request must not do to a page."""
+
+
+def write_log(path: Path, users: int, instants: int, texts: list[str], seed: int = 0) -> Path:
+    """Write a log of people who walk about, each with a request at every third place."""
+    rng = np.random.default_rng(seed)
+    aim = rng.normal(0, 40, (users, 1, 2)) * np.linspace(0, 1, instants)[None, :, None]
+    places = rng.uniform(0, 400, (users, 1, 2)) + aim + rng.normal(0, 3, (users, instants, 2))
+    number = np.arange(users * instants)
+    what = [texts[i // 3 % len(texts)] if i % 3 == 0 else None for i in number.tolist()]
+    pq.write_table(
+        pa.table(
+            {
+                "user_id": number // instants,
+                "time": pa.array(
+                    np.datetime64("2024-05-06T08:00", "us")
+                    + (number % instants) * np.timedelta64(60, "s")
+                ),
+                "x": places[..., 0].ravel(),
+                "y": places[..., 1].ravel(),
+                "what": pa.array(what, pa.string()),
+            }
+        ),
+        path,
+    )
+    return path
+
+
+def publish(folder: Path, users: int, instants: int, k: int, texts: list[str], **options) -> Path:
+    """Write a log, a release and a policy file into a folder."""
+    log = write_log(folder / "log.parquet", users, instants, texts)
+    allowed = {"allow": ("what",), "algorithm": "traj-anon", **options}
+    result = tc.anonymize(tc.read_log(log, COLUMNS), k, **allowed)
+    result.write(folder / "release", folder / "policy.parquet")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Path:
+    """A folder with a log, its release in two windows, and its policy file; not to be changed."""
+    return publish(tmp_path_factory.mktemp("report"), 60, 8, 5, HOSTILE, length=4)
+
+
+@pytest.fixture(scope="session")
+def pages(made) -> dict[str, Path]:
+    """The public and the private page about it."""
+    paths = {"public": made / "public.html", "private": made / "private.html"}
+    tc.write_report(made / "release", paths["public"])
+    tc.write_report(
+        made / "release",
+        paths["private"],
+        log=made / "log.parquet",
+        policy=made / "policy.parquet",
+        columns=COLUMNS,
+    )
+    return paths
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A browser; without one its tests are skipped, which is an error in CI."""
+    if CHROMIUM is None:
+        pytest.skip(MISSING)
+    with start_browser() as started:
+        yield started

@@ -1,0 +1,376 @@
+"""The page in a real browser: opened from a file, with no network, by mouse and by keyboard."""
+
+import json
+import re
+import statistics
+from itertools import combinations, pairwise
+
+import pytest
+from playwright.sync_api import expect
+
+import trajcloak as tc
+from report.conftest import HOSTILE, publish
+
+MOST_MILLISECONDS = 50
+MOST_BYTES = 15_000_000
+MEASURE = """
+window.work = []; window.gaps = [];
+const next = window.requestAnimationFrame.bind(window);
+let last = 0;
+window.requestAnimationFrame = (draw) => next((time) => {
+  const start = performance.now();
+  draw(time);
+  window.work.push(performance.now() - start);
+});
+const tick = () => {
+  const now = performance.now();
+  if (last) window.gaps.push(now - last);
+  last = now;
+  next(tick);
+};
+next(tick);
+"""
+"""Measures the work of each frame, and the time from one frame to the next."""
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open a page from its file; a request for anything else, or an error, fails the test."""
+    contexts, trouble = [], []
+
+    def open_page(path, script="", **settings):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(script)
+        own = path.as_uri()
+        page.on("request", lambda r: trouble.append(r.url) if r.url.split("#")[0] != own else None)
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message))
+        page.goto(own)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+@pytest.fixture
+def public(open_page, pages):
+    return open_page(pages["public"])
+
+
+def picture(page):
+    """The pixels of the map, after the next frame."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.locator("#canvas").evaluate("(canvas) => canvas.toDataURL()")
+
+
+def press(page, *keys):
+    page.locator("#canvas").focus()
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_opens_from_a_file(public):
+    assert public.locator("h1").inner_text().startswith("By its own account, every published")
+    colours = public.locator("#canvas").evaluate(
+        """(canvas) => {
+          const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+          return new Set(new Uint32Array(data.buffer)).size;
+        }"""
+    )
+    assert colours > 5, "something is drawn"
+
+
+def test_the_policy_of_the_page_forbids_everything_else(browser, pages):
+    page = browser.new_page()
+    page.goto(pages["public"].as_uri())
+    stopped = page.evaluate(
+        """() => new Promise((done) => {
+          const found = [];
+          document.addEventListener("securitypolicyviolation", (event) => {
+            found.push(event.effectiveDirective);
+          });
+          setTimeout(() => done(found.sort()), 500);
+          const script = document.createElement("script");
+          script.textContent = "window.evil = true";
+          document.body.append(script);
+          const image = new Image();
+          image.src = "data:image/gif;base64,R0lGODlhAQABAAAAACw=";
+        })"""
+    )
+    assert stopped == ["img-src", "script-src-elem"]
+    assert page.evaluate("window.evil") is None
+    page.close()
+
+
+def test_slider_and_keys_move_time(public):
+    slider, moment = public.locator("#time"), public.locator("#moment")
+    assert moment.inner_text() == "2024-05-06 08:00 · instant 1 of 4"
+    first = picture(public)
+    slider.focus()
+    public.keyboard.press("ArrowRight")
+    assert moment.inner_text() == "2024-05-06 08:01 · instant 2 of 4"
+    assert slider.get_attribute("aria-valuetext") == "2024-05-06 08:01, instant 2 of 4"
+    assert picture(public) != first
+    press(public, "ArrowLeft")
+    assert picture(public) == first
+    press(public, "ArrowLeft")
+    assert slider.input_value() == "3", "time goes round"
+
+
+def test_play(public):
+    button, slider = public.locator("#play"), public.locator("#time")
+    button.click()
+    assert button.inner_text() == "Pause"
+    expect(slider).to_have_value("2")
+    button.click()
+    assert button.inner_text() == "Play"
+    assert public.locator("#announcement").inner_text().startswith("Paused at 2024-05-06 08:0")
+    slider.focus()
+    public.keyboard.press("Space")
+    assert button.inner_text() == "Pause"
+    press(public, "Space")
+    assert button.inner_text() == "Play"
+
+
+def find_overlap(page, window):
+    """A point of the map, in pixels, inside two cloaks of the first instant."""
+    x_min, y_min, x_max, y_max = window.cloaks[:, :, 0]
+    corners = [*window.cloaks[:2].min(axis=(1, 2)), *window.cloaks[2:].max(axis=(1, 2))]
+    box = page.locator("#canvas").bounding_box()
+    room = box["width"] - 26, box["height"] - 26
+    step = min(room[0] / (corners[2] - corners[0]), room[1] / (corners[3] - corners[1]))
+    for a, b in combinations(range(len(window.users)), 2):
+        left, right = max(x_min[a], x_min[b]), min(x_max[a], x_max[b])
+        bottom, top = max(y_min[a], y_min[b]), min(y_max[a], y_max[b])
+        if right - left > 4 / step and top - bottom > 4 / step:
+            x = (left + right) / 2 - (corners[0] + corners[2]) / 2
+            y = (bottom + top) / 2 - (corners[1] + corners[3]) / 2
+            return {"x": box["width"] / 2 + x * step, "y": box["height"] / 2 - y * step}
+    raise AssertionError("no two cloaks overlap")
+
+
+def test_click_shows_a_journey(public, made):
+    before = picture(public)
+    middle = find_overlap(public, tc.open_release(made / "release").windows[0])
+    public.locator("#canvas").click(position=middle)
+    title = public.locator("#bundle-title").inner_text()
+    number, users = re.fullmatch(r"Bundle (\d+): (\d+) users", title).groups()
+    assert public.locator("#announcement").inner_text() == title
+    bundles = tc.open_release(made / "release").windows[0]
+    assert bundles.users[int(number)] == int(users)
+    assert public.locator("#bundle-list tbody tr").count() == 4
+    assert public.locator("tr[aria-current='time'] th").inner_text() == "08:00"
+    assert picture(public) != before
+    public.locator("#canvas").click(position=middle)
+    assert public.locator("#bundle-title").inner_text() != title, "the next larger cloak there"
+    public.locator("#clear").click()
+    assert public.locator("#bundle-title").inner_text() == "No bundle chosen"
+    assert picture(public) == before
+
+
+def test_keys_choose_bundles(public):
+    title = public.locator("#bundle-title")
+    press(public, "ArrowDown")
+    assert title.inner_text().startswith("Bundle 0: ")
+    press(public, "ArrowDown")
+    assert title.inner_text().startswith("Bundle 1: ")
+    press(public, "ArrowUp", "ArrowUp")
+    count = json.loads(public.locator("#data").text_content())["windows"][1]["ids"]
+    assert count
+    assert not title.inner_text().startswith(("Bundle 0: ", "Bundle 1: ")), "they go round"
+    press(public, "Escape")
+    assert title.inner_text() == "No bundle chosen"
+
+
+def test_zoom_and_drag(public):
+    whole = picture(public)
+    public.locator("#closer").click()
+    closer = picture(public)
+    assert closer != whole
+    public.locator("#canvas").scroll_into_view_if_needed()
+    box = public.locator("#canvas").bounding_box()
+    public.mouse.move(box["x"] + 200, box["y"] + 200)
+    public.mouse.down()
+    public.mouse.move(box["x"] + 260, box["y"] + 180, steps=4)
+    public.mouse.up()
+    assert picture(public) not in (whole, closer)
+    assert public.locator("#bundle-title").inner_text() == "No bundle chosen", "a drag is no click"
+    press(public, "0")
+    assert picture(public) == whole
+
+
+def test_windows_and_colours(public):
+    assert public.locator("#window option").count() == 2
+    by_size = picture(public)
+    public.locator("#colour").select_option("users")
+    assert picture(public) != by_size
+    assert public.locator("#legend-users").is_visible()
+    assert not public.locator("#legend-area").is_visible()
+    public.locator("#window").select_option("1")
+    assert public.locator("#moment").inner_text() == "2024-05-06 08:04 · instant 1 of 4"
+
+
+def test_requests_are_shown_as_text(public, made):
+    """Every request of the release, whatever it holds, and nothing of it runs."""
+    shown = set()
+    for window in ("0", "1"):
+        public.locator("#window").select_option(window)
+        for _ in range(len(tc.open_release(made / "release").windows[int(window)].users)):
+            public.locator("#next").click()
+            shown |= set(public.locator("#bundle-list li bdi").all_text_contents())
+    assert shown == {
+        *HOSTILE[:-2],
+        "pay\\u202egnp.exe",
+        "line\\u2028separator\\u2029end\\u0007",
+    }
+    assert public.locator("#bundle-list script, #bundle-list img, #bundle-list svg").count() == 0
+    assert public.locator("#requests bdi").all_text_contents()
+
+
+def colours_of(page):
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_dark(open_page, pages):
+    light = open_page(pages["public"], color_scheme="light")
+    dark = open_page(pages["public"], color_scheme="dark")
+    assert colours_of(light) != colours_of(dark)
+    assert picture(light) != picture(dark)
+    button = light.locator("#theme")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    assert colours_of(light) == colours_of(dark)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert colours_of(light) != colours_of(dark)
+    light.emulate_media(color_scheme="dark")
+    assert colours_of(light) != colours_of(dark), "the reader has decided"
+
+
+def test_paper_is_light_and_has_no_controls(open_page, pages):
+    page = open_page(pages["private"], color_scheme="dark")
+    page.emulate_media(media="print")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    assert not page.locator(".controls").is_visible()
+    assert not page.locator("nav").is_visible()
+    assert page.locator("#canvas").is_visible()
+    assert page.locator("#moment").is_visible()
+    assert page.locator(".private").is_visible()
+    assert page.locator(".sign").first.is_visible()
+    page.emulate_media(media="screen")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("kind", ["public", "private"])
+@pytest.mark.parametrize("width", [320, 360, 768, 1600])
+def test_no_page_is_wider_than_its_screen(open_page, pages, kind, width):
+    page = open_page(pages[kind])
+    page.set_viewport_size({"width": width, "height": 740})
+    press(page, "ArrowDown")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_tab_reaches_every_control_and_shows_it(public):
+    """In the order of the page; each has an outline when it has the focus."""
+    reached = []
+    for _ in range(60):
+        public.keyboard.press("Tab")
+        name, outline = public.evaluate(
+            "(() => { const e = document.activeElement;"
+            " return [e.id || e.textContent, getComputedStyle(e).outlineStyle]; })()"
+        )
+        if name in reached:
+            break
+        reached.append(name)
+        assert outline != "none", name
+    controls = ["theme", "play", "time", "window", "colour", "previous", "next"]
+    controls += ["closer", "farther", "all", "canvas"]
+    assert [name for name in reached if name in controls] == controls
+    assert reached[0] == "Skip to the content"
+
+
+def test_everything_has_a_name(open_page, pages):
+    """What a screen reader says of controls and pictures; headings go down step by step."""
+    page = open_page(pages["private"])
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, canvas, svg, a")]
+          .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim()
+            || e.labels?.[0]?.textContent.trim()))
+          .map((e) => e.outerHTML.slice(0, 80))"""
+    )
+    assert nameless == []
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3')].map((e) => Number(e.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((e) => e.id)")
+    assert len(ids) == len(set(ids))
+    targets = page.evaluate(
+        "[...document.querySelectorAll('[aria-labelledby], [aria-describedby]')].flatMap((e) =>"
+        " [e.getAttribute('aria-labelledby'), e.getAttribute('aria-describedby')]).filter(Boolean)"
+    )
+    assert set(targets) <= set(ids)
+    assert page.locator("html").get_attribute("lang") == "en"
+    assert page.locator("th:not([scope])").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_text_can_be_read(open_page, pages, kind, scheme):
+    """Contrast of at least 4.5 : 1, as WCAG 2 asks for, of every text on what is behind it."""
+    page = open_page(pages[kind], color_scheme=scheme)
+    press(page, "ArrowDown")
+    worst = page.evaluate(
+        """() => {
+          const read = (text) => text.match(/[\\d.]+/g).map(Number);
+          const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+            .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+            .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+          const behind = (e) => {
+            for (; e; e = e.parentElement) {
+              const colour = read(getComputedStyle(e).backgroundColor);
+              if (colour.length === 3 || colour[3] === 1) return colour;
+            }
+            return [255, 255, 255];
+          };
+          const found = [];
+          const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+          while (walker.nextNode()) {
+            const e = walker.currentNode.parentElement;
+            if (!walker.currentNode.textContent.trim() || !e.checkVisibility()) continue;
+            if (e.closest("script, style, title, option")) continue;
+            const style = getComputedStyle(e);
+            const [a, b] = [e.closest("svg") ? style.fill : style.color, null];
+            const pair = [light(read(a)), light(behind(e))].sort((x, y) => y - x);
+            found.push([(pair[0] + 0.05) / (pair[1] + 0.05), walker.currentNode.textContent]);
+          }
+          return found.sort((x, y) => x[0] - y[0]).slice(0, 3);
+        }"""
+    )
+    assert worst[0][0] >= 4.5, worst
+
+
+def test_thousands_of_bundles_play_smoothly(open_page, tmp_path):
+    publish(tmp_path, 12_500, 30, 2, ["fuel", "bus", "<b>"])
+    report = tc.write_report(tmp_path / "release", tmp_path / "report.html")
+    assert report.bundles_drawn == report.bundles >= 5_000
+    assert report.size == (tmp_path / "report.html").stat().st_size < MOST_BYTES
+    page = open_page(tmp_path / "report.html", MEASURE)
+    page.locator("#canvas").scroll_into_view_if_needed()
+    page.evaluate("window.work.length = 0; window.gaps.length = 0;")
+    page.locator("#play").click()
+    expect(page.locator("#time")).to_have_value("12", timeout=60_000)
+    page.locator("#play").click()
+    work, gaps = page.evaluate("[window.work, window.gaps]")
+    assert len(work) >= 12
+    assert statistics.median(work) < MOST_MILLISECONDS
+    slowest = sorted(gaps)[-12:]
+    assert statistics.median(slowest) < MOST_MILLISECONDS, "of the frames that draw"

@@ -1,0 +1,252 @@
+"""What is written, for whom, and what is refused."""
+
+import json
+import re
+import shutil
+import stat
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from report.conftest import HOSTILE
+from small_logs import COLUMNS, list_tree
+from trajcloak.auditor import CHECKS
+from trajcloak.report.backdrop import STEPS, build_backdrop
+from trajcloak.report.private_sections import MEANINGS
+
+PRIVATE_WORDS = ("Private.", "Audit against the log", "tp-aware", "identified")
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    for name in ("release", "log.parquet", "policy.parquet"):
+        part = made / name
+        (shutil.copytree if part.is_dir() else shutil.copy2)(part, tmp_path / name)
+    return tmp_path
+
+
+def write_private(folder, name="report.html", **options):
+    return tc.write_report(
+        folder / "release", folder / name, log=folder / "log.parquet",
+        policy=folder / "policy.parquet", columns=COLUMNS, **options,
+    )  # fmt: skip
+
+
+def test_one_file_that_loads_nothing(pages):
+    for page in pages.values():
+        text = page.read_text()
+        links = re.findall(r'<[^>]*\b(?:src|href|action|data)="([^"]*)"', text)
+        assert links
+        assert all(link.startswith("#") for link in links)
+        assert not re.search(r"<(link|img|iframe|object|embed|form|base)\b", text)
+        assert "url(" not in text
+        assert "@import" not in text
+        assert text.count("<script") == 2
+        assert "innerHTML" not in text
+        assert "default-src 'none'" in text
+
+
+def test_the_public_page_has_nothing_private(pages):
+    public, private = (pages[kind].read_text() for kind in ("public", "private"))
+    for words in PRIVATE_WORDS:
+        assert words not in public
+        assert words in private
+    assert stat.S_IMODE(pages["public"].stat().st_mode) == 0o644
+    assert stat.S_IMODE(pages["private"].stat().st_mode) == 0o600
+
+
+def test_the_public_page_needs_nothing_but_the_release(made, pages, tmp_path):
+    """And the same files give the same bytes, wherever they are."""
+    shutil.copytree(made / "release", tmp_path / "elsewhere")
+    tc.write_report(tmp_path / "elsewhere", tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_bytes() == pages["public"].read_bytes()
+
+
+def test_the_private_page_is_the_same_again(copied, pages):
+    write_private(copied)
+    assert (copied / "report.html").read_bytes() == pages["private"].read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_no_request_becomes_markup(pages, kind):
+    text = pages[kind].read_text()
+    for hostile in HOSTILE:
+        assert hostile not in text
+
+
+def test_what_the_pages_say(copied):
+    public = tc.write_report(copied / "release", copied / "public.html")
+    private = write_private(copied)
+    smallest = tc.read_manifest(copied / "release")["smallest_bundle"]
+    words = f"every published request has at least {smallest} possible senders"
+    assert public.verdict == f"By its own account, {words}"
+    assert private.verdict == words.capitalize()
+    assert (public.private, private.private) == (False, True)
+    assert public.passed
+    assert private.passed
+    assert public.to_dict()["bundles_drawn"] == public.bundles
+
+
+def test_every_check_of_the_audit_is_explained():
+    assert tuple(MEANINGS) == CHECKS
+
+
+def test_a_failed_audit_is_the_headline(copied):
+    manifest = copied / "release" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"suppressed": 0,', '"suppressed": 1,'))
+    report = write_private(copied)
+    assert not report.passed
+    assert report.verdict == "Do not publish this release"
+    page = (copied / "report.html").read_text()
+    assert "of 25 checks failed" in page
+    assert "FAILED" in page
+    assert "Not run: " in page, "no attack on files that may not belong together"
+
+
+def test_a_contradiction_is_the_headline(copied):
+    manifest = copied / "release" / "manifest.json"
+    manifest.write_text(re.sub(r'"k": \d+', '"k": 99', manifest.read_text()))
+    report = tc.write_report(copied / "release", copied / "report.html")
+    assert not report.passed
+    assert report.verdict == "Do not rely on this release"
+    assert "state fewer than k = 99" in (copied / "report.html").read_text()
+
+
+NOTHING = "Nobody and nothing: all users of the log are in the release"
+
+
+def test_nothing_was_left_out(pages):
+    assert NOTHING in pages["public"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"withheld": {"users": 12}}, "12 users of 60 (20.0%) withheld throughout"),
+        ({"withheld": {"requests": 1}}, "1 request withheld"),
+        (
+            {"withheld": {"why": {"missing_location": {"user_windows": 7}}}},
+            "users withheld from a window 7 times",
+        ),
+        ({"suppressed": 3}, "3 users suppressed"),
+        ({"generalised": 4}, "4 requests with a rare value replaced"),
+        ({"ingest": {"dropped": {"teleport": 5}}}, "5 rows of the log dropped"),
+    ],
+)
+def test_what_was_left_out_is_told(copied, change, says):
+    """Each of these alone, and then it is not said that nothing was."""
+    file = copied / "release" / "manifest.json"
+    file.write_text(json.dumps(merge(json.loads(file.read_text()), change)))
+    tc.write_report(copied / "release", copied / "report.html")
+    page = (copied / "report.html").read_text()
+    assert says in page
+    assert NOTHING not in page
+
+
+def test_rare_values_in_windows_weaken_the_promise(copied, pages):
+    words = "with several windows the release may tell more"
+    assert words not in pages["public"].read_text()
+    file = copied / "release" / "manifest.json"
+    change = {"parameters": {"rare": "drop"}}
+    file.write_text(json.dumps(merge(json.loads(file.read_text()), change)))
+    tc.write_report(copied / "release", copied / "report.html")
+    assert words in (copied / "report.html").read_text()
+
+
+def merge(old, new):
+    """Replace some leaves of nested dictionaries."""
+    return {**old, **{k: merge(old[k], v) if isinstance(v, dict) else v for k, v in new.items()}}
+
+
+def test_without_the_attack(copied):
+    assert write_private(copied, attack=False).private
+    assert "Not run: " in (copied / "report.html").read_text()
+
+
+@pytest.mark.parametrize("given", [{"log": "log.parquet"}, {"policy": "policy.parquet"}])
+def test_log_and_policy_go_together(copied, given):
+    options = {name: copied / file for name, file in given.items()}
+    with pytest.raises(tc.OptionError, match="expected both or neither"):
+        tc.write_report(copied / "release", copied / "report.html", **options)
+    assert not (copied / "report.html").exists()
+
+
+def test_nothing_is_overwritten_and_no_link_followed(copied):
+    (copied / "report.html").symlink_to(copied / "victim.html")
+    before = list_tree(copied)
+    with pytest.raises(tc.OutputError, match="exists already"):
+        tc.write_report(copied / "release", copied / "report.html")
+    assert list_tree(copied) == before
+
+
+def test_no_report_inside_a_release(copied):
+    """A release is three files; a private page inside it would be given away with it."""
+    for name in ("release/report.html", "release/../release/report.html"):
+        with pytest.raises(tc.OptionError, match="the report would stand inside the release"):
+            write_private(copied, name)
+    (copied / "link").symlink_to(copied / "release")
+    with pytest.raises(tc.OptionError, match="the report would stand inside the release"):
+        tc.write_report(copied / "release", copied / "link" / "report.html")
+    assert len(list((copied / "release").iterdir())) == 3
+
+
+def test_no_report_inside_the_log(copied):
+    (copied / "logs").mkdir()
+    (copied / "log.parquet").rename(copied / "logs" / "log.parquet")
+    with pytest.raises(tc.OptionError, match="would stand inside the folder of the log"):
+        tc.write_report(
+            copied / "release", copied / "logs" / "report.html", log=copied / "logs",
+            policy=copied / "policy.parquet", columns=COLUMNS,
+        )  # fmt: skip
+
+
+def test_streets(copied):
+    (copied / "net").mkdir()
+    (copied / "net" / "nodes.csv").write_text("node,x,y\n1,10,10\n2,300,10\n3,300,300\n4,10,300\n")
+    (copied / "net" / "edges.csv").write_text("edge,u,v\n1,1,2\n2,2,3\n3,3,4\n4,4,1\n")
+    tc.write_report(copied / "release", copied / "report.html", network=copied / "net")
+    assert "Streets: 4 roads." in (copied / "report.html").read_text()
+    far = (copied / "net" / "nodes.csv").read_text().replace(",10", ",10000000")
+    (copied / "net" / "nodes.csv").write_text(far.replace(",300", ",30000000"))
+    with pytest.raises(tc.InputError, match="no road of the network lies inside"):
+        tc.write_report(copied / "release", copied / "other.html", network=copied / "net")
+
+
+def test_no_user_is_named(copied):
+    """With ids that cannot be anything else."""
+    table = pq.read_table(copied / "log.parquet")
+    ids = [f"user-{number:09d}" for number in table["user_id"].to_pylist()]
+    table = table.set_column(0, "user_id", [ids])
+    pq.write_table(table, copied / "named.parquet")
+    result = tc.anonymize(
+        tc.read_log(copied / "named.parquet", COLUMNS), 5, allow=("what",), length=4
+    )
+    result.write(copied / "named", copied / "named-policy.parquet")
+    tc.write_report(
+        copied / "named", copied / "report.html", log=copied / "named.parquet",
+        policy=copied / "named-policy.parquet", columns=COLUMNS,
+    )  # fmt: skip
+    assert "user-0" not in (copied / "report.html").read_text()
+
+
+def test_streets_in_degrees_lie_where_the_cloaks_do(tmp_path):
+    """A network and a log of degrees share the release's projection, not the network's own."""
+    lon = [10 + i % 7 / 100 for i in range(40)]
+    lat = [50 + i % 11 / 100 for i in range(40)]
+    table = pa.table({"user_id": range(40), "time": [0] * 40, "lon": lon, "lat": lat})
+    pq.write_table(table, tmp_path / "log.parquet")
+    tc.anonymize(tc.read_log(tmp_path / "log.parquet"), 3).write(tmp_path / "release")
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "nodes.csv").write_text(
+        "node,lon,lat\n1,10.0,50.0\n2,10.06,50.0\n3,10.06,50.02\n4,10.0,50.02\n"
+    )
+    (tmp_path / "net" / "edges.csv").write_text("edge,u,v\n1,1,2\n2,2,3\n3,3,4\n4,4,1\n")
+    release = tc.open_release(tmp_path / "release")
+    backdrop = build_backdrop(tmp_path / "net", release.manifest)
+    ((x, y),) = release.project_points([(10.0, 50.0)])
+    region = release.manifest["region"]
+    step = region["side"] / STEPS
+    found = backdrop.ends[:, :2].min(axis=0) * step + [region["x_min"], region["y_min"]]
+    assert found == pytest.approx([x, y], abs=2 * step)
