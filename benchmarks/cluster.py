@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=2_000_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--worker-memory", type=float, default=2.0, help="GiB")
+    parser.add_argument("--worker-memory", type=float, default=4.0, help="GiB")
     parser.add_argument("--child", type=Path, nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
