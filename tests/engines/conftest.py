@@ -18,6 +18,7 @@ def cluster() -> Iterator[LocalCluster]:
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
             silence_logs=logging.CRITICAL,
             security=Security.temporary(),
         ) as cluster:

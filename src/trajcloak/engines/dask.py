@@ -162,6 +162,8 @@ def open_dask(
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
+            # The scheduler's pages are on this machine only, and on no port that may be taken.
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
             memory_limit=memory_limit,
             silence_logs=logging.ERROR,
             # Whoever can reach a scheduler can read what its workers hold.
