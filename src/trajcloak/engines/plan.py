@@ -101,7 +101,7 @@ class Sizes:
     cells: int = 1 << 22
 
 
-MAX_PARTS = 256
+MAX_PARTS = 128
 """Parts exchange as many pieces as there are pairs of them, so very large logs get larger parts."""
 
 
