@@ -82,6 +82,7 @@ bench: setup
 # The dask engine on processes of this machine, against the local one.
 bench-dask: setup
 	$(BIN)/python benchmarks/cluster.py
+	$(BIN)/python benchmarks/scale.py
 
 # The paper's figures. What was measured before is not measured again.
 experiments: setup
