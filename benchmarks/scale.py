@@ -33,8 +33,8 @@ STAGES = {
     "read": ("read_and_split",),
     "join users": ("join_and_clean",),
     "survey": (
-        "describe", "place", "get_bounds", "count_part_bins", "count_part_values",
-        "count_part_digits", "count_part_ids", "list_part_sent",
+        "describe", "place", "get_bounds", "count_part_places", "find_part_far",
+        "count_part_values",         "count_part_digits", "count_part_ids", "list_part_sent",
     ),
     "windows": ("build_shares", "count_participants", "count_left_out"),
     "cut": ("sample_share", "sample_ranges", "count_ranges", "split_by_key"),

@@ -295,7 +295,7 @@ def test_locations_must_be_strictly_inside_a_given_region(region, named):
 @pytest.mark.parametrize("far", [1e300, -1.7e308, 2e100])
 def test_coordinates_beyond_all_places_are_refused(far):
     rows = [Row(f"u{i}", 0, far if i == 0 else 1.0, 1.0, None) for i in range(4)]
-    with pytest.raises(tc.InputError, match="beyond 1e\\+100; expected coordinates"):
+    with pytest.raises(tc.InputError, match=r"row 1 is beyond 1e\+100; expected coordinates"):
         tc.anonymize(read_rows(rows), 2)
 
 

@@ -19,6 +19,7 @@ from trajcloak.version import __version__
 if TYPE_CHECKING:
     from trajcloak.attackers import Attack, attack
     from trajcloak.auditor import AuditReport, audit, audit_foreign
+    from trajcloak.bounded import FilesResult, anonymize_files
     from trajcloak.comparison import Comparison, compare
     from trajcloak.engines import SpreadResult, anonymize
     from trajcloak.errors import (
@@ -45,6 +46,7 @@ __all__ = [
     "Attack",
     "AuditReport",
     "Comparison",
+    "FilesResult",
     "InputError",
     "Inspection",
     "LogColumns",
@@ -62,6 +64,7 @@ __all__ = [
     "Utility",
     "__version__",
     "anonymize",
+    "anonymize_files",
     "attack",
     "audit",
     "audit_foreign",
@@ -79,6 +82,7 @@ __all__ = [
 
 _HOMES = {
     "trajcloak.attackers": ("Attack", "attack"),
+    "trajcloak.bounded": ("FilesResult", "anonymize_files"),
     "trajcloak.comparison": ("Comparison", "compare"),
     "trajcloak.auditor": ("AuditReport", "audit", "audit_foreign"),
     "trajcloak.errors": (

@@ -1,7 +1,7 @@
 """A policy and the requests of a window to bundles, ready to publish."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -143,20 +143,26 @@ def _treat_rare(
     return treated, int(gone.sum()), int(changed.sum())
 
 
-def keep_published_kinds(
-    windows: Sequence[Bundles], kinds: pa.Table
-) -> tuple[list[Bundles], pa.Table]:
+def number_published_kinds(
+    windows: Iterable[Bundles], kinds: pa.Table
+) -> tuple[npt.NDArray[np.int32], pa.Table]:
     """Drop the distinct requests that no bundle holds, and number the others anew.
 
     What withheld and suppressed users alone sent must leave no trace in a release, not
     even in a table of values that no row refers to.
+
+    Returns the new number of each kind, and the kinds that are left.
     """
     is_published = np.zeros(kinds.num_rows, np.bool_)
     for bundles in windows:
         is_published[bundles.request_kind] = True
     number = np.cumsum(is_published, dtype=np.int32) - np.int32(1)
-    renumbered = [replace(b, request_kind=number[b.request_kind]) for b in windows]
-    return renumbered, kinds.take(pa.array(np.flatnonzero(is_published)))
+    return number, kinds.take(pa.array(np.flatnonzero(is_published)))
+
+
+def renumber_kinds(windows: Sequence[Bundles], number: npt.NDArray[np.int32]) -> Sequence[Bundles]:
+    """Give the requests of all windows the numbers of the kinds that are left."""
+    return [replace(bundles, request_kind=number[bundles.request_kind]) for bundles in windows]
 
 
 def _gather_requests(

@@ -13,7 +13,7 @@ from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import AnyLog
 from trajcloak.options import Options
 from trajcloak.published import FORMAT_VERSION
-from trajcloak.space import Projected, Region
+from trajcloak.space import Places, Region
 from trajcloak.trajectories import (
     Ingest,
     Located,
@@ -46,6 +46,14 @@ class LeftOut:
                 "rare_value",
             )
         }
+
+    def add(self, window: Window, bundles: Bundles | None) -> None:
+        """Count a window: whose location is not known, and who is in none of its bundles."""
+        self.add_missing(window)
+        if bundles is None:
+            self.add_below_k(window)
+        else:
+            self.add_suppressed(window, bundles)
 
     def _add(self, reason: str, users: int, requests: int) -> None:
         self.why[reason]["user_windows"] += users
@@ -96,7 +104,7 @@ class LeftOut:
         """How many users are in no window, for other reasons than suppression."""
         return int((~self.published_users & ~self.suppressed_users).sum())
 
-    def add(self, other: "LeftOut") -> None:
+    def merge(self, other: "LeftOut") -> None:
         """Add the counts of other users; the largest window is left out."""
         self.num_suppressed += other.num_suppressed
         self.num_generalised += other.num_generalised
@@ -173,7 +181,7 @@ def build_manifest(
     asked: Options,
     grid: TimeGrid,
     max_gap: int,
-    places: Projected,
+    places: Places,
     windows: Sequence[tuple[int, Totals]],
     left_out: LeftOut,
     ingest: Ingest,

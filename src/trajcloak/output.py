@@ -5,6 +5,7 @@ Each is written under a hidden name beside its final one and then renamed
 followed at the final name.
 """
 
+import errno
 import os
 import secrets
 import shutil
@@ -78,6 +79,22 @@ def new_file(path: Path, mode: int = PUBLIC) -> Iterator[Path]:
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(parent.name(staging), dir_fd=parent.fd)
+
+
+def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
+    """Give a finished file or folder its final name; a file may come from another disk.
+
+    ``mode`` is that of a file.
+    """
+    check_new(path)
+    with _explained(path), _held(path.parent) as parent:
+        try:
+            os.rename(source, parent.name(path), dst_dir_fd=parent.fd)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            with new_file(path, mode) as file:
+                shutil.copyfile(source, file)
 
 
 class _Held:

@@ -12,7 +12,7 @@
     Release.write  Bundles                  -> release folder      trajcloak.release
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trajcloak.algorithms import build_algorithm
-from trajcloak.bundles import Bundles, build_bundles, keep_published_kinds
+from trajcloak.algorithms import Algorithm, build_algorithm
+from trajcloak.bundles import Bundles, build_bundles, number_published_kinds, renumber_kinds
 from trajcloak.cloaks import group_members
 from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.hygiene import (
@@ -43,7 +43,7 @@ from trajcloak.manifest import LeftOut, add_up, build_manifest
 from trajcloak.options import HOLD, KEEP, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.published import Manifest
-from trajcloak.release import Release, check_outputs, new_policy_file, write_policy
+from trajcloak.release import Release, check_outputs, cut_policy, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import (
     Ranges,
@@ -103,21 +103,24 @@ class Prepared:
 
 def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
     """Lay a log out in time and space."""
-    grid, max_gap, ranges = lay_on_time(log, asked)
-    region = asked_region(asked, in_metres=log.crs is not None)
+    grid, max_gap, ranges, region = lay_out(log, asked)
     places = build_places(log, height=asked.height, region=region, threads=threads)
     return Prepared(log, asked, grid, max_gap, places, ranges, threads)
 
 
-def lay_on_time(
+def lay_out(
     log: AnyLog, asked: Options, spans: SumSpans | None = None
-) -> tuple[TimeGrid, int, Ranges]:
-    """Choose the instants of a log, the longest gap between reports, and the windows."""
+) -> tuple[TimeGrid, int, Ranges, Region | None]:
+    """Choose the instants, the longest gap, the windows and, if asked for, the region.
+
+    ``spans`` is as :func:`trajcloak.trajectories.build_grid` takes it.
+    """
     every = _parse(asked.every, log, "every")
     grid = build_grid(log, every, hold=asked.missing == HOLD, spans=spans)
     max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
     ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
-    return grid, max_gap, ranges
+    region = None if asked.region is None else _build_region(asked, in_metres=log.crs is not None)
+    return grid, max_gap, ranges, region
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ class Result:
         if policy is None:
             self.release.write(release, progress=progress)
             return
-        with new_policy_file(self.policy, Path(policy)):
+        with new_policy_file(cut_policy(self.policy), Path(policy)):
             self.release.write(release, progress=progress)
 
     def write_policy(self, path: str | Path) -> None:
@@ -210,15 +213,7 @@ def anonymize(
     asked = Options(k=k, **options)
     threads = choose_threads(threads)
     prepared = prepare(log, asked, threads)
-    height, cell = prepared.places.region.height, prepared.places.region.cell
-    algorithm = build_algorithm(
-        asked.algorithm,
-        seed=asked.seed,
-        tree=asked.tree,
-        effort=asked.effort,
-        suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
-        max_suppressed=asked.max_suppressed,
-    )
+    algorithm = choose_algorithm(prepared)
     published: list[Bundles] = []
     left_out = LeftOut(log.num_users)
     with ThreadPoolExecutor(1) as pool:
@@ -228,22 +223,45 @@ def anonymize(
         first = next(windows, None)
         rare, treatment = checking.result()
     for window in chain([] if first is None else [first], windows):
-        left_out.add_missing(window)
-        if len(window.user) < k:
-            left_out.add_below_k(window)
-            continue
-        policy = algorithm.solve(
-            window.cells, height, k, asked.cloak, threads=threads, progress=progress
-        )
-        bundles = build_bundles(window, policy, log.requests.kinds.num_rows, k, treatment, threads)
-        if not len(bundles.sizes):
-            raise nobody_left(window.number)
-        left_out.add_suppressed(window, bundles)
-        published.append(bundles)
-    if not published:
-        raise too_few_users(left_out.largest_window, log.num_users, k)
-    kinds = log.requests.kinds if treatment is None else treatment.kinds
-    return Result(build_release(prepared, published, kinds, left_out), log.users, rare)
+        bundles = bundle_window(prepared, algorithm, window, treatment, progress)
+        left_out.add(window, bundles)
+        if bundles is not None:
+            published.append(bundles)
+    return Result(build_release(prepared, published, treatment, left_out), log.users, rare)
+
+
+def choose_algorithm(prepared: Prepared) -> Algorithm:
+    """Build the algorithm that is asked for."""
+    asked, cell = prepared.asked, prepared.places.region.cell
+    return build_algorithm(
+        asked.algorithm,
+        seed=asked.seed,
+        tree=asked.tree,
+        effort=asked.effort,
+        suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
+        max_suppressed=asked.max_suppressed,
+    )
+
+
+def bundle_window(
+    prepared: Prepared,
+    algorithm: Algorithm,
+    window: Window,
+    treatment: Treatment | None,
+    progress: Progress,
+) -> Bundles | None:
+    """Bundle the users of a window; None if they are fewer than k."""
+    asked, height = prepared.asked, prepared.places.region.height
+    if len(window.user) < asked.k:
+        return None
+    policy = algorithm.solve(
+        window.cells, height, asked.k, asked.cloak, threads=prepared.threads, progress=progress
+    )
+    num_kinds = prepared.log.requests.kinds.num_rows
+    bundles = build_bundles(window, policy, num_kinds, asked.k, treatment, prepared.threads)
+    if not len(bundles.sizes):
+        raise nobody_left(window.number)
+    return bundles
 
 
 def nobody_left(window: int) -> OptionError:
@@ -278,24 +296,25 @@ def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatmen
 
 
 def build_release(
-    prepared: Prepared, published: Sequence[Bundles], kinds: pa.Table, left_out: LeftOut
+    prepared: Prepared,
+    published: Sequence[Bundles],
+    treatment: Treatment | None,
+    left_out: LeftOut,
+    renumber: Callable[..., Sequence[Bundles]] = renumber_kinds,
 ) -> Release:
     """Put the bundles of all windows together with their requests and manifest."""
     log, grid = prepared.log, prepared.grid
-    left_out.add_outside(len(log.requests.row))
-    published, kinds = keep_published_kinds(published, kinds)
+    if not published:
+        raise too_few_users(left_out.largest_window, log.num_users, prepared.asked.k)
+    left_out.add_outside(log.num_requests)
+    kinds = log.requests.kinds if treatment is None else treatment.kinds
+    number, kinds = number_published_kinds(published, kinds)
+    published = renumber(published, number)
     ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
-    totals = [add_up(bundles, prepared.places.region) for bundles in published]
-    lengths = [bundles.stop - bundles.start for bundles in published]
+    region = prepared.places.region
+    totals = [(bundles.stop - bundles.start, add_up(bundles, region)) for bundles in published]
     manifest = build_manifest(
-        log,
-        prepared.asked,
-        grid,
-        prepared.max_gap,
-        prepared.places,
-        list(zip(lengths, totals, strict=True)),
-        left_out,
-        ingest,
+        log, prepared.asked, grid, prepared.max_gap, prepared.places, totals, left_out, ingest
     )
     return Release(
         manifest=manifest,
@@ -307,10 +326,8 @@ def build_release(
     )
 
 
-def asked_region(asked: Options, *, in_metres: bool) -> Region | None:
-    """Build the region that is asked for; None: one is to be fitted to the log."""
-    if asked.region is None:
-        return None
+def _build_region(asked: Options, *, in_metres: bool) -> Region:
+    assert asked.region is not None
     x_min, y_min, side = map(float, asked.region)
     return Region(x_min, y_min, side, asked.height or default_height(side, in_metres=in_metres))
 
@@ -325,16 +342,18 @@ def _build_policy_table(users: pa.Array, published: Sequence[Bundles]) -> pa.Tab
     parts = []
     first_id = 0
     for bundles in published:
-        members, first = group_members(bundles.bundle, len(bundles.sizes))
-        numbers = np.repeat(np.arange(len(bundles.sizes)), np.diff(first)) + first_id
-        parts.append(
-            pa.table(
-                {
-                    "window": np.full(len(members), bundles.window, np.int32),
-                    "user_id": users.take(pa.array(bundles.user[members])),
-                    "bundle_id": numbers,
-                }
-            )
-        )
+        parts.append(build_policy_rows(users, bundles, first_id))
         first_id += len(bundles.sizes)
     return pa.concat_tables(parts)
+
+
+def build_policy_rows(users: pa.Array, bundles: Bundles, first_id: int) -> pa.Table:
+    """List the members of the bundles of a window, of which ``first_id`` is the first."""
+    members, first = group_members(bundles.bundle, len(bundles.sizes))
+    return pa.table(
+        {
+            "window": np.full(len(members), bundles.window, np.int32),
+            "user_id": users.take(pa.array(bundles.user[members])),
+            "bundle_id": np.repeat(np.arange(len(bundles.sizes)), np.diff(first)) + first_id,
+        }
+    )

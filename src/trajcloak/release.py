@@ -4,18 +4,17 @@ The format is described in ``docs/data-model.md``; ``published.py`` reads it.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyproj
 
 from trajcloak.bundles import Bundles
@@ -23,7 +22,7 @@ from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import default_threads
 from trajcloak.output import PRIVATE, check_new, new_file, new_folder
-from trajcloak.parquet import COMPRESSION, write_row_groups
+from trajcloak.parquet import write_row_groups
 from trajcloak.progress import Progress, silent
 from trajcloak.published import (
     BUNDLES_FILE,
@@ -36,6 +35,9 @@ from trajcloak.space import Region
 
 ROWS_PER_GROUP = 1 << 17
 """Rows in a row group, of several windows if need be."""
+
+RowGroup: TypeAlias = Callable[[], pa.RecordBatch]
+"""Builds the rows of a row group."""
 
 Piece = tuple[int, slice]
 """Some rows of a window, which is given by its place in the release."""
@@ -71,8 +73,12 @@ class Release:
     first_ids: Sequence[int] | None = None
     box: Sequence[float] | None = None
 
-    def write(self, path: str | Path, *, progress: Progress = silent) -> None:
+    def write(
+        self, path: str | Path, *, threads: int | None = None, progress: Progress = silent
+    ) -> None:
         """Write the release folder, complete or not at all.
+
+        ``threads``, by default all cores, changes the time and the memory, never the bytes.
 
         Raises
         ------
@@ -86,7 +92,7 @@ class Release:
         >>> result.release.write("new-release")
         """
         progress("writing release", 0, 1)
-        threads = default_threads()
+        threads = threads or default_threads()
         with new_folder(Path(path)) as folder:
             for name in (BUNDLES_FILE, REQUESTS_FILE):
                 groups = cut_groups(self.count_rows(name), ROWS_PER_GROUP)
@@ -297,16 +303,28 @@ def write_policy(policy: pa.Table, path: str | Path) -> None:
     """
     path = Path(path)
     check_outside_releases(path)
-    with new_policy_file(policy, path):
+    with new_policy_file(cut_policy(policy), path):
         pass
 
 
 @contextmanager
-def new_policy_file(policy: pa.Table, path: Path) -> Iterator[None]:
+def new_policy_file(groups: Iterable[RowGroup], path: Path) -> Iterator[None]:
     """Write a policy file that appears, private, when the block ends well."""
     with new_file(path, PRIVATE) as file:
-        pq.write_table(policy, file, compression=COMPRESSION, store_schema=False)
+        write_row_groups(file, groups, store_schema=False, threads=1)
         yield
+
+
+def cut_policy(policy: pa.Table) -> Iterator[RowGroup]:
+    """Yield what builds each row group of a policy file."""
+    for start in range(0, max(policy.num_rows, 1), ROWS_PER_GROUP):
+        yield partial(to_batch, policy.slice(start, ROWS_PER_GROUP))
+
+
+def to_batch(table: pa.Table) -> pa.RecordBatch:
+    """Put the rows of a table into one batch."""
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.record_batch(columns, schema=table.schema)
 
 
 def check_outside_releases(

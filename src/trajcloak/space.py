@@ -1,7 +1,7 @@
 """Projection, region and grid: from coordinates to cells and back."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import build_slices, run_sliced
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, SomeRows
 from trajcloak.log.misplaced import check_misplaced
 
 MAX_HEIGHT = 24
@@ -32,13 +32,6 @@ OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
 ROUNDING = 1e-9
 PROJECTION_BLOCK = 1 << 18
-
-
-Bounds: TypeAlias = tuple[float, float, float, float]
-"""Least x and y, greatest x and y."""
-
-Stretch: TypeAlias = tuple[int, float, float]
-"""An axis, and the least and the greatest coordinate of a stretch of it."""
 
 
 @dataclass(frozen=True)
@@ -73,31 +66,21 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Projected:
-    """The plane that a log is laid on.
-
-    Attributes
-    ----------
-    region : Region
-    crs : str or None
-        PROJ string of the projection; None for coordinates used as they are.
-    """
-
-    region: Region
-    crs: str | None
-
-
-@dataclass(frozen=True)
-class Places(Projected):
+class Places:
     """Where the rows of a log are, in planar coordinates.
 
     Attributes
     ----------
     x, y : (rows,) float64
+    region : Region
+    crs : str or None
+        PROJ string of the projection; None for coordinates used as they are.
     """
 
     x: npt.NDArray[np.float64]
     y: npt.NDArray[np.float64]
+    region: Region
+    crs: str | None
 
 
 def build_places(
@@ -115,22 +98,10 @@ def build_places(
     threads : int
     """
     check_height(height)
-    x, y, bounds, crs = log.x, log.y, log.bounds, log.crs
-    if region is None:
-        check_misplaced(log)
-    if log.geographic:
-        turned, bounds = join_hemispheres(bounds, lambda: bound_turned(log))
-        crs = choose_projection(bounds)
-        x, y, bounds = project(log, turned, crs, threads)
-    check_reach(log, x, y, bounds)
-    if region is None:
-        check_outliers(log, x, y, bounds, threads)
-        region = fit_region(bounds, height, in_metres=crs is not None)
-    else:
-        check_inside(log, x, y, bounds, region)
-    check_cells(region)
-    check_size(region)
-    return Places(region, crs, x, y)
+    projection = find_projection(log, is_fitted=region is None)
+    x, y = projection.place(log, threads)
+    region = choose_region(lambda: iter([(log, x, y)]), projection, height, region, threads)
+    return Places(x, y, region, projection.crs)
 
 
 def check_height(height: int | None) -> None:
@@ -139,45 +110,124 @@ def check_height(height: int | None) -> None:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
 
 
-def join_hemispheres(
-    bounds: Bounds, bound_turned: Callable[[], tuple[float, float]]
-) -> tuple[bool, Bounds]:
+Bounds: TypeAlias = tuple[float, float, float, float]
+"""Least x and y, greatest x and y."""
+
+Stretches: TypeAlias = dict[int, tuple[float, float]]
+"""Of some axes: a stretch that holds all but a few rows."""
+
+PlacedParts: TypeAlias = Callable[
+    [], Iterator[tuple[RequestLog, npt.NDArray[np.float64], npt.NDArray[np.float64]]]
+]
+"""Yields the parts of a log, each with the planar coordinates of its rows."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """How the coordinates of a log become planar ones.
+
+    Attributes
+    ----------
+    crs : str or None
+        Of the planar coordinates; None if it is not known.
+    bounds : (float, float, float, float) or None
+        Of the planar coordinates, if they are those of the log itself.
+    joins : bool
+        Whether longitudes go on beyond the 180th meridian.
+    """
+
+    crs: str | None
+    bounds: tuple[float, float, float, float] | None
+    joins: bool = False
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether planar coordinates are others than those of the log."""
+        return self.bounds is None
+
+    def place(
+        self, log: RequestLog, threads: int
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Compute the planar coordinates of all rows of a log, or of a part of it."""
+        if not self.is_needed:
+            return log.x, log.y
+        lon = _continue_east(log.x) if self.joins else log.x
+        return _project(log, lon, str(self.crs), threads)
+
+
+def find_projection(log: RequestLog, *, is_fitted: bool) -> Projection:
+    """Choose how to project a log, or to take its coordinates as they are.
+
+    ``is_fitted``: whether the region is to be fitted to them, so that they had better be right.
+    """
+    if is_fitted:
+        check_misplaced(log)
+    if not log.geographic:
+        return Projection(log.crs, log.bounds)
+    bounds, joins = join_hemispheres(log)
+    return Projection(choose_projection(bounds), None, joins)
+
+
+def choose_region(
+    placed: PlacedParts,
+    projection: Projection,
+    height: int | None,
+    region: Region | None,
+    threads: int,
+) -> Region:
+    """Fit the region to all places, or check that they are inside the one asked for."""
+    bounds = projection.bounds
+    if bounds is None:
+        parts = [(x.min(), y.min(), x.max(), y.max()) for _, x, y in placed()]
+        low, high = np.min(parts, axis=0), np.max(parts, axis=0)
+        bounds = float(low[0]), float(low[1]), float(high[2]), float(high[3])
+    check_reach(placed, bounds)
+    if region is None:
+        check_outliers(placed, bounds, threads)
+        region = fit_region(bounds, height, in_metres=projection.crs is not None)
+    else:
+        check_inside(placed, bounds, region)
+    check_cells(region)
+    check_size(region)
+    return region
+
+
+def join_hemispheres(log: RequestLog) -> tuple[tuple[float, float, float, float], bool]:
     """Let the longitudes of a log that crosses the 180th meridian go on beyond it.
 
-    Parameters
-    ----------
-    bounds
-        Of the log.
-    bound_turned
-        Finds the least and the greatest longitude after that; asked only if need be.
+    Returns the bounds of the log, and whether it is so.
+    """
+    return join_bounds(log.bounds, lambda: [bound_east(part) for part in log.parts()])
 
-    Returns
-    -------
-    turned : bool
-        Whether western longitudes are taken as those beyond the 180th meridian.
-    bounds
-        Of the log after that.
+
+def join_bounds(
+    bounds: Bounds, bound_parts: Callable[[], Sequence[tuple[float, float]]]
+) -> tuple[Bounds, bool]:
+    """Join hemispheres by the bounds of a log, and those of its parts if need be.
+
+    ``bound_parts`` lists what :func:`bound_east` finds of each part.
     """
     west, south, east, north = bounds
     if east - west <= HALF_TURN:
-        return False, bounds
-    low, high = bound_turned()
-    if high - low > HALF_TURN:
-        return False, bounds
-    return True, (low, south, high, north)
+        return bounds, False
+    lows, highs = zip(*bound_parts(), strict=True)
+    if max(highs) - min(lows) > HALF_TURN:
+        return bounds, False
+    return (min(lows), south, max(highs), north), True
 
 
-def bound_turned(log: RequestLog) -> tuple[float, float]:
-    """Find the least and the greatest longitude beyond the 180th meridian."""
-    lon = _turn(log.x)
+def bound_east(log: RequestLog) -> tuple[float, float]:
+    """Find the least and the greatest longitude of a log if it goes on beyond 180 degrees."""
+    lon = _continue_east(log.x)
     return float(lon.min()), float(lon.max())
 
 
-def _turn(lon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _continue_east(lon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Number the longitudes of the western hemisphere from 180 to 360."""
     return np.where(lon < 0, lon + 2 * HALF_TURN, lon)
 
 
-def choose_projection(bounds: Bounds) -> str:
+def choose_projection(bounds: tuple[float, float, float, float]) -> str:
     """Choose the equal-area projection centred on a longitude-latitude box."""
     west, south, east, north = bounds
     if east - west > HALF_TURN:
@@ -191,14 +241,9 @@ def choose_projection(bounds: Bounds) -> str:
     return f"+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
 
 
-def project(
-    log: RequestLog, turned: bool, crs: str, threads: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], Bounds]:
-    """Project the places of a log; returns them and their bounds.
-
-    ``turned`` is as :func:`join_hemispheres` returns it.
-    """
-    lon = _turn(log.x) if turned else log.x
+def _project(
+    log: RequestLog, lon: npt.NDArray[np.float64], crs: str, threads: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     x = np.empty_like(log.x)
     y = np.empty_like(log.y)
 
@@ -210,17 +255,18 @@ def project(
             x[part], y[part] = transformer.transform(lon[part], log.y[part])
 
     run_sliced(project, log.num_rows, threads)
-    bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
-    if not all(map(math.isfinite, bounds)):
+    if not all(map(math.isfinite, (x.min(), y.min(), x.max(), y.max()))):
         row = int(np.argmin(np.isfinite(x) & np.isfinite(y)))
         raise InputError(
             f"row {log.number_rows(np.array(row))}: the place cannot be projected; expected an "
             f"area on one half of the globe; correct or remove the row"
         )
-    return x, y, bounds
+    return x, y
 
 
-def fit_region(bounds: Bounds, height: int | None, *, in_metres: bool) -> Region:
+def fit_region(
+    bounds: tuple[float, float, float, float], height: int | None, *, in_metres: bool
+) -> Region:
     """Fit a square around a box, with the box strictly inside.
 
     Its corner and side are whole numbers of granules, a power of two, so that no
@@ -262,19 +308,18 @@ def check_cells(region: Region) -> None:
         )
 
 
-def check_reach(
-    log: RequestLog,
-    x: npt.NDArray[np.float64],
-    y: npt.NDArray[np.float64],
-    bounds: tuple[float, float, float, float],
-) -> None:
+def check_reach(placed: PlacedParts, bounds: tuple[float, float, float, float]) -> None:
     """Raise if a place is so far out that areas could not be added up in floating point."""
-    if max(map(abs, bounds)) > MAX_COORDINATE:
+    if max(map(abs, bounds)) <= MAX_COORDINATE:
+        return
+    rows = SomeRows()
+    for log, x, y in placed():
         far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
-        raise InputError(
-            f"{log.name_rows(np.flatnonzero(far))} beyond {MAX_COORDINATE:g}; expected coordinates "
-            f"of a place; correct or remove the rows, or leave them out with --clip"
-        )
+        rows.add(log.number_rows(np.flatnonzero(far)))
+    raise InputError(
+        f"{rows} beyond {MAX_COORDINATE:g}; expected coordinates of a place; correct or remove "
+        f"the rows, or leave them out with --clip"
+    )
 
 
 def check_size(region: Region) -> None:
@@ -288,11 +333,7 @@ def check_size(region: Region) -> None:
 
 
 def check_inside(
-    log: RequestLog,
-    x: npt.NDArray[np.float64],
-    y: npt.NDArray[np.float64],
-    bounds: Bounds,
-    region: Region,
+    placed: PlacedParts, bounds: tuple[float, float, float, float], region: Region
 ) -> None:
     """Raise unless every place is strictly inside a region that the caller chose."""
     right, top = region.x_min + region.side, region.y_min + region.side
@@ -303,20 +344,18 @@ def check_inside(
         and bounds[3] < top
     ):
         return
-    outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
+    rows = SomeRows()
+    for log, x, y in placed():
+        outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
+        rows.add(log.number_rows(np.flatnonzero(outside)))
     raise InputError(
-        f"{log.name_rows(np.flatnonzero(outside))} outside the region; expected every "
-        f"location strictly inside it; correct or remove them, leave them out with --clip, or "
-        f"pass a larger region"
+        f"{rows} outside the region; expected every location strictly inside it; correct or "
+        f"remove them, leave them out with --clip, or pass a larger region"
     )
 
 
 def check_outliers(
-    log: RequestLog,
-    x: npt.NDArray[np.float64],
-    y: npt.NDArray[np.float64],
-    bounds: Bounds,
-    threads: int,
+    placed: PlacedParts, bounds: tuple[float, float, float, float], threads: int
 ) -> None:
     """Raise if a few far rows blow the region up.
 
@@ -324,54 +363,49 @@ def check_outliers(
     an axis, and the region of the others would be as much smaller. The order of
     rows does not matter.
     """
-    stretches = find_crowded(
-        bounds, len(x), lambda axis: count_bins((x, y)[axis], axis, bounds, threads)
+    judge_outliers(
+        bounds,
+        lambda: [count_places(x, y, bounds, threads) for _, x, y in placed()],
+        lambda stretches: [find_far(log, x, y, stretches) for log, x, y in placed()],
     )
-    far = find_far(x, y, stretches)
-    if far.any():
-        rest = max(float(np.ptp(values[~far])) for values in (x, y))
-        check_far(log.name_rows(np.flatnonzero(far)), rest, bounds)
 
 
-def find_crowded(
-    bounds: Bounds, num_rows: int, count: Callable[[int], npt.NDArray[np.int64]]
-) -> list[Stretch]:
-    """Find, on each long axis, a short stretch that holds all but a few rows.
+def judge_outliers(
+    bounds: Bounds,
+    count_parts: Callable[[], Sequence[dict[int, npt.NDArray[np.int64]]]],
+    find_parts: Callable[[Stretches], Sequence[tuple[npt.NDArray[np.int64], Bounds | None]]],
+) -> None:
+    """Raise as :func:`check_outliers` does, from what is found of each part of a log.
 
-    ``count`` counts the rows in even bins of an axis, as :func:`count_bins`.
+    ``count_parts`` lists what :func:`count_places` counts of the parts, ``find_parts`` what
+    :func:`find_far` finds of them.
     """
-    stretches = []
-    extent = _extent(bounds)
-    for axis in (0, 1):
-        low, high = bounds[axis], bounds[2 + axis]
-        if extent == 0 or high - low < extent / 2:
-            continue
-        reach = OUTLIER_BINS // OUTLIER_FACTOR
-        inside = np.cumsum(np.concatenate([[0], count(axis)]))
-        held = inside[reach:] - inside[:-reach]
-        if held.max() < (1 - OUTLIER_SHARE) * num_rows or held.max() == num_rows:
-            continue
-        first = int(held.argmax())
-        width = (high - low) / OUTLIER_BINS
-        stretches.append((axis, low + first * width, low + (first + reach) * width))
-    return stretches
-
-
-def find_far(
-    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], stretches: list[Stretch]
-) -> npt.NDArray[np.bool_]:
-    """Tell which places are outside a crowded stretch."""
-    far = np.zeros(len(x), np.bool_)
-    for axis, low, high in stretches:
-        values = (x, y)[axis]
-        far |= (values < low) | (values > high)
-    return far
-
-
-def check_far(rows: str, rest: float, bounds: Bounds) -> None:
-    """Raise if far rows, named by ``rows``, blow up what would have the extent ``rest``."""
+    if _extent(bounds) == 0:
+        return
+    counts = count_parts()
+    stretches = {
+        axis: stretch
+        for axis in _list_long_axes(bounds)
+        if (
+            stretch := _find_stretch(
+                np.sum([part[axis] for part in counts], axis=0), bounds[axis], bounds[2 + axis]
+            )
+        )
+        is not None
+    }
+    if not stretches:
+        return
+    rows = SomeRows()
+    rest = []
+    for far, near in find_parts(stretches):
+        rows.add(far)
+        if near is not None:
+            rest.append(near)
+    if not rows.count:
+        return
+    lows, highs = np.min(rest, axis=0)[:2], np.max(rest, axis=0)[2:]
     # Bins and edges may differ by a rounding error.
-    if rest * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):
+    if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):
         return
     raise InputError(
         f"{rows} far from all others and would blow the region up more than {OUTLIER_FACTOR} "
@@ -384,11 +418,55 @@ def _extent(bounds: Bounds) -> float:
     return max(bounds[2] - bounds[0], bounds[3] - bounds[1])
 
 
-def count_bins(
-    values: npt.NDArray[np.float64], axis: int, bounds: Bounds, threads: int
+def _list_long_axes(bounds: Bounds) -> list[int]:
+    return [axis for axis in (0, 1) if bounds[2 + axis] - bounds[axis] >= _extent(bounds) / 2]
+
+
+def count_places(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], bounds: Bounds, threads: int
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Count places in even bins of each long axis."""
+    return {
+        axis: _count_bins((x, y)[axis], bounds[axis], bounds[2 + axis] - bounds[axis], threads)
+        for axis in _list_long_axes(bounds)
+    }
+
+
+def find_far(
+    log: RequestLog,
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    stretches: Stretches,
+) -> tuple[npt.NDArray[np.int64], Bounds | None]:
+    """Number the rows outside crowded stretches, and bound the others; None: there are none."""
+    far = np.zeros(log.num_rows, np.bool_)
+    for axis, (low, high) in stretches.items():
+        far |= ((x, y)[axis] < low) | ((x, y)[axis] > high)
+    numbers = log.number_rows(np.flatnonzero(far))
+    if far.all():
+        return numbers, None
+    x, y = x[~far], y[~far]
+    return numbers, (float(x.min()), float(y.min()), float(x.max()), float(y.max()))
+
+
+def _find_stretch(
+    counts: npt.NDArray[np.int64], low: float, high: float
+) -> tuple[float, float] | None:
+    """Find the stretch of an axis with all but a few rows; None if there is none."""
+    total = int(counts.sum())
+    reach = OUTLIER_BINS // OUTLIER_FACTOR
+    inside = np.cumsum(np.concatenate([[0], counts]))
+    held = inside[reach:] - inside[:-reach]
+    if held.max() < (1 - OUTLIER_SHARE) * total or held.max() == total:
+        return None
+    first = int(held.argmax())
+    width = (high - low) / OUTLIER_BINS
+    return low + first * width, low + (first + reach) * width
+
+
+def _count_bins(
+    values: npt.NDArray[np.float64], low: float, extent: float, threads: int
 ) -> npt.NDArray[np.int64]:
-    """Count coordinates in even bins of an axis."""
-    low, extent = bounds[axis], bounds[2 + axis] - bounds[axis]
     parts = run_sliced(
         lambda start, stop: _histogram(values[start:stop], low, extent), len(values), threads
     )

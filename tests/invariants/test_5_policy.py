@@ -36,14 +36,17 @@ def check_invariant_5(result: tc.Result) -> None:
 
 def check_policy_mode(result: tc.Result) -> None:
     modes = []
-    write_table = pq.write_table
+    write_row_groups = release.write_row_groups
 
-    def watched(table: Any, where: Any, **more: Any) -> None:
-        modes.append(Path(where).stat().st_mode if Path(where).exists() else 0o777)
-        write_table(table, where, **more)
-        modes.append(Path(where).stat().st_mode)
+    def watched(path: Path, *args: Any, **more: Any) -> None:
+        if path.name in FILES:
+            write_row_groups(path, *args, **more)
+            return
+        modes.append(path.stat().st_mode if path.exists() else 0o777)
+        write_row_groups(path, *args, **more)
+        modes.append(path.stat().st_mode)
 
-    with new_folder() as folder, mock.patch.object(pq, "write_table", watched):
+    with new_folder() as folder, mock.patch.object(release, "write_row_groups", watched):
         result.write(folder / "release", folder / "one.parquet")
         result.write_policy(folder / "two.parquet")
         for name in ("one.parquet", "two.parquet"):

@@ -71,10 +71,11 @@ def name_the_user(log):
         raise tc.InputError(f"user {log.users[0]}: {error}") from None
 
 
-def name_the_place(log, x, y, bounds, region):
+def name_the_place(placed, bounds, region):
     try:
-        check_inside(log, x, y, bounds, region)
+        check_inside(placed, bounds, region)
     except tc.InputError as error:
+        _, x, y = next(placed())
         raise tc.InputError(f"({x[0]}, {y[0]}): {error}") from None
 
 

@@ -151,6 +151,7 @@ def test_every_row_of_the_tables_has_a_test():
         "test_types.py": ["objects in JSON lines", "lists and maps", "values of an Arrow"],
         "test_formats.py": ["semicolons", "`.gz`", "names in capitals", "folders of folders",
                             "hidden files", "Arrow, Feather", "values of several types"],
+        "test_same_bytes.py": ["a log larger than memory"],
         "test_files.py": ["an empty or damaged", "a column that is missing"],
     }  # fmt: skip
     here = [*REFUSED, *ACCEPTED, "a few rows", "rows at 0, 0", "coordinates beyond"]

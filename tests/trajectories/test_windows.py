@@ -217,3 +217,14 @@ def test_progress_ends_with_all_instants():
     )  # fmt: skip
     assert len(list(windows)) == 3
     assert heard[-1] == ("building trajectories", 5, 5)
+
+
+def test_a_stray_time_makes_empty_windows():
+    """They are passed over, and count as those in between always did."""
+    rows = [Row(user, time, user, 1) for user in range(4) for time in range(6)]
+    stray = [*rows, Row(0, 60_000, 1, 1)]
+    _, (first, *others, last) = build_windows(Drawn(stray, 2, {"every": 1, "length": 6}))
+    assert first.user.tolist() == [0, 1, 2, 3]
+    assert len(others) == 9_999
+    assert all(window.located.missing == 24 for window in (*others[:3], *others[-3:]))
+    assert last.user.tolist() == [0]

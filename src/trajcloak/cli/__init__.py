@@ -48,8 +48,9 @@ class _Commands(click.Group):
         # Inside click's own handler, which would say "Aborted!" and exit with 1.
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("Interrupted; nothing unfinished was left behind.", err=True)
+        except KeyboardInterrupt as error:
+            left = str(error) or "nothing unfinished was left behind"
+            click.echo(f"Interrupted; {left}.", err=True)
             sys.exit(EXIT_INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

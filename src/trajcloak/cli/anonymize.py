@@ -22,13 +22,11 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
-from trajcloak.cli.engine import ENGINE_OPTIONS, engine_options, open_engine
+from trajcloak.cli.engine import ENGINE_OPTIONS, LOCAL, engine_options, open_engine
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
 if TYPE_CHECKING:
-    from trajcloak.engines import SpreadResult
     from trajcloak.hygiene import RareColumn
-    from trajcloak.pipeline import Result
 
 TREATED = {
     "keep": "kept (see --rare)",
@@ -140,6 +138,17 @@ class Share(click.ParamType[float]):
     metavar="N",
     help="A value is rare if fewer than N users of the log sent it.  [default: K]",
 )
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Most memory to use, such as 4GiB; the log may be larger and is worked on window by "
+    "window. Never changes the result.  [default: the log is held in memory]",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Continue an interrupted run with --memory, if there is one.",
+)
 @engine_options
 @threads_option
 @json_option
@@ -148,6 +157,8 @@ def command(
     output: Path,
     policy: Path | None,
     columns: LogColumns,
+    memory: str | None,
+    resume: bool,
     threads: int | None,
     as_json: bool,
     **options: Any,
@@ -157,6 +168,7 @@ def command(
     LOG is a .csv or .parquet file, a folder of them, or a glob.
     """
     from trajcloak.engines import anonymize_on
+    from trajcloak.errors import OptionError
     from trajcloak.log import read_log
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize
@@ -166,18 +178,45 @@ def command(
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
     Options(**options)
-    check_outputs(output, policy)
-    check_outside_log(log, [output] if policy is None else [output, policy])
+    if memory is None:
+        if resume:
+            raise OptionError(
+                "a run is to be resumed, and its memory is not limited; expected a limit, since "
+                "only such runs can be continued; pass --memory"
+            )
+        check_outputs(output, policy)
+        check_outside_log(log, [output] if policy is None else [output, policy])
+    if memory is not None and chosen["engine"] != LOCAL:
+        raise OptionError(
+            "memory is limited, and the engine is a cluster; expected the limit of its workers, "
+            "which spill what does not fit; leave out --memory, or --engine"
+        )
     with progress_bars(hidden=as_json) as progress, open_engine(**chosen) as engine:
-        result: Result | SpreadResult
-        if engine is None:
+        manifest: dict[str, Any]
+        if engine is not None:
+            spread = anonymize_on(engine, list(log), columns, Options(**options), progress=progress)
+            spread.write(output, policy, progress=progress)
+            manifest, rare = spread.manifest, spread.rare
+        elif memory is None:
             request_log = read_log(list(log), columns, threads=threads, progress=progress)
             result = anonymize(request_log, threads=threads, progress=progress, **options)
+            result.write(output, policy, progress=progress)
+            manifest, rare = result.release.manifest, result.rare
         else:
-            asked = Options(**options)
-            result = anonymize_on(engine, list(log), columns, asked, progress=progress)
-        result.write(output, policy, progress=progress)
-    manifest = result.manifest
+            from trajcloak.bounded import anonymize_files
+
+            written = anonymize_files(
+                list(log),
+                output,
+                memory=memory,
+                columns=columns,
+                policy=policy,
+                resume=resume,
+                threads=threads,
+                progress=progress,
+                **options,
+            )
+            manifest, rare = written.manifest, written.rare
     seconds = time.monotonic() - started
     if as_json:
         print_json(
@@ -185,12 +224,12 @@ def command(
                 "release": str(output),
                 "seconds": round(seconds, 3),
                 "manifest": manifest,
-                "rare": [asdict(column) for column in result.rare],
+                "rare": [asdict(column) for column in rare],
             }
         )
         return
     print_summary(manifest, output, policy, seconds)
-    print_rare(result.rare, manifest)
+    print_rare(rare, manifest)
     if not columns.requests:
         out.print(
             "No request column was named (--request COLUMN): areas are published, no requests."

@@ -134,10 +134,10 @@ def anonymize_on(
 ) -> SpreadResult:
     """Run the plan on an engine."""
     if isinstance(engine, DaskEngine) and hasattr(log, "to_delayed"):
-        source = open_frame(engine, log, columns)
+        source = open_frame(engine, log)
         sizes = sizes or choose_sizes(source.num_rows)
     else:
         files = list_parquet(log)
         sizes = sizes or choose_sizes(count_rows(files))
-        source = open_files(files, columns, sizes.rows)
+        source = open_files(files, sizes.rows)
     return run_plan(engine, source, columns, asked, sizes, progress)

@@ -12,11 +12,9 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from trajcloak.engines.engine import Handle, Job
-from trajcloak.engines.sources import Part, Source, find_system
+from trajcloak.engines.sources import Part, Source
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import default_threads
-from trajcloak.log.frames import to_table
-from trajcloak.options import LogColumns
 
 Client: TypeAlias = Any
 """A ``distributed.Client``."""
@@ -116,7 +114,7 @@ def _unwrap(value: Any) -> Any:
     return value.value if isinstance(value, Held) else value
 
 
-def open_frame(engine: DaskEngine, frame: Any, columns: LogColumns) -> Source:
+def open_frame(engine: DaskEngine, frame: Any) -> Source:
     """Take the partitions of a dask DataFrame as the parts of a log."""
     frames = engine.client.compute(frame.to_delayed())
     counts = engine.gather(engine.run(len, [(part,) for part in frames]))
@@ -124,7 +122,6 @@ def open_frame(engine: DaskEngine, frame: Any, columns: LogColumns) -> Source:
     return Source(
         name="the table",
         parts=[Part(*part) for part in parts],
-        system=find_system(to_table(frame._meta), columns),
     )
 
 

@@ -10,12 +10,16 @@ import pyarrow as pa
 
 from trajcloak.engines.shares import Share
 from trajcloak.engines.sources import load
-from trajcloak.log import LogSummary, RequestLog
-from trajcloak.log.clean import find_consistent_rows, keep_rows
+from trajcloak.log import LogSummary, RequestLog, SomeRows
+from trajcloak.log.clean import (
+    check_reachable,
+    find_contradictions,
+    has_contradictions,
+    keep_rows,
+)
 from trajcloak.log.exchange import join_logs, split_log
 from trajcloak.log.misplaced import check_misplaced
 from trajcloak.log.read import read_part
-from trajcloak.log.request_log import SHOWN_ROWS
 from trajcloak.log.summary import summarise
 from trajcloak.manifest import LeftOut
 from trajcloak.options import LogColumns, Options
@@ -23,14 +27,14 @@ from trajcloak.pipeline import Prepared
 from trajcloak.space import (
     Bounds,
     Places,
+    Projection,
     Region,
-    Stretch,
-    bound_turned,
+    Stretches,
+    bound_east,
     check_inside,
     check_reach,
-    count_bins,
+    count_places,
     find_far,
-    project,
 )
 from trajcloak.trajectories import (
     Located,
@@ -50,14 +54,11 @@ def read_and_split(
     content: Any,
     first_row: int,
     columns: LogColumns,
-    system: tuple[str | None, bool],
     parts: int,
     threads: int,
 ) -> list[Any]:
     """Read some rows and give each to the part of its user; the last piece is a :data:`Reading`."""
-    log, dropped = read_part(
-        load(content, columns), columns, system=system, first_row=first_row, threads=threads
-    )
+    log, dropped = read_part(load(content, columns), columns, first_row=first_row, threads=threads)
     if log is None:
         return [*[None] * parts, (dropped, {})]
     return [*split_log(log, parts, first_row), (dropped, dict(log.shifted))]
@@ -75,8 +76,11 @@ def join_and_clean(pieces: Sequence[RequestLog | None], columns: LogColumns) -> 
     log = join_logs(pieces, columns.user, columns.time)
     if log is None:
         return Cleaned(None, {})
-    keep, dropped = find_consistent_rows(log, columns)
-    return Cleaned(keep_rows(log, keep) if keep.any() else None, dropped)
+    if not has_contradictions(columns):
+        return Cleaned(log, {})
+    found = find_contradictions(log, columns)
+    check_reachable(SomeRows().add(log.number_rows(found.far)), log, columns)
+    return Cleaned(keep_rows(log, found.keep) if found.keep.any() else None, found.dropped)
 
 
 def describe(part: Cleaned) -> tuple[LogSummary | None, dict[str, int], pa.Table | None]:
@@ -101,8 +105,7 @@ def place(
     whole: LogSummary,
     kinds: pa.Table,
     number: npt.NDArray[np.int32],
-    turned: bool,
-    crs: str | None,
+    projection: Projection,
     has_region: bool,
     threads: int,
 ) -> Placed:
@@ -116,18 +119,16 @@ def place(
         check_misplaced(part.log)
     requests = replace(part.log.requests, kind=number[part.log.requests.kind], kinds=kinds)
     log = replace(part.log, requests=requests, time_range=whole.time_range, step=whole.step)
-    x, y, bounds = log.x, log.y, log.bounds
-    if log.geographic:
-        assert crs is not None
-        x, y, bounds = project(log, turned, crs, threads)
-    check_reach(log, x, y, bounds)
+    x, y = projection.place(log, threads)
+    bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
+    check_reach(lambda: iter([(log, x, y)]), bounds)
     return Placed(log, x, y, bounds)
 
 
 def bound_part_turned(part: Cleaned) -> tuple[float, float]:
     """Bound the longitudes of a part beyond the 180th meridian."""
     assert part.log is not None
-    return bound_turned(part.log)
+    return bound_east(part.log)
 
 
 def sum_part_spans(part: Placed, step: int) -> int:
@@ -145,23 +146,23 @@ def get_bounds(part: Placed) -> Bounds:
     return part.bounds
 
 
-def count_part_bins(part: Placed, axis: int, bounds: Bounds, threads: int) -> Any:
-    """Count the rows of a part in even bins of an axis."""
-    return count_bins((part.x, part.y)[axis], axis, bounds, threads)
+def count_part_places(
+    part: Placed, bounds: Bounds, threads: int
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Count the rows of a part in even bins of each long axis."""
+    return count_places(part.x, part.y, bounds, threads)
 
 
-def list_far(part: Placed, stretches: list[Stretch]) -> tuple[Any, int, Bounds | None]:
-    """Find the rows outside crowded stretches: the first, how many, and bounds of the others."""
-    far = find_far(part.x, part.y, stretches)
-    rows = np.flatnonzero(far)
-    x, y = part.x[~far], part.y[~far]
-    rest = (float(x.min()), float(y.min()), float(x.max()), float(y.max())) if len(x) else None
-    return part.log.number_rows(rows[:SHOWN_ROWS]), len(rows), rest
+def find_part_far(
+    part: Placed, stretches: Stretches
+) -> tuple[npt.NDArray[np.int64], Bounds | None]:
+    """Number the rows of a part outside crowded stretches, and bound the others."""
+    return find_far(part.log, part.x, part.y, stretches)
 
 
 def check_part_inside(part: Placed, region: Region) -> None:
     """Raise unless every place of a part is strictly inside a region."""
-    check_inside(part.log, part.x, part.y, part.bounds, region)
+    check_inside(lambda: iter([(part.log, part.x, part.y)]), part.bounds, region)
 
 
 class Attendance(NamedTuple):
@@ -191,7 +192,7 @@ class Scene(NamedTuple):
 
 def build_shares(part: Placed, number: int, scene: Scene, threads: int) -> list[Any]:
     """Build the participants of each window of a part; the last piece is an Attendance."""
-    places = Places(scene.region, scene.crs, part.x, part.y)
+    places = Places(part.x, part.y, scene.region, scene.crs)
     prepared = Prepared(
         part.log, scene.asked, scene.grid, scene.max_gap, places, scene.ranges, threads
     )

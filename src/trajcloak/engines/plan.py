@@ -34,12 +34,12 @@ from trajcloak.engines.partition import (
     check_part_inside,
     compare_part_reports,
     count_left_out,
-    count_part_bins,
+    count_part_places,
     count_participants,
     describe,
+    find_part_far,
     get_bounds,
     join_and_clean,
-    list_far,
     place,
     read_and_split,
     sum_part_spans,
@@ -51,28 +51,28 @@ from trajcloak.engines.subtrees import Counts, Task
 from trajcloak.errors import OptionError
 from trajcloak.hygiene import RareColumn
 from trajcloak.log import LogSummary
-from trajcloak.log.clean import all_dropped
+from trajcloak.log.clean import check_some_left
 from trajcloak.log.read import no_rows
-from trajcloak.log.request_log import name_numbers
 from trajcloak.log.requests import merge_kinds
 from trajcloak.log.summary import add_counts, merge_bounds, merge_summaries
 from trajcloak.manifest import LeftOut, build_manifest, merge_totals
 from trajcloak.options import SWAPPED, LogColumns, Options
-from trajcloak.pipeline import asked_region, lay_on_time, nobody_left, too_few_users
+from trajcloak.pipeline import lay_out, nobody_left, too_few_users
 from trajcloak.progress import Progress, silent
 from trajcloak.published import Manifest
 from trajcloak.release import Release, place_box
 from trajcloak.space import (
-    Projected,
+    Bounds,
+    Places,
+    Projection,
     Region,
     check_cells,
-    check_far,
     check_height,
     check_size,
     choose_projection,
-    find_crowded,
     fit_region,
-    join_hemispheres,
+    join_bounds,
+    judge_outliers,
 )
 from trajcloak.trajectories import (
     Ingest,
@@ -258,7 +258,7 @@ def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Si
     *pieces, readings = engine.exchange(
         read_and_split,
         [
-            (part.content, part.first_row, columns, source.system, num_parts, engine.threads)
+            (part.content, part.first_row, columns, num_parts, engine.threads)
             for part in source.parts
         ],
         num_parts + 1,
@@ -272,7 +272,7 @@ def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Si
     kept = [i for i, (summary, _, _) in enumerate(described) if summary is not None]
     if not kept:
         if any(counts for _, counts, _ in described):
-            raise all_dropped()
+            check_some_left(0)
         raise no_rows(source.num_rows, source.name)
     summaries = [summary for summary, _, _ in described if summary is not None]
     cleaning = [counts for _, counts, _ in described]
@@ -288,26 +288,21 @@ def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Si
 def _place(engine: Engine, log: _Log, *, has_region: bool) -> tuple[_Log, str | None]:
     """Lay the parts of a log on the plane."""
     summary = log.summary
-    crs, turned = summary.crs, False
+    projection = Projection(summary.crs, summary.bounds)
     if summary.geographic:
-
-        def bound() -> tuple[float, float]:
-            lows, highs = zip(
-                *engine.gather(engine.run(bound_part_turned, [(part,) for part, _ in log.parts])),
-                strict=True,
-            )
-            return min(lows), max(highs)
-
-        turned, bounds = join_hemispheres(summary.bounds, bound)
-        crs = choose_projection(bounds)
+        jobs = [(part,) for part, _ in log.parts]
+        bounds, joins = join_bounds(
+            summary.bounds, lambda: engine.gather(engine.run(bound_part_turned, jobs))
+        )
+        projection = Projection(choose_projection(bounds), None, joins)
     placed = engine.run(
         place,
         [
-            (part, summary, log.kinds, number, turned, crs, has_region, engine.threads)
+            (part, summary, log.kinds, number, projection, has_region, engine.threads)
             for part, number in log.parts
         ],
     )
-    return _Log(placed, summary, log.kinds), crs
+    return _Log(placed, summary, log.kinds), projection.crs
 
 
 def _lay_out(engine: Engine, log: _Log, asked: Options, crs: str | None) -> Scene:
@@ -316,8 +311,7 @@ def _lay_out(engine: Engine, log: _Log, asked: Options, crs: str | None) -> Scen
     def spans(step: int) -> int:
         return sum(engine.gather(engine.run(sum_part_spans, [(part, step) for part in log.parts])))
 
-    grid, max_gap, ranges = lay_on_time(log.summary, asked, spans)
-    region = asked_region(asked, in_metres=log.summary.crs is not None)
+    grid, max_gap, ranges, region = lay_out(log.summary, asked, spans)
     if region is None:
         bounds = merge_bounds(engine.gather(engine.run(get_bounds, [(p,) for p in log.parts])))
         _check_outliers(engine, log, bounds)
@@ -329,25 +323,17 @@ def _lay_out(engine: Engine, log: _Log, asked: Options, crs: str | None) -> Scen
     return Scene(asked, grid, max_gap, ranges, region, crs)
 
 
-def _check_outliers(engine: Engine, log: _Log, bounds: tuple[float, float, float, float]) -> None:
+def _check_outliers(engine: Engine, log: _Log, bounds: Bounds) -> None:
     """Raise if a few far rows blow the region up; see :func:`trajcloak.space.check_outliers`."""
-
-    def count(axis: int) -> npt.NDArray[np.int64]:
-        jobs = [(part, axis, bounds, engine.threads) for part in log.parts]
-        counts: npt.NDArray[np.int64] = np.sum(
-            engine.gather(engine.run(count_part_bins, jobs)), axis=0
-        )
-        return counts
-
-    stretches = find_crowded(bounds, log.summary.num_rows, count)
-    if not stretches:
-        return
-    found = engine.gather(engine.run(list_far, [(part, stretches) for part in log.parts]))
-    num_far = sum(count for _, count, _ in found)
-    if num_far:
-        rows = np.sort(np.concatenate([numbers for numbers, _, _ in found]))
-        left, bottom, right, top = merge_bounds([rest for _, _, rest in found if rest is not None])
-        check_far(name_numbers(rows, num_far), max(right - left, top - bottom), bounds)
+    judge_outliers(
+        bounds,
+        lambda: engine.gather(
+            engine.run(count_part_places, [(p, bounds, engine.threads) for p in log.parts])
+        ),
+        lambda stretches: engine.gather(
+            engine.run(find_part_far, [(part, stretches) for part in log.parts])
+        ),
+    )
 
 
 def _total(
@@ -379,10 +365,10 @@ def _count_left_out(
             count_left_out, [(part, i, is_published, gone) for i, part in enumerate(attendance)]
         )
     ):
-        left_out.add(part)
+        left_out.merge(part)
     for of_window in counted:
         for counts in of_window:
-            left_out.add(counts.left_out)
+            left_out.merge(counts.left_out)
     return left_out
 
 
@@ -417,7 +403,7 @@ def _build_manifest(
         scene.asked,
         scene.grid,
         scene.max_gap,
-        Projected(scene.region, scene.crs),
+        Places(np.empty(0), np.empty(0), scene.region, scene.crs),
         totals,
         left_out,
         ingest,

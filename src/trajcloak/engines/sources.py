@@ -12,13 +12,10 @@ from trajcloak.errors import OptionError
 from trajcloak.log.files import (
     has_partitions,
     list_files,
-    read_names,
     read_row_groups,
-    read_system,
 )
 from trajcloak.log.formats import PARQUET, find_kind
 from trajcloak.log.frames import to_table
-from trajcloak.log.systems import choose_system
 from trajcloak.options import LogColumns
 
 SHOWN_FILES = 3
@@ -60,13 +57,10 @@ class Source:
         As messages call it.
     parts : sequence of Part
         In the order of their rows.
-    system : (str or None, bool)
-        The log's coordinate system, and whether it is one of degrees.
     """
 
     name: str
     parts: Sequence[Part]
-    system: tuple[str | None, bool]
 
     @property
     def num_rows(self) -> int:
@@ -93,21 +87,12 @@ def list_parquet(source: Any) -> list[Path]:
     return files
 
 
-def open_files(files: Sequence[Path], columns: LogColumns, rows_per_part: int) -> Source:
+def open_files(files: Sequence[Path], rows_per_part: int) -> Source:
     """Cut Parquet files into parts of about ``rows_per_part`` rows, or of one row group."""
     return Source(
         name=", ".join(map(str, files[:SHOWN_FILES]))
         + (", ..." if len(files) > SHOWN_FILES else ""),
         parts=list(_list_parts([file.absolute() for file in files], rows_per_part)),
-        system=find_system(files[0], columns),
-    )
-
-
-def find_system(file: Any, columns: LogColumns) -> tuple[str | None, bool]:
-    """Find the coordinate system of a log by its first file or an empty table of its columns."""
-    return choose_system(
-        read_system(file) if columns.crs is None else columns.crs,
-        geographic=columns.place(read_names(file))[2],
     )
 
 

@@ -1,6 +1,7 @@
 """The request attributes of a log by value: how often each was sent, and by how many users."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,10 @@ class Attribute:
     sent: npt.NDArray[np.int64]
     users: npt.NDArray[np.int64]
 
+    def plus(self, other: "Attribute") -> "Attribute":
+        """Add the requests of other users."""
+        return replace(self, sent=self.sent + other.sent, users=self.users + other.users)
+
     @property
     def num_values(self) -> int:
         """How many distinct values there are."""
@@ -50,6 +55,11 @@ class Attribute:
 
 def list_attributes(log: RequestLog) -> list[Attribute]:
     """Count requests and users for each value of each attribute."""
+    parts = (_list_part(part) for part in log.parts())
+    return reduce(lambda one, other: list(map(Attribute.plus, one, other)), parts)
+
+
+def _list_part(log: RequestLog) -> list[Attribute]:
     requests = log.requests
     num_kinds = requests.kinds.num_rows
     sent_kinds = _count_kinds(requests.kind, num_kinds)

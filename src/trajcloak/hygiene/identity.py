@@ -58,17 +58,16 @@ def count_ids(ids: Ids, log: RequestLog, attribute: Attribute) -> IdCounts:
 
     Text is compared as a whole, and by the number in it if it holds just one.
     """
-    requests = log.requests
     own = []
     for texts in _list_texts(attribute.values):
         user, value = ids.match(texts)
         wanted = np.full(log.num_users, -1, np.int64)
         wanted[user] = value
-        num_own, num_senders = (
-            _count_own(log.user, requests.row, requests.kind, attribute.code, wanted)
-            if len(user)
-            else (0, 0)
-        )
+        counts = [
+            _count_own(part.user, part.requests.row, part.requests.kind, attribute.code, wanted)
+            for part in (log.parts() if len(user) else ())
+        ]
+        num_own, num_senders = np.sum(counts, axis=0) if counts else (0, 0)
         own.append([num_own, attribute.users[value].sum(), num_senders])
     texts = _list_long(attribute)
     return IdCounts(

@@ -39,24 +39,27 @@ def count_places(log: RequestLog, attribute: Attribute) -> PlaceCounts:
     numbers = _to_numbers(attribute.values)
     if numbers is None or attribute.num_values < MIN_VALUES or attribute.num_sent < MIN_REQUESTS:
         return counts
-    code = attribute.code[log.requests.kind]
-    chosen = np.flatnonzero(code >= 0)
-    value = numbers[code[chosen]]
-    is_finite = np.isfinite(value)
-    value, row = value[is_finite], log.requests.row[chosen[is_finite]]
+    if not np.isfinite(numbers).any():
+        return counts
     low_x, low_y, high_x, high_y = log.bounds
     extent = max(high_x - low_x, high_y - low_y)
     near = DEGREES if log.geographic else EXTENT_SHARE * extent
     # Sums of squares keep more digits around a middle, which must be that of all parts.
-    middle = float(np.median(numbers[np.isfinite(numbers)])) if len(value) else 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for axis, place in enumerate((log.x[row], log.y[row])):
-            one = value - middle
-            other = place - (log.bounds[axis] + log.bounds[2 + axis]) / 2
-            counts[axis] = (
-                len(value), np.sum(np.abs(value - place) <= near), one.sum(), other.sum(),
-                one @ one, other @ other, one @ other,
-            )  # fmt: skip
+    middle = float(np.median(numbers[np.isfinite(numbers)]))
+    for part in log.parts():
+        code = attribute.code[part.requests.kind]
+        chosen = np.flatnonzero(code >= 0)
+        value = numbers[code[chosen]]
+        is_finite = np.isfinite(value)
+        value, row = value[is_finite], part.requests.row[chosen[is_finite]]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for axis, place in enumerate((part.x[row], part.y[row])):
+                one = value - middle
+                other = place - (log.bounds[axis] + log.bounds[2 + axis]) / 2
+                counts[axis] += (
+                    len(value), np.sum(np.abs(value - place) <= near), one.sum(), other.sum(),
+                    one @ one, other @ other, one @ other,
+                )  # fmt: skip
     return counts
 
 

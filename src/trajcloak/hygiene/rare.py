@@ -164,12 +164,15 @@ def list_sent(
     """List, once each, the rare values that were sent with the window: (pairs, 2)."""
     if len(windows) <= 1:
         return np.empty((0, 2), np.int64)
-    code = attribute.code[log.requests.kind]
-    chosen = np.flatnonzero(np.append(is_rare, False)[code])
-    time = log.time[log.requests.row[chosen]]
-    window = np.searchsorted(windows[:, 0], time, side="right") - 1
-    inside = (window >= 0) & (time < windows[window, 1])
-    pairs = np.unique(code[chosen[inside]].astype(np.int64) * len(windows) + window[inside])
+    pairs = np.empty(0, np.int64)
+    for part in log.parts():
+        code = attribute.code[part.requests.kind]
+        chosen = np.flatnonzero(np.append(is_rare, False)[code])
+        time = part.time[part.requests.row[chosen]]
+        window = np.searchsorted(windows[:, 0], time, side="right") - 1
+        inside = (window >= 0) & (time < windows[window, 1])
+        more = code[chosen[inside]].astype(np.int64) * len(windows) + window[inside]
+        pairs = np.unique(np.concatenate([pairs, more]))
     return np.column_stack(np.divmod(pairs, len(windows)))
 
 

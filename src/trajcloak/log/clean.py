@@ -1,7 +1,7 @@
 """Rows that contradict others: swapped axes, two places at once, too far in too short."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from numba import njit
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
 from trajcloak.log.misplaced import find_swapped
-from trajcloak.log.request_log import RequestLog
+from trajcloak.log.request_log import RequestLog, SomeRows
 from trajcloak.log.requests import Requests
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
@@ -36,50 +36,61 @@ def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
         swapped = find_swapped(log)
         dropped = {**log.dropped, SWAPPED: int(swapped.sum())}
         log = keep_rows(replace(log, dropped=dropped), ~swapped)
-    keep, dropped = find_consistent_rows(log, columns)
-    if not keep.any():
-        raise all_dropped()
-    return keep_rows(replace(log, dropped=dropped), keep)
+    if not has_contradictions(columns):
+        return log
+    found = find_contradictions(log, columns)
+    check_reachable(SomeRows().add(log.number_rows(found.far)), log, columns)
+    return keep_rows(replace(log, dropped={**log.dropped, **found.dropped}), found.keep)
 
 
-def all_dropped() -> InputError:
-    """Say that cleaning leaves nothing of a log."""
-    return InputError(
-        "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
-        "--max-speed"
-    )
+def has_contradictions(columns: LogColumns) -> bool:
+    """Whether rows that contradict others are to be found."""
+    return columns.max_speed is not None or bool({CONFLICT, TELEPORT} & set(columns.drop))
 
 
-def find_consistent_rows(
-    log: RequestLog, columns: LogColumns
-) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
-    """Tell which rows are left, and how many have been dropped for each reason.
+@dataclass(frozen=True)
+class Contradictions:
+    """Rows that contradict others.
 
-    Raises
-    ------
-    InputError
-        If there are teleports that are not to be dropped.
+    Attributes
+    ----------
+    keep : (rows,) bool
+        All others.
+    far : int64
+        The rows that are too far from the one before.
+    dropped : dict
+        How many are to be dropped, by reason.
     """
-    if columns.max_speed is None and not {CONFLICT, TELEPORT} & set(columns.drop):
-        return np.ones(log.num_rows, np.bool_), dict(log.dropped)
+
+    keep: npt.NDArray[np.bool_]
+    far: npt.NDArray[np.int64]
+    dropped: dict[str, int]
+
+
+def find_contradictions(log: RequestLog, columns: LogColumns) -> Contradictions:
+    """Find the rows that contradict others of the same user."""
     keep = np.ones(log.num_rows, np.bool_)
-    dropped = dict(log.dropped)
+    far = np.empty(0, np.int64)
+    dropped = {}
     if CONFLICT in columns.drop:
         order, first = _group_by_user(log)
         _drop_conflicts(log.time, log.x, log.y, order, first, keep)
         dropped[CONFLICT] = int((~keep).sum())
     if columns.max_speed is not None or TELEPORT in columns.drop:
-        speed = _choose_speed(log, columns)
-        far = np.flatnonzero(find_teleports(log, speed, keep))
-        if len(far) and TELEPORT not in columns.drop:
-            raise InputError(
-                f"{log.name_rows(far)} farther from the same user's report before than a speed of "
-                f"{speed:g} allows; expected places that can be reached; correct the rows, drop "
-                f"them with --drop {TELEPORT}, or pass a higher --max-speed"
-            )
+        far = np.flatnonzero(find_teleports(log, _choose_speed(log, columns), keep))
         dropped[TELEPORT] = len(far)
         keep[far] = False
-    return keep, dropped
+    return Contradictions(keep, far, dropped)
+
+
+def check_reachable(far: SomeRows, log: RequestLog, columns: LogColumns) -> None:
+    """Raise if there are teleports that are not to be dropped."""
+    if far.count and TELEPORT not in columns.drop:
+        raise InputError(
+            f"{far} farther from the same user's report before than a speed of "
+            f"{_choose_speed(log, columns):g} allows; expected places that can be reached; correct "
+            f"the rows, drop them with --drop {TELEPORT}, or pass a higher --max-speed"
+        )
 
 
 def find_teleports(
@@ -127,10 +138,11 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
 
 
 def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
-    """Take some rows of a log, at least one, and the users who have one."""
+    """Take some rows of a log, and the users who have one."""
     if keep.all():
         return log
     rows = np.flatnonzero(keep)
+    check_some_left(len(rows))
     present = np.zeros(log.num_users, np.bool_)
     present[log.user[rows]] = True
     number = (np.cumsum(present) - 1).astype(np.int32)
@@ -154,6 +166,15 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
         bounds=(float(x.min()), float(y.min()), float(x.max()), float(y.max())),
         file_row=rows if log.file_row is None else log.file_row[rows],
     )
+
+
+def check_some_left(num_rows: int) -> None:
+    """Raise if no row is left."""
+    if not num_rows:
+        raise InputError(
+            "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
+            "--max-speed"
+        )
 
 
 @njit(cache=True, nogil=True)

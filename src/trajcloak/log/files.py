@@ -35,6 +35,7 @@ from trajcloak.options import LogColumns
 
 BATCH_ROWS = 1 << 20
 PREFETCH = 2
+READ_BYTES = 1 << 20
 DICTIONARY_BYTES = 2
 """A text column that takes fewer bytes per row holds few distinct values."""
 
@@ -168,7 +169,9 @@ def has_partitions(file: LogFile) -> bool:
     return isinstance(file, Path) and bool(find_partitions(file))
 
 
-def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa.RecordBatch]:
+def stream_batches(
+    files: Sequence[LogFile], columns: LogColumns, *, batch_rows: int | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order, read ahead in a thread.
 
     Columns come as the file has them; in CSV, coordinates as float64, times as
@@ -181,7 +184,9 @@ def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa
         for file in files:
             _check_columns(file, wanted, columns.delimiter)
             try:
-                for batch in _open_file(file, wanted, num_rows, columns.delimiter):
+                for batch in _open_file(
+                    file, wanted, num_rows, columns.delimiter, batch_rows or BATCH_ROWS
+                ):
                     num_rows += batch.num_rows
                     yield batch
             except UNREADABLE as error:
@@ -191,7 +196,7 @@ def stream_batches(files: Sequence[LogFile], columns: LogColumns) -> Iterator[pa
 
 
 def _open_file(
-    file: LogFile, wanted: list[str], rows_before: int, delimiter: str | None
+    file: LogFile, wanted: list[str], rows_before: int, delimiter: str | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Open a file of any kind; adds the columns of its folders and of its points."""
     schema = _read_schema(file, delimiter)
@@ -199,7 +204,7 @@ def _open_file(
     own = _find_own(schema, wanted)
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
-    for batch in _open_own(file, wanted, own, rows_before, delimiter):
+    for batch in _open_own(file, wanted, own, rows_before, delimiter, batch_rows):
         check_batch(batch, num_rows)
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in wanted:
@@ -223,7 +228,12 @@ def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
 
 
 def _open_own(
-    file: LogFile, wanted: list[str], own: list[str], rows_before: int, delimiter: str | None
+    file: LogFile,
+    wanted: list[str],
+    own: list[str],
+    rows_before: int,
+    delimiter: str | None,
+    batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     """Open a file for the columns that stand in it."""
     if isinstance(file, pa.Table):
@@ -231,7 +241,7 @@ def _open_own(
         return
     kind = find_kind(file)
     if kind == PARQUET:
-        yield from _open_parquet(file, own, wanted[NUM_FIXED:])
+        yield from _open_parquet(file, own, wanted[NUM_FIXED:], batch_rows)
     elif kind == ARROW:
         with _open_ipc(file) as reader:
             batches = (
@@ -248,11 +258,14 @@ def _open_own(
 
 
 def _open_ipc(file: Path) -> Any:
-    """Open an Arrow file, or else an Arrow stream."""
+    """Open an Arrow file, or else an Arrow stream.
+
+    They are not mapped: what was read of them would count as memory in use.
+    """
     try:
-        return pa.ipc.open_file(pa.memory_map(str(file)))
+        return pa.ipc.open_file(pa.OSFile(str(file)))
     except pa.ArrowInvalid:
-        return pa.ipc.open_stream(pa.memory_map(str(file)))
+        return pa.ipc.open_stream(pa.OSFile(str(file)))
 
 
 def _choose_columns(file: LogFile, columns: LogColumns) -> list[str]:
@@ -293,11 +306,16 @@ def _label(file: LogFile) -> str:
     return str(file) if isinstance(file, Path) else "the table"
 
 
-def _open_parquet(file: Path, own: list[str], requests: list[str]) -> Iterator[pa.RecordBatch]:
+def _open_parquet(
+    file: Path, own: list[str], requests: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     encoded = _find_dictionaries(file, [name for name in requests if name in own])
-    # Pre-buffering would hold the bytes of the whole file until its last row is read.
-    with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
-        yield from parquet.iter_batches(BATCH_ROWS, columns=own)
+    # Pre-buffering would hold the bytes of the whole file until its last row is read; without
+    # a buffer those of a row group are held.
+    with pq.ParquetFile(
+        file, read_dictionary=encoded, pre_buffer=False, buffer_size=READ_BYTES
+    ) as parquet:
+        yield from parquet.iter_batches(batch_rows, columns=own)
 
 
 def read_row_groups(file: Path, groups: Sequence[int], columns: LogColumns) -> pa.Table:

@@ -26,8 +26,7 @@ class RowFilter:
         self._geographic = geographic
         self.num_read = 0
         self.dropped: dict[str, int] = {}
-        self._kept: list[npt.NDArray[np.int64]] = []
-        self._is_needed = columns.clip is not None or bool(
+        self.is_needed = columns.clip is not None or bool(
             {EMPTY, OUT_OF_RANGE, NULL_ISLAND} & set(columns.drop)
         )
         self._first = 0
@@ -35,9 +34,10 @@ class RowFilter:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Drop rows of a batch: user, time and the two coordinates are its first columns."""
+        self._latest = None
         self._first = self.num_read
         self.num_read += batch.num_rows
-        if not self._is_needed or not batch.num_rows:
+        if not self.is_needed or not batch.num_rows:
             return batch
         keep = np.ones(batch.num_rows, np.bool_)
         if EMPTY in self._columns.drop:
@@ -58,7 +58,6 @@ class RowFilter:
             # Places that are none are not outside.
             self._drop(CLIP, keep, (x < left) | (x > right) | (y < bottom) | (y > top))
         self._latest = np.flatnonzero(keep) + self._first
-        self._kept.append(self._latest)
         return batch if keep.all() else batch.filter(pa.array(keep))
 
     def _drop(self, reason: str, keep: npt.NDArray[np.bool_], wrong: npt.NDArray[np.bool_]) -> None:
@@ -71,9 +70,9 @@ class RowFilter:
         row = self._first + position if self._latest is None else int(self._latest[position])
         return row + 1
 
-    def list_rows(self) -> npt.NDArray[np.int64] | None:
-        """List the numbers, from 0, of all rows that are left; None if none was dropped."""
-        return np.concatenate(self._kept) if sum(self.dropped.values()) else None
+    def list_rows(self) -> npt.NDArray[np.int64]:
+        """List the rows that are left of the latest batch, numbered from 0 over the files."""
+        return np.arange(self._first, self.num_read) if self._latest is None else self._latest
 
 
 def _to_floats(column: pa.Array) -> npt.NDArray[np.float64]:

@@ -1,9 +1,10 @@
 """Read a log: stream, check, number the users, collect the requests."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log.clean import clean_log
 from trajcloak.log.csv_text import find_bad_value
 from trajcloak.log.files import (
+    LogFile,
     LogPath,
     count_rows,
     has_partitions,
@@ -29,7 +31,7 @@ from trajcloak.log.files import (
 )
 from trajcloak.log.filter import RowFilter
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.requests import RequestBuilder, to_plain, to_plain_numbers
+from trajcloak.log.requests import RequestBuilder, Requests, to_plain, to_plain_numbers
 from trajcloak.log.systems import choose_system
 from trajcloak.log.zones import to_utc
 from trajcloak.options import LogColumns
@@ -75,34 +77,22 @@ def read_log(
     columns = columns or LogColumns()
     files = list_files(source)
     expected_rows = count_rows(files)
-    has_csv, has_folders = any(map(is_csv, files)), any(map(has_partitions, files))
-    crs, geographic = choose_system(
-        read_system(files[0]) if columns.crs is None else columns.crs,
-        geographic=columns.place(read_names(files[0], columns.delimiter))[2],
-    )
     threads = choose_threads(threads)
     with ThreadPoolExecutor(threads) as pool:
-        builder = _Builder(columns, crs, geographic, has_csv, has_folders, expected_rows, pool)
+        checker = RowChecker(files, columns, pool)
+        builder = _Builder(expected_rows)
         for batch in stream_batches(files, columns):
-            builder.add(batch)
-            progress("reading log", builder.filter.num_read, expected_rows)
-        if builder.num_rows == 0:
-            raise no_rows(
-                builder.filter.num_read, source if isinstance(files[0], Path) else "the table"
-            )
-        log = builder.finish(threads=threads)
+            builder.add(batch, checker)
+            progress("reading log", checker.num_read, expected_rows)
+        checker.check_not_empty(source)
+        log = builder.finish(checker, threads=threads)
     log = clean_log(log, columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
 
 
 def read_part(
-    table: pa.Table,
-    columns: LogColumns,
-    *,
-    system: tuple[str | None, bool],
-    first_row: int,
-    threads: int,
+    table: pa.Table, columns: LogColumns, *, first_row: int, threads: int
 ) -> tuple[RequestLog | None, dict[str, int]]:
     """Read and check some rows of a log; what contradicts other rows stays.
 
@@ -112,8 +102,6 @@ def read_part(
         The rows.
     columns
         As :func:`read_log` takes them.
-    system
-        The log's coordinate system, and whether it is one of degrees.
     first_row
         How many rows of the log come before.
     threads
@@ -126,106 +114,197 @@ def read_part(
         How many rows were dropped, by reason.
     """
     with ThreadPoolExecutor(threads) as pool:
-        builder = _Builder(columns, *system, False, False, table.num_rows, pool)
-        builder.filter.num_read = first_row
+        checker = RowChecker([table], columns, pool)
+        checker.filter.num_read = first_row
+        builder = _Builder(table.num_rows)
         for batch in stream_batches([table], columns):
-            builder.add(batch)
-        log = builder.finish(threads=threads) if builder.num_rows else None
-    return log, builder.filter.dropped
+            builder.add(batch, checker)
+        log = builder.finish(checker, threads=threads) if checker.has_rows else None
+    return log, checker.filter.dropped
+
+
+class Rows(NamedTuple):
+    """Room for the rows of a batch: users by number, times, coordinates."""
+
+    user: npt.NDArray[np.int32]
+    time: npt.NDArray[np.int64]
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, size: int) -> "Rows":
+        """Make room for so many rows."""
+        return cls(
+            np.empty(size, np.int32),
+            np.empty(size, np.int64),
+            np.empty(size, np.float64),
+            np.empty(size, np.float64),
+        )
+
+    def cut(self, start: int, stop: int) -> "Rows":
+        """Take a half-open range of the rows, without a copy."""
+        part = slice(start, stop)
+        return Rows(self.user[part], self.time[part], self.x[part], self.y[part])
 
 
 class _Builder:
-    """Checks batches and appends them to growing columns."""
+    """Appends checked batches to growing columns."""
+
+    def __init__(self, expected_rows: int) -> None:
+        self._num_rows = 0
+        self._rows = Rows.empty(max(expected_rows, FIRST_ROWS))
+        self._file_rows: list[npt.NDArray[np.int64]] = []
+
+    def add(self, batch: pa.RecordBatch, checker: "RowChecker") -> None:
+        batch = checker.filter.apply(batch)
+        start, stop = self._num_rows, self._num_rows + batch.num_rows
+        self._reserve(stop)
+        checker.check(batch, self._rows.cut(start, stop), start)
+        self._num_rows = stop
+        if checker.filter.is_needed:
+            self._file_rows.append(checker.filter.list_rows())
+
+    def finish(self, checker: "RowChecker", *, threads: int) -> RequestLog:
+        requests = checker.pool.submit(checker.requests.finish)
+        users, rank = checker.number_users()
+        rows = self._rows.cut(0, self._num_rows)
+        if rank is not None:
+            run_sliced(lambda a, b: renumber(rows.user[a:b], rank), len(rows.user), threads)
+        some_dropped = any(checker.filter.dropped.values())
+        return checker.build_log(
+            users,
+            rows,
+            requests.result(),
+            np.concatenate(self._file_rows) if some_dropped else None,
+        )
+
+    def _reserve(self, rows: int) -> None:
+        size = len(self._rows.user)
+        if rows > size:
+            larger = Rows.empty(max(rows, 2 * size))
+            for name in Rows._fields:
+                getattr(larger, name)[:size] = getattr(self._rows, name)
+            self._rows = larger
+
+
+class RowChecker:
+    """Checks the rows of a log batch by batch, and numbers their users.
+
+    Parameters
+    ----------
+    files
+        The parts of the log.
+    columns
+        What to read of them.
+    pool
+        Where the columns of a batch are checked side by side.
+    """
 
     def __init__(
-        self,
-        columns: LogColumns,
-        crs: str | None,
-        geographic: bool,
-        has_csv: bool,
-        has_folders: bool,
-        expected_rows: int,
-        pool: ThreadPoolExecutor,
+        self, files: Sequence[LogFile], columns: LogColumns, pool: ThreadPoolExecutor
     ) -> None:
-        self.num_rows = 0
-        self._pool = pool
+        has_csv, has_folders = any(map(is_csv, files)), any(map(has_partitions, files))
+        self._crs, self._geographic = choose_system(
+            read_system(files[0]) if columns.crs is None else columns.crs,
+            geographic=columns.place(read_names(files[0], columns.delimiter))[2],
+        )
+        self.pool = pool
         self._columns = columns
-        self._crs = crs
-        self._geographic = geographic
-        self.filter = RowFilter(columns, geographic=geographic)
+        self._source = files[0]
+        self.filter = RowFilter(columns, geographic=self._geographic)
+        self.requests = RequestBuilder(columns.requests, from_text=has_csv)
         # Names of folders are text, as are the cells of CSV files.
         self._from_text = has_csv or has_folders
         self._has_integer_ids = False
-        capacity = max(expected_rows, FIRST_ROWS)
-        self._user = np.empty(capacity, np.int32)
-        self._time = np.empty(capacity, np.int64)
-        self._place = np.empty(capacity, np.float64), np.empty(capacity, np.float64)
         self._ids: IntegerIds | TextIds | None = None
         self._time_kind: tuple[bool, str | None] | None = None
-        self._requests = RequestBuilder(columns.requests, from_text=has_csv)
+        self._origin: int | None = None
         self._step = 0
         self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
         self._time_range = (2**63 - 1, -(2**63))
+        self._time_ends = (0, 0)
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        batch = self.filter.apply(batch)
+    @property
+    def num_read(self) -> int:
+        """How many rows came so far, those dropped among them."""
+        return self.filter.num_read
+
+    def check(self, batch: pa.RecordBatch, rows: Rows, first_row: int) -> None:
+        """Check the rows of a batch that the filter left, and write them to ``rows``.
+
+        Requests are kept with their rows, of which ``first_row`` is the batch's first.
+        """
         if batch.num_rows == 0:
             return
-        start, stop = self.num_rows, self.num_rows + batch.num_rows
-        self._reserve(stop)
         names = batch.schema.names[:4]
         for name in names:
             self._check_no_null(batch.column(name), name)
         # Columns do not depend on each other; the first of them that is bad is the one reported.
         jobs = [
-            self._pool.submit(self._add_users, batch.column(0), names[0], self._user[start:stop]),
-            self._pool.submit(self._add_times, batch.column(1), names[1], self._time[start:stop]),
-            *(
-                self._pool.submit(
-                    self._add_places, batch.column(2 + a), names[2 + a], a, start, stop
-                )
-                for a in (0, 1)
-            ),
-            self._pool.submit(self._requests.add, batch, start),
+            self.pool.submit(self._add_users, batch.column(0), names[0], rows.user),
+            self.pool.submit(self._add_times, batch.column(1), names[1], rows.time),
+            self.pool.submit(self._add_places, batch.column(2), names[2], 0, rows.x),
+            self.pool.submit(self._add_places, batch.column(3), names[3], 1, rows.y),
+            self.pool.submit(self.requests.add, batch, first_row),
         ]
         wait(jobs)
         for job in jobs:
             job.result()
-        self.num_rows = stop
 
-    def finish(self, *, threads: int) -> RequestLog:
+    @property
+    def has_rows(self) -> bool:
+        """Whether any row was left so far."""
+        return self._ids is not None
+
+    def check_not_empty(self, source: LogPath) -> None:
+        """Raise if no row was left."""
+        if self._ids is not None:
+            return
+        raise no_rows(self.num_read, source if isinstance(self._source, Path) else "the table")
+
+    def number_users(self) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
+        """List the users in the order of their ids; and the place there of each number so far.
+
+        None: it is the same.
+        """
         assert self._ids is not None
-        assert self._time_kind is not None
-        check_time_span(self._time_range, self._columns.time, self._find_ends)
-        requests = self._pool.submit(self._requests.finish)
         users = self._ids.distinct()
         if self._from_text:
             users = to_integers_if_plain(users)
             if self._has_integer_ids and not pa.types.is_integer(users.type):
                 raise mixed_ids(self._columns.user)
-        user = self._user[: self.num_rows]
         order = sort_ids(users)
-        if (np.diff(order) != 1).any():
-            rank = np.empty(len(order), np.int32)
-            rank[order] = np.arange(len(order), dtype=np.int32)
-            run_sliced(lambda a, b: _renumber(user[a:b], rank), len(user), threads)
-            users = users.take(pa.array(order))
-        x, y = (place[: self.num_rows] for place in self._place)
+        if not (np.diff(order) != 1).any():
+            return users, None
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return users.take(pa.array(order)), rank
+
+    def build_log(
+        self,
+        users: pa.Array,
+        rows: Rows,
+        requests: Requests,
+        file_row: npt.NDArray[np.int64] | None,
+    ) -> RequestLog:
+        """Put rows together with what is known of all rows of the log."""
+        assert self._time_kind is not None
+        check_time_span(self._time_range, self._columns.time, self._time_ends)
         low_x, low_y, high_x, high_y = self._bounds
         return RequestLog(
             users=users,
-            user=user,
-            time=self._time[: self.num_rows],
-            x=x,
-            y=y,
-            requests=requests.result(),
+            user=rows.user,
+            time=rows.time,
+            x=rows.x,
+            y=rows.y,
+            requests=requests,
             has_timestamps=self._time_kind[0],
             zone="UTC" if self._columns.tz else self._time_kind[1],
             clock=self._columns.tz,
             crs=self._crs,
             dropped=self.filter.dropped,
-            file_row=self.filter.list_rows(),
+            file_row=file_row,
             reading=self._columns.reading,
             shifted=self._shifted,
             geographic=self._geographic,
@@ -233,23 +312,6 @@ class _Builder:
             time_range=self._time_range,
             bounds=(low_x, low_y, high_x, high_y),
         )
-
-    def _find_ends(self) -> tuple[int, int]:
-        """Find the numbers of the rows with the earliest and the latest time."""
-        times = self._time[: self.num_rows]
-        rows = np.array([times.argmin(), times.argmax()])
-        kept = self.filter.list_rows()
-        early, late = (rows if kept is None else kept[rows]) + 1
-        return int(early), int(late)
-
-    def _reserve(self, rows: int) -> None:
-        if rows <= len(self._user):
-            return
-        more = max(rows, 2 * len(self._user)) - len(self._user)
-        self._user = np.concatenate([self._user, np.empty(more, np.int32)])
-        self._time = np.concatenate([self._time, np.empty(more, np.int64)])
-        x, y = (np.concatenate([place, np.empty(more)]) for place in self._place)
-        self._place = x, y
 
     def _check_no_null(self, column: pa.Array, name: str) -> None:
         if column.null_count:
@@ -292,13 +354,22 @@ class _Builder:
             raise mixed_times(name)
         if self._columns.tz is not None:
             values = self._to_utc(values, kind)
-        origin = self._time[0] if self.num_rows else values[0]
-        low, high, self._step = map(int, copy_times(values, origin, self._step, out))
-        self._time_range = min(self._time_range[0], low), max(self._time_range[1], high)
+        if self._origin is None:
+            self._origin = int(values[0])
+        low, high, self._step = map(int, copy_times(values, self._origin, self._step, out))
+        first, last = self._time_range
+        early, late = self._time_ends
+        if low < first:
+            early = self.filter.number_row(int(out.argmin()))
+        if high > last:
+            late = self.filter.number_row(int(out.argmax()))
+        self._time_ends = early, late
+        self._time_range = min(first, low), max(last, high)
 
-    def _add_places(self, column: pa.Array, name: str, axis: int, start: int, stop: int) -> None:
+    def _add_places(
+        self, column: pa.Array, name: str, axis: int, out: npt.NDArray[np.float64]
+    ) -> None:
         limit = (180.0, 90.0)[axis]
-        out = self._place[axis][start:stop]
         values = self._to_floats(column, name)
         low, high, bad = copy_place(values, limit if self._geographic else math.inf, out)
         if bad >= 0:
@@ -388,16 +459,14 @@ class _Builder:
         )
 
 
-def check_time_span(
-    time_range: tuple[int, int], name: str, find_ends: Callable[[], tuple[int, int]]
-) -> None:
+def check_time_span(time_range: tuple[int, int], name: str, end_rows: tuple[int, int]) -> None:
     """Raise if times are so far apart that their differences overflow.
 
-    ``find_ends`` finds the numbers of the rows with the earliest and the latest time.
+    ``end_rows`` are the numbers of the rows with the earliest and the latest time.
     """
     low, high = time_range
     if high - low >= MAX_TIME_SPAN:
-        early, late = find_ends()
+        early, late = end_rows
         raise InputError(
             f"rows {early} and {late}: column '{name}' spans more than 2^62 units of time; "
             f"expected times near to each other; are they in the unit that their type says? "
@@ -452,7 +521,7 @@ def to_integers_if_plain(ids: pa.Array) -> pa.Array:
 
 
 @njit(cache=True, nogil=True)
-def _renumber(user, rank):  # type: ignore[no-untyped-def]
+def renumber(user, rank):  # type: ignore[no-untyped-def]
     """Give users other numbers, in place."""
     for i in range(len(user)):
         user[i] = rank[user[i]]

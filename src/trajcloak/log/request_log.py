@@ -1,6 +1,6 @@
 """A log in memory, as columns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,6 +79,19 @@ class RequestLog:
         return len(self.user)
 
     @property
+    def num_requests(self) -> int:
+        """How many requests the log has."""
+        return len(self.requests.row)
+
+    def parts(self) -> Iterator["RequestLog"]:
+        """Yield the log in parts, each with all rows of some of the users.
+
+        A log in memory is one part. What can be added up over parts is computed so, for
+        the sake of logs that are not held in memory.
+        """
+        yield self
+
+    @property
     def num_users(self) -> int:
         """How many users the log has."""
         return len(self.users)
@@ -87,20 +100,35 @@ class RequestLog:
         """Number rows as messages do: from 1, over the files in order."""
         return (rows if self.file_row is None else self.file_row[rows]) + 1
 
-    @property
-    def end_rows(self) -> tuple[int, int]:
-        """The numbers, from 1, of the rows with the earliest and the latest time."""
-        ends = np.array([self.time.argmin(), self.time.argmax()])
-        early, late = self.number_rows(ends).tolist()
-        return early, late
+    def find_ends(self) -> tuple[int, int]:
+        """Number the first row with the earliest time, and the first with the latest."""
+        early, late = [], []
+        for part in self.parts():
+            ends = np.array([part.time.argmin(), part.time.argmax()])
+            (first, last), (one, other) = part.time[ends].tolist(), part.number_rows(ends).tolist()
+            early.append((first, one))
+            late.append((-last, other))
+        return min(early)[1], min(late)[1]
 
     def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Name the first of some rows in a message: ``3 rows (4, 7, 9) are``."""
-        return name_numbers(self.number_rows(rows[:SHOWN_ROWS]), len(rows))
+        return str(SomeRows().add(self.number_rows(rows)))
 
 
-def name_numbers(first: npt.NDArray[np.int64], count: int) -> str:
-    """Name some rows by the numbers of the first of them and by how many there are."""
-    more = ", ..." if count > SHOWN_ROWS else ""
-    shown = ", ".join(map(str, first[:SHOWN_ROWS].tolist())) + more
-    return f"row {shown} is" if count == 1 else f"{count} rows ({shown}) are"
+class SomeRows:
+    """Counts rows, and remembers the first few of their numbers for a message."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first = np.empty(0, np.int64)
+
+    def add(self, numbers: npt.NDArray[np.int64]) -> "SomeRows":
+        """Add rows by their numbers, as messages have them."""
+        self.count += len(numbers)
+        self._first = np.sort(np.concatenate([self._first, numbers]))[:SHOWN_ROWS]
+        return self
+
+    def __str__(self) -> str:
+        more = ", ..." if self.count > SHOWN_ROWS else ""
+        shown = ", ".join(map(str, self._first.tolist())) + more
+        return f"row {shown} is" if self.count == 1 else f"{self.count} rows ({shown}) are"

@@ -56,6 +56,7 @@ class RequestBuilder:
         self._types: dict[str, pa.DataType] = {}
         self._rows: list[npt.NDArray[np.int64]] = []
         self._columns: dict[str, list[pa.DictionaryArray]] = {}
+        self._num_kept = 0
 
     def add(self, batch: pa.RecordBatch, first_row: int) -> None:
         """Take the requests of a batch whose rows start at row ``first_row`` (from 0)."""
@@ -139,12 +140,32 @@ class RequestBuilder:
                 ) from None
             self._types[name] = pa.string()
 
+    def take_rows(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Keep only the distinct requests of the latest batch; for logs that are not held.
+
+        Returns the rows of all its requests, and which one each is of those kept so far:
+        where :meth:`finish` will say what kind it is.
+        """
+        if not self._rows:
+            return np.empty(0, np.int64), np.empty(0, np.int32)
+        rows = self._rows.pop()
+        chunks = [self._columns[name].pop() for name in self._columns]
+        codes = [chunk.indices.fill_null(-1).to_numpy().astype(np.int64) + 1 for chunk in chunks]
+        number, distinct = _number_rows(codes, [len(chunk.dictionary) + 1 for chunk in chunks])
+        for name, chunk, code in zip(self._columns, chunks, distinct, strict=True):
+            indices = pa.array((code - 1).astype(np.int32), mask=code == 0)
+            self._columns[name].append(pa.DictionaryArray.from_arrays(indices, chunk.dictionary))
+        first = self._num_kept
+        self._num_kept += len(distinct[0])
+        return rows, (number + first).astype(np.int32)
+
     def finish(self) -> Requests:
         """Give each distinct request a number."""
-        if not self._rows:
+        if not self._rows and not self._num_kept:
             return Requests(np.empty(0, np.int64), np.empty(0, np.int32), self._list_none())
         kind, kinds = number_kinds(self._columns, self._types, from_text=self._from_text)
-        return Requests(np.concatenate(self._rows), kind, kinds)
+        rows = np.concatenate(self._rows) if self._rows else np.empty(0, np.int64)
+        return Requests(rows, kind, kinds)
 
     def _list_none(self) -> pa.Table:
         return pa.table({name: pa.array([], self._types[name]) for name in self._types})

@@ -42,6 +42,10 @@ class LogSummary:
     shifted: Mapping[str, int]
     reading: Mapping[str, object]
 
+    def find_ends(self) -> tuple[int, int]:
+        """As :meth:`RequestLog.find_ends`."""
+        return self.end_rows
+
 
 AnyLog: TypeAlias = RequestLog | LogSummary
 
@@ -50,7 +54,7 @@ def summarise(log: RequestLog) -> LogSummary:
     """Leave the rows of a log out."""
     return LogSummary(
         log.num_rows, log.num_users, len(log.requests.row), pa.types.is_integer(log.users.type),
-        log.end_rows, int(log.time[0]), log.has_timestamps, log.zone,
+        log.find_ends(), int(log.time[0]), log.has_timestamps, log.zone,
         log.geographic, log.step, log.time_range, log.bounds, log.clock, log.crs, log.dropped,
         log.shifted, log.reading,
     )  # fmt: skip
@@ -74,7 +78,7 @@ def merge_summaries(parts: Sequence[LogSummary], user_column: str, time_column: 
         min((p.time_range[0], p.end_rows[0]) for p in parts)[1],
         min((-p.time_range[1], p.end_rows[1]) for p in parts)[1],
     )
-    check_time_span(time_range, time_column, lambda: end_rows)
+    check_time_span(time_range, time_column, end_rows)
     return LogSummary(
         num_rows=sum(p.num_rows for p in parts),
         num_users=sum(p.num_users for p in parts),

@@ -11,7 +11,7 @@ from trajcloak.report.markup import Element, details, element, table
 from trajcloak.report.words import show_number
 
 WIDTH, HEIGHT = 380, 210
-LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 42
+LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42
 """Margins for the axes."""
 
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM

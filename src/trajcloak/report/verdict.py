@@ -17,11 +17,13 @@ class Audited(NamedTuple):
 
     Attributes
     ----------
-    num_checks, num_failed : int
+    num_checks : int
+    failed : tuple of str
+        Names of the checks that failed.
     """
 
     num_checks: int
-    num_failed: int
+    failed: tuple[str, ...]
 
 
 class Verdict(NamedTuple):
@@ -46,13 +48,14 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None
     senders = (
         f"every published request has at least {manifest['smallest_bundle']:,} possible senders"
     )
-    if audited and audited.num_failed:
+    if audited and audited.failed:
+        of_all = f"{len(audited.failed)} of {audited.num_checks} checks"
         return Verdict(
             UNSAFE,
             "Do not publish this release",
-            f"Audit failed: {audited.num_failed} of {audited.num_checks} checks",
-            f"No. {audited.num_failed} of {audited.num_checks} checks against the log failed; "
-            f"the audit below says which.",
+            f"Audit failed: {of_all}",
+            f"No. {of_all} against the log failed: {', '.join(audited.failed)}. The audit below "
+            f"says what was found.",
         )
     if failed:
         return Verdict(
@@ -107,7 +110,7 @@ def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Elem
             _card("What was left out?", *describe_left_out(manifest)),
             class_="cards",
         ),
-        class_="top",
+        class_=f"top is-{verdict.state}",
     )
 
 

@@ -189,7 +189,7 @@ def build_page(
     audited = None
     if found is not None:
         results = found.audit.checks
-        audited = Audited(len(results), sum(not check.passed for check in results))
+        audited = Audited(len(results), tuple(c.name for c in results if not c.passed))
     verdict = judge(manifest, checks, audited)
     sections = [
         build_map(

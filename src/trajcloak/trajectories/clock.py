@@ -20,6 +20,9 @@ FEW_WINDOWS = 1 << 14
 WINDOWS_PER_ROW = 100
 """Above ``FEW_WINDOWS``, a log has at most so many."""
 
+MAX_WINDOWS = 1 << 20
+"""More of them are due to a stray time rather than to years of reports."""
+
 Ranges = npt.NDArray[np.int64]
 """(windows, 2): the instants that each window starts with and stops before, ascending."""
 
@@ -61,7 +64,7 @@ def cut_windows(
 def _check_number(log: AnyLog, ranges: Ranges) -> Ranges:
     """Raise if there are far more windows than rows, as a time that is wrong makes them."""
     if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.num_rows):
-        early, late = log.end_rows
+        early, late = log.find_ends()
         raise InputError(
             f"rows {early} and {late}: there are {len(ranges):,} windows from one to the other, "
             f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
@@ -131,6 +134,12 @@ def _cut(ranges: Ranges, length: int | None) -> Ranges:
         return ranges
     sizes = ranges[:, 1] - ranges[:, 0]
     parts = -(-sizes // length)
+    if parts.sum() > MAX_WINDOWS:
+        raise OptionError(
+            f"the log is cut into {parts.sum():,} windows; expected at most {MAX_WINDOWS:,}; is a "
+            f"time far from all others? trajcloak inspect shows the first and the last: correct "
+            f"it, or pass a larger --length"
+        )
     first = np.repeat(np.cumsum(parts) - parts, parts)
     starts = np.repeat(ranges[:, 0], parts) + (np.arange(parts.sum()) - first) * length
     stops = np.minimum(starts + length, np.repeat(ranges[:, 1], parts))

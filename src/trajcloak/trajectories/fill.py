@@ -232,8 +232,8 @@ def _find_nearest(time, order, first, lacking, edges, earlier, later):  # type: 
     """Find each lacking user's last report before, and first one after, the indexed stretch."""
     for u in range(len(lacking)):
         start, stop = first[lacking[u]], first[lacking[u] + 1]
-        before = _find_first(time, order, start, stop, edges[0]) - 1
-        after = _find_first(time, order, start, stop, edges[1])
+        before = find_first(time, order, start, stop, edges[0]) - 1
+        after = find_first(time, order, start, stop, edges[1])
         if before >= start:
             earlier[u] = order[before]
         if after < stop:
@@ -241,7 +241,7 @@ def _find_nearest(time, order, first, lacking, edges, earlier, later):  # type: 
 
 
 @njit(cache=True, nogil=True)
-def _find_first(time, order, start, stop, moment):  # type: ignore[no-untyped-def]
+def find_first(time, order, start, stop, moment):  # type: ignore[no-untyped-def]
     """Find the first of some ordered rows at or after a moment, by halving."""
     while start < stop:
         middle = (start + stop) // 2

@@ -111,14 +111,14 @@ def build_grid(
         )
     first, last = (YEAR_1, YEAR_10000) if log.has_timestamps else (-MAX_DURATION, MAX_DURATION)
     if origin < first or origin + num_instants * every >= last:
+        early, late = log.find_ends()
         limits = "the years 1 to 9999" if log.has_timestamps else "-2^62 to 2^62"
-        early, late = log.end_rows
         raise InputError(
             f"row {early if origin < first else late}: an instant is out of range; expected "
             f"{limits}; correct the row, or pass a smaller --every"
         )
     if num_instants > most_instants(log):
-        early, late = log.end_rows
+        early, late = log.find_ends()
         raise InputError(
             f"rows {early} and {late}: there are {num_instants:,} instants from one to the other, "
             f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
@@ -163,8 +163,12 @@ def _sum_spans(log: AnyLog, step: int, spans: SumSpans | None) -> int:
 
 def sum_spans(log: RequestLog, step: int) -> int:
     """Sum, over users, the instants from the first report to the last."""
-    first, last = _find_ends(log.user, log.time, log.num_users)
-    return int(((last - first) // step).sum(dtype=np.float64)) + log.num_users
+    spans = 0
+    for part in log.parts():
+        first, last = _find_ends(part.user, part.time, log.num_users)
+        present = first <= last
+        spans += int(((last[present] - first[present]) // step).sum(dtype=np.float64))
+    return spans + log.num_users
 
 
 @njit(cache=True, nogil=True)

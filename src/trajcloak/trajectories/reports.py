@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -37,15 +38,26 @@ class Reports:
         Rows with the user and the time of a row before them.
     num_conflicts : int
         Those of them whose place is another.
-    conflict : (int, int)
-        The rows of the first conflict.
+    conflict : (int, int) or None
+        The rows of the first conflict, numbered as in messages.
     """
 
     gaps: npt.NDArray[np.int64]
     num_long: int
     num_repeated: int
     num_conflicts: int
-    conflict: tuple[int, int]
+    conflict: tuple[int, int] | None
+
+    def plus(self, other: "Reports") -> "Reports":
+        """Add the reports of other users."""
+        found = [each.conflict for each in (self, other) if each.conflict is not None]
+        return Reports(
+            self.gaps + other.gaps,
+            self.num_long + other.num_long,
+            self.num_repeated + other.num_repeated,
+            self.num_conflicts + other.num_conflicts,
+            min(found, key=lambda rows: rows[::-1], default=None),
+        )
 
     @property
     def num_gaps(self) -> int:
@@ -78,6 +90,10 @@ def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
     One pass where the rows of each user are in order of time; otherwise they are
     sorted first. ``long`` is the gap beyond which one is long.
     """
+    return reduce(Reports.plus, (_compare_part(part, long, threads) for part in log.parts()))
+
+
+def _compare_part(log: RequestLog, long: int, threads: int) -> Reports:
     parts = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
     found = _compare_slices(log, np.empty(0, np.int64), True, long, parts)
     if found is None:
@@ -112,7 +128,8 @@ def _compare_slices(
         ((other, one) for one, other in counts[:, ONE : OTHER + 1].tolist() if other >= 0),
         default=(_NO_ROW, _NO_ROW),
     )
-    return Reports(gaps.sum(axis=0), num_long, repeated, conflicts, (one, other))
+    rows = log.number_rows(np.array([one, other])).tolist() if conflicts else None
+    return Reports(gaps.sum(axis=0), num_long, repeated, conflicts, rows and (min(rows), max(rows)))
 
 
 def round_gap(gap: int) -> int:

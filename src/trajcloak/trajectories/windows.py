@@ -20,7 +20,7 @@ from trajcloak.trajectories.fill import (
     count_known,
     scatter_reports,
 )
-from trajcloak.trajectories.grid import TimeGrid
+from trajcloak.trajectories.grid import MAX_INSTANTS, TimeGrid
 from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.reports import compare_reports
 
@@ -81,10 +81,13 @@ def stream_windows(
     threads: int,
     progress: Progress = silent,
     ranges: Ranges | None = None,
+    whole: RequestLog | None = None,
 ) -> Iterator[Window]:
     """Yield the windows of a log in order, one at a time.
 
     ``ranges`` are the instants of the windows; default: all, cut every ``length``.
+    ``whole`` is the log that ``log`` is only a stretch of. Then the caller has checked already
+    that no rows of it contradict each other if they are not all on the grid.
 
     Raises
     ------
@@ -92,7 +95,7 @@ def stream_windows(
         If a user has two different places at one time.
     """
     is_checked = not grid.on_grid
-    if is_checked:
+    if is_checked and whole is None:
         check_conflicts(log)
     if ranges is None:
         ranges = cut_windows(log, grid, length=length)
@@ -100,13 +103,17 @@ def stream_windows(
     rows = None if is_whole else _RowsByInstant(log, grid)
     all_requests = np.arange(len(log.requests.row))
     requests = [all_requests] if is_whole else _group_requests(log, grid, ranges)
+    margin = -(-max_gap // grid.every)
     for number, (start, stop) in enumerate(ranges.tolist()):
         progress("building trajectories", start, grid.num_instants)
+        if rows is not None and missing != HOLD and not rows.has_any(start - margin, stop + margin):
+            yield build_empty_window(number, start, stop, log.num_users)
+            continue
         cells, known, located, has_repeats = _build_cells(
             log, places, grid, rows, start, stop, max_gap, missing, threads
         )
         if has_repeats and not is_checked:
-            check_conflicts(log)
+            check_conflicts(log if whole is None else whole)
             is_checked = True
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
@@ -126,7 +133,28 @@ def stream_windows(
             left_out_requests=len(inside) - len(sender),
             located=located,
         )
+        # The next window needs the room.
+        del cells
     progress("building trajectories", grid.num_instants, grid.num_instants)
+
+
+def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Window:
+    """Build a window in which nobody is located."""
+    nobody = np.empty(0, np.int32)
+    return Window(
+        number=number,
+        start=start,
+        stop=stop,
+        user=nobody,
+        reported=np.empty(0, np.bool_),
+        cells=np.empty((0, stop - start, 2), np.uint32),
+        request_user=nobody,
+        request_instant=nobody,
+        request_kind=nobody,
+        left_out_users=0,
+        left_out_requests=0,
+        located=Located(missing=num_users * (stop - start)),
+    )
 
 
 def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt.NDArray[np.int64]]:
@@ -187,10 +215,10 @@ class _RowsByInstant:
 
     def __init__(self, log: RequestLog, grid: TimeGrid) -> None:
         self._log = log
-        instant = (log.time - grid.origin) // grid.every
-        self._order = np.argsort(instant, kind="stable")
         # The stretch before the first instant has reports, too.
-        self._edges = np.searchsorted(instant[self._order], np.arange(-1, grid.num_instants + 1))
+        instant = ((log.time - grid.origin) // grid.every).astype(np.int32)
+        self._order = np.argsort(instant, kind="stable")
+        self._instant = instant[self._order]
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -201,9 +229,19 @@ class _RowsByInstant:
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""
-        last = len(self._edges) - 1
-        start, stop = (min(max(instant + 1, 0), last) for instant in (start, stop))
-        return self._order[self._edges[start] : self._edges[stop]]
+        first, last = self._find(start, stop)
+        return self._order[first:last]
+
+    def has_any(self, start: int, stop: int) -> bool:
+        """Whether there are rows whose instants are in a half-open range."""
+        first, last = self._find(start, stop)
+        return first < last
+
+    def _find(self, start: int, stop: int) -> tuple[int, int]:
+        # Of another type than the instants, the ends would cost a copy of them.
+        ends = np.clip([start, stop], -MAX_INSTANTS, MAX_INSTANTS).astype(np.int32)
+        first, last = np.searchsorted(self._instant, ends).tolist()
+        return first, last
 
 
 def _find_present(
@@ -220,8 +258,8 @@ def _find_present(
 def check_conflicts(log: RequestLog) -> None:
     """Raise if a user has two rows with the same time and different places."""
     reports = compare_reports(log, 0, threads=1)
-    if reports.num_conflicts:
-        one, other = sorted(log.number_rows(np.array(reports.conflict)).tolist())
+    if reports.conflict is not None:
+        one, other = reports.conflict
         raise InputError(
             f"rows {one} and {other}: the same user and time with different places "
             f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "

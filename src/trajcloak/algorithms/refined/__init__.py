@@ -3,12 +3,15 @@
 For ``mbr`` cloaks: cut the trajectories into blocks of near neighbours (:mod:`.blocks`),
 bundle each block greedily (:mod:`.greedy`), and then, round after round, gather
 neighbouring bundles into groups, cut differently each time (:mod:`.rounds`), and let
-them exchange trajectories as long as that lowers the cost (:mod:`.improve`). For
-``quad`` cloaks: start from the best configuration of ``traj-anon``'s tree or of a tree
-that follows the trajectories (:mod:`.adaptive`), and improve its bundles in the same
-way, at the price of the smallest (semi-)quadrants around them. Whoever is to be left
-out (:mod:`.suppression`) is left out after that: the dearest bundles, which others
-then exchange their dearest members with.
+them exchange trajectories as long as that lowers the cost (:mod:`.improve`). Short
+trajectories are bundled by cuts instead (:mod:`.cuts`), and before they are exchanged a few
+neighbouring bundles at a time are divided anew in the same way (:mod:`.divide`). For
+``quad`` cloaks: start from ``traj-anon``'s bundles; round after round, gather a few
+neighbouring ones and divide their trajectories anew (:mod:`.divide`), by a tree that
+follows them (:mod:`.adaptive`); then let bundles exchange trajectories as above, at the
+price of the smallest (semi-)quadrants around them. Whoever is to be left out
+(:mod:`.suppression`) is left out after that: the dearest bundles, which others then
+exchange their dearest members with.
 
 The cheaper of this and of ``traj-anon``'s bundles is returned, so the cost is at most
 ``length`` times that of the best quad-cloak policy, as the paper's algorithm's is.
@@ -21,20 +24,24 @@ import numpy.typing as npt
 
 from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.policy import Policy
-from trajcloak.algorithms.refined.adaptive import WEIGHTS, bundle_by_adaptive_tree
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import Points, build_points, move_to_origin
+from trajcloak.algorithms.refined.cuts import bundle_by_cuts
+from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
-from trajcloak.algorithms.refined.rounds import LEVELS, improve_bundles
+from trajcloak.algorithms.refined.rounds import LEVELS, fit_effort, improve_bundles
 from trajcloak.algorithms.refined.suppression import choose_left_out, leave_out
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.cloaks import build_cloaks, compute_areas
 from trajcloak.kernels.threads import run_all
-from trajcloak.options import MBR, QUAD
+from trajcloak.options import QUAD
 from trajcloak.progress import Progress, silent
 
 BLOCK = 4000
 """Trajectories in a block, or 20 k if that is more. Larger blocks start better and slower."""
+
+SHORT = 4
+"""Instants up to which trajectories are cut rather than bundled greedily; measured."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +103,14 @@ class Refined:
     ) -> npt.NDArray[np.int32]:
         """Find bundles, starting from blocks or from those of the tree."""
         points = build_points(cells)
-        if cloak == MBR:
-            bundle = _bundle_blocks(points, k, threads)
-        else:
-            bundle = _bundle_by_trees(cells, points, of_tree, k, threads)
-        effort = LEVELS[self.effort]
+        length = points.shape[2]
+        effort = fit_effort(LEVELS[self.effort], length, k)
+        short = length <= SHORT
+        bundle = of_tree if cloak == QUAD else _bundle_blocks(points, k, short, threads)
+        if cloak == QUAD or short:
+            bundle = divide_anew(
+                cells, points, bundle, k, cloak, effort.divisions, threads, progress
+            )
         if cloak == QUAD:
             # Quadrants come in so few sizes that a change for the worse is seldom made good.
             effort = effort._replace(heat=0.0)
@@ -128,36 +138,26 @@ class Refined:
         return _cost(cells, bundle, cloak, threads) + price
 
 
-def _bundle_blocks(points: Points, k: int, threads: int) -> npt.NDArray[np.int32]:
-    """Bundle trajectories greedily, block by block."""
+def _bundle_blocks(points: Points, k: int, short: bool, threads: int) -> npt.NDArray[np.int32]:
+    """Bundle trajectories block by block, short ones by cuts, others greedily."""
     rows = np.arange(len(points), dtype=np.int32)
     blocks = build_blocks(points, rows, max(BLOCK, 20 * k), 0.5, threads)
-    first = np.cumsum([0] + [len(block) // k for block in blocks])
-    bundle = np.empty(len(points), np.int32)
+    bundle_one = bundle_by_cuts if short else bundle_block
 
-    def bundle_one(block: npt.NDArray[np.int32], start: int) -> None:
+    def bundle_near(block: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         near_points = points[block]
         shape = move_to_origin(near_points)
-        bundle[block] = start + bundle_block(near_points, k, shape)
+        found: npt.NDArray[np.int32] = bundle_one(near_points, k, shape)
+        return found
 
-    run_all(bundle_one, list(zip(blocks, first[:-1].tolist(), strict=True)), threads)
+    bundle = np.empty(len(points), np.int32)
+    first = 0
+    for block, found in zip(
+        blocks, run_all(bundle_near, [(block,) for block in blocks], threads), strict=True
+    ):
+        bundle[block] = first + found
+        first += int(found.max()) + 1
     return bundle
-
-
-def _bundle_by_trees(
-    cells: npt.NDArray[np.uint32],
-    points: Points,
-    of_tree: npt.NDArray[np.int32],
-    k: int,
-    threads: int,
-) -> npt.NDArray[np.int32]:
-    """Bundle trajectories by the cheapest of several trees."""
-    adaptive = run_all(
-        lambda weight: bundle_by_adaptive_tree(points, k, weight),
-        [(weight,) for weight in WEIGHTS],
-        threads,
-    )
-    return min([of_tree.copy(), *adaptive], key=lambda found: _cost(cells, found, QUAD, threads))
 
 
 def _cost(

@@ -2,9 +2,8 @@
 
 The paper's trees split all instants alike. Here every node has the smallest
 (semi-)quadrants around its trajectories, at each instant on its own, and halves the cloak
-of one instant. The result is a G-tree like any other, so the same solver finds its best
-configuration. Which instant is best is not known beforehand; a few rules are tried, and
-the cheapest tree wins.
+of one instant: the one whose halves would cost least. The result is a G-tree like any
+other, so the same solver finds its best configuration.
 """
 
 import numpy as np
@@ -18,37 +17,27 @@ from trajcloak.algorithms.traj_anon.keys import SortedKeys
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_nobody
 
-LOOK_AHEAD = np.inf
-WEIGHTS = (0.0, -1.9, LOOK_AHEAD)
-"""How much an even split counts for; measured on movement fast and slow. The last looks at
-what the children would cost instead."""
-
 SAMPLE = 64
-"""Trajectories of a node that are looked at to see how evenly a split would fall."""
+"""Trajectories of a node that are looked at, at most, to see what its halves would cost."""
 
-SAMPLE_AHEAD = 512
-"""Trajectories of a node that are looked at to see what its children would cost."""
+WORTH_HALVING = 0.25
+"""Cloaks below this part of a node's largest are not halved: it takes time and saves little."""
 
-PASSED_UP = 2.0
-"""What a trajectory of a child with fewer than k is taken to cost, in the node's areas;
-measured."""
+PASSED_UP = 1.5
+"""What a trajectory of a half with fewer than k is taken to cost, in the node's areas."""
 
 
-def bundle_by_adaptive_tree(points: Points, k: int, weight: float) -> npt.NDArray[np.int32]:
+def bundle_by_adaptive_tree(points: Points, k: int) -> npt.NDArray[np.int32]:
     """Bundle trajectories by the best configuration of an adaptive tree.
 
     Parameters
     ----------
     points : Points
-        In canonical order.
+        At least k, in canonical order.
     k : int
-    weight : float
-        A cloak of area A that a share f <= 1/2 of the trajectories would leave is
-        halved first if A (1 + weight f) is the largest of its node. LOOK_AHEAD: the
-        one whose halves would cost least.
     """
     order = np.arange(len(points), dtype=np.int32)
-    tree = GTree(*_build(points, order, k, weight))
+    tree = GTree(*_build(points, order, k))
     rows = solve_rows(tree, k, threads=1)
     passed_up = solve_configuration(tree, rows, k, suppress_nobody(tree))
     # Only the order of the keys is looked at.
@@ -56,7 +45,7 @@ def bundle_by_adaptive_tree(points: Points, k: int, weight: float) -> npt.NDArra
 
 
 @njit(cache=True, nogil=True)
-def _build(points, order, k, weight):  # type: ignore[no-untyped-def]
+def _build(points, order, k):  # type: ignore[no-untyped-def]
     """Split from the root down; ``order`` is changed so that nodes are ranges of it.
 
     Requires: at least k points. Ensures: the arrays of a GTree, children before
@@ -94,10 +83,7 @@ def _build(points, order, k, weight):  # type: ignore[no-untyped-def]
             num_nodes += 1
             continue
         _bound(points, order, start, stop, low, high)
-        if weight == LOOK_AHEAD:
-            area, instant, axis, bit = _look_ahead(points, order, start, stop, low, high, k)
-        else:
-            area, instant, axis, bit = _choose_split(points, order, start, stop, low, high, weight)
+        area, instant, axis, bit = _choose_split(points, order, start, stop, low, high, k)
         node = num_waiting
         waiting[node] = start, stop, depth, num_nodes, stop - start
         waiting_area[node] = area
@@ -134,42 +120,20 @@ def _bound(points, order, start, stop, low, high):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def _choose_split(points, order, start, stop, low, high, weight):  # type: ignore[no-untyped-def]
+def _choose_split(points, order, start, stop, low, high, k):  # type: ignore[no-untyped-def]
     """Choose the instant to halve: returns the summed area, the instant, the axis and the bit.
 
-    The instant is -1 where all trajectories are in the same cells.
+    The instant is -1 where all trajectories are in the same cells. O(instants^2) per
+    trajectory of the sample.
     """
-    step = max(1, (stop - start) // SAMPLE)
-    total = 0.0
-    best = -np.inf
-    best_instant = -1
-    best_axis = 0
-    best_bit = np.uint32(0)
-    for i in range(low.shape[1]):
-        area, axis, bit = _cover(low, high, i)
-        total += area
-        if area == 1:
-            continue
-        ones = 0
-        seen = 0
-        for place in range(start, stop, step):
-            ones += (points[order[place], axis, i] & bit) != 0
-            seen += 1
-        value = area * (1 + weight * min(ones, seen - ones) / seen)
-        if value > best:
-            best = value
-            best_instant = i
-            best_axis = axis
-            best_bit = bit
-    return total, best_instant, best_axis, best_bit
-
-
-@njit(cache=True, nogil=True)
-def _look_ahead(points, order, start, stop, low, high, k):  # type: ignore[no-untyped-def]
-    """Choose the instant to halve as :func:`_choose_split` does, by the cost of the halves."""
     length = low.shape[1]
-    step = max(1, (stop - start) // SAMPLE_AHEAD)
-    total = _sum_areas(low, high)
+    total = 0.0
+    largest = 0.0
+    for i in range(length):
+        area = _cover(low, high, i)[0]
+        total += area
+        largest = max(largest, area)
+    step = (stop - start + SAMPLE - 1) // SAMPLE
     best = np.inf
     best_instant = -1
     best_axis = 0
@@ -179,7 +143,7 @@ def _look_ahead(points, order, start, stop, low, high, k):  # type: ignore[no-un
     held = np.empty(2, np.int64)
     for i in range(length):
         area, axis, bit = _cover(low, high, i)
-        if area == 1:
+        if area == 1 or area < WORTH_HALVING * largest:
             continue
         lows[:] = np.uint32(0xFFFFFFFF)
         highs[:] = np.uint32(0)

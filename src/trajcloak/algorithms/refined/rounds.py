@@ -23,6 +23,10 @@ SHARES = (0.5, 1 / 3, 2 / 3, 0.4, 0.6, 0.25, 0.75, 0.45)
 """Where the first cut between groups falls, round by round: other cuts, other neighbours."""
 
 
+MOST_DIVISIONS = 192
+"""More lower the cost by less than 1%, even at one instant."""
+
+
 class Effort(NamedTuple):
     """How hard to try, with trajectories of 30 instants.
 
@@ -36,6 +40,8 @@ class Effort(NamedTuple):
         In the first round; it falls to 0 in the last.
     passes, near, samples : int
         As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
+    divisions : int
+        How often neighbouring bundles are divided anew, if they are.
     """
 
     rounds: int
@@ -44,16 +50,32 @@ class Effort(NamedTuple):
     passes: int
     near: int
     samples: int
+    divisions: int
 
 
 LEVELS = {
-    "low": Effort(rounds=4, group=100, heat=0.03, passes=2, near=1, samples=10),
-    "normal": Effort(rounds=8, group=100, heat=0.07, passes=2, near=2, samples=10),
-    "high": Effort(rounds=24, group=100, heat=0.1, passes=6, near=2, samples=16),
+    "low": Effort(rounds=4, group=100, heat=0.03, passes=2, near=1, samples=10, divisions=4),
+    "normal": Effort(rounds=8, group=100, heat=0.07, passes=2, near=2, samples=10, divisions=16),
+    "high": Effort(rounds=24, group=100, heat=0.1, passes=6, near=2, samples=16, divisions=48),
 }
 """Measured on three networks: 6 to 10, 19 to 34 and 190 to 340 microseconds of a core per
 trajectory of 30 instants, for 0.83 to 0.91, 0.77 to 0.87 and 0.71 to 0.79 of the cost of
 the greedy bundles."""
+
+
+def fit_effort(effort: Effort, length: int, k: int) -> Effort:
+    """Spend the time that short trajectories save; measured for 1 to 30 instants, k of 5 to 100.
+
+    Only the outermost members of a bundle are looked at, at most four per instant; where
+    they are few, a pass is quick.
+    """
+    shorter = max(1, 30 // length)
+    return effort._replace(
+        rounds=effort.rounds * min(3, shorter),
+        heat=effort.heat * min(4, shorter, length),
+        passes=effort.passes * min(12, max(1, k // (4 * length))),
+        divisions=min(MOST_DIVISIONS, effort.divisions * min(6, shorter)),
+    )
 
 
 def improve_bundles(
@@ -78,7 +100,6 @@ def improve_bundles(
     left_out : (bundles,) bool
         Bundles that will not be published; they keep their sizes. Not all.
     """
-    effort = _fit(effort, points.shape[2], k)
     first_cost = 0.0
     for number in range(effort.rounds + 1):
         boxes = build_bounding_boxes(cells, bundle, len(left_out), threads)
@@ -88,20 +109,6 @@ def improve_bundles(
         progress(stage, number, effort.rounds)
         if number < effort.rounds:
             _run_round(points, boxes, bundle, left_out, k, cloak == QUAD, effort, number, threads)
-
-
-def _fit(effort: Effort, length: int, k: int) -> Effort:
-    """Spend the time that short trajectories save; measured for 1 to 30 instants, k of 5 to 100.
-
-    Only the outermost members of a bundle are looked at, at most four per instant; where
-    they are few, a pass is quick.
-    """
-    shorter = max(1, 30 // length)
-    return effort._replace(
-        rounds=effort.rounds * min(3, shorter),
-        heat=effort.heat * min(4, shorter),
-        passes=effort.passes * min(12, max(1, k // (4 * length))),
-    )
 
 
 def _compute_cost(

@@ -1,0 +1,78 @@
+"""Bundle trajectories by cutting them in two, again and again."""
+
+import numpy as np
+from numba import njit
+
+from trajcloak.algorithms.refined.boxes import area
+
+LEAST_SHARE = 8
+"""No side of a cut has less than one part in this many, which bounds how often one is cut."""
+
+
+@njit(cache=True, nogil=True)
+def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
+    """Bundle trajectories; returns the bundle of each, from 0.
+
+    All are cut in two between one cell and the next of one axis and instant, then the
+    sides, until fewer than 2k are left: a bundle. Of all cuts the one is made whose sides
+    would cost least, if a side with room for q bundles had q of an equal share of its area.
+
+    Requires: at least k points. Ensures: bundles of k to 2k - 1. O(instants^2) per
+    trajectory and cut, and there are O(log n) cuts above each.
+    """
+    n, _, length = points.shape
+    bundle = np.empty(n, np.int32)
+    num_bundles = 0
+    order = np.arange(n)
+    waiting = [(0, n)]
+    while len(waiting) > 0:
+        start, stop = waiting.pop()
+        if stop - start < 2 * k:
+            bundle[order[start:stop]] = num_bundles
+            num_bundles += 1
+            continue
+        rows = order[start:stop].copy()
+        least_cost = np.inf
+        middle = start
+        for axis in range(2):
+            for i in range(length):
+                placed = rows[np.argsort(points[rows, axis, i], kind="mergesort")]
+                cut, cost = _cut(points, placed, k, shape)
+                if cost < least_cost:
+                    least_cost = cost
+                    middle = start + cut
+                    order[start:stop] = placed
+        waiting.append((middle, stop))
+        waiting.append((start, middle))
+    return bundle
+
+
+@njit(cache=True, nogil=True)
+def _cut(points, placed, k, shape):  # type: ignore[no-untyped-def]
+    """Find the cheapest cut of trajectories that stand in a row: how many come before it, cost."""
+    count = len(placed)
+    least = max(k, count // LEAST_SHARE)
+    before = _sum_up(points, placed, k, shape)
+    after = _sum_up(points, placed[::-1], k, shape)
+    best = least
+    for cut in range(least, count - least + 1):
+        if before[cut] + after[count - cut] < before[best] + after[count - best]:
+            best = cut
+    return best, before[best] + after[count - best]
+
+
+@njit(cache=True, nogil=True)
+def _sum_up(points, placed, k, shape):  # type: ignore[no-untyped-def]
+    """Estimate what the first 1, 2, ... of a row would cost, if there are k or more."""
+    low = points[placed[0]].copy()
+    high = low.copy()
+    costs = np.full(len(placed) + 1, np.inf)
+    for count in range(1, len(placed) + 1):
+        point = points[placed[count - 1]]
+        for axis in range(2):
+            for i in range(point.shape[1]):
+                low[axis, i] = min(low[axis, i], point[axis, i])
+                high[axis, i] = max(high[axis, i], point[axis, i])
+        if count >= k:
+            costs[count] = count / (count // k) * np.float64(area(low, high, shape))
+    return costs

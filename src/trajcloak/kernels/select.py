@@ -1,0 +1,50 @@
+"""The value at some place in the order of numbers that need not be in memory together."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+DIGIT_BITS = 16
+SIGN = np.uint64(1 << 63)
+
+
+def select_value(parts: Callable[[], Iterable[npt.NDArray[np.float64]]], place: int) -> float:
+    """Find the number at a place, from 0, in the ascending order of all numbers.
+
+    Counts them by the first digits of their bits, then those with the right first digits by
+    the next ones, and so on: four passes, and room for one part at a time.
+
+    Parameters
+    ----------
+    parts
+        Yields the numbers in parts, the same each time; no NaN among them.
+    place
+
+    Examples
+    --------
+    >>> select_value(lambda: [np.array([3.0, -1.0]), np.array([2.0])], 1)
+    2.0
+    """
+    found = np.uint64(0)
+    for shift in range(64 - DIGIT_BITS, -1, -DIGIT_BITS):
+        counts = np.zeros(1 << DIGIT_BITS, np.int64)
+        for part in parts():
+            words = _to_words(part)
+            if shift < 64 - DIGIT_BITS:
+                above = np.uint64(shift + DIGIT_BITS)
+                words = words[words >> above == found >> above]
+            digits = (words >> np.uint64(shift)).astype(np.uint16)
+            counts += np.bincount(digits, minlength=len(counts))
+        until = np.cumsum(counts)
+        digit = int(np.searchsorted(until, place, side="right"))
+        place -= int(until[digit] - counts[digit])
+        found |= np.uint64(digit << shift)
+    word = found ^ SIGN if found & SIGN else ~found
+    return float(np.array([word]).view(np.float64)[0])
+
+
+def _to_words(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
+    """Turn numbers into words of the same order; 0 and -0 are one number."""
+    bits = (values + 0.0).view(np.uint64)
+    return np.where(bits & SIGN, ~bits, bits | SIGN)
