@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test browser test-kernels fuzz lint format docs reference pictures screenshots notebook bench experiments experiments-full clean
+.PHONY: setup demo test browser test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -78,6 +78,11 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
+
+# The dask engine on processes of this machine, against the local one.
+bench-dask: setup
+	$(BIN)/python benchmarks/cluster.py
+	$(BIN)/python benchmarks/scale.py
 
 # The paper's figures. What was measured before is not measured again.
 experiments: setup

@@ -98,9 +98,13 @@ def measure(name: str, *arguments: Any) -> dict[str, Any]:
     return measured
 
 
-def end_to_end(log: Path) -> dict[str, Any]:
-    """Time the command itself, from start to exit, and take its peak memory."""
-    release = RESULTS / "release"
+def end_to_end(log: Path, kept: Path | None = None) -> dict[str, Any]:
+    """Time the command itself, from start to exit, and take its peak memory.
+
+    The release is removed, unless there is a place to keep it.
+    """
+    release = kept or RESULTS / "release"
+    shutil.rmtree(release, ignore_errors=True)
     command = [trajcloak(), "anonymize", str(log), "-o", str(release), "--k", str(K), "--json"]
     command += ["--request", "category", "--request", "detail", "--algorithm", "traj-anon"]
     start = time.perf_counter()
@@ -108,10 +112,15 @@ def end_to_end(log: Path) -> dict[str, Any]:
     _, status, usage = os.wait4(child.pid, 0)
     seconds = time.perf_counter() - start
     child.returncode = os.waitstatus_to_exitcode(status)
-    shutil.rmtree(release)
+    if kept is None:
+        shutil.rmtree(release, ignore_errors=True)
     if child.returncode:
         raise SystemExit(f"{' '.join(command)}: exit code {child.returncode}")
-    return {"seconds": seconds, "peak_gib": usage.ru_maxrss * 1024 / 2**30}
+    return {
+        "seconds": seconds,
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "peak_gib": usage.ru_maxrss * 1024 / 2**30,
+    }
 
 
 def print_stages(

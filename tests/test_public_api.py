@@ -28,6 +28,7 @@ PUBLIC = [
     "Report",
     "RequestLog",
     "Result",
+    "SpreadResult",
     "TrajcloakError",
     "Utility",
     "__version__",
@@ -114,7 +115,7 @@ def test_signatures():
         "source", "path", "format", "geographic", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.anonymize).parameters) == [
-        "log", "k", "threads", "progress", "options",
+        "log", "k", "engine", "columns", "threads", "progress", "options",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",

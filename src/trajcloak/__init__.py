@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trajcloak.auditor import AuditReport, audit, audit_foreign
     from trajcloak.bounded import FilesResult, anonymize_files
     from trajcloak.comparison import Comparison, compare
+    from trajcloak.engines import SpreadResult, anonymize
     from trajcloak.errors import (
         InputError,
         NotEnoughUsersError,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from trajcloak.log import RequestLog, read_log
     from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
-    from trajcloak.pipeline import Result, anonymize
+    from trajcloak.pipeline import Result
     from trajcloak.published import read_manifest
     from trajcloak.query import Answer, PublishedRelease, build_route, open_release
     from trajcloak.release import Release
@@ -58,6 +59,7 @@ __all__ = [
     "Report",
     "RequestLog",
     "Result",
+    "SpreadResult",
     "TrajcloakError",
     "Utility",
     "__version__",
@@ -95,7 +97,8 @@ _HOMES = {
     "trajcloak.log": ("RequestLog", "read_log"),
     "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),
-    "trajcloak.pipeline": ("Result", "anonymize"),
+    "trajcloak.engines": ("SpreadResult", "anonymize"),
+    "trajcloak.pipeline": ("Result",),
     "trajcloak.published": ("read_manifest",),
     "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
     "trajcloak.release": ("Release",),

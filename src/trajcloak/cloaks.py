@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from trajcloak.kernels.group import group_by_number
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.options import MBR
 
@@ -89,8 +90,7 @@ def group_members(
     first : (num_bundles + 1,) int64
         Where each bundle's members start in ``members``.
     """
-    members, first = _group(bundle, num_bundles)
-    return members, first
+    return group_by_number(bundle, num_bundles)
 
 
 def compute_areas(cloaks: Cloaks) -> npt.NDArray[np.float64]:
@@ -102,31 +102,21 @@ def compute_areas(cloaks: Cloaks) -> npt.NDArray[np.float64]:
 
 def order_by_cloaks(cloaks: Cloaks, sizes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Sort bundles by cloak sequence, then by size; returns the bundles in that order."""
-    digits = np.concatenate(
-        [cloaks.reshape(len(cloaks), 4 * cloaks.shape[1]), sizes.astype(np.uint32)[:, None]], axis=1
-    ).astype(">u4")
+    digits = [cloaks.reshape(len(cloaks), 4 * cloaks.shape[1]), sizes.astype(np.uint32)[:, None]]
+    return np.argsort(_to_bytes(np.concatenate(digits, axis=1)), kind="stable")
+
+
+def encode_cloaks(cloaks: Cloaks) -> npt.NDArray[np.void]:
+    """Encode cloak sequences as bytes that sort as they do."""
+    return _to_bytes(cloaks.reshape(len(cloaks), 4 * cloaks.shape[1]))
+
+
+def _to_bytes(digits: npt.NDArray[np.uint32]) -> npt.NDArray[np.void]:
     # Big-endian numbers sort like the bytes that they are made of.
-    as_bytes = np.ascontiguousarray(digits).view(f"V{4 * digits.shape[1]}").ravel()
-    return np.argsort(as_bytes, kind="stable")
-
-
-@njit(cache=True, nogil=True)
-def _group(bundle, num_bundles):  # type: ignore[no-untyped-def]
-    """Counting sort of the trajectories by bundle; O(n)."""
-    first = np.zeros(num_bundles + 1, np.int64)
-    for i in range(len(bundle)):
-        if bundle[i] >= 0:
-            first[bundle[i] + 1] += 1
-    for b in range(num_bundles):
-        first[b + 1] += first[b]
-    members = np.empty(first[num_bundles], np.int32)
-    position = first[:-1].copy()
-    for i in range(len(bundle)):
-        b = bundle[i]
-        if b >= 0:
-            members[position[b]] = i
-            position[b] += 1
-    return members, first
+    as_bytes: npt.NDArray[np.void] = (
+        np.ascontiguousarray(digits.astype(">u4")).view(f"V{4 * digits.shape[1]}").ravel()
+    )
+    return as_bytes
 
 
 @njit(cache=True, nogil=True)

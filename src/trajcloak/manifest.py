@@ -1,15 +1,16 @@
 """What the manifest of a release says."""
 
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
-from trajcloak.log import RequestLog
+from trajcloak.log import AnyLog
 from trajcloak.options import Options
 from trajcloak.published import FORMAT_VERSION
 from trajcloak.space import Places, Region
@@ -75,30 +76,123 @@ class LeftOut:
 
     def add_suppressed(self, window: Window, bundles: Bundles) -> None:
         """Count the participants and requests left out on purpose, and those published."""
+        self.count_suppressed(window, bundles)
+        self.mark_users(bundles.user[bundles.bundle >= 0], bundles.user[bundles.bundle < 0])
+
+    def count_suppressed(self, window: Window, bundles: Bundles) -> None:
+        """Count them without remembering who they are."""
         reported = int(window.reported[bundles.bundle < 0].sum())
         self._add("suppressed", reported, bundles.suppressed_requests)
         self._add("rare_value", 0, bundles.rare_requests)
         self.num_generalised += bundles.generalised_requests
         self.num_suppressed += bundles.num_suppressed
-        self.published_users[bundles.user[bundles.bundle >= 0]] = True
-        self.suppressed_users[bundles.user[bundles.bundle < 0]] = True
+
+    def mark_users(
+        self, published: npt.NDArray[np.int32], suppressed: npt.NDArray[np.int32]
+    ) -> None:
+        """Remember who is published in a window, and who is left out of it on purpose."""
+        self.published_users[published] = True
+        self.suppressed_users[suppressed] = True
+
+    @property
+    def num_published_users(self) -> int:
+        """How many users are published in some window."""
+        return int(self.published_users.sum())
+
+    @property
+    def num_gone_users(self) -> int:
+        """How many users are in no window, for other reasons than suppression."""
+        return int((~self.published_users & ~self.suppressed_users).sum())
+
+    def merge(self, other: "LeftOut") -> None:
+        """Add the counts of other users; the largest window is left out."""
+        self.num_suppressed += other.num_suppressed
+        self.num_generalised += other.num_generalised
+        self.located = self.located.plus(other.located)
+        self.num_requests += other.num_requests
+        for reason, counts in other.why.items():
+            self._add(reason, counts["user_windows"], counts["requests"])
+        self.published_users = np.append(self.published_users, other.published_users)
+        self.suppressed_users = np.append(self.suppressed_users, other.suppressed_users)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What bundles add up to.
+
+    Attributes
+    ----------
+    bundles, smallest, requests : int
+        How many there are, users of the smallest, distinct requests.
+    area, cost : tuple of float
+        Summed area of the cloaks, once for each bundle and once for each user: floats
+        whose sum is the exact sum of the areas of all bundles.
+    low, high : (2,) uint32
+        Corners of the box around all cloaks, in cells, half open.
+    """
+
+    bundles: int
+    smallest: int
+    requests: int
+    area: tuple[float, ...]
+    cost: tuple[float, ...]
+    low: npt.NDArray[np.uint32]
+    high: npt.NDArray[np.uint32]
+
+
+def add_up(bundles: Bundles, region: Region) -> Totals:
+    """Add up the bundles of a window, or some of them; at least one."""
+    area = _published_areas(bundles, region).sum(axis=1)
+    corners = bundles.cloaks.reshape(-1, 4)
+    return Totals(
+        len(bundles.sizes),
+        int(bundles.sizes.min()),
+        len(bundles.request_kind),
+        _sum_exactly(area.tolist()),
+        _sum_exactly((area * bundles.sizes).tolist()),
+        corners[:, :2].min(axis=0),
+        corners[:, 2:].max(axis=0),
+    )
+
+
+def merge_totals(parts: Sequence[Totals]) -> Totals:
+    """Add up parts, at least one; their order does not matter."""
+    return Totals(
+        sum(part.bundles for part in parts),
+        min(part.smallest for part in parts),
+        sum(part.requests for part in parts),
+        _sum_exactly([number for part in parts for number in part.area]),
+        _sum_exactly([number for part in parts for number in part.cost]),
+        np.min([part.low for part in parts], axis=0),
+        np.max([part.high for part in parts], axis=0),
+    )
+
+
+def _sum_exactly(numbers: list[float]) -> tuple[float, ...]:
+    """Sum numbers as a few floats, without rounding: each is what those before leave over."""
+    parts: list[float] = []
+    while rest := math.fsum(numbers + [-part for part in parts]):
+        parts.append(rest)
+    return tuple(parts)
 
 
 def build_manifest(
-    log: RequestLog,
+    log: AnyLog,
     asked: Options,
     grid: TimeGrid,
     max_gap: int,
     places: Places,
-    published: Iterable[Bundles],
+    windows: Sequence[tuple[int, Totals]],
     left_out: LeftOut,
     ingest: Ingest,
 ) -> dict[str, Any]:
-    """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it."""
+    """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it.
+
+    ``windows`` are the published ones: how many instants each has, and its totals.
+    """
     region = places.region
-    totals = [_add_up(bundles, region) for bundles in published]
-    num_cloaks = sum(total.cloaks for total in totals)
-    gone = ~left_out.published_users & ~left_out.suppressed_users
+    total = merge_totals([totals for _, totals in windows])
+    num_cloaks = sum(length * totals.bundles for length, totals in windows)
     return {
         "format_version": FORMAT_VERSION,
         "software": f"trajcloak {__version__}",
@@ -126,16 +220,16 @@ def build_manifest(
         "crs": places.crs,
         "region": {"x_min": region.x_min, "y_min": region.y_min, "side": region.side},
         "height": region.height,
-        "windows": len(totals),
-        "instants": sum(total.instants for total in totals),
-        "users": int(left_out.published_users.sum()),
-        "bundles": sum(total.bundles for total in totals),
-        "smallest_bundle": min(total.smallest_bundle for total in totals),
-        "cost": math.fsum(total.cost for total in totals),
-        "mean_cloak_area": math.fsum(total.area for total in totals) / num_cloaks,
-        "requests": sum(total.requests for total in totals),
+        "windows": len(windows),
+        "instants": sum(length for length, _ in windows),
+        "users": left_out.num_published_users,
+        "bundles": total.bundles,
+        "smallest_bundle": total.smallest,
+        "cost": math.fsum(total.cost),
+        "mean_cloak_area": math.fsum(total.area) / num_cloaks,
+        "requests": total.requests,
         "withheld": {
-            "users": int(gone.sum()),
+            "users": left_out.num_gone_users,
             "requests": sum(counts["requests"] for counts in left_out.why.values()),
             "why": left_out.why,
         },
@@ -143,31 +237,6 @@ def build_manifest(
         "generalised": left_out.num_generalised,
         "ingest": ingest.to_dict(),
     }
-
-
-class _Totals(NamedTuple):
-    """Counts and sums over the bundles of a window."""
-
-    instants: int
-    bundles: int
-    smallest_bundle: int
-    cloaks: int
-    area: float
-    cost: float
-    requests: int
-
-
-def _add_up(bundles: Bundles, region: Region) -> _Totals:
-    areas = _published_areas(bundles, region)
-    return _Totals(
-        instants=bundles.stop - bundles.start,
-        bundles=len(bundles.sizes),
-        smallest_bundle=int(bundles.sizes.min()),
-        cloaks=areas.size,
-        area=float(areas.sum()),
-        cost=float((areas.sum(axis=1) * bundles.sizes).sum()),
-        requests=len(bundles.request_kind),
-    )
 
 
 def _published_areas(bundles: Bundles, region: Region) -> npt.NDArray[np.float64]:

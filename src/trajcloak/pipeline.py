@@ -38,14 +38,16 @@ from trajcloak.hygiene import (
     treat_rare,
 )
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.log import RequestLog
-from trajcloak.manifest import LeftOut, build_manifest
+from trajcloak.log import AnyLog, RequestLog
+from trajcloak.manifest import LeftOut, add_up, build_manifest
 from trajcloak.options import HOLD, KEEP, Options
 from trajcloak.progress import Progress, silent
+from trajcloak.published import Manifest
 from trajcloak.release import Release, check_outputs, cut_policy, new_policy_file, write_policy
 from trajcloak.space import Places, Region, build_places, default_height
 from trajcloak.trajectories import (
     Ranges,
+    SumSpans,
     TimeGrid,
     Window,
     build_grid,
@@ -106,9 +108,15 @@ def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
     return Prepared(log, asked, grid, max_gap, places, ranges, threads)
 
 
-def lay_out(log: RequestLog, asked: Options) -> tuple[TimeGrid, int, Ranges, Region | None]:
-    """Choose the instants, the longest gap, the windows and, if asked for, the region."""
-    grid = build_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
+def lay_out(
+    log: AnyLog, asked: Options, spans: SumSpans | None = None
+) -> tuple[TimeGrid, int, Ranges, Region | None]:
+    """Choose the instants, the longest gap, the windows and, if asked for, the region.
+
+    ``spans`` is as :func:`trajcloak.trajectories.build_grid` takes it.
+    """
+    every = _parse(asked.every, log, "every")
+    grid = build_grid(log, every, hold=asked.missing == HOLD, spans=spans)
     max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
     ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
     region = None if asked.region is None else _build_region(asked, in_metres=log.crs is not None)
@@ -131,6 +139,11 @@ class Result:
     release: Release
     users: pa.Array
     rare: tuple[RareColumn, ...]
+
+    @property
+    def manifest(self) -> Manifest:
+        """The content of ``manifest.json``."""
+        return self.release.manifest
 
     @cached_property
     def policy(self) -> pa.Table:
@@ -247,11 +260,25 @@ def bundle_window(
     num_kinds = prepared.log.requests.kinds.num_rows
     bundles = build_bundles(window, policy, num_kinds, asked.k, treatment, prepared.threads)
     if not len(bundles.sizes):
-        raise OptionError(
-            f"window {window.number}: everybody would be left out; expected a price above the "
-            f"cost of the cheapest bundle; pass a higher --suppress-above"
-        )
+        raise nobody_left(window.number)
     return bundles
+
+
+def nobody_left(window: int) -> OptionError:
+    """Say that all participants of a window would be left out."""
+    return OptionError(
+        f"window {window}: everybody would be left out; expected a price above the cost of the "
+        f"cheapest bundle; pass a higher --suppress-above"
+    )
+
+
+def too_few_users(largest_window: int, num_users: int, k: int) -> NotEnoughUsersError:
+    """Say that no window has k participants."""
+    return NotEnoughUsersError(
+        f"at most {largest_window} of {num_users} users take part in a window; expected at least "
+        f"k = {k}; lower --k, or keep more users with --missing hold, a larger --max-gap or a "
+        f"smaller --length"
+    )
 
 
 def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
@@ -264,7 +291,8 @@ def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatmen
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
     check_hygiene(log, attributes, published, asked.allow)
     windows = grid.origin + prepared.ranges * grid.every
-    return count_rare(log, attributes, rare, windows), treat_rare(log, attributes, rare, asked.rare)
+    treatment = treat_rare(log.requests.kinds, attributes, rare, asked.rare)
+    return count_rare(log, attributes, rare, windows), treatment
 
 
 def build_release(
@@ -277,18 +305,16 @@ def build_release(
     """Put the bundles of all windows together with their requests and manifest."""
     log, grid = prepared.log, prepared.grid
     if not published:
-        raise NotEnoughUsersError(
-            f"at most {left_out.largest_window} of {log.num_users} users take part in a window; "
-            f"expected at least k = {prepared.asked.k}; lower --k, or keep more users with "
-            f"--missing hold, a larger --max-gap or a smaller --length"
-        )
+        raise too_few_users(left_out.largest_window, log.num_users, prepared.asked.k)
     left_out.add_outside(log.num_requests)
     kinds = log.requests.kinds if treatment is None else treatment.kinds
     number, kinds = number_published_kinds(published, kinds)
     published = renumber(published, number)
     ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
+    region = prepared.places.region
+    totals = [(bundles.stop - bundles.start, add_up(bundles, region)) for bundles in published]
     manifest = build_manifest(
-        log, prepared.asked, grid, prepared.max_gap, prepared.places, published, left_out, ingest
+        log, prepared.asked, grid, prepared.max_gap, prepared.places, totals, left_out, ingest
     )
     return Release(
         manifest=manifest,
@@ -306,7 +332,7 @@ def _build_region(asked: Options, *, in_metres: bool) -> Region:
     return Region(x_min, y_min, side, asked.height or default_height(side, in_metres=in_metres))
 
 
-def _parse(text: str | None, log: RequestLog, name: str) -> int | None:
+def _parse(text: str | None, log: AnyLog, name: str) -> int | None:
     if text is None:
         return None
     return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)

@@ -59,6 +59,9 @@ class Release:
         Origin and step of the instants in microseconds; None without timestamps.
     zone : str or None
         "UTC" or None.
+    first_ids, box
+        For a part of a release whose other parts are elsewhere: the id of the first bundle
+        of each of ``windows``, and the box around all cloaks of the whole release.
     """
 
     manifest: Manifest
@@ -67,6 +70,8 @@ class Release:
     region: Region
     moments: tuple[int, int] | None
     zone: str | None
+    first_ids: Sequence[int] | None = None
+    box: Sequence[float] | None = None
 
     def write(
         self, path: str | Path, *, threads: int | None = None, progress: Progress = silent
@@ -89,44 +94,30 @@ class Release:
         progress("writing release", 0, 1)
         threads = threads or default_threads()
         with new_folder(Path(path)) as folder:
-            write_row_groups(
-                folder / BUNDLES_FILE, self._bundle_groups(), store_schema=True, threads=threads
-            )
-            write_row_groups(
-                folder / REQUESTS_FILE,
-                self._request_groups(),
-                store_schema=not self._is_all_text(),
-                threads=threads,
-            )
-            text = json.dumps(self.manifest, indent=2, sort_keys=True, ensure_ascii=False)
-            (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+            for name in (BUNDLES_FILE, REQUESTS_FILE):
+                groups = cut_groups(self.count_rows(name), ROWS_PER_GROUP)
+                write_row_groups(
+                    folder / name,
+                    (partial(self.build_group, name, pieces) for pieces in groups),
+                    store_schema=self.stores_schema(name),
+                    threads=threads,
+                )
+            write_manifest(self.manifest, folder)
         progress("writing release", 1, 1)
 
-    def _bundle_groups(self) -> Iterator[RowGroup]:
-        """Yield what builds each row group of ``bundles.parquet``."""
-        schema = bundles_schema(self)
-        counts = [len(bundles.sizes) * (bundles.stop - bundles.start) for bundles in self.windows]
-        for pieces in cut_groups(counts, ROWS_PER_GROUP):
-            yield partial(self._build_group, pieces, self._bundle_rows, schema)
+    def count_rows(self, name: str) -> list[int]:
+        """Count the rows of each window in a file."""
+        if name == REQUESTS_FILE:
+            return [len(bundles.request_kind) for bundles in self.windows]
+        return [len(bundles.sizes) * (bundles.stop - bundles.start) for bundles in self.windows]
 
-    def _request_groups(self) -> Iterator[RowGroup]:
-        """Yield what builds each row group of ``requests.parquet``."""
-        schema = self._requests_schema_in_memory()
-        kinds = [
-            column.combine_chunks().cast(field.type)
-            for column, field in zip(self.kinds.columns, list(schema)[NUM_KEYS:], strict=True)
-        ]
-        counts = [len(bundles.request_kind) for bundles in self.windows]
-        for pieces in cut_groups(counts, ROWS_PER_GROUP):
-            yield partial(self._build_group, pieces, partial(self._request_rows, kinds), schema)
+    def stores_schema(self, name: str) -> bool:
+        """Whether a file needs Arrow's own schema, for types that Parquet does not have."""
+        return name == BUNDLES_FILE or not self._is_all_text()
 
-    def _build_group(
-        self,
-        pieces: Sequence[Piece],
-        build_rows: Callable[[Bundles, int, slice], list[Any]],
-        schema: pa.Schema,
-    ) -> pa.RecordBatch:
-        """Put the rows of a group together, window by window."""
+    def build_group(self, name: str, pieces: Sequence[Piece]) -> pa.RecordBatch:
+        """Build a row group of a file, window by window."""
+        schema, build_rows = self._builders[name]
         batches = []
         for window, rows in pieces:
             columns = build_rows(self.windows[window], self._first_ids[window], rows)
@@ -135,8 +126,23 @@ class Release:
         return pa.concat_batches(batches)
 
     @cached_property
+    def _builders(self) -> dict[str, tuple[pa.Schema, Callable[[Bundles, int, slice], list[Any]]]]:
+        """Of each file, its schema and what builds some rows of a window."""
+        schema = self._requests_schema_in_memory()
+        kinds = [
+            column.combine_chunks().cast(field.type)
+            for column, field in zip(self.kinds.columns, list(schema)[NUM_KEYS:], strict=True)
+        ]
+        return {
+            BUNDLES_FILE: (bundles_schema(self), self._bundle_rows),
+            REQUESTS_FILE: (schema, partial(self._request_rows, kinds)),
+        }
+
+    @cached_property
     def _first_ids(self) -> list[int]:
         """The id of the first bundle of each window: no two windows share one (invariant 7)."""
+        if self.first_ids is not None:
+            return list(self.first_ids)
         return [0, *accumulate(len(bundles.sizes) for bundles in self.windows)]
 
     def _bundle_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
@@ -363,11 +369,21 @@ def check_outside_log(sources: Sequence[Path], outputs: Sequence[Path]) -> None:
 
 def _bounding_box(release: Release) -> list[float]:
     """Bound all cloaks of a release: x_min, y_min, x_max, y_max."""
+    if release.box is not None:
+        return list(release.box)
     low = [w.cloaks[..., :2].reshape(-1, 2).min(axis=0) for w in release.windows]
     high = [w.cloaks[..., 2:].reshape(-1, 2).max(axis=0) for w in release.windows]
-    corners = np.stack([np.min(low, axis=0), np.max(high, axis=0)])
-    return [
-        float(release.region.edges(axis, corners[corner, axis]))
-        for corner in (0, 1)
-        for axis in (0, 1)
-    ]
+    return place_box(release.region, np.min(low, axis=0), np.max(high, axis=0))
+
+
+def place_box(
+    region: Region, low: npt.NDArray[np.uint32], high: npt.NDArray[np.uint32]
+) -> list[float]:
+    """Turn the corners of a box of cells into x_min, y_min, x_max, y_max."""
+    return [float(region.edges(axis, corner[axis])) for corner in (low, high) for axis in (0, 1)]
+
+
+def write_manifest(manifest: Manifest, folder: Path) -> None:
+    """Write ``manifest.json``."""
+    text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False)
+    (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")

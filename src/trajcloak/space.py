@@ -1,7 +1,7 @@
 """Projection, region and grid: from coordinates to cells and back."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -97,13 +97,24 @@ def build_places(
         A square to use instead of one fitted to the log.
     threads : int
     """
-    if height is not None and not 1 <= height <= MAX_HEIGHT:
-        raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
+    check_height(height)
     projection = find_projection(log, is_fitted=region is None)
     x, y = projection.place(log, threads)
     region = choose_region(lambda: iter([(log, x, y)]), projection, height, region, threads)
     return Places(x, y, region, projection.crs)
 
+
+def check_height(height: int | None) -> None:
+    """Raise if a height that is asked for cannot be used."""
+    if height is not None and not 1 <= height <= MAX_HEIGHT:
+        raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
+
+
+Bounds: TypeAlias = tuple[float, float, float, float]
+"""Least x and y, greatest x and y."""
+
+Stretches: TypeAlias = dict[int, tuple[float, float]]
+"""Of some axes: a stretch that holds all but a few rows."""
 
 PlacedParts: TypeAlias = Callable[
     [], Iterator[tuple[RequestLog, npt.NDArray[np.float64], npt.NDArray[np.float64]]]
@@ -186,17 +197,29 @@ def join_hemispheres(log: RequestLog) -> tuple[tuple[float, float, float, float]
 
     Returns the bounds of the log, and whether it is so.
     """
-    west, south, east, north = log.bounds
+    return join_bounds(log.bounds, lambda: [bound_east(part) for part in log.parts()])
+
+
+def join_bounds(
+    bounds: Bounds, bound_parts: Callable[[], Sequence[tuple[float, float]]]
+) -> tuple[Bounds, bool]:
+    """Join hemispheres by the bounds of a log, and those of its parts if need be.
+
+    ``bound_parts`` lists what :func:`bound_east` finds of each part.
+    """
+    west, south, east, north = bounds
     if east - west <= HALF_TURN:
-        return log.bounds, False
-    ends = []
-    for part in log.parts():
-        lon = _continue_east(part.x)
-        ends += [lon.min(), lon.max()]
-    low, high = float(min(ends)), float(max(ends))
-    if high - low > HALF_TURN:
-        return log.bounds, False
-    return (low, south, high, north), True
+        return bounds, False
+    lows, highs = zip(*bound_parts(), strict=True)
+    if max(highs) - min(lows) > HALF_TURN:
+        return bounds, False
+    return (min(lows), south, max(highs), north), True
+
+
+def bound_east(log: RequestLog) -> tuple[float, float]:
+    """Find the least and the greatest longitude of a log if it goes on beyond 180 degrees."""
+    lon = _continue_east(log.x)
+    return float(lon.min()), float(lon.max())
 
 
 def _continue_east(lon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -340,43 +363,90 @@ def check_outliers(
     an axis, and the region of the others would be as much smaller. The order of
     rows does not matter.
     """
-    extent = max(bounds[2] - bounds[0], bounds[3] - bounds[1])
-    if extent == 0:
+    judge_outliers(
+        bounds,
+        lambda: [count_places(x, y, bounds, threads) for _, x, y in placed()],
+        lambda stretches: [find_far(log, x, y, stretches) for log, x, y in placed()],
+    )
+
+
+def judge_outliers(
+    bounds: Bounds,
+    count_parts: Callable[[], Sequence[dict[int, npt.NDArray[np.int64]]]],
+    find_parts: Callable[[Stretches], Sequence[tuple[npt.NDArray[np.int64], Bounds | None]]],
+) -> None:
+    """Raise as :func:`check_outliers` does, from what is found of each part of a log.
+
+    ``count_parts`` lists what :func:`count_places` counts of the parts, ``find_parts`` what
+    :func:`find_far` finds of them.
+    """
+    if _extent(bounds) == 0:
         return
-    axes = [axis for axis in (0, 1) if bounds[2 + axis] - bounds[axis] >= extent / 2]
-    counts = {axis: np.zeros(OUTLIER_BINS, np.int64) for axis in axes}
-    for _, *places in placed():
-        for axis in axes:
-            low, high = bounds[axis], bounds[2 + axis]
-            counts[axis] += _count_bins(places[axis], low, high - low, threads)
+    counts = count_parts()
     stretches = {
         axis: stretch
-        for axis in axes
-        if (stretch := _find_stretch(counts[axis], bounds[axis], bounds[2 + axis])) is not None
+        for axis in _list_long_axes(bounds)
+        if (
+            stretch := _find_stretch(
+                np.sum([part[axis] for part in counts], axis=0), bounds[axis], bounds[2 + axis]
+            )
+        )
+        is not None
     }
     if not stretches:
         return
     rows = SomeRows()
     rest = []
-    for log, *places in placed():
-        far = np.zeros(log.num_rows, np.bool_)
-        for axis, (low, high) in stretches.items():
-            far |= (places[axis] < low) | (places[axis] > high)
-        rows.add(log.number_rows(np.flatnonzero(far)))
-        if not far.all():
-            near = [values[~far] for values in places]
-            rest.append([f(values) for f in (np.min, np.max) for values in near])
+    for far, near in find_parts(stretches):
+        rows.add(far)
+        if near is not None:
+            rest.append(near)
     if not rows.count:
         return
     lows, highs = np.min(rest, axis=0)[:2], np.max(rest, axis=0)[2:]
     # Bins and edges may differ by a rounding error.
-    if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
+    if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):
         return
     raise InputError(
         f"{rows} far from all others and would blow the region up more than {OUTLIER_FACTOR} "
         f"times; expected one connected area; correct or remove them, leave them out with --clip, "
         f"or pass --region to keep them"
     )
+
+
+def _extent(bounds: Bounds) -> float:
+    return max(bounds[2] - bounds[0], bounds[3] - bounds[1])
+
+
+def _list_long_axes(bounds: Bounds) -> list[int]:
+    return [axis for axis in (0, 1) if bounds[2 + axis] - bounds[axis] >= _extent(bounds) / 2]
+
+
+def count_places(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], bounds: Bounds, threads: int
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Count places in even bins of each long axis."""
+    return {
+        axis: _count_bins((x, y)[axis], bounds[axis], bounds[2 + axis] - bounds[axis], threads)
+        for axis in _list_long_axes(bounds)
+    }
+
+
+def find_far(
+    log: RequestLog,
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    stretches: Stretches,
+) -> tuple[npt.NDArray[np.int64], Bounds | None]:
+    """Number the rows outside crowded stretches, and bound the others; None: there are none."""
+    far = np.zeros(log.num_rows, np.bool_)
+    for axis, (low, high) in stretches.items():
+        far |= ((x, y)[axis] < low) | ((x, y)[axis] > high)
+    numbers = log.number_rows(np.flatnonzero(far))
+    if far.all():
+        return numbers, None
+    x, y = x[~far], y[~far]
+    return numbers, (float(x.min()), float(y.min()), float(x.max()), float(y.max()))
 
 
 def _find_stretch(

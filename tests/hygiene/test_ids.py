@@ -8,9 +8,15 @@ from hygiene.logs import read_columns
 from reference.ids_in_requests import count_ids
 from trajcloak.hygiene import list_attributes
 from trajcloak.hygiene.check import find_identities
+from trajcloak.hygiene.identity import count_ids as count_ids_of_log
 from trajcloak.hygiene.ids import Ids
 
 FORMS = (str, "to {}".format, "{}!x".format, lambda user: f" {user}".upper(), lambda user: "cafe")
+
+
+def find_log_identities(log, attribute):
+    ids = Ids(log.users)
+    return find_identities(ids, count_ids_of_log(ids, log, attribute), attribute)
 
 
 def draw_log(rng):
@@ -37,7 +43,7 @@ def test_as_the_slow_twin(first):
         user, value = zip(*sent, strict=True)
         log = read_columns(list(user), what=pa.array(value, pa.string()))
         (attribute,) = list_attributes(log)
-        suspicions = find_identities(Ids(log.users), log, attribute)
+        suspicions = find_log_identities(log, attribute)
         requests = [(user, value) for user, value in sent if value is not None]
         expected = count_ids(requests, set(user)) if requests else 0
         assert bool(suspicions) == bool(expected), seed
@@ -59,4 +65,4 @@ def test_long_numbers():
 def test_one_id_in_a_text_is_enough():
     log = read_columns(["grocery", "u"] * 20, what=["the grocery store"] + ["cafe"] * 39)
     (attribute,) = list_attributes(log)
-    assert "the ids of 1 users" in str(find_identities(Ids(log.users), log, attribute)[0])
+    assert "the ids of 1 users" in str(find_log_identities(log, attribute)[0])

@@ -22,6 +22,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.engine import ENGINE_OPTIONS, LOCAL, engine_options, open_engine
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ class Share(click.ParamType[float]):
     is_flag=True,
     help="Continue an interrupted run with --memory, if there is one.",
 )
+@engine_options
 @threads_option
 @json_option
 def command(
@@ -165,6 +167,7 @@ def command(
 
     LOG is a .csv or .parquet file, a folder of them, or a glob.
     """
+    from trajcloak.engines import anonymize_on
     from trajcloak.errors import OptionError
     from trajcloak.log import read_log
     from trajcloak.options import Options
@@ -172,6 +175,7 @@ def command(
     from trajcloak.release import check_outputs, check_outside_log
 
     started = time.monotonic()
+    chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
     Options(**options)
     if memory is None:
@@ -182,9 +186,18 @@ def command(
             )
         check_outputs(output, policy)
         check_outside_log(log, [output] if policy is None else [output, policy])
-    with progress_bars(hidden=as_json) as progress:
+    if memory is not None and chosen["engine"] != LOCAL:
+        raise OptionError(
+            "memory is limited, and the engine is a cluster; expected the limit of its workers, "
+            "which spill what does not fit; leave out --memory, or --engine"
+        )
+    with progress_bars(hidden=as_json) as progress, open_engine(**chosen) as engine:
         manifest: dict[str, Any]
-        if memory is None:
+        if engine is not None:
+            spread = anonymize_on(engine, list(log), columns, Options(**options), progress=progress)
+            spread.write(output, policy, progress=progress)
+            manifest, rare = spread.manifest, spread.rare
+        elif memory is None:
             request_log = read_log(list(log), columns, threads=threads, progress=progress)
             result = anonymize(request_log, threads=threads, progress=progress, **options)
             result.write(output, policy, progress=progress)

@@ -6,7 +6,16 @@ from trajcloak.hygiene.attributes import (
     select_values,
 )
 from trajcloak.hygiene.check import check_hygiene
-from trajcloak.hygiene.rare import RareColumn, Treatment, count_rare, find_rare, treat_rare
+from trajcloak.hygiene.rare import (
+    RareColumn,
+    Treatment,
+    count_rare,
+    count_recurring,
+    describe_rare,
+    find_rare,
+    list_sent,
+    treat_rare,
+)
 
 __all__ = [
     "Attribute",
@@ -14,8 +23,11 @@ __all__ = [
     "Treatment",
     "check_hygiene",
     "count_rare",
+    "count_recurring",
+    "describe_rare",
     "find_rare",
     "list_attributes",
+    "list_sent",
     "select_values",
     "treat_rare",
 ]

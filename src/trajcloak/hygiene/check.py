@@ -8,10 +8,16 @@ import numpy.typing as npt
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.hygiene.attributes import Attribute
-from trajcloak.hygiene.identity import count_known_ids, count_own_ids, is_near_unique
+from trajcloak.hygiene.identity import (
+    IdCounts,
+    count_ids,
+    is_near_unique,
+    judge_known_ids,
+    judge_own_ids,
+)
 from trajcloak.hygiene.ids import Ids
 from trajcloak.hygiene.patterns import is_bytes, is_text, match_patterns
-from trajcloak.hygiene.places import follows_place
+from trajcloak.hygiene.places import PlaceCounts, count_places, follows_place
 from trajcloak.log import RequestLog
 
 
@@ -60,6 +66,29 @@ def check_hygiene(
     OptionError
         If ``allow`` names what is no attribute.
     """
+    ids = Ids(log.users)
+    judge_hygiene(
+        attributes,
+        published,
+        allow,
+        ids,
+        [count_ids(ids, log, attribute) for attribute in attributes],
+        [None if a.name in allow else count_places(log, a) for a in published],
+    )
+
+
+def judge_hygiene(
+    attributes: Sequence[Attribute],
+    published: Sequence[Attribute],
+    allow: Sequence[str],
+    ids: Ids,
+    id_counts: Sequence[IdCounts],
+    place_counts: Sequence[PlaceCounts | None],
+) -> None:
+    """Raise as :func:`check_hygiene` does, from what was counted of each attribute.
+
+    Counts of places are None for attributes that are allowed.
+    """
     names = [attribute.name for attribute in attributes]
     for name in allow:
         if name not in names:
@@ -67,15 +96,21 @@ def check_hygiene(
                 f"'{name}' is allowed and no request column; expected one of those named with "
                 f"--request; check --allow"
             )
-    ids = Ids(log.users)
-    identities = [found for a in attributes for found in find_identities(ids, log, a)]
+    identities = [
+        found
+        for a, counts in zip(attributes, id_counts, strict=True)
+        for found in find_identities(ids, counts, a)
+    ]
     if identities:
         raise InputError(
             f"request column {'; '.join(map(str, identities))}; expected no user ids in a "
             f"release; leave out the column"
         )
     suspicions = [
-        found for a in published if a.name not in allow for found in find_suspicions(log, a)
+        found
+        for a, counts in zip(published, place_counts, strict=True)
+        if counts is not None
+        for found in find_suspicions(counts, a)
     ]
     if suspicions:
         raise InputError(
@@ -85,19 +120,19 @@ def check_hygiene(
         )
 
 
-def find_identities(ids: Ids, log: RequestLog, attribute: Attribute) -> list[Suspicion]:
+def find_identities(ids: Ids, counts: IdCounts, attribute: Attribute) -> list[Suspicion]:
     """Find ids of users of the log in an attribute."""
-    num_users = count_own_ids(ids, log, attribute)
+    num_users = judge_own_ids(counts)
     looks_like = f"the ids of {num_users:,} of its senders"
     if not num_users:
-        num_users = count_known_ids(ids, attribute)
+        num_users = judge_known_ids(counts, ids, attribute)
         looks_like = f"the ids of {num_users:,} users of the log"
     if not num_users:
         return []
     return [Suspicion(attribute.name, looks_like, attribute.num_values, attribute.num_sent)]
 
 
-def find_suspicions(log: RequestLog, attribute: Attribute) -> list[Suspicion]:
+def find_suspicions(counts: PlaceCounts, attribute: Attribute) -> list[Suspicion]:
     """Find what an attribute looks like."""
     everything = np.ones(attribute.num_values, np.bool_)
     found: list[tuple[str, npt.NDArray[np.bool_]]] = []
@@ -105,7 +140,7 @@ def find_suspicions(log: RequestLog, attribute: Attribute) -> list[Suspicion]:
         found += match_patterns(attribute.values)
     if is_bytes(attribute.values.type):
         found.append(("bytes, which may mean anything", everything))
-    if follows_place(log, attribute):
+    if follows_place(counts):
         found.append(("coordinates of the row's place", everything))
     if not found and is_near_unique(attribute):
         found.append(("near-unique values", everything))

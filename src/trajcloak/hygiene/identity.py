@@ -1,6 +1,10 @@
 """Values that are the ids of users, or that single one user out."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
@@ -30,43 +34,82 @@ def is_near_unique(attribute: Attribute) -> bool:
     )
 
 
-def count_own_ids(ids: Ids, log: RequestLog, attribute: Attribute) -> int:
-    """Count the users who sent their own id, or 0 if chance explains it.
+class IdCounts(NamedTuple):
+    """Where ids of users were found in an attribute; counts of parts of a log add up.
+
+    Attributes
+    ----------
+    own : (ways, 3) int64
+        Of each way to compare ids with values: users who sent their own id, senders of
+        all values that are ids, and users who sent anything.
+    inside : int
+        Long ids that stand somewhere in the values.
+    known : int
+        Users whose id is a long value.
+    """
+
+    own: npt.NDArray[np.int64]
+    inside: int
+    known: int
+
+
+def count_ids(ids: Ids, log: RequestLog, attribute: Attribute) -> IdCounts:
+    """Find the ids of users in an attribute.
 
     Text is compared as a whole, and by the number in it if it holds just one.
     """
+    own = []
     for texts in _list_texts(attribute.values):
         user, value = ids.match(texts)
-        if not len(user):
-            continue
         wanted = np.full(log.num_users, -1, np.int64)
         wanted[user] = value
         counts = [
             _count_own(part.user, part.requests.row, part.requests.kind, attribute.code, wanted)
-            for part in log.parts()
+            for part in (log.parts() if len(user) else ())
         ]
-        num_own, num_senders = map(sum, zip(*counts, strict=True))
-        by_chance = float(attribute.users[value].sum()) / max(num_senders, 1)
-        if num_own > MIN_FOUND + ABOVE_CHANCE * by_chance:
+        num_own, num_senders = np.sum(counts, axis=0) if counts else (0, 0)
+        own.append([num_own, attribute.users[value].sum(), num_senders])
+    texts = _list_long(attribute)
+    return IdCounts(
+        np.array(own, np.int64),
+        ids.count_inside(attribute.values) if is_text(attribute.values.type) else 0,
+        len(ids.match(texts)[0]) if len(texts) else 0,
+    )
+
+
+def add_id_counts(parts: Sequence[IdCounts]) -> IdCounts:
+    """Add the counts of parts of a log."""
+    return IdCounts(
+        np.sum([part.own for part in parts], axis=0),
+        sum(part.inside for part in parts),
+        sum(part.known for part in parts),
+    )
+
+
+def judge_own_ids(counts: IdCounts) -> int:
+    """Count the users who sent their own id, or 0 if chance explains it."""
+    for num_own, num_alike, num_senders in counts.own.tolist():
+        if num_own > MIN_FOUND + ABOVE_CHANCE * (num_alike / max(num_senders, 1)):
             return int(num_own)
     return 0
 
 
-def count_known_ids(ids: Ids, attribute: Attribute) -> int:
+def judge_known_ids(counts: IdCounts, ids: Ids, attribute: Attribute) -> int:
     """Count the users whose id is a value, or 0 if chance explains it.
 
     In text a single long id, in whatever it stands, is no chance.
     """
-    if is_text(attribute.values.type):
-        num_found = ids.count_inside(attribute.values)
-        if num_found:
-            return num_found
-    texts = spell(attribute.values)
-    texts = texts.filter(pc.greater_equal(pc.utf8_length(texts), LONG_ID))
-    num_found = len(ids.match(texts)[0]) if len(texts) else 0
-    if num_found <= MIN_FOUND:
+    if counts.inside:
+        return counts.inside
+    if counts.known <= MIN_FOUND:
         return 0
-    return num_found if num_found > MIN_FOUND + ABOVE_CHANCE * ids.expect(texts) else 0
+    by_chance = ids.expect(_list_long(attribute))
+    return counts.known if counts.known > MIN_FOUND + ABOVE_CHANCE * by_chance else 0
+
+
+def _list_long(attribute: Attribute) -> pa.Array:
+    texts = spell(attribute.values)
+    return texts.filter(pc.greater_equal(pc.utf8_length(texts), LONG_ID))
 
 
 def _list_texts(values: pa.Array) -> list[pa.Array]:

@@ -34,10 +34,13 @@ class Ids:
     ----------
     users
         The ids, ascending: integers or text.
+    num_digits
+        How many ids are numbers of so many digits, where these are only some of the ids.
     """
 
-    def __init__(self, users: pa.Array) -> None:
+    def __init__(self, users: pa.Array, num_digits: Positions | None = None) -> None:
         self._users = users
+        self._given_digits = num_digits
         self._is_integer = pa.types.is_integer(users.type)
 
     def match(self, texts: pa.Array) -> tuple[Positions, Positions]:
@@ -73,16 +76,18 @@ class Ids:
         """How many whole numbers would be ids by chance: length by length, as digits go."""
         digits = texts.filter(pc.match_substring_regex(texts, "^[0-9]+$"))
         counts = np.bincount(pc.utf8_length(digits).to_numpy(), minlength=1)
-        size = min(len(counts), len(self._num_digits))
-        return float((self._num_digits[:size] * counts[:size] / 10.0 ** np.arange(size)).sum())
+        size = min(len(counts), len(self.num_digits))
+        return float((self.num_digits[:size] * counts[:size] / 10.0 ** np.arange(size)).sum())
 
     @cached_property
     def _spelt(self) -> pa.Array:
         return spell(self._users)
 
     @cached_property
-    def _num_digits(self) -> Positions:
+    def num_digits(self) -> Positions:
         """How many ids are numbers of so many digits."""
+        if self._given_digits is not None:
+            return self._given_digits
         if self._is_integer:
             numbers = self._users.to_numpy()
             sizes = np.concatenate([[0], 10 ** np.arange(1, 19)])

@@ -1,8 +1,5 @@
 """Numbers that say where their row is."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,8 +8,6 @@ import pyarrow.compute as pc
 from trajcloak.hygiene.attributes import Attribute
 from trajcloak.hygiene.patterns import is_text
 from trajcloak.log import RequestLog
-
-Pair = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 MIN_VALUES = 20
 """Fewer distinct numbers are grades or counts, and can be near a coordinate by chance."""
@@ -33,39 +28,47 @@ EXTENT_SHARE = 1e-3
 NUMBER = r"^\s*[-+]?[0-9]+(\.[0-9]+)?\s*$"
 
 
-def follows_place(log: RequestLog, attribute: Attribute) -> bool:
-    """Whether the numbers of an attribute equal, or move with, a coordinate of their rows."""
+PlaceCounts = npt.NDArray[np.float64]
+"""(2, 7), for each axis: requests with a number; those near the coordinate of their row; and the
+sums of number, coordinate, their squares and their product. Those of parts of a log add up."""
+
+
+def count_places(log: RequestLog, attribute: Attribute) -> PlaceCounts:
+    """Compare the numbers of an attribute with the coordinates of their rows."""
+    counts = np.zeros((2, 7))
     numbers = _to_numbers(attribute.values)
     if numbers is None or attribute.num_values < MIN_VALUES or attribute.num_sent < MIN_REQUESTS:
-        return False
+        return counts
+    if not np.isfinite(numbers).any():
+        return counts
     low_x, low_y, high_x, high_y = log.bounds
     extent = max(high_x - low_x, high_y - low_y)
     near = DEGREES if log.geographic else EXTENT_SHARE * extent
-    return any(
-        _is_near(partial(_list_pairs, log, attribute, numbers, axis), near)
-        or _correlate(partial(_list_pairs, log, attribute, numbers, axis))
-        for axis in ("x", "y")
-    )
-
-
-def _list_pairs(
-    log: RequestLog, attribute: Attribute, numbers: npt.NDArray[np.float64], axis: str
-) -> Iterator[Pair]:
-    """Yield, part by part, the finite values and the coordinates of their rows."""
+    # Sums of squares keep more digits around a middle, which must be that of all parts.
+    middle = float(np.median(numbers[np.isfinite(numbers)]))
     for part in log.parts():
         code = attribute.code[part.requests.kind]
         chosen = np.flatnonzero(code >= 0)
         value = numbers[code[chosen]]
         is_finite = np.isfinite(value)
-        place = getattr(part, axis)[part.requests.row[chosen[is_finite]]]
-        yield value[is_finite], place
+        value, row = value[is_finite], part.requests.row[chosen[is_finite]]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for axis, place in enumerate((part.x[row], part.y[row])):
+                one = value - middle
+                other = place - (log.bounds[axis] + log.bounds[2 + axis]) / 2
+                counts[axis] += (
+                    len(value), np.sum(np.abs(value - place) <= near), one.sum(), other.sum(),
+                    one @ one, other @ other, one @ other,
+                )  # fmt: skip
+    return counts
 
 
-def _is_near(pairs: Callable[[], Iterator[Pair]], near: float) -> bool:
-    """Whether many values equal the coordinate."""
-    counts = [(len(value), np.sum(np.abs(value - place) <= near)) for value, place in pairs()]
-    total, num_near = map(sum, zip(*counts, strict=True))
-    return total >= MIN_REQUESTS and num_near / total >= SAME
+def follows_place(counts: PlaceCounts) -> bool:
+    """Whether the numbers of an attribute equal, or move with, a coordinate of their rows."""
+    return any(
+        of_axis[0] >= MIN_REQUESTS and (of_axis[1] >= SAME * of_axis[0] or _correlates(*of_axis))
+        for of_axis in counts
+    )
 
 
 def _to_numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
@@ -85,17 +88,11 @@ def _to_numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
     return numbers
 
 
-def _correlate(pairs: Callable[[], Iterator[Pair]]) -> bool:
-    """Whether the values move with the coordinate."""
-    sums = [(len(value), value.sum(), place.sum()) for value, place in pairs()]
-    total, *both = map(sum, zip(*sums, strict=True))
-    if total < MIN_REQUESTS:
-        return False
-    mean_value, mean_place = (each / total for each in both)
-    products = np.zeros(3)
+def _correlates(
+    count: float, _: float, one: float, other: float, one2: float, other2: float, both: float
+) -> bool:
+    """Whether two series move together, from their sums, squares and products."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for value, place in pairs():
-            one, other = value - mean_value, place - mean_place
-            products += one @ other, one @ one, other @ other
-        correlation = products[0] / np.sqrt(products[1] * products[2])
+        spread = np.sqrt((one2 - one * one / count) * (other2 - other * other / count))
+        correlation = (both - one * other / count) / spread
     return bool(np.isfinite(correlation) and abs(correlation) >= FOLLOWS)

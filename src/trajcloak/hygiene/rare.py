@@ -1,6 +1,6 @@
 """Values that few users sent: counted, and kept, withheld or made one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,12 +81,25 @@ def count_rare(
     windows : (windows, 2) int64
         When each window starts and ends, in the log's unit, ascending.
     """
+    return describe_rare(
+        attributes,
+        rare,
+        lambda attribute, is_rare: count_recurring([list_sent(log, attribute, is_rare, windows)]),
+    )
+
+
+def describe_rare(
+    attributes: Sequence[Attribute],
+    rare: Masks,
+    count: Callable[[Attribute, npt.NDArray[np.bool_]], int],
+) -> tuple[RareColumn, ...]:
+    """Count rare values; ``count`` counts those of an attribute that recur across windows."""
     return tuple(
         RareColumn(
             column=attribute.name,
             values=int(is_rare.sum()),
             requests=int(attribute.sent[is_rare].sum()),
-            recurring=_count_recurring(log, attribute, is_rare, windows),
+            recurring=count(attribute, is_rare),
         )
         for attribute, is_rare in zip(attributes, rare, strict=True)
         if is_rare.any()
@@ -94,13 +107,12 @@ def count_rare(
 
 
 def treat_rare(
-    log: RequestLog, attributes: Sequence[Attribute], rare: Masks, rule: str
+    kinds: pa.Table, attributes: Sequence[Attribute], rare: Masks, rule: str
 ) -> Treatment | None:
     """Withhold requests with a rare value, or replace the value; None: nothing is to do.
 
-    A request of which no value is left is withheld too.
+    A request of which no value is left is withheld too. ``kinds`` are the distinct requests.
     """
-    kinds = log.requests.kinds
     holds_rare = np.zeros(kinds.num_rows, np.bool_)
     for attribute, is_rare in zip(attributes, rare, strict=True):
         # The last entry is that of null, whose code is -1.
@@ -143,15 +155,15 @@ def _replace(attribute: Attribute, is_rare: npt.NDArray[np.bool_]) -> pa.Array:
     return values.take(pa.array(attribute.code, mask=attribute.code < 0))
 
 
-def _count_recurring(
+def list_sent(
     log: RequestLog,
     attribute: Attribute,
     is_rare: npt.NDArray[np.bool_],
     windows: npt.NDArray[np.int64],
-) -> int:
-    num_windows = len(windows)
-    if num_windows <= 1:
-        return 0
+) -> npt.NDArray[np.int64]:
+    """List, once each, the rare values that were sent with the window: (pairs, 2)."""
+    if len(windows) <= 1:
+        return np.empty((0, 2), np.int64)
     pairs = np.empty(0, np.int64)
     for part in log.parts():
         code = attribute.code[part.requests.kind]
@@ -159,7 +171,12 @@ def _count_recurring(
         time = part.time[part.requests.row[chosen]]
         window = np.searchsorted(windows[:, 0], time, side="right") - 1
         inside = (window >= 0) & (time < windows[window, 1])
-        more = code[chosen[inside]].astype(np.int64) * num_windows + window[inside]
+        more = code[chosen[inside]].astype(np.int64) * len(windows) + window[inside]
         pairs = np.unique(np.concatenate([pairs, more]))
-    windows_of_value = np.unique(pairs // num_windows, return_counts=True)[1]
-    return int((windows_of_value > 1).sum())
+    return np.column_stack(np.divmod(pairs, len(windows)))
+
+
+def count_recurring(sent: Sequence[npt.NDArray[np.int64]]) -> int:
+    """Count the values that were sent in several windows, from the lists of parts of a log."""
+    values = np.unique(np.concatenate(sent), axis=0)[:, 0]
+    return int((np.unique(values, return_counts=True)[1] > 1).sum())

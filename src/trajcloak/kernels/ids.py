@@ -91,6 +91,45 @@ class TextIds:
         )
 
 
+def intern_array(interner: IntegerIds | TextIds, ids: pa.Array, out: npt.NDArray[np.int32]) -> None:
+    """Write the number of each id of an Arrow array, int64 or text, to ``out``."""
+    if isinstance(interner, IntegerIds):
+        interner.intern(ids.to_numpy(), out)
+    else:
+        interner.intern(*_text_buffers(ids), out)
+
+
+def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    """Hash ids, int64 or text; the same on every machine."""
+    hashes = np.empty(len(ids), np.uint64)
+    if pa.types.is_integer(ids.type):
+        _hash_integers(ids.to_numpy(), hashes)
+    else:
+        _hash_texts(*_text_buffers(ids), hashes)
+    return hashes
+
+
+def _text_buffers(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    text = ids.cast(pa.large_string())
+    _, offsets, data = text.buffers()
+    return (
+        np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1],
+        np.frombuffer(data or b"", np.uint8),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _hash_integers(ids, hashes):  # type: ignore[no-untyped-def]
+    for i in range(len(ids)):
+        hashes[i] = _hash_integer(ids[i])
+
+
+@njit(cache=True, nogil=True)
+def _hash_texts(offsets, data, hashes):  # type: ignore[no-untyped-def]
+    for i in range(len(hashes)):
+        hashes[i] = _hash_text(data, offsets[i], offsets[i + 1])
+
+
 @njit(cache=True, nogil=True)
 def _hash_integer(value):  # type: ignore[no-untyped-def]
     h = np.uint64(value) * _MIX

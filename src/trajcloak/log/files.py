@@ -201,9 +201,7 @@ def _open_file(
     """Open a file of any kind; adds the columns of its folders and of its points."""
     schema = _read_schema(file, delimiter)
     geometry = find_geometry(schema)
-    own = [name for name in wanted if name in schema.names]
-    if geometry is not None and set(geometry[1]) & set(wanted):
-        own.append(geometry[0])
+    own = _find_own(schema, wanted)
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
     for batch in _open_own(file, wanted, own, rows_before, delimiter, batch_rows):
@@ -218,6 +216,15 @@ def _open_file(
         num_rows += batch.num_rows
         plain = [to_common_type(arrays[name]) for name in wanted]
         yield pa.RecordBatch.from_arrays(plain, names=wanted)
+
+
+def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
+    """List the columns that stand in a file: those that are wanted, and that of its points."""
+    geometry = find_geometry(schema)
+    own = [name for name in wanted if name in schema.names]
+    if geometry is not None and set(geometry[1]) & set(wanted):
+        own.append(geometry[0])
+    return own
 
 
 def _open_own(
@@ -309,6 +316,19 @@ def _open_parquet(
         file, read_dictionary=encoded, pre_buffer=False, buffer_size=READ_BYTES
     ) as parquet:
         yield from parquet.iter_batches(batch_rows, columns=own)
+
+
+def read_row_groups(file: Path, groups: Sequence[int], columns: LogColumns) -> pa.Table:
+    """Read some row groups of a Parquet file, the columns of a log only."""
+    wanted = _choose_columns(file, columns)
+    _check_columns(file, wanted, None)
+    try:
+        own = _find_own(_read_schema(file, None), wanted)
+        encoded = _find_dictionaries(file, [name for name in wanted[NUM_FIXED:] if name in own])
+        with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
+            return parquet.read_row_groups(list(groups), columns=own)
+    except UNREADABLE as error:
+        raise _unreadable(file, error) from None
 
 
 def _find_dictionaries(file: Path, names: list[str]) -> list[str]:

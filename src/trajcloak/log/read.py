@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.kernels.ids import IntegerIds, TextIds
+from trajcloak.kernels.ids import IntegerIds, TextIds, intern_array
 from trajcloak.kernels.sort import sort_words
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log.clean import clean_log
@@ -89,6 +89,38 @@ def read_log(
     log = clean_log(log, columns)
     progress("reading log", log.num_rows, log.num_rows)
     return log
+
+
+def read_part(
+    table: pa.Table, columns: LogColumns, *, first_row: int, threads: int
+) -> tuple[RequestLog | None, dict[str, int]]:
+    """Read and check some rows of a log; what contradicts other rows stays.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    columns
+        As :func:`read_log` takes them.
+    first_row
+        How many rows of the log come before.
+    threads
+
+    Returns
+    -------
+    log : RequestLog or None
+        None if no row is left.
+    dropped : dict
+        How many rows were dropped, by reason.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        checker = RowChecker([table], columns, pool)
+        checker.filter.num_read = first_row
+        builder = _Builder(table.num_rows)
+        for batch in stream_batches([table], columns):
+            builder.add(batch, checker)
+        log = builder.finish(checker, threads=threads) if checker.has_rows else None
+    return log, checker.filter.dropped
 
 
 class Rows(NamedTuple):
@@ -220,19 +252,16 @@ class RowChecker:
         for job in jobs:
             job.result()
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether any row was left so far."""
+        return self._ids is not None
+
     def check_not_empty(self, source: LogPath) -> None:
         """Raise if no row was left."""
         if self._ids is not None:
             return
-        if self.num_read:
-            raise InputError(
-                f"all {self.num_read:,} rows of the log are dropped; expected some to be "
-                f"left; check --drop and --clip"
-            )
-        raise InputError(
-            f"{source if isinstance(self._source, Path) else 'the table'}: the log has no rows; "
-            f"expected at least one location report; check the path"
-        )
+        raise no_rows(self.num_read, source if isinstance(self._source, Path) else "the table")
 
     def number_users(self) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
         """List the users in the order of their ids; and the place there of each number so far.
@@ -244,7 +273,7 @@ class RowChecker:
         if self._from_text:
             users = to_integers_if_plain(users)
             if self._has_integer_ids and not pa.types.is_integer(users.type):
-                raise self._mixed_ids(self._columns.user)
+                raise mixed_ids(self._columns.user)
         order = sort_ids(users)
         if not (np.diff(order) != 1).any():
             return users, None
@@ -261,14 +290,7 @@ class RowChecker:
     ) -> RequestLog:
         """Put rows together with what is known of all rows of the log."""
         assert self._time_kind is not None
-        low, high = self._time_range
-        if high - low >= MAX_TIME_SPAN:
-            early, late = self._time_ends
-            raise InputError(
-                f"rows {early} and {late}: column '{self._columns.time}' spans more than 2^62 "
-                f"units of time; expected times near to each other; are they in the unit that "
-                f"their type says? correct the rows, or convert the column"
-            )
+        check_time_span(self._time_range, self._columns.time, self._time_ends)
         low_x, low_y, high_x, high_y = self._bounds
         return RequestLog(
             users=users,
@@ -319,32 +341,22 @@ class RowChecker:
         if self._ids is None:
             self._ids = kind()
         if not isinstance(self._ids, kind):
-            raise self._mixed_ids(name)
+            raise mixed_ids(name)
         if isinstance(self._ids, IntegerIds):
-            self._ids.intern(self._cast(column, pa.int64(), name).to_numpy(), out)
-        else:
-            text = column.cast(pa.large_string())
-            _, offsets, data = text.buffers()
-            self._ids.intern(
-                np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1],
-                np.frombuffer(data or b"", np.uint8),
-                out,
-            )
+            column = self._cast(column, pa.int64(), name)
+        intern_array(self._ids, column, out)
 
     def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
         values, kind = self._to_times(to_plain(column), name)
         if self._time_kind is None:
             self._time_kind = kind
         if kind != self._time_kind:
-            raise InputError(
-                f"column '{name}' holds times of different kinds (whole numbers, timestamps with "
-                f"and without a zone); expected one kind; convert the times"
-            )
+            raise mixed_times(name)
         if self._columns.tz is not None:
             values = self._to_utc(values, kind)
         if self._origin is None:
             self._origin = int(values[0])
-        low, high, self._step = map(int, _copy_times(values, self._origin, self._step, out))
+        low, high, self._step = map(int, copy_times(values, self._origin, self._step, out))
         first, last = self._time_range
         early, late = self._time_ends
         if low < first:
@@ -359,7 +371,7 @@ class RowChecker:
     ) -> None:
         limit = (180.0, 90.0)[axis]
         values = self._to_floats(column, name)
-        low, high, bad = _copy_place(values, limit if self._geographic else math.inf, out)
+        low, high, bad = copy_place(values, limit if self._geographic else math.inf, out)
         if bad >= 0:
             raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
         self._bounds[axis] = min(self._bounds[axis], float(low))
@@ -433,12 +445,6 @@ class RowChecker:
         values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
         return values
 
-    def _mixed_ids(self, name: str) -> InputError:
-        return InputError(
-            f"column '{name}' holds numbers in one file and text in another; expected one type; "
-            f"convert the user ids"
-        )
-
     def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
         row = self.filter.number_row(bad)
         if not finite:
@@ -451,6 +457,49 @@ class RowChecker:
             f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
             f"for planar coordinates; or --drop out-of-range"
         )
+
+
+def check_time_span(time_range: tuple[int, int], name: str, end_rows: tuple[int, int]) -> None:
+    """Raise if times are so far apart that their differences overflow.
+
+    ``end_rows`` are the numbers of the rows with the earliest and the latest time.
+    """
+    low, high = time_range
+    if high - low >= MAX_TIME_SPAN:
+        early, late = end_rows
+        raise InputError(
+            f"rows {early} and {late}: column '{name}' spans more than 2^62 units of time; "
+            f"expected times near to each other; are they in the unit that their type says? "
+            f"correct the rows, or convert the column"
+        )
+
+
+def no_rows(num_read: int, source: object) -> InputError:
+    """Say that a log is empty, or that all of it was dropped."""
+    if num_read:
+        return InputError(
+            f"all {num_read:,} rows of the log are dropped; expected some to be left; check "
+            f"--drop and --clip"
+        )
+    return InputError(
+        f"{source}: the log has no rows; expected at least one location report; check the path"
+    )
+
+
+def mixed_ids(name: str) -> InputError:
+    """Say that the user ids of a log are of several types."""
+    return InputError(
+        f"column '{name}' holds numbers in one file and text in another; expected one type; "
+        f"convert the user ids"
+    )
+
+
+def mixed_times(name: str) -> InputError:
+    """Say that the times of a log are of several kinds."""
+    return InputError(
+        f"column '{name}' holds times of different kinds (whole numbers, timestamps with and "
+        f"without a zone); expected one kind; convert the times"
+    )
 
 
 def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
@@ -479,7 +528,7 @@ def renumber(user, rank):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _copy_place(values, limit, out):  # type: ignore[no-untyped-def]
+def copy_place(values, limit, out):  # type: ignore[no-untyped-def]
     """Copy coordinates; find the least, the greatest, and the first not finite or too large."""
     low = np.inf
     high = -np.inf
@@ -494,7 +543,7 @@ def _copy_place(values, limit, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
+def copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
     """Copy times; find the least, the greatest, and the common divisor of all differences."""
     low = values[0]
     high = values[0]

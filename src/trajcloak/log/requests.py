@@ -1,5 +1,6 @@
 """Requests of a log: distinct name-value sets, numbered in sorted order."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,19 @@ class RequestBuilder:
             is_encoded = pa.types.is_dictionary(column.type)
             self._columns[name].append(column if is_encoded else column.dictionary_encode())
 
+    def add_kinds(self, kinds: pa.Table) -> None:
+        """Take the distinct requests of a part of a log."""
+        self._check_names(kinds.column_names)
+        for name, column in zip(kinds.column_names, kinds.columns, strict=True):
+            self._add_type(name, column.type)
+            self._columns[name] += column.dictionary_encode().chunks
+
+    def finish_kinds(self) -> tuple[npt.NDArray[np.int32], pa.Table]:
+        """Number the distinct requests of all parts."""
+        if not any(map(len, self._columns.get(next(iter(self._types), ""), []))):
+            return np.empty(0, np.int32), self._list_none()
+        return number_kinds(self._columns, self._types, from_text=self._from_text)
+
     def _check_names(self, names: list[str]) -> None:
         """Take the attributes of the first batch; raise if those of another differ."""
         if not self._types:
@@ -148,11 +162,13 @@ class RequestBuilder:
     def finish(self) -> Requests:
         """Give each distinct request a number."""
         if not self._rows and not self._num_kept:
-            empty = pa.table({name: pa.array([], self._types[name]) for name in self._types})
-            return Requests(np.empty(0, np.int64), np.empty(0, np.int32), empty)
+            return Requests(np.empty(0, np.int64), np.empty(0, np.int32), self._list_none())
         kind, kinds = number_kinds(self._columns, self._types, from_text=self._from_text)
         rows = np.concatenate(self._rows) if self._rows else np.empty(0, np.int64)
         return Requests(rows, kind, kinds)
+
+    def _list_none(self) -> pa.Table:
+        return pa.table({name: pa.array([], self._types[name]) for name in self._types})
 
 
 def number_kinds(
@@ -188,6 +204,24 @@ def number_kinds(
         names=names,
     )
     return kind, kinds
+
+
+def merge_kinds(tables: Sequence[pa.Table]) -> tuple[pa.Table, list[npt.NDArray[np.int32]]]:
+    """Put the distinct requests of several parts of a log together.
+
+    Returns
+    -------
+    kinds : pyarrow.Table
+        As in :class:`Requests`.
+    numbers : list of int32 arrays
+        The row of ``kinds`` that each row of each table is.
+    """
+    builder = RequestBuilder(tuple(tables[0].column_names), from_text=False)
+    for table in tables:
+        builder.add_kinds(table)
+    number, kinds = builder.finish_kinds()
+    ends = np.cumsum([table.num_rows for table in tables])[:-1]
+    return kinds, np.split(number, ends)
 
 
 def _to_encoded_or_plain(column: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.log import RequestLog
+from trajcloak.log import AnyLog
 from trajcloak.options import DAY
 from trajcloak.trajectories.grid import TimeGrid
 
@@ -28,7 +28,7 @@ Ranges = npt.NDArray[np.int64]
 
 
 def cut_windows(
-    log: RequestLog,
+    log: AnyLog,
     grid: TimeGrid,
     *,
     length: int | None,
@@ -61,7 +61,7 @@ def cut_windows(
     return _check_number(log, _cut(inside[inside[:, 0] < inside[:, 1]], length))
 
 
-def _check_number(log: RequestLog, ranges: Ranges) -> Ranges:
+def _check_number(log: AnyLog, ranges: Ranges) -> Ranges:
     """Raise if there are far more windows than rows, as a time that is wrong makes them."""
     if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.num_rows):
         early, late = log.find_ends()
@@ -102,7 +102,7 @@ def _bad_hours(text: str, expected: str) -> OptionError:
 
 
 def _list_moments(
-    log: RequestLog, grid: TimeGrid, stretches: Sequence[tuple[int, int]]
+    log: AnyLog, grid: TimeGrid, stretches: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """List the first and the last moment of each stretch of each day of a log."""
     zone = ZoneInfo(log.clock) if log.clock else UTC

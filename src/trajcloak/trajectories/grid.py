@@ -1,13 +1,14 @@
 """The grid of instants that a log is laid on."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.log import RequestLog
+from trajcloak.log import AnyLog, RequestLog
 
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 MAX_INSTANTS = 2**31 - 1
@@ -75,20 +76,28 @@ def format_duration(value: int, *, has_timestamps: bool) -> int | str:
     return f"{value // UNITS[unit]}{unit}"
 
 
-def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> TimeGrid:
+SumSpans = Callable[[int], int]
+"""Sums, over the users of a log, the instants of a step from the first report to the last."""
+
+
+def build_grid(
+    log: AnyLog, every: int | None, *, hold: bool = False, spans: SumSpans | None = None
+) -> TimeGrid:
     """Lay the grid of instants over a log.
 
     Parameters
     ----------
-    log : RequestLog
+    log : RequestLog or LogSummary
     every : int, optional
         Default: the log's own step, if its reports fill it.
     hold : bool
         Whether users are located before their first report.
+    spans
+        How to sum spans, for a log whose rows are not here.
     """
     low, high = log.time_range
     if every is None:
-        every = _own_step(log)
+        every = _own_step(log, spans)
     on_grid = log.step % every == 0
     origin = low if on_grid else low - low % every
     # Nobody is located before the first report, unless there is no other instant.
@@ -118,25 +127,25 @@ def build_grid(log: RequestLog, every: int | None, *, hold: bool = False) -> Tim
     return TimeGrid(origin, every, num_instants, on_grid)
 
 
-def most_instants(log: RequestLog) -> int:
+def most_instants(log: AnyLog) -> int:
     """Tell how many instants a log of so many rows may have."""
     return min(MAX_INSTANTS, max(FEW_INSTANTS, INSTANTS_PER_ROW * log.num_rows))
 
 
-def find_own_step(log: RequestLog) -> int | None:
+def find_own_step(log: AnyLog, spans: SumSpans | None = None) -> int | None:
     """Find the step of the grid that a log's reports fill; None if they fill none."""
     step = log.step or 1
     low, high = log.time_range
     most = log.num_users * ((high - low) // step + 1)
     if log.num_rows < MIN_FILLED * most:
-        most = _sum_spans(log, step)
+        most = _sum_spans(log, step, spans)
     return step if log.num_rows >= MIN_FILLED * most else None
 
 
-def _own_step(log: RequestLog) -> int:
-    step = find_own_step(log)
+def _own_step(log: AnyLog, spans: SumSpans | None) -> int:
+    step = find_own_step(log, spans)
     if step is None:
-        share = log.num_rows / _sum_spans(log, log.step)
+        share = log.num_rows / _sum_spans(log, log.step, spans)
         raise InputError(
             f"the log's {log.num_rows:,} reports fill only {100 * share:.2g}% of its finest time "
             f"grid; expected reports at regular times, or to be told the grid; pass --every, such "
@@ -145,7 +154,14 @@ def _own_step(log: RequestLog) -> int:
     return step
 
 
-def _sum_spans(log: RequestLog, step: int) -> int:
+def _sum_spans(log: AnyLog, step: int, spans: SumSpans | None) -> int:
+    if spans is not None:
+        return spans(step)
+    assert isinstance(log, RequestLog)
+    return sum_spans(log, step)
+
+
+def sum_spans(log: RequestLog, step: int) -> int:
     """Sum, over users, the instants from the first report to the last."""
     spans = 0
     for part in log.parts():

@@ -1,15 +1,15 @@
 """What came in: a report on a log as it was read and laid on its instants."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajcloak.log import RequestLog
+from trajcloak.log import AnyLog, RequestLog
 from trajcloak.options import DROPPABLE
 from trajcloak.trajectories.grid import TimeGrid, format_duration
-from trajcloak.trajectories.reports import compare_reports, round_gap
+from trajcloak.trajectories.reports import Reports, compare_reports, round_gap
 
 DROPPED = ("clip", *DROPPABLE)
 """Reasons for which rows are dropped."""
@@ -107,6 +107,19 @@ def build_ingest(
 
     A log with one report of each user at each instant is not looked at again.
     """
+    return sum_up_ingest(
+        log, grid, max_gap, located, lambda: compare_reports(log, max_gap, threads)
+    )
+
+
+def sum_up_ingest(
+    log: AnyLog,
+    grid: TimeGrid,
+    max_gap: int,
+    located: Located,
+    compare: Callable[[], Reports],
+) -> Ingest:
+    """Report on a log whose rows may be elsewhere; ``compare`` compares its reports if need be."""
     repeated = long_gaps = 0
     interval = None
     if grid.on_grid and log.num_rows == located.reported == log.num_users * grid.num_instants:
@@ -114,7 +127,7 @@ def build_ingest(
             interval = dict.fromkeys(QUANTILES, round_gap(grid.every))
             long_gaps = (log.num_rows - log.num_users) * (grid.every > max_gap)
     else:
-        reports = compare_reports(log, max_gap, threads)
+        reports = compare()
         repeated, long_gaps = reports.num_repeated, reports.num_long
         if reports.num_gaps:
             interval = {name: reports.quantile(share) for name, share in QUANTILES.items()}
@@ -140,7 +153,7 @@ def build_ingest(
     )
 
 
-def format_moment(log: RequestLog, moment: int) -> int | str:
+def format_moment(log: AnyLog, moment: int) -> int | str:
     """Write a moment as the manifest does: an integer instant, or ISO 8601 text."""
     if not log.has_timestamps:
         return moment

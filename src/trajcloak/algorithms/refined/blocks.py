@@ -58,14 +58,14 @@ def _halve(
         return rows, rows[:0]
     num_blocks = -(-len(rows) // size)
     cut = len(rows) * (num_blocks // 2) // num_blocks if share == 0.5 else int(len(rows) * share)
-    along = _project(points, rows, _principal_direction(points, rows))
+    along = project_rows(points, rows, find_direction(points, rows))
     # A stable sort splits ties the same way on every machine; a partition does not.
     placed = np.argsort(along, kind="stable")
     return rows[np.sort(placed[:cut])], rows[np.sort(placed[cut:])]
 
 
 @njit(cache=True, nogil=True)
-def _principal_direction(points, rows):  # type: ignore[no-untyped-def]
+def find_direction(points, rows):  # type: ignore[no-untyped-def]
     """Find the direction of the largest spread of a sample of rows."""
     _, axes, length = points.shape
     width = axes * length
@@ -105,7 +105,7 @@ def _principal_direction(points, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _project(points, rows, direction):  # type: ignore[no-untyped-def]
+def project_rows(points, rows, direction):  # type: ignore[no-untyped-def]
     """Compute how far along a direction each row lies."""
     _, axes, length = points.shape
     along = np.empty(len(rows))

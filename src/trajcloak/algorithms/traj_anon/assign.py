@@ -1,5 +1,7 @@
 """From a configuration to bundles: one of the policies that it stands for."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -29,6 +31,14 @@ def assign_bundles(
     return bundle, node
 
 
+def assign_places(
+    tree: GTree, passed_up: npt.NDArray[np.int64], num_places: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Map each place of the key order to a bundle, as :func:`assign_bundles` does."""
+    bundle, node = _assign(tree, np.arange(num_places, dtype=np.int32), passed_up)
+    return bundle, node
+
+
 def build_node_cloaks(
     cells: npt.NDArray[np.uint32],
     keys: SortedKeys,
@@ -39,7 +49,18 @@ def build_node_cloaks(
 ) -> Cloaks:
     """Build the cloak sequences that the given nodes stand for."""
     sample = keys.order[tree.start[node]]
-    cloaks: Cloaks = _node_cloaks(cells, sample, tree.depth[node], layout.column, height)
+    return build_prefix_cloaks(cells, sample, tree.depth[node], layout, height)
+
+
+def build_prefix_cloaks(
+    cells: npt.NDArray[np.uint32],
+    rows: npt.NDArray[np.integer[Any]],
+    depth: npt.NDArray[np.int32],
+    layout: KeyLayout,
+    height: int,
+) -> Cloaks:
+    """Build the cloak sequences that prefixes of the keys of some rows stand for."""
+    cloaks: Cloaks = _node_cloaks(cells, rows, depth, layout.column, height)
     return cloaks
 
 

@@ -5,7 +5,7 @@ same trajectories as the child, at a higher cost. And only nodes with at least k
 trajectories are kept: the others can form no bundle, and pass all they hold up.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,25 @@ class GTree(NamedTuple):
     area: npt.NDArray[np.float64]
 
 
+class Items(NamedTuple):
+    """What a tree is built over, in key order: trajectories, or nodes with all they hold.
+
+    Attributes
+    ----------
+    common : (items,) int32
+        Number of leading key bits that an item shares with the item before; -1 at item 0.
+    first : (items + 1,) int
+        Place of the first trajectory of each item, and how many there are.
+    depth : (items,) int32
+        Of an item that is a node: the number of key bits that its trajectories share;
+        -1: its trajectories are loose, in no node below the item's parent.
+    """
+
+    common: npt.NDArray[np.int32]
+    first: npt.NDArray[np.integer[Any]]
+    depth: npt.NDArray[np.int32]
+
+
 def build_areas(layout: KeyLayout) -> npt.NDArray[np.float64]:
     """Compute the summed area, in cells, of a node's cloaks for each depth.
 
@@ -78,49 +97,73 @@ def build_gtree(keys: SortedKeys, layout: KeyLayout, k: int) -> GTree:
         Its bits per level say which prefixes are nodes.
     k : int
     """
-    common = keys.common
-    if layout.bits_per_level > 1:
-        common = common // layout.bits_per_level * layout.bits_per_level
-    start, stop, depth, loose, below = _find_nodes(common, k)
+    n = len(keys.common)
+    items = Items(
+        round_to_levels(keys.common, layout),
+        np.arange(n + 1, dtype=np.int32),
+        np.full(n, -1, np.int32),
+    )
+    return build_gtree_of_items(items, layout, k)
+
+
+def round_to_levels(common: npt.NDArray[np.int32], layout: KeyLayout) -> npt.NDArray[np.int32]:
+    """Round lengths of common prefixes down to those of nodes."""
+    if layout.bits_per_level == 1:
+        return common
+    return common // layout.bits_per_level * layout.bits_per_level
+
+
+def build_gtree_of_items(items: Items, layout: KeyLayout, k: int) -> GTree:
+    """Build the tree over trajectories and nodes that are solved elsewhere."""
+    start, stop, depth, loose, below = _find_nodes(items, k)
     return GTree(start, stop, depth, loose, below, build_areas(layout)[depth])
 
 
 @njit(cache=True, nogil=True)
-def _find_nodes(common, k):  # type: ignore[no-untyped-def]
+def _find_nodes(items, k):  # type: ignore[no-untyped-def]
     """Find the nodes in one sweep over the key order with a stack of open nodes.
 
-    Requires: ``common`` as in SortedKeys, ``common[0] == -1``.
-    Ensures: the arrays of a GTree but for its areas. O(n) time and memory.
+    Ensures: the arrays of a GTree but for its areas. O(items) time and memory.
     """
+    common = items.common
+    first = items.first
     n = len(common)
-    starts = np.empty(n, np.int32)
-    stops = np.empty(n, np.int32)
-    depths = np.empty(n, np.int32)
-    looses = np.empty(n, np.int32)
-    belows = np.empty(n, np.int32)
+    # At most n - 1 branches, and n items that are nodes.
+    starts = np.empty(2 * n, first.dtype)
+    stops = np.empty(2 * n, first.dtype)
+    depths = np.empty(2 * n, np.int32)
+    looses = np.empty(2 * n, first.dtype)
+    belows = np.empty(2 * n, np.int32)
     num_nodes = 0
-    # A branch opens at most once per place, and each is deeper than the one under it.
-    open_start = np.empty(n + 1, np.int32)
+    # A branch opens at most once per item, and each is deeper than the one under it.
+    open_start = np.empty(n + 1, first.dtype)
     open_depth = np.empty(n + 1, np.int32)
-    open_loose = np.empty(n + 1, np.int32)
+    open_loose = np.empty(n + 1, first.dtype)
     open_first = np.empty(n + 1, np.int32)
     num_open = 0
-    if n == 1:
-        return starts[:0], stops[:0], depths[:0], looses[:0], belows[:0]
-    for place in range(1, n + 1):
-        split = common[place] if place < n else -1
-        # The subtree that ends here, to be hung into the tree: at first one trajectory.
-        start = place - 1
+    for item in range(n):
+        split = common[item + 1] if item + 1 < n else -1
+        # The subtree that ends here, to be hung into the tree: at first one item.
+        start = first[item]
+        stop = first[item + 1]
         first_node = num_nodes
-        loose = 1
+        loose = stop - start
+        if items.depth[item] >= 0:
+            starts[num_nodes] = start
+            stops[num_nodes] = stop
+            depths[num_nodes] = items.depth[item]
+            looses[num_nodes] = 0
+            belows[num_nodes] = 1
+            num_nodes += 1
+            loose = 0
         while num_open > 0 and open_depth[num_open - 1] > split:
             num_open -= 1
             start = open_start[num_open]
             loose += open_loose[num_open]
             first_node = open_first[num_open]
-            if place - start >= k:
+            if stop - start >= k:
                 starts[num_nodes] = start
-                stops[num_nodes] = place
+                stops[num_nodes] = stop
                 depths[num_nodes] = open_depth[num_open]
                 looses[num_nodes] = loose
                 belows[num_nodes] = num_nodes + 1 - first_node

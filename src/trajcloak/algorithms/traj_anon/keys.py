@@ -155,7 +155,7 @@ def _fill_ahead(flat, layout, start, stop, ahead):  # type: ignore[no-untyped-de
     """Compute the first words of the keys of a slice of the rows."""
     for row in range(start, stop):
         for word in range(len(ahead)):
-            ahead[word, row] = _build_word(flat[row], layout, word * WORD_BITS)
+            ahead[word, row] = build_word(flat[row], layout, word * WORD_BITS)
 
 
 @njit(cache=True, nogil=True)
@@ -172,11 +172,11 @@ def _fill_words(flat, order, common, layout, first_bit, ahead, start, stop, word
             if word < len(ahead):
                 words[place] = ahead[word, row]
             else:
-                words[place] = _build_word(flat[row], layout, first_bit)
+                words[place] = build_word(flat[row], layout, first_bit)
 
 
 @njit(cache=True, nogil=True)
-def _build_word(cells, layout, first_bit):  # type: ignore[no-untyped-def]
+def build_word(cells, layout, first_bit):  # type: ignore[no-untyped-def]
     """Put key bits ``first_bit`` and on of a trajectory into a word.
 
     Ensures: the first bit stands at the top of the word; a last, shorter word is
@@ -211,13 +211,13 @@ def _sort_tied(words, order, common, num_bits, first_bit, start, stop, spare_wor
                 if difference == np.uint64(0):
                     any_tie = True
                 else:
-                    common[i] = first_bit + _leading_zeros(difference)
+                    common[i] = first_bit + leading_zeros(difference)
         place = end
     return any_tie
 
 
 @njit(cache=True, nogil=True)
-def _leading_zeros(word):  # type: ignore[no-untyped-def]
+def leading_zeros(word):  # type: ignore[no-untyped-def]
     """Count the zeros above the highest one bit of a non-zero uint64."""
     count = 0
     for step in (32, 16, 8, 4, 2, 1):

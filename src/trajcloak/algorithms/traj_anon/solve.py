@@ -50,16 +50,26 @@ def solve_rows(
         The most that each node may pass up; default 2k - 2, the least that is
         safe. Other bounds serve for comparison.
     """
+    rows = lay_out_rows(tree, k, limit)
+    subtrees, top = _cut_subtrees(tree, threads * SUBTREES_PER_THREAD)
+    run_all(lambda nodes: _fill_rows(tree, k, rows, nodes), [(s,) for s in subtrees], threads)
+    _fill_rows(tree, k, rows, top)
+    return rows
+
+
+def lay_out_rows(tree: GTree, k: int, limit: npt.NDArray[np.int64] | None = None) -> Rows:
+    """Make room for the row of every node; parameters as those of :func:`solve_rows`."""
     count = (tree.stop - tree.start).astype(np.int64)
     if limit is None:
         limit = np.full(len(count), 2 * k - 2, np.int64)
     first = np.zeros(len(count) + 1, np.int64)
     np.cumsum(np.minimum(limit, count) + 1, out=first[1:])
-    rows = Rows(np.empty(first[-1], np.float64), first)
-    subtrees, top = _cut_subtrees(tree, threads * SUBTREES_PER_THREAD)
-    run_all(lambda nodes: _fill_rows(tree, k, rows, nodes), [(s,) for s in subtrees], threads)
-    _fill_rows(tree, k, rows, top)
-    return rows
+    return Rows(np.empty(first[-1], np.float64), first)
+
+
+def solve_rows_above(tree: GTree, k: int, rows: Rows, nodes: npt.NDArray[np.int64]) -> None:
+    """Fill the rows of ``nodes``, ascending, where those of all others are filled."""
+    _fill_rows(tree, k, rows, nodes)
 
 
 def solve_configuration(

@@ -5,6 +5,8 @@ forms no bundle, and each maximal node below that price decides alone how many
 it leaves out (``docs/guarantee.md``, "Suppression has a closed form").
 """
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -39,22 +41,82 @@ def suppress_at_most(tree: GTree, rows: Rows, budget: int) -> npt.NDArray[np.int
     The number left out never grows with the price, so the price is bisected,
     down to neighbouring floating-point numbers.
     """
-    n = int(tree.stop[-1])
-    low, high = 0.0, float(np.nextafter(2 * tree.area[-1] * n, np.inf))
-    best = suppress_nobody(tree)
-    while low < (middle := low + (high - low) / 2) < high:
-        top = suppress_above(tree, rows, middle)
-        if _count_left_out(tree, top) <= budget:
-            best, high = top, middle
-        else:
-            low = middle
+    price = find_price(
+        highest_price(tree),
+        budget,
+        lambda prices: [count_left_out(tree, suppress_above(tree, rows, p)) for p in prices],
+    )
+    return suppress_nobody(tree) if price is None else suppress_above(tree, rows, price)
+
+
+def highest_price(tree: GTree) -> float:
+    """Compute a price at which nobody is left out; the tree's last node is its root."""
+    return float(np.nextafter(2 * tree.area[-1] * int(tree.stop[-1]), np.inf))
+
+
+def find_price(
+    high: float,
+    budget: int,
+    count: Callable[[list[float]], Sequence[int]],
+    rounds_ahead: int = 1,
+) -> float | None:
+    """Find the lowest price at which at most ``budget`` trajectories are left out.
+
+    Parameters
+    ----------
+    high
+        A price at which nobody is left out.
+    budget
+    count
+        Counts who is left out at each of some prices; the number never grows with the price.
+    rounds_ahead
+        How many halvings to ask about at once, where asking takes long. All prices that
+        they may come to are asked about, so that the answer is the same.
+
+    Returns
+    -------
+    float or None
+        None: no price below ``high`` was found; leave out nobody.
+    """
+    low = 0.0
+    best = None
+    while low < _middle(low, high) < high:
+        prices = _list_middles(low, high, rounds_ahead)
+        counts = dict(zip(prices, count(prices), strict=True))
+        for _ in range(rounds_ahead):
+            middle = _middle(low, high)
+            if not low < middle < high:
+                break
+            if counts[middle] <= budget:
+                best = high = middle
+            else:
+                low = middle
     return best
 
 
-def _count_left_out(tree: GTree, top: npt.NDArray[np.int64]) -> int:
+def _middle(low: float, high: float) -> float:
+    return low + (high - low) / 2
+
+
+def _list_middles(low: float, high: float, rounds: int) -> list[float]:
+    """List all prices that so many halvings may come to."""
+    middle = _middle(low, high)
+    if rounds == 0 or not low < middle < high:
+        return []
+    below, above = (_list_middles(*ends, rounds - 1) for ends in ((low, middle), (middle, high)))
+    return [*below, middle, *above]
+
+
+def count_left_out(tree: GTree, top: npt.NDArray[np.int64]) -> int:
+    """Count the trajectories that no node, or only a chosen one, passes up for good."""
+    return int(tree.stop[-1]) - count_held(tree, top)
+
+
+def count_held(tree: GTree, top: npt.NDArray[np.int64]) -> int:
+    """Count the trajectories that chosen nodes do not pass up."""
     chosen = top >= 0
     held = (tree.stop - tree.start)[chosen].astype(np.int64)
-    return int(tree.stop[-1]) - int(held.sum()) + int(top[chosen].sum())
+    return int(held.sum()) - int(top[chosen].sum())
 
 
 @njit(cache=True, nogil=True)

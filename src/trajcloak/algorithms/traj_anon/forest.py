@@ -1,0 +1,306 @@
+"""The subtrees of a range of the key order, and the tree above those of all ranges.
+
+A node of the tree that reaches beyond its range is left to the top; every other node is
+wholly inside a range, and is solved there. What the top has to know of a range is a list
+of items: its maximal subtrees, with the row of each one's root, and loose trajectories.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms.traj_anon.assign import assign_places
+from trajcloak.algorithms.traj_anon.gtree import (
+    GTree,
+    Items,
+    build_gtree,
+    build_gtree_of_items,
+    round_to_levels,
+)
+from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys
+from trajcloak.algorithms.traj_anon.solve import (
+    Rows,
+    lay_out_rows,
+    solve_configuration,
+    solve_rows,
+    solve_rows_above,
+)
+from trajcloak.algorithms.traj_anon.suppression import (
+    count_held,
+    count_left_out,
+    find_price,
+    highest_price,
+    suppress_above,
+    suppress_nobody,
+)
+
+NOT_SET = -1
+ROUNDS_AHEAD = 5
+"""Halvings of a price that the ranges are asked about at once."""
+
+
+class Forest(NamedTuple):
+    """The subtrees that are wholly inside a range.
+
+    Attributes
+    ----------
+    tree : GTree
+        Their nodes, subtree after subtree.
+    rows : Rows
+    items : Items
+        All of the range, the first item's ``common`` being that with the range before.
+    root : (items,) int64
+        The root of each item that is a subtree; -1: the item is loose trajectories.
+    """
+
+    tree: GTree
+    rows: Rows
+    items: Items
+    root: npt.NDArray[np.int64]
+
+
+class Summary(NamedTuple):
+    """What the top has to know of a range.
+
+    Attributes
+    ----------
+    items : Items
+    rows : list of float64 arrays
+        Of the items that are subtrees, the rows of their roots.
+    """
+
+    items: Items
+    rows: list[npt.NDArray[np.float64]]
+
+
+def build_forest(
+    keys: SortedKeys, layout: KeyLayout, k: int, before: int, after: int, threads: int
+) -> Forest:
+    """Solve the subtrees that are wholly inside a range.
+
+    Parameters
+    ----------
+    keys
+        Those of the range.
+    layout, k
+    before, after
+        How many leading bits the first key shares with the range before, and the last
+        key with the range after; -1 where there is none.
+    threads
+    """
+    common = round_to_levels(keys.common, layout)
+    before, after = round_to_levels(np.array([before, after], np.int32), layout).tolist()
+    edges = _find_edges(common, before, after)
+    tree = build_gtree(keys, layout, k)
+    run = np.searchsorted(edges, tree.start, side="right")
+    is_inside = run == np.searchsorted(edges, tree.stop - 1, side="right")
+    tree = GTree(*(column[is_inside] for column in tree))
+    first = np.append(edges, len(common))
+    # The root of a subtree is the one node that holds all of it.
+    root = np.full(len(edges), NOT_SET, np.int64)
+    run = np.searchsorted(edges, tree.start, side="right") - 1
+    is_root = (tree.start == first[run]) & (tree.stop == first[run + 1])
+    root[run[is_root]] = np.flatnonzero(is_root)
+    depth = np.where(root < 0, NOT_SET, tree.depth[root] if len(tree.depth) else NOT_SET)
+    between = common[edges]
+    between[:1] = before
+    kept = _merge_loose(np.append(between, after), root)
+    items = Items(between[kept], np.append(edges[kept], len(common)), depth[kept].astype(np.int32))
+    return Forest(tree, solve_rows(tree, k, threads), items, root[kept])
+
+
+def _find_edges(common: npt.NDArray[np.int32], before: int, after: int) -> npt.NDArray[np.int64]:
+    """Find where a range has to be cut, so that each run is inside one child of a top node.
+
+    Two neighbours are children of a top node if the node that splits them, all keys with
+    their common prefix, reaches beyond the first or the last key of the range.
+    """
+    inner = common[1:]
+    from_first = (inner == np.minimum.accumulate(inner)) & (inner <= before)
+    to_last = (inner == np.minimum.accumulate(inner[::-1])[::-1]) & (inner <= after)
+    return np.append(0, 1 + np.flatnonzero(from_first | to_last)).astype(np.int64)
+
+
+def _merge_loose(
+    between: npt.NDArray[np.int32], root: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """List the items that are left when loose children of one node are taken together.
+
+    An item is merged into the one before if both are loose, and both hang on the node of
+    the split between them; the split before the first of them keeps that node in being.
+    ``between`` are the splits before each item, and that after the last.
+    """
+    loose = root < 0
+    split, following = between[1:-1], between[2:]
+    same = loose[1:] & loose[:-1] & (split == between[:-2]) & (following <= split)
+    return np.append(0, 1 + np.flatnonzero(~same))
+
+
+def summarise_forest(forest: Forest) -> Summary:
+    """Take what the top has to know."""
+    rows = [
+        forest.rows.cost[forest.rows.first[r] : forest.rows.first[r + 1]].copy()
+        for r in forest.root
+        if r >= 0
+    ]
+    return Summary(forest.items, rows)
+
+
+def count_held_below(forest: Forest, prices: Sequence[float]) -> list[int]:
+    """Count who is bundled, at each of some prices, below roots that are too dear themselves."""
+    counts = []
+    for price in prices:
+        chosen = suppress_above(forest.tree, forest.rows, price)
+        chosen[forest.root[forest.root >= 0]] = NOT_SET
+        counts.append(count_held(forest.tree, chosen))
+    return counts
+
+
+class Top(NamedTuple):
+    """The tree above the subtrees of all ranges.
+
+    Attributes
+    ----------
+    tree : GTree
+    rows : Rows
+    items : Items
+    node : (items,) int64
+        The node of each item that is a subtree; -1: loose trajectories.
+    per_range : (ranges,) int64
+        How many items each range has.
+    """
+
+    tree: GTree
+    rows: Rows
+    items: Items
+    node: npt.NDArray[np.int64]
+    per_range: npt.NDArray[np.int64]
+
+
+def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
+    """Build and solve the tree above the subtrees of all ranges, which are in key order."""
+    sizes = np.concatenate([np.diff(r.items.first) for r in ranges])
+    first = np.append(0, np.cumsum(sizes, dtype=np.int64))
+    if first[-1] < 2**31:
+        first = first.astype(np.int32)
+    common = np.concatenate([r.items.common for r in ranges]).astype(np.int32)
+    common[0] = -1
+    items = Items(common, first, np.concatenate([r.items.depth for r in ranges]))
+    tree = build_gtree_of_items(items, layout, k)
+    is_item = np.zeros(len(tree.start), np.bool_)
+    node = np.full(len(common), NOT_SET, np.int64)
+    solved = np.flatnonzero(items.depth >= 0)
+    # Items that are subtrees are the nodes that hold neither other nodes nor loose trajectories.
+    node[solved] = np.flatnonzero((tree.below == 1) & (tree.loose == 0))
+    is_item[node[solved]] = True
+    rows = lay_out_rows(tree, k)
+    given = [row for r in ranges for row in r.rows]
+    for number, row in zip(node[solved].tolist(), given, strict=True):
+        rows.cost[rows.first[number] : rows.first[number + 1]] = row
+    solve_rows_above(tree, k, rows, np.flatnonzero(~is_item))
+    per_range = np.array([len(r.items.depth) for r in ranges], np.int64)
+    return Top(tree, rows, items, node, per_range)
+
+
+def decide(
+    top: Top, k: int, price: float | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Read the configuration of the top, and how many each item passes up.
+
+    Returns
+    -------
+    passed_up : (nodes,) int64
+        Of the top; -1: no bundle is formed there or above.
+    of_item : (items,) int64
+        -1 for loose trajectories, and for subtrees that decide alone whom to leave out.
+    """
+    chosen = (
+        suppress_nobody(top.tree) if price is None else suppress_above(top.tree, top.rows, price)
+    )
+    passed_up = solve_configuration(top.tree, top.rows, k, chosen)
+    return passed_up, np.where(top.node < 0, NOT_SET, passed_up[top.node])
+
+
+def find_top_price(
+    top: Top, budget: int, count_below: Callable[[list[float]], Sequence[int]]
+) -> float | None:
+    """Find the lowest price at which at most ``budget`` trajectories are left out.
+
+    ``count_below`` adds up :func:`count_held_below` of all ranges. None: nobody is left out.
+    """
+
+    def count(prices: list[float]) -> list[int]:
+        return [
+            count_left_out(top.tree, suppress_above(top.tree, top.rows, price)) - held
+            for price, held in zip(prices, count_below(prices), strict=True)
+        ]
+
+    return find_price(highest_price(top.tree), budget, count, ROUNDS_AHEAD)
+
+
+def assign_top(
+    top: Top, passed_up: npt.NDArray[np.int64], of_item: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Bundle what the ranges pass up.
+
+    Returns
+    -------
+    bundle : int32
+        Of each trajectory that is passed up, range after range in key order; -1: it is
+        left out.
+    node : (bundles,) int64
+        The top's node of each bundle.
+    per_range : (ranges,) int64
+        How many trajectories each range passes up.
+    """
+    sizes = np.diff(top.items.first).astype(np.int64)
+    count = np.where(top.node < 0, sizes, np.maximum(of_item, 0))
+    first = np.append(0, np.cumsum(count))
+    place = [
+        first[np.searchsorted(top.items.first, edge)] for edge in (top.tree.start, top.tree.stop)
+    ]
+    start, stop = (edges.astype(np.int32) for edges in place)
+    idle = passed_up.copy()
+    idle[top.node[top.node >= 0]] = NOT_SET
+    idle[start == stop] = NOT_SET
+    tree = top.tree._replace(start=start, stop=stop)
+    bundle, node = assign_places(tree, idle, int(first[-1]))
+    ends = np.cumsum(top.per_range)
+    return bundle, node.astype(np.int64), first[ends] - first[ends - top.per_range]
+
+
+def assign_forest(
+    forest: Forest, keys: SortedKeys, k: int, of_item: npt.NDArray[np.int64], price: float | None
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Bundle a range as far as its subtrees do.
+
+    Parameters
+    ----------
+    of_item : (items,) int64
+        As :func:`decide` returns it, of the items of this range.
+    price
+        As :func:`decide` took it.
+
+    Returns
+    -------
+    bundle : (n,) int32
+        By trajectory row; -1: passed up, or left out.
+    node : (bundles,) int32
+    passed_up : int64
+        Rows of the trajectories that are passed up, in key order.
+    """
+    tree = forest.tree
+    chosen = np.full(len(tree.start), NOT_SET, np.int64)
+    if price is not None:
+        chosen = suppress_above(tree, forest.rows, price)
+    is_told = (forest.root >= 0) & (of_item >= 0)
+    chosen[forest.root[is_told]] = of_item[is_told]
+    configuration = solve_configuration(tree, forest.rows, k, chosen)
+    bundle, node = assign_places(tree, configuration, len(keys.order))
+    rises = np.repeat(is_told | (forest.root < 0), np.diff(forest.items.first))
+    passed_up = keys.order[(bundle < 0) & rises].astype(np.int64)
+    by_row = np.empty_like(bundle)
+    by_row[keys.order] = bundle
+    return by_row, node, passed_up

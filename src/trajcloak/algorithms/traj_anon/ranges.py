@@ -1,0 +1,196 @@
+"""Cut the key order into ranges of even size, from a sample of the keys.
+
+Equal keys are always in one range. Where the cuts fall decides how even the ranges are,
+and how many subtrees they cut through; it never decides who is bundled with whom.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.traj_anon.keys import WORD_BITS, KeyLayout, build_word, leading_zeros
+from trajcloak.kernels.splitmix import GAMMA, scramble
+
+Words = npt.NDArray[np.uint64]
+"""(keys, words) uint64: whole keys, from the most significant word to the least."""
+
+SLACK = 0.25
+"""A cut is made at the shallowest place within this share of a range around its quantile."""
+
+
+class Sample(NamedTuple):
+    """Some of the distinct keys.
+
+    Attributes
+    ----------
+    words : Words
+    weight : (keys,) int64
+        How many trajectories have each.
+    """
+
+    words: Words
+    weight: npt.NDArray[np.int64]
+
+
+def build_words(
+    cells: npt.NDArray[np.uint32], rows: npt.NDArray[np.int64], layout: KeyLayout
+) -> Words:
+    """Build the whole keys of some trajectories."""
+    flat = _flatten(cells)
+    words: Words = _build_words(flat, rows, layout)
+    return words
+
+
+def sample_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, rate: float) -> Sample:
+    """Draw distinct keys; see :func:`draw_distinct`."""
+    _, rows, weight = draw_distinct(cells, rate)
+    return Sample(build_words(cells, rows, layout), weight)
+
+
+def draw_distinct(
+    cells: npt.NDArray[np.uint32], rate: float
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Draw distinct trajectories, each with probability ``rate``, by a hash of its cells.
+
+    Which are drawn is a function of the trajectories alone, however they are spread.
+
+    Returns
+    -------
+    hashes : uint64
+        Ascending.
+    rows : int64
+        A row of each.
+    weight : int64
+        How many rows each has.
+    """
+    hashes = _hash_trajectories(_flatten(cells))
+    chosen = np.flatnonzero(hashes <= np.uint64(min(rate, 1.0) * (2.0**64 - 2.0**12)))
+    found, first, weight = np.unique(hashes[chosen], return_index=True, return_counts=True)
+    return found, chosen[first], weight.astype(np.int64)
+
+
+def merge_samples(samples: list[Sample]) -> Sample:
+    """Put samples together, in key order, each key once."""
+    words = np.concatenate([sample.words for sample in samples])
+    weight = np.concatenate([sample.weight for sample in samples])
+    order = np.lexsort(words.T[::-1])
+    words = words[order]
+    first = np.flatnonzero(np.append(True, (words[1:] != words[:-1]).any(axis=1))[: len(words)])
+    weight = np.add.reduceat(weight[order], first) if len(first) else weight
+    return Sample(words[first], weight)
+
+
+def choose_splitters(sample: Sample, parts: int, layout: KeyLayout) -> Words:
+    """Choose up to ``parts - 1`` keys, ascending, that cut a sorted sample evenly.
+
+    Each is the least key of a node, so that few subtrees are cut through.
+    """
+    if parts <= 1 or len(sample.words) < 2:
+        return sample.words[:0]
+    common = count_common(sample.words[:-1], sample.words[1:])
+    before = np.cumsum(sample.weight)[:-1]
+    total = int(sample.weight.sum())
+    places = []
+    for part in range(1, parts):
+        low, high = ((part + side * SLACK) * total / parts for side in (-1, 1))
+        start, stop = np.searchsorted(before, (low, high))
+        if stop > start:
+            places.append(start + int(common[start:stop].argmin()))
+        else:
+            # One key alone spans the quantile: it is cut off on both sides.
+            places += [int(start) - 1, int(start)]
+    chosen = np.unique([place for place in places if 0 <= place < len(before)]).astype(np.int64)
+    return _truncate(sample.words[chosen + 1], common[chosen], layout.bits_per_level)
+
+
+def route(
+    cells: npt.NDArray[np.uint32], layout: KeyLayout, splitters: Words
+) -> npt.NDArray[np.int32]:
+    """Find the range of each trajectory: how many splitters are not above its key."""
+    ranges: npt.NDArray[np.int32] = _route(_flatten(cells), layout, splitters)
+    return ranges
+
+
+def count_common(one: Words, other: Words) -> npt.NDArray[np.int32]:
+    """Count the leading bits that keys share, pair by pair."""
+    common: npt.NDArray[np.int32] = _count_common(one, other)
+    return common
+
+
+def _flatten(cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    return cells.reshape(len(cells), 2 * cells.shape[1])
+
+
+def _truncate(words: Words, common: npt.NDArray[np.int32], bits_per_level: int) -> Words:
+    """Keep the bits of keys down to the level after a common prefix; the others become 0."""
+    kept = (common // bits_per_level + 1) * bits_per_level
+    starts = np.arange(words.shape[1]) * WORD_BITS
+    inside = np.clip(kept[:, None] - starts, 0, WORD_BITS).astype(np.uint64)
+    ones = ~np.uint64(0)
+    mask = np.where(
+        inside == 0, np.uint64(0), ones << (np.uint64(WORD_BITS) - np.maximum(inside, np.uint64(1)))
+    )
+    return words & mask
+
+
+@njit(cache=True, nogil=True)
+def _build_words(flat, rows, layout):  # type: ignore[no-untyped-def]
+    num_words = (len(layout.column) + WORD_BITS - 1) // WORD_BITS
+    words = np.empty((len(rows), num_words), np.uint64)
+    for i in range(len(rows)):
+        for w in range(num_words):
+            words[i, w] = build_word(flat[rows[i]], layout, w * WORD_BITS)
+    return words
+
+
+@njit(cache=True, nogil=True)
+def _hash_trajectories(flat):  # type: ignore[no-untyped-def]
+    hashes = np.empty(len(flat), np.uint64)
+    for i in range(len(flat)):
+        h = np.uint64(0)
+        for cell in flat[i]:
+            h = scramble((h ^ np.uint64(cell)) + GAMMA)
+        hashes[i] = h
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def _count_common(one, other):  # type: ignore[no-untyped-def]
+    common = np.empty(len(one), np.int32)
+    for i in range(len(one)):
+        common[i] = one.shape[1] * WORD_BITS
+        for w in range(one.shape[1]):
+            difference = one[i, w] ^ other[i, w]
+            if difference != np.uint64(0):
+                common[i] = w * WORD_BITS + leading_zeros(difference)
+                break
+    return common
+
+
+@njit(cache=True, nogil=True)
+def _route(flat, layout, splitters):  # type: ignore[no-untyped-def]
+    """Search the splitters by halving; words of a key are built as they are needed."""
+    ranges = np.empty(len(flat), np.int32)
+    words = np.empty(splitters.shape[1], np.uint64)
+    for i in range(len(flat)):
+        num_known = 0
+        low = 0
+        high = len(splitters)
+        while low < high:
+            middle = (low + high) // 2
+            is_below = False
+            for w in range(len(words)):
+                if w == num_known:
+                    words[w] = build_word(flat[i], layout, w * WORD_BITS)
+                    num_known += 1
+                if words[w] != splitters[middle, w]:
+                    is_below = words[w] < splitters[middle, w]
+                    break
+            if is_below:
+                high = middle
+            else:
+                low = middle + 1
+        ranges[i] = low
+    return ranges

@@ -1,0 +1,96 @@
+"""Options that say where a run is done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from trajcloak.cli.common import PATH
+from trajcloak.errors import OptionError
+
+if TYPE_CHECKING:
+    from trajcloak.engines.engine import Engine
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LOCAL, DASK = "local", "dask"
+ENGINE_OPTIONS = ("engine", "scheduler", "workers", "tls_ca", "tls_cert", "tls_key")
+
+
+def engine_options(function: F) -> F:
+    """Add the options that say where a run is done."""
+    for option in (
+        click.option("--tls-key", type=PATH, help="Private key of --tls-cert."),
+        click.option("--tls-cert", type=PATH, help="Certificate to show to the scheduler."),
+        click.option(
+            "--tls-ca",
+            type=PATH,
+            help="Certificate of the authority that the scheduler's is checked with.  [default: "
+            "as dask is configured]",
+        ),
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            help="Processes to start without --scheduler.  [default: one for each core]",
+        ),
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Scheduler of a cluster, such as tls://host:8786.  [default: processes on this "
+            "machine]",
+        ),
+        click.option(
+            "--engine",
+            default=LOCAL,
+            show_default=True,
+            type=click.Choice([LOCAL, DASK]),
+            metavar="NAME",
+            help="Where to work: local (this process) or dask (a cluster; Parquet logs only).",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def open_engine(
+    engine: str,
+    scheduler: str | None,
+    workers: int | None,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+) -> "Iterator[Engine | None]":
+    """Connect to what the options name; None: this process."""
+    given = {
+        "--scheduler": scheduler,
+        "--workers": workers,
+        "--tls-ca": tls_ca,
+        "--tls-cert": tls_cert,
+        "--tls-key": tls_key,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if engine == LOCAL:
+        if named:
+            raise OptionError(
+                f"{named[0]} is given, and the engine is local; expected it with a cluster only; "
+                f"pass --engine dask, or leave it out"
+            )
+        yield None
+        return
+    if scheduler is None and any(name.startswith("--tls") for name in named):
+        raise OptionError(
+            "certificates are given, and no scheduler; expected the address of one: a cluster on "
+            "this machine makes its own certificates; pass --scheduler, or leave them out"
+        )
+    if scheduler is not None and workers is not None:
+        raise OptionError(
+            "both --scheduler and --workers are given; expected one of them: a cluster that runs "
+            "already has its workers; leave one out"
+        )
+    from trajcloak.engines.dask import open_dask
+
+    with open_dask(scheduler, workers, (tls_ca, tls_cert, tls_key)) as opened:
+        yield opened

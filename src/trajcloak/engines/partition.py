@@ -1,0 +1,238 @@
+"""What is done with a part of the log that holds some users with all their rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.engines.shares import Share
+from trajcloak.engines.sources import load
+from trajcloak.log import LogSummary, RequestLog, SomeRows
+from trajcloak.log.clean import (
+    check_reachable,
+    find_contradictions,
+    has_contradictions,
+    keep_rows,
+)
+from trajcloak.log.exchange import join_logs, split_log
+from trajcloak.log.misplaced import check_misplaced
+from trajcloak.log.read import read_part
+from trajcloak.log.summary import summarise
+from trajcloak.manifest import LeftOut
+from trajcloak.options import LogColumns, Options
+from trajcloak.pipeline import Prepared
+from trajcloak.space import (
+    Bounds,
+    Places,
+    Projection,
+    Region,
+    Stretches,
+    bound_east,
+    check_inside,
+    check_reach,
+    count_places,
+    find_far,
+)
+from trajcloak.trajectories import (
+    Located,
+    Ranges,
+    Reports,
+    TimeGrid,
+    Window,
+    compare_reports,
+    sum_spans,
+)
+
+Reading = tuple[dict[str, int], dict[str, int]]
+"""How many rows were dropped while reading, and how many times were shifted, by reason."""
+
+
+def read_and_split(
+    content: Any,
+    first_row: int,
+    columns: LogColumns,
+    parts: int,
+    threads: int,
+) -> list[Any]:
+    """Read some rows and give each to the part of its user; the last piece is a :data:`Reading`."""
+    log, dropped = read_part(load(content, columns), columns, first_row=first_row, threads=threads)
+    if log is None:
+        return [*[None] * parts, (dropped, {})]
+    return [*split_log(log, parts, first_row), (dropped, dict(log.shifted))]
+
+
+class Cleaned(NamedTuple):
+    """A part of the log, None if nothing is left of it, and how many rows were dropped."""
+
+    log: RequestLog | None
+    dropped: dict[str, int]
+
+
+def join_and_clean(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Cleaned:
+    """Put the rows of some users together, and drop those that contradict others."""
+    log = join_logs(pieces, columns.user, columns.time)
+    if log is None:
+        return Cleaned(None, {})
+    if not has_contradictions(columns):
+        return Cleaned(log, {})
+    found = find_contradictions(log, columns)
+    check_reachable(SomeRows().add(log.number_rows(found.far)), log, columns)
+    return Cleaned(keep_rows(log, found.keep) if found.keep.any() else None, found.dropped)
+
+
+def describe(part: Cleaned) -> tuple[LogSummary | None, dict[str, int], pa.Table | None]:
+    """Summarise a part: its rows, what was dropped, and its distinct requests."""
+    if part.log is None:
+        return None, part.dropped, None
+    return summarise(part.log), part.dropped, part.log.requests.kinds
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A part of the log on the plane, its requests numbered as those of the whole log are."""
+
+    log: RequestLog
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    bounds: Bounds
+
+
+def place(
+    part: Cleaned,
+    whole: LogSummary,
+    kinds: pa.Table,
+    number: npt.NDArray[np.int32],
+    projection: Projection,
+    has_region: bool,
+    threads: int,
+) -> Placed:
+    """Project a part of the log if need be.
+
+    Users are spread over the parts at random, so the bulk of a part is that of the log, by
+    which misplaced rows are found.
+    """
+    assert part.log is not None
+    if not has_region:
+        check_misplaced(part.log)
+    requests = replace(part.log.requests, kind=number[part.log.requests.kind], kinds=kinds)
+    log = replace(part.log, requests=requests, time_range=whole.time_range, step=whole.step)
+    x, y = projection.place(log, threads)
+    bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
+    check_reach(lambda: iter([(log, x, y)]), bounds)
+    return Placed(log, x, y, bounds)
+
+
+def bound_part_turned(part: Cleaned) -> tuple[float, float]:
+    """Bound the longitudes of a part beyond the 180th meridian."""
+    assert part.log is not None
+    return bound_east(part.log)
+
+
+def sum_part_spans(part: Placed, step: int) -> int:
+    """Sum the spans of the users of a part."""
+    return sum_spans(part.log, step)
+
+
+def compare_part_reports(part: Placed, max_gap: int, threads: int) -> Reports:
+    """Compare the reports of the users of a part."""
+    return compare_reports(part.log, max_gap, threads)
+
+
+def get_bounds(part: Placed) -> Bounds:
+    """Bound a part on the plane."""
+    return part.bounds
+
+
+def count_part_places(
+    part: Placed, bounds: Bounds, threads: int
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Count the rows of a part in even bins of each long axis."""
+    return count_places(part.x, part.y, bounds, threads)
+
+
+def find_part_far(
+    part: Placed, stretches: Stretches
+) -> tuple[npt.NDArray[np.int64], Bounds | None]:
+    """Number the rows of a part outside crowded stretches, and bound the others."""
+    return find_far(part.log, part.x, part.y, stretches)
+
+
+def check_part_inside(part: Placed, region: Region) -> None:
+    """Raise unless every place of a part is strictly inside a region."""
+    check_inside(lambda: iter([(part.log, part.x, part.y)]), part.bounds, region)
+
+
+class Attendance(NamedTuple):
+    """Who takes part in which window.
+
+    Attributes
+    ----------
+    num_users : int
+    windows : list of Window
+        Without trajectories, and of the requests only their senders.
+    """
+
+    num_users: int
+    windows: list[Window]
+
+
+class Scene(NamedTuple):
+    """What is decided for the whole log before its parts are cut into windows."""
+
+    asked: Options
+    grid: TimeGrid
+    max_gap: int
+    ranges: Ranges
+    region: Region
+    crs: str | None
+
+
+def build_shares(part: Placed, number: int, scene: Scene, threads: int) -> list[Any]:
+    """Build the participants of each window of a part; the last piece is an Attendance."""
+    places = Places(part.x, part.y, scene.region, scene.crs)
+    prepared = Prepared(
+        part.log, scene.asked, scene.grid, scene.max_gap, places, scene.ranges, threads
+    )
+    shares = []
+    windows = []
+    none = np.empty(0, np.int32)
+    for window in prepared.windows():
+        ids = part.log.users.take(pa.array(window.user))
+        shares.append(Share(window, ids, np.full(len(window.user), number, np.int32)))
+        windows.append(
+            replace(window, cells=window.cells[:0], request_instant=none, request_kind=none)
+        )
+    return [*shares, Attendance(part.log.num_users, windows)]
+
+
+def count_participants(attendance: Attendance) -> tuple[list[int], Located]:
+    """Count the participants of each window, and how all users are located."""
+    located = Located()
+    for window in attendance.windows:
+        located = located.plus(window.located)
+    return [len(window.user) for window in attendance.windows], located
+
+
+def count_left_out(
+    attendance: Attendance,
+    number: int,
+    is_published: Sequence[bool],
+    suppressed: Sequence[Sequence[tuple[Any, Any]]],
+) -> LeftOut:
+    """Count who of a part is not published, and why.
+
+    ``suppressed`` are, window by window, the parts and positions of users left out.
+    """
+    left_out = LeftOut(attendance.num_users)
+    for window, published, gone in zip(attendance.windows, is_published, suppressed, strict=True):
+        left_out.add_missing(window)
+        if not published:
+            left_out.add_below_k(window)
+            continue
+        mine = [user[part == number] for part, user in gone]
+        users = np.concatenate([np.empty(0, np.int32), *mine])
+        left_out.mark_users(np.setdiff1d(window.user, users), users)
+    return left_out

@@ -1,0 +1,410 @@
+"""The stages from a log to a release on several workers, in order. Read this first.
+
+::
+
+    read_and_split  row groups          -> pieces of parts of the log, by user
+    join_and_clean  pieces              -> parts of the log
+    lay_out         summaries           -> grid, region, windows          on the client
+    check_requests  counts of values    -> Treatment                      on the client
+    build_shares    part of the log     -> shares of windows, by user
+    bundle_by_tree  shares              -> bundles, by key                (traj-anon)
+    bundle_by_blocks                                  by block              (refined)
+    order_bundles   bundles             -> ranges of bundles, by cloaks
+    SpreadRelease.write                 -> release folder
+
+Whatever holds a row, a trajectory or a user stays with the workers; the client sees counts,
+bounds, samples of keys, distinct requests, and the rows of subtrees' roots.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.engines.blocks import bundle_by_blocks
+from trajcloak.engines.bundling import Bundled, Meeting, bundle_by_tree
+from trajcloak.engines.engine import Engine, Handle
+from trajcloak.engines.partition import (
+    Scene,
+    bound_part_turned,
+    build_shares,
+    check_part_inside,
+    compare_part_reports,
+    count_left_out,
+    count_part_places,
+    count_participants,
+    describe,
+    find_part_far,
+    get_bounds,
+    join_and_clean,
+    place,
+    read_and_split,
+    sum_part_spans,
+)
+from trajcloak.engines.publishing import Range, SpreadRelease, order_bundles, total_range
+from trajcloak.engines.requests import check_spread_requests
+from trajcloak.engines.sources import Source
+from trajcloak.engines.subtrees import Counts, Task
+from trajcloak.errors import OptionError
+from trajcloak.hygiene import RareColumn
+from trajcloak.log import LogSummary
+from trajcloak.log.clean import check_some_left
+from trajcloak.log.read import no_rows
+from trajcloak.log.requests import merge_kinds
+from trajcloak.log.summary import add_counts, merge_bounds, merge_summaries
+from trajcloak.manifest import LeftOut, build_manifest, merge_totals
+from trajcloak.options import SWAPPED, LogColumns, Options
+from trajcloak.pipeline import lay_out, nobody_left, too_few_users
+from trajcloak.progress import Progress, silent
+from trajcloak.published import Manifest
+from trajcloak.release import Release, place_box
+from trajcloak.space import (
+    Bounds,
+    Places,
+    Projection,
+    Region,
+    check_cells,
+    check_height,
+    check_size,
+    choose_projection,
+    fit_region,
+    join_bounds,
+    judge_outliers,
+)
+from trajcloak.trajectories import (
+    Ingest,
+    Located,
+    Reports,
+    merge_reports,
+    sum_up_ingest,
+)
+
+SPREAD_ALGORITHMS = ("traj-anon", "refined")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much a worker holds at a time; decides about time and memory.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the log in a part.
+    cells : int
+        Users times instants in a range of the key order, or in a block of ``refined``.
+    """
+
+    rows: int = 1 << 22
+    cells: int = 1 << 22
+
+
+MAX_PARTS = 128
+"""Parts exchange as many pieces as there are pairs of them, so very large logs get larger parts."""
+
+
+def choose_sizes(num_rows: int) -> Sizes:
+    """Choose how much a worker holds at a time for a log of so many rows."""
+    most = -(-num_rows // MAX_PARTS)
+    return Sizes(max(Sizes.rows, most), max(Sizes.cells, most))
+
+
+@dataclass(frozen=True)
+class SpreadResult:
+    """What a plan made: a release to publish, whose bundles are with the workers.
+
+    Attributes
+    ----------
+    release : SpreadRelease
+    rare : tuple of RareColumn
+        Attributes with values that few users sent. Private: it is no part of the release.
+    """
+
+    release: SpreadRelease
+    rare: tuple[RareColumn, ...]
+
+    @property
+    def manifest(self) -> Manifest:
+        """The content of ``manifest.json``."""
+        return self.release.head.manifest
+
+    def write(
+        self,
+        release: str | Path,
+        policy: str | Path | None = None,
+        *,
+        progress: Progress = silent,
+    ) -> None:
+        """Write the release and, if asked for, the policy file: both or neither."""
+        progress("writing release", 0, 1)
+        self.release.write(
+            Path(release).absolute(), None if policy is None else Path(policy).absolute()
+        )
+        progress("writing release", 1, 1)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """A log in parts: each holds some users with all their rows."""
+
+    parts: list[Handle]
+    summary: LogSummary
+    kinds: pa.Table
+
+
+def run_plan(
+    engine: Engine,
+    source: Source,
+    columns: LogColumns,
+    asked: Options,
+    sizes: Sizes,
+    progress: Progress = silent,
+) -> SpreadResult:
+    """Bundle the users of a log that is spread over workers."""
+    check_supported(asked, columns)
+    check_height(asked.height)
+    progress("reading log", 0, 4)
+    log = _exchange_log(engine, source, columns, sizes)
+    progress("reading log", 2, 4)
+    summary = log.summary
+    log, crs = _place(engine, log, has_region=asked.region is not None)
+    scene = _lay_out(engine, log, asked, crs)
+    rare, treatment = check_spread_requests(engine, log.parts, log.kinds, scene, log.summary)
+    progress("reading log", 4, 4)
+    kinds = log.kinds if treatment is None else treatment.kinds
+    *shares, attendance = engine.exchange(
+        build_shares,
+        [(part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
+        len(scene.ranges) + 1,
+    )
+    present = engine.gather(engine.run(count_participants, [(part,) for part in attendance]))
+    num_users = np.sum([counts for counts, _ in present], axis=0).tolist()
+    ingest = _build_ingest(engine, log, scene, [located for _, located in present])
+    is_published = [count >= asked.k for count in num_users]
+    if not any(is_published):
+        raise too_few_users(max(num_users, default=0), summary.num_users, asked.k)
+    task = Task(
+        asked.k,
+        scene.region.height,
+        asked.cloak,
+        asked.tree,
+        asked.suppress_above and asked.suppress_above / scene.region.cell**2,
+        asked.max_suppressed,
+        log.kinds.num_rows,
+        treatment,
+    )
+    bundled: list[Bundled] = []
+    ranges: list[Range] = []
+    marks = np.zeros(kinds.num_rows, np.bool_)
+    for number, (start, stop) in enumerate(scene.ranges.tolist()):
+        progress("bundling", number, len(num_users))
+        if not is_published[number]:
+            bundled.append(Bundled())
+            continue
+        meeting = Meeting(number, stop - start, num_users[number], shares[number])
+        users = max(1, sizes.cells // (stop - start))
+        if asked.algorithm == "refined":
+            found = bundle_by_blocks(engine, meeting, task, asked.effort, users)
+        else:
+            found = bundle_by_tree(engine, meeting, task, users)
+        of_window, is_held = _total(engine, found, meeting, scene.region, kinds.num_rows)
+        if not of_window:
+            raise nobody_left(number)
+        ranges += of_window
+        marks |= is_held
+        bundled.append(Bundled([], found.counts))
+    progress("bundling", len(num_users), len(num_users))
+    left_out = _count_left_out(engine, attendance, bundled, is_published)
+    manifest = _build_manifest(summary, scene, ranges, left_out, ingest)
+    total = merge_totals([r.totals for r in ranges])
+    head = Release(
+        manifest=manifest,
+        windows=(),
+        kinds=kinds.take(pa.array(np.flatnonzero(marks))),
+        region=scene.region,
+        moments=(scene.grid.origin, scene.grid.every) if summary.has_timestamps else None,
+        zone=summary.zone,
+        box=place_box(scene.region, total.low, total.high),
+    )
+    kind_number = np.cumsum(marks, dtype=np.int32) - np.int32(1)
+    return SpreadResult(SpreadRelease(engine, head, ranges, kind_number), rare)
+
+
+def check_supported(asked: Options, columns: LogColumns) -> None:
+    """Raise if something is asked for that only the local engine does."""
+    if SWAPPED in columns.drop:
+        raise OptionError(
+            f"rows are to be dropped that are {SWAPPED}, which takes a look at the whole log; "
+            f"expected other reasons on an engine of several workers; leave out --drop {SWAPPED}, "
+            f"or --engine"
+        )
+    if asked.algorithm not in SPREAD_ALGORITHMS:
+        raise OptionError(
+            f"the algorithm is {asked.algorithm}; an engine of several workers has "
+            f"{' and '.join(SPREAD_ALGORITHMS)}; pass another --algorithm, or leave out --engine"
+        )
+    if asked.algorithm == "refined" and asked.max_suppressed is not None:
+        raise OptionError(
+            "a budget for suppression is given; with refined, an engine of several workers expects "
+            "a price; pass --suppress-above or --algorithm traj-anon, or leave out --engine"
+        )
+
+
+def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Sizes) -> _Log:
+    """Read a log and give each user with all rows to one part."""
+    num_parts = max(1, -(-source.num_rows // sizes.rows))
+    *pieces, readings = engine.exchange(
+        read_and_split,
+        [
+            (part.content, part.first_row, columns, num_parts, engine.threads)
+            for part in source.parts
+        ],
+        num_parts + 1,
+    )
+    cleaned = engine.run(join_and_clean, [(of_part, columns) for of_part in pieces])
+    del pieces
+    described = engine.gather(engine.run(describe, [(part,) for part in cleaned]))
+    dropped, shifted = (
+        add_counts(counts) for counts in zip(*engine.gather(readings), ({}, {}), strict=True)
+    )
+    kept = [i for i, (summary, _, _) in enumerate(described) if summary is not None]
+    if not kept:
+        if any(counts for _, counts, _ in described):
+            check_some_left(0)
+        raise no_rows(source.num_rows, source.name)
+    summaries = [summary for summary, _, _ in described if summary is not None]
+    cleaning = [counts for _, counts, _ in described]
+    summary = replace(
+        merge_summaries(summaries, columns.user, columns.time),
+        dropped=add_counts([dropped, *cleaning]),
+        shifted=shifted,
+    )
+    kinds, numbers = merge_kinds([described[i][2] for i in kept])
+    return _Log([(cleaned[i], n) for i, n in zip(kept, numbers, strict=True)], summary, kinds)
+
+
+def _place(engine: Engine, log: _Log, *, has_region: bool) -> tuple[_Log, str | None]:
+    """Lay the parts of a log on the plane."""
+    summary = log.summary
+    projection = Projection(summary.crs, summary.bounds)
+    if summary.geographic:
+        jobs = [(part,) for part, _ in log.parts]
+        bounds, joins = join_bounds(
+            summary.bounds, lambda: engine.gather(engine.run(bound_part_turned, jobs))
+        )
+        projection = Projection(choose_projection(bounds), None, joins)
+    placed = engine.run(
+        place,
+        [
+            (part, summary, log.kinds, number, projection, has_region, engine.threads)
+            for part, number in log.parts
+        ],
+    )
+    return _Log(placed, summary, log.kinds), projection.crs
+
+
+def _lay_out(engine: Engine, log: _Log, asked: Options, crs: str | None) -> Scene:
+    """Choose instants, windows and region."""
+
+    def spans(step: int) -> int:
+        return sum(engine.gather(engine.run(sum_part_spans, [(part, step) for part in log.parts])))
+
+    grid, max_gap, ranges, region = lay_out(log.summary, asked, spans)
+    if region is None:
+        bounds = merge_bounds(engine.gather(engine.run(get_bounds, [(p,) for p in log.parts])))
+        _check_outliers(engine, log, bounds)
+        region = fit_region(bounds, asked.height, in_metres=crs is not None)
+    else:
+        engine.gather(engine.run(check_part_inside, [(part, region) for part in log.parts]))
+    check_cells(region)
+    check_size(region)
+    return Scene(asked, grid, max_gap, ranges, region, crs)
+
+
+def _check_outliers(engine: Engine, log: _Log, bounds: Bounds) -> None:
+    """Raise if a few far rows blow the region up; see :func:`trajcloak.space.check_outliers`."""
+    judge_outliers(
+        bounds,
+        lambda: engine.gather(
+            engine.run(count_part_places, [(p, bounds, engine.threads) for p in log.parts])
+        ),
+        lambda stretches: engine.gather(
+            engine.run(find_part_far, [(part, stretches) for part in log.parts])
+        ),
+    )
+
+
+def _total(
+    engine: Engine, found: Bundled, meeting: Meeting, region: Region, num_kinds: int
+) -> tuple[list[Range], npt.NDArray[np.bool_]]:
+    """Sort the bundles of a window into ranges, and add them up."""
+    ordered = order_bundles(engine, found)
+    totals = engine.gather(engine.run(total_range, [(part, region, num_kinds) for part in ordered]))
+    ranges = [
+        Range(part, meeting.number, total, meeting.length)
+        for part, (total, _) in zip(ordered, totals, strict=True)
+        if total is not None
+    ]
+    return ranges, np.any([is_held for _, is_held in totals], axis=0)
+
+
+def _count_left_out(
+    engine: Engine,
+    attendance: Sequence[Handle],
+    bundled: Sequence[Bundled],
+    is_published: Sequence[bool],
+) -> LeftOut:
+    """Count who and what is not published."""
+    counted: list[list[Counts]] = [engine.gather(found.counts) for found in bundled]
+    gone = [[(c.part, c.user) for c in of_window if len(c.user)] for of_window in counted]
+    left_out = LeftOut(0)
+    for part in engine.gather(
+        engine.run(
+            count_left_out, [(part, i, is_published, gone) for i, part in enumerate(attendance)]
+        )
+    ):
+        left_out.merge(part)
+    for of_window in counted:
+        for counts in of_window:
+            left_out.merge(counts.left_out)
+    return left_out
+
+
+def _build_ingest(engine: Engine, log: _Log, scene: Scene, parts: Sequence[Located]) -> Ingest:
+    """Report on the log, whose parts are not needed after that."""
+
+    def compare() -> Reports:
+        jobs = [(part, scene.max_gap, engine.threads) for part in log.parts]
+        return merge_reports(engine.gather(engine.run(compare_part_reports, jobs)))
+
+    located = Located(*np.sum(parts, axis=0).tolist())
+    ingest = sum_up_ingest(log.summary, scene.grid, scene.max_gap, located, compare)
+    log.parts.clear()
+    return ingest
+
+
+def _build_manifest(
+    summary: LogSummary,
+    scene: Scene,
+    ranges: Sequence[Range],
+    left_out: LeftOut,
+    ingest: Ingest,
+) -> Manifest:
+    windows = {r.window: r.length for r in ranges}
+    totals = [
+        (length, merge_totals([r.totals for r in ranges if r.window == number]))
+        for number, length in windows.items()
+    ]
+    left_out.add_outside(summary.num_requests)
+    return build_manifest(
+        summary,
+        scene.asked,
+        scene.grid,
+        scene.max_gap,
+        Places(np.empty(0), np.empty(0), scene.region, scene.crs),
+        totals,
+        left_out,
+        ingest,
+    )

@@ -1,0 +1,58 @@
+"""Where a run is done."""
+
+import pytest
+
+from engines.releases import write_log
+from small_logs import clustered_rows, list_tree
+
+FILES = ["bundles.parquet", "manifest.json", "requests.parquet"]
+
+
+@pytest.fixture
+def log(tmp_path):
+    return write_log(tmp_path, clustered_rows(per_cluster=6))
+
+
+def list_arguments(log, output, *more):
+    return (
+        "anonymize", log, "-o", output, "--k", "3", "--request", "what",
+        "--algorithm", "traj-anon", *more,
+    )  # fmt: skip
+
+
+def test_a_cluster_on_this_machine(run, tmp_path, log):
+    for name, more in (("local", ()), ("dask", ("--engine", "dask", "--workers", "1"))):
+        done = run(*list_arguments(log, tmp_path / name, *more))
+        assert done.code == 0
+        assert "smallest bundle" in done.out
+    local, dask = (list_tree(tmp_path / name) for name in ("local", "dask"))
+    assert sorted(local) == FILES
+    assert local == dask
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--scheduler", "tls://127.0.0.1:1"], "--scheduler is given, and the engine is local"),
+        (["--workers", "2"], "--workers is given, and the engine is local"),
+        (["--tls-ca", "ca.pem"], "--tls-ca is given, and the engine is local"),
+        (["--engine", "dask", "--tls-ca", "ca.pem"], "certificates are given, and no scheduler"),
+        (
+            ["--engine", "dask", "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"],
+            "both --scheduler and --workers",
+        ),
+    ],
+)
+def test_options_that_do_not_fit(run, tmp_path, log, options, expected):
+    done = run(*list_arguments(log, tmp_path / "release", *options))
+    assert done.code == 2
+    assert expected in " ".join(done.err.split())
+    assert not (tmp_path / "release").exists()
+
+
+def test_a_scheduler_that_does_not_answer(run, tmp_path, log, monkeypatch):
+    monkeypatch.setattr("trajcloak.engines.dask.TIMEOUT", "1s")
+    more = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
+    done = run(*list_arguments(log, tmp_path / "release", *more))
+    assert done.code == 2
+    assert "no scheduler answers" in " ".join(done.err.split())

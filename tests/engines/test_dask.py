@@ -1,0 +1,159 @@
+"""The plan on a real cluster of two worker processes."""
+
+import os
+import signal
+import sys
+from functools import partial
+
+import dask.dataframe
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client, Security
+
+import trajcloak as tc
+from engines.releases import SKEWS, compare, draw_skewed, run, write_log
+from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
+from trajcloak.engines import anonymize_on
+from trajcloak.engines.dask import DaskEngine, connect, open_dask
+from trajcloak.engines.plan import Sizes
+
+OPTIONS = {"algorithm": "traj-anon", **UNIT_CELLS}
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+def test_skewed_logs(engine, skew):
+    rows = draw_skewed(SKEWS.index(skew), skew, 90, 3)
+    outcome = compare(rows, 4, engine=engine, sizes=Sizes(90, 60))
+    assert outcome.error is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_logs_with_gaps_and_windows(engine, seed):
+    drawn = draw_log(seed)
+    compare(drawn.rows, drawn.k, engine=engine, sizes=Sizes(9, 9), **drawn.run_options)
+
+
+def test_empty_parts_and_ranges(engine):
+    """Two users in nine parts, all of them in one place."""
+    rows = [Row(user, t, 1, 1, "x") for t in range(9) for user in range(2)]
+    assert compare(rows, 2, engine=engine, sizes=Sizes(2, 1)).error is None
+
+
+def test_fewer_than_k_users(engine):
+    outcome = compare(clustered_rows(), 50, engine=engine)
+    assert outcome.error is not None
+    assert outcome.error[0] == "NotEnoughUsersError"
+
+
+def test_a_bad_row_is_named_and_no_value_is_logged(engine, capfd):
+    rows = clustered_rows()
+    rows[20] = rows[20]._replace(x=float("nan"))
+    outcome = compare(rows, 3, engine=engine)
+    assert outcome.error is not None
+    assert "row 21" in outcome.error[1]
+    printed = "".join(capfd.readouterr())
+    assert "u0" not in printed
+    assert "array" not in printed
+
+
+@pytest.mark.parametrize("stage", ["bundling", "writing release"])
+def test_a_worker_killed_in_mid_run(tmp_path, client, stage):
+    """Its values are computed again, from the files on."""
+    path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
+    pids = list(client.run(os.getpid).values())
+    killed = []
+
+    def kill(name: str, done: int, total: int) -> None:
+        if name == stage and not killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    def work() -> object:
+        return anonymize_on(
+            DaskEngine(client), path, COLUMNS, tc.Options(k=4, **OPTIONS),
+            sizes=Sizes(60, 60), progress=kill,
+        )  # fmt: skip
+
+    class Writing:
+        """Passes the listener on to the writing, too."""
+
+        def __init__(self) -> None:
+            self.result = work()
+            self.rare = self.result.rare
+
+        def write(self, *paths: object) -> None:
+            self.result.write(*paths, progress=kill)
+
+    actual = run(Writing, tmp_path / "killed")
+    expected = run(
+        lambda: tc.anonymize(tc.read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
+    )
+    assert killed
+    assert actual == expected
+
+
+def test_a_run_whose_cluster_goes_away_leaves_nothing(tmp_path, cluster):
+    path = write_log(tmp_path, clustered_rows())
+    before = list_tree(tmp_path)
+    with Client(cluster) as client:
+        asked = tc.Options(k=3, **OPTIONS)
+        result = anonymize_on(DaskEngine(client), path, COLUMNS, asked)
+        client.cancel([r.finished for r in result.release.ranges], force=True)
+        with pytest.raises(Exception, match=r"cancelled|lost"):
+            result.write(tmp_path / "release", tmp_path / "policy.parquet")
+    assert list_tree(tmp_path) == before
+
+
+def test_a_client_and_a_folder_or_a_frame(tmp_path, client):
+    folder = tmp_path / "log"
+    folder.mkdir()
+    table = pq.read_table(write_log(tmp_path, draw_skewed(1, "even", 60, 3)))
+    for part in range(3):
+        pq.write_table(table.slice(part * 70, 70), folder / f"{part}.parquet")
+    frame = dask.dataframe.read_parquet(folder)
+    for number, (source, in_memory) in enumerate(((folder, folder), (frame, frame.compute()))):
+        actual, expected = (
+            run(make, tmp_path / f"{name}{number}")
+            for name, make in (
+                ("dask", partial(tc.anonymize, source, engine=client, columns=COLUMNS)),
+                ("memory", partial(tc.anonymize, tc.read_log(in_memory, COLUMNS))),
+            )
+            for make in [partial(make, k=4, **OPTIONS)]
+        )
+        assert actual.error is None
+        assert actual == expected
+
+
+def test_connections_without_the_right_certificate_are_refused(cluster):
+    with pytest.raises(tc.OptionError, match="no scheduler answers"):
+        connect(cluster.scheduler_address, (None, None, None))
+
+
+def test_certificates_are_taken_from_files(tmp_path, cluster):
+    security: Security = cluster.security
+    files = []
+    for name, text in (
+        ("ca", security.tls_ca_file),
+        ("cert", security.tls_client_cert),
+        ("key", security.tls_client_key),
+    ):
+        files.append(tmp_path / f"{name}.pem")
+        files[-1].write_text(text)
+    with open_dask(cluster.scheduler_address, None, files) as engine:
+        assert engine.gather(engine.run(len, [([1, 2],)])) == [2]
+
+
+def test_a_missing_dask_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(tc.OptionError, match=r"pip install 'trajcloak\[dask\]'"), open_dask():
+        pass
+
+
+def test_a_log_in_memory_is_refused(client):
+    places = {"user_id": [1, 2], "time": [0, 0], "x": [0.0, 1.0], "y": [0.0, 1.0]}
+    log = tc.read_log(pa.table(places))
+    with pytest.raises(tc.OptionError, match="in memory"):
+        tc.anonymize(log, 2, engine=client)
+    with pytest.raises(tc.OptionError, match="not read yet"):
+        tc.anonymize("log.parquet", 2)

@@ -1,0 +1,261 @@
+"""The plan against the pipeline in memory: the same bytes, whatever the parts."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trajcloak as tc
+from engines.releases import SKEWS, compare, draw_skewed, write_log
+from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
+from trajcloak.engines import anonymize_on, publishing
+from trajcloak.engines.local import LocalEngine
+from trajcloak.engines.plan import Sizes
+from trajcloak.options import TREES
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_logs_with_gaps_windows_and_repeated_rows(seed):
+    drawn = draw_log(seed)
+    rng = np.random.default_rng(seed)
+    options = drawn.run_options | {"cloak": ("mbr", "quad")[seed % 2]}
+    if seed % 3 == 0:
+        options["rare"] = str(rng.choice(["drop", "other"]))
+        options["rare_below"] = int(rng.integers(1, 4))
+    sizes = Sizes(*rng.integers(1, 20, 2).tolist())
+    compare(drawn.rows, drawn.k, sizes=sizes, **options)
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("seed", range(2))
+def test_skewed_logs(seed, tree, skew):
+    rng = np.random.default_rng([seed, TREES.index(tree), SKEWS.index(skew)])
+    length = int(rng.integers(1, 5))
+    rows = draw_skewed(seed, skew, int(rng.integers(20, 120)), length)
+    sizes = Sizes(int(rng.integers(20, 200)), int(rng.integers(length, 40 * length)))
+    k = int(rng.integers(2, 7))
+    outcome = compare(rows, k, sizes=sizes, tree=tree, cloak=("mbr", "quad")[seed])
+    assert outcome.error is None
+
+
+@pytest.mark.parametrize("price", [5.0, 60.0, 200.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_suppression_at_a_price(seed, price):
+    rows = draw_skewed(seed, "even", 80, 3)
+    compare(rows, 4, sizes=Sizes(60, 30), suppress_above=price, length=2)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.3, 0.9])
+@pytest.mark.parametrize("seed", range(3))
+def test_suppression_within_a_budget(seed, share):
+    rows = draw_skewed(seed, "even", 80, 3)
+    compare(rows, 4, sizes=Sizes(60, 30), max_suppressed=share, length=2)
+
+
+def test_numbers_of_threads_and_parts_change_nothing():
+    rows = draw_skewed(7, "duplicates", 60, 3)
+    outcomes = [
+        compare(rows, 3, sizes=Sizes(r, c), engine=LocalEngine(t))
+        for r, c, t in ((1, 1, 1), (17, 6, 3), (1000, 1000, 2))
+    ]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_one_user_and_no_row_groups_to_spare():
+    outcome = compare([Row("a", 0, 1, 1, "x")], 2)
+    assert outcome.error is not None
+    assert outcome.error[0] == "NotEnoughUsersError"
+
+
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_refined_in_one_block_is_the_same(cloak):
+    rows = draw_skewed(1, "even", 60, 3)
+    options = {"algorithm": "refined", "cloak": cloak, "suppress_above": 900.0}
+    assert compare(rows, 4, sizes=Sizes(50, 1000), **options).error is None
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
+    path = write_log(tmp_path, draw_skewed(2, skew, 90, 2))
+    releases = []
+    for rows in (30, 90):
+        folder = tmp_path / str(rows)
+        folder.mkdir()
+        result = anonymize_on(
+            LocalEngine(), path, COLUMNS,
+            tc.Options(k=4, algorithm="refined", cloak=cloak, **UNIT_CELLS),
+            sizes=Sizes(rows, 40),
+        )  # fmt: skip
+        result.write(folder / "release", folder / "policy.parquet")
+        report = tc.audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
+        assert report.passed
+        releases.append(list_tree(folder / "release"))
+    # Parts of the log do not decide where blocks are.
+    assert releases[0] == releases[1]
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
+def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
+    path = tmp_path / "log.parquet"
+    tc.generate_log(path, users=24_000, length=6, seed=4)
+    log = tc.read_log(path)
+    in_memory = tc.anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
+    asked = tc.Options(k=20, algorithm="refined", cloak=cloak, effort="low")
+    spread = anonymize_on(
+        LocalEngine(), path, tc.LogColumns(), asked, sizes=Sizes(1 << 16, 8000 * 6)
+    )
+    assert spread.manifest["cost"] <= 1.02 * in_memory.manifest["cost"]
+
+
+def test_more_parts_than_users():
+    rows = [Row(user, t, 1, 1, None) for t in range(9) for user in range(3)]
+    assert compare(rows, 3, sizes=Sizes(1, 1)).error is None
+
+
+def write_degrees(path: Path, lon: np.ndarray, seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    n, length = 40, 3
+    table = pa.table(
+        {
+            "user_id": pa.array(np.tile(np.arange(n), length)).cast(pa.string()),
+            "time": pa.array(np.repeat(np.arange(length), n) * 60_000_000, pa.timestamp("us")),
+            "lon": lon[rng.integers(0, len(lon), n * length)],
+            "lat": rng.uniform(47, 47.1, n * length),
+            "what": pa.array(rng.choice(["a", "b"], n * length)),
+        }
+    )
+    pq.write_table(table, path, row_group_size=13)
+    return path
+
+
+@pytest.mark.parametrize("lon", [np.linspace(8, 8.1, 9), np.array([-179.99, 179.98, 179.99])])
+def test_degrees_are_projected_alike(tmp_path, lon):
+    path = write_degrees(tmp_path / "log.parquet", lon)
+    columns = tc.LogColumns(requests=("what",), tz="Europe/Berlin")
+    outcome = compare(path, 3, columns=columns, region=None, height=None, every="60s")
+    assert outcome.error is None
+
+
+def test_cleaning_sees_all_rows_of_a_user():
+    rows = clustered_rows(per_cluster=6)
+    rows += [rows[0]._replace(x=9), rows[5]._replace(x=15, y=15), rows[7]._replace(x=40)]
+    columns = tc.LogColumns(
+        requests=("what",), drop=("conflict", "teleport"), max_speed=8, clip=(-1, -1, 30, 30)
+    )
+    outcome = compare(rows, 3, columns=columns)
+    assert outcome.error is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "options"),
+    [
+        (clustered_rows(), {}, {"k": 100}),
+        (clustered_rows(), {}, {"k": 3, "suppress_above": 0.5}),
+        ([*clustered_rows(per_cluster=60), Row("far", 0, 1e6, 1e6)], {}, {"k": 3, "region": None}),
+        ([*clustered_rows(), Row("far", 0, 15.9, 1)], {}, {"k": 3}),
+        ([Row(u, t * t * 7919 % 10007, 1, 1) for u in range(3) for t in range(40)], {}, {"k": 2}),
+        (clustered_rows(), {"clip": (90, 90, 99, 99)}, {"k": 3}),
+        (
+            [Row("a", t, 0, t % 2 * 9) for t in range(9)],
+            {"max_speed": 1, "drop": ("teleport",)},
+            {"k": 2},
+        ),
+    ],
+)
+def test_errors_are_the_same(rows, columns, options):
+    asked = tc.LogColumns(requests=("what",), **columns)
+    assert compare(rows, columns=asked, **options).error is not None
+
+
+def test_conflicts_are_refused_with_row_numbers():
+    rows = clustered_rows()
+    rows.append(rows[3]._replace(x=9))
+    outcome = compare(rows, 3, sizes=Sizes(5, 5))
+    assert outcome.error is not None
+    assert "rows 4 and 37" in outcome.error[1]
+
+
+def test_ids_in_requests_are_refused():
+    rows = [r._replace(request=r.user) for r in clustered_rows(per_cluster=20)]
+    outcome = compare(rows, 3, sizes=Sizes(6, 10))
+    assert outcome.error is not None
+
+
+def test_few_ids_in_each_of_many_parts_are_refused():
+    """In no part there are more than by chance; in the whole log there are."""
+    rows = [
+        Row(1000 + user, time, user % 16, time, f"{1000 + user}" if user < 8 else "a")
+        for user in range(24)
+        for time in range(2)
+    ]
+    outcome = compare(rows, 3, sizes=Sizes(2, 10))
+    assert outcome.error is not None
+    assert "the ids of 8 of its senders" in outcome.error[1]
+
+
+def test_numbers_that_follow_the_place_are_refused():
+    rows = [
+        Row(user, time, (7 * user) % 16, (3 * user + time) % 16, f"{(7 * user) % 16 + user / 1000}")
+        for user in range(60)
+        for time in range(2)
+    ]
+    outcome = compare(rows, 3, sizes=Sizes(10, 30))
+    assert outcome.error is not None
+    assert "coordinates of the row's place" in outcome.error[1]
+
+
+def test_swapped_rows_are_not_dropped_by_parts(tmp_path):
+    path = write_log(tmp_path, clustered_rows())
+    with pytest.raises(tc.OptionError, match="--drop swapped"):
+        anonymize_on(
+            LocalEngine(), path, tc.LogColumns(drop=("swapped",)),
+            tc.Options(k=2, algorithm="traj-anon"),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"algorithm": "slow-clustering"}, "traj-anon"),
+        ({"algorithm": "refined", "max_suppressed": 0.1}, "price"),
+    ],
+)
+def test_what_only_the_local_engine_does_is_refused(tmp_path, options, expected):
+    path = write_log(tmp_path, clustered_rows())
+    with pytest.raises(tc.OptionError, match=expected):
+        anonymize_on(LocalEngine(), path, tc.LogColumns(), tc.Options(k=2, **options))
+
+
+def test_logs_of_other_kinds_are_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("user_id,time,x,y\n1,2,3,4\n")
+    with pytest.raises(tc.OptionError, match="Parquet"):
+        anonymize_on(LocalEngine(), path, tc.LogColumns(), tc.Options(k=2, algorithm="traj-anon"))
+
+
+def test_a_run_that_cannot_finish_leaves_nothing(tmp_path, monkeypatch):
+    path = write_log(tmp_path, clustered_rows())
+    asked = tc.Options(k=3, algorithm="traj-anon")
+    result = anonymize_on(LocalEngine(), path, tc.LogColumns(requests=("what",)), asked)
+    before = list_tree(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(publishing, "join_row_groups", fail)
+    with pytest.raises(tc.OutputError, match="no space"):
+        result.write(tmp_path / "release", tmp_path / "policy.parquet")
+    assert list_tree(tmp_path) == before
+
+
+def test_the_policy_file_is_private(tmp_path):
+    path = write_log(tmp_path, clustered_rows())
+    asked = tc.Options(k=3, algorithm="traj-anon")
+    result = anonymize_on(LocalEngine(), path, tc.LogColumns(), asked)
+    result.write(tmp_path / "release", tmp_path / "policy.parquet")
+    assert (tmp_path / "policy.parquet").stat().st_mode & 0o777 == 0o600
