@@ -1,14 +1,10 @@
 """``trajcloak report``: what it prints, and what it refuses."""
 
 import json
-import re
-import shlex
 import stat
-from pathlib import Path
 
 import pytest
 
-import trajcloak
 from small_logs import list_tree
 
 
@@ -67,18 +63,3 @@ def test_refused(run, copied, args, says):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"Error: {says}")
     assert list_tree(copied) == before
-
-
-def test_what_the_documentation_shows(run, copied):
-    """Each command of ``docs/report.md``, and its Python."""
-    shown = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
-    commands = re.findall(r"^trajcloak (.+)$", shown, re.MULTILINE)
-    assert len(commands) == 3
-    for command in commands:
-        done = run(*shlex.split(command))
-        assert (done.code, done.err) == (0, ""), command
-        for page in copied.glob("*.html"):
-            page.unlink()
-    (block,) = re.findall(r"^```python\n(.*?)^```", shown, re.MULTILINE | re.DOTALL)
-    exec(compile(block, "report.md", "exec"), {"tc": trajcloak})
-    assert {page.name for page in copied.glob("*.html")} == {"report.html", "private.html"}
