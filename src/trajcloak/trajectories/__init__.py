@@ -19,7 +19,7 @@ from trajcloak.trajectories.ingest import (
     format_moment,
     sum_up_ingest,
 )
-from trajcloak.trajectories.reports import Reports, compare_reports, merge_reports
+from trajcloak.trajectories.reports import Reports, compare_reports
 from trajcloak.trajectories.windows import Window, stream_windows
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "cut_windows",
     "format_duration",
     "format_moment",
-    "merge_reports",
     "parse_duration",
     "stream_windows",
     "sum_spans",
