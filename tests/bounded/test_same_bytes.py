@@ -1,10 +1,14 @@
 """A run in bounded memory publishes the bytes of a run in memory, whatever it is asked for."""
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from bounded.runs import cut_small, draw_run
+from bounded.runs import Run, cut_small, draw_run
 from small_logs import list_tree, new_folder
+from trajcloak.bounded import read
 
 PER_TEST = 15
 NUM_TESTS = 20
@@ -43,3 +47,25 @@ def test_the_same_bytes(test, monkeypatch):
     seeds = range(test * PER_TEST, (test + 1) * PER_TEST)
     released = [compare(seed, monkeypatch) for seed in seeds]
     assert sum(released) >= PER_TEST // 3
+
+
+@pytest.mark.parametrize("drop", [(), ("swapped",)])
+def test_most_rows_are_most_of_the_whole_log(tmp_path, monkeypatch, drop):
+    """A user whose axes are swapped is far from the others, though alone in a part."""
+    user = np.repeat(np.arange(12), 4)
+    lon = 13.4 + 0.001 * user
+    lat = 52.5 - 0.001 * user
+    swapped = user == 7
+    table = {
+        "user_id": user,
+        "time": np.tile(np.arange(4), 12),
+        "lon": np.where(swapped, lat, lon),
+        "lat": np.where(swapped, lon, lat),
+    }
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    run = Run(tmp_path / "log.parquet", tc.LogColumns(drop=drop), 3, {})
+    monkeypatch.setattr(read, "_choose_parts", lambda *_: 12)
+    with new_folder() as one, new_folder() as other:
+        expected = outcome(run.in_memory, one)
+        assert outcome(run.in_bounded_memory, other) == expected
+    assert isinstance(expected[0], dict) == bool(drop)

@@ -1,8 +1,6 @@
 """How much memory a run may use, and how much its steps need."""
 
-import ctypes
 import re
-from contextlib import suppress
 
 import pyarrow as pa
 
@@ -87,8 +85,5 @@ def estimate_window(asked: Options, num_users: int, length: int, margin: int, ga
 
 
 def release_memory() -> None:
-    """Give memory that was freed back to the system, so that it is not counted twice."""
+    """Give memory that Arrow has freed back to the system, so that it is not counted twice."""
     pa.default_memory_pool().release_unused()
-    # Not every C library has it.
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)

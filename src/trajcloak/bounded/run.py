@@ -136,7 +136,9 @@ def anonymize_files(
     Examples
     --------
     >>> import trajcloak as tc
-    >>> tc.anonymize_files("logs/", "release", 50, memory="4GiB", length=30)  # doctest: +SKIP
+    >>> result = tc.anonymize_files("log.parquet", "bounded", 10, memory="2GiB")
+    >>> result.manifest["k"]
+    10
     """
     asked = Options(k=k, **options)
     columns = columns or LogColumns()

@@ -148,8 +148,8 @@ def load_log(work: WorkFolder) -> StoredLog | None:
         _read_table(work.path / KINDS),
         facts,
         spill,
-        np.load(work.path / USER_NUMBERS, allow_pickle=False),
-        np.load(work.path / KIND_NUMBERS, allow_pickle=False),
+        np.load(work.path / USER_NUMBERS),
+        np.load(work.path / KIND_NUMBERS),
         known["requests"],
     )
 

@@ -103,8 +103,8 @@ class Refined:
     ) -> npt.NDArray[np.int32]:
         """Find bundles, starting from blocks or from those of the tree."""
         points = build_points(cells)
-        length = points.shape[2]
-        effort = fit_effort(LEVELS[self.effort], length, k)
+        count, _, length = points.shape
+        effort = fit_effort(LEVELS[self.effort], count, length, k)
         short = length <= SHORT
         bundle = of_tree if cloak == QUAD else _bundle_blocks(points, k, short, threads)
         if cloak == QUAD or short:

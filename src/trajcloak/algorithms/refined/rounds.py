@@ -42,6 +42,8 @@ class Effort(NamedTuple):
         As :func:`trajcloak.algorithms.refined.improve.improve_group` takes them.
     divisions : int
         How often neighbouring bundles are divided anew, if they are.
+    time_for : int
+        A log of fewer trajectories is given up to the time of one with so many.
     """
 
     rounds: int
@@ -51,29 +53,37 @@ class Effort(NamedTuple):
     near: int
     samples: int
     divisions: int
+    time_for: int
 
 
 LEVELS = {
-    "low": Effort(rounds=4, group=100, heat=0.03, passes=2, near=1, samples=10, divisions=4),
-    "normal": Effort(rounds=8, group=100, heat=0.07, passes=2, near=2, samples=10, divisions=16),
-    "high": Effort(rounds=24, group=100, heat=0.1, passes=6, near=2, samples=16, divisions=48),
+    "low": Effort(
+        rounds=4, group=100, heat=0.03, passes=2, near=1, samples=10, divisions=4, time_for=0
+    ),
+    "normal": Effort(
+        rounds=8, group=100, heat=0.07, passes=2, near=2, samples=10, divisions=16, time_for=200_000
+    ),
+    "high": Effort(
+        rounds=24, group=100, heat=0.1, passes=6, near=2, samples=16, divisions=48, time_for=0
+    ),
 }
-"""Measured on three networks: 6 to 10, 19 to 34 and 190 to 340 microseconds of a core per
-trajectory of 30 instants, for 0.83 to 0.91, 0.77 to 0.87 and 0.71 to 0.79 of the cost of
-the greedy bundles."""
+"""Measured on three networks with many trajectories: 6 to 10, 19 to 34 and 190 to 340
+microseconds of a core per trajectory of 30 instants, for 0.83 to 0.91, 0.77 to 0.87 and
+0.71 to 0.79 of the cost of the greedy bundles."""
 
 
-def fit_effort(effort: Effort, length: int, k: int) -> Effort:
-    """Spend the time that short trajectories save; measured for 1 to 30 instants, k of 5 to 100.
+def fit_effort(effort: Effort, count: int, length: int, k: int) -> Effort:
+    """Spend the time that short and few trajectories save.
 
-    Only the outermost members of a bundle are looked at, at most four per instant; where
-    they are few, a pass is quick.
+    Measured for 1 to 30 instants, k of 5 to 100. Only the outermost members of a bundle
+    are looked at, at most four per instant; where they are few, a pass is quick.
     """
     shorter = max(1, 30 // length)
+    fewer = max(1, effort.time_for // count)
     return effort._replace(
-        rounds=effort.rounds * min(3, shorter),
+        rounds=effort.rounds * min(3, max(shorter, fewer)),
         heat=effort.heat * min(4, shorter, length),
-        passes=effort.passes * min(12, max(1, k // (4 * length))),
+        passes=effort.passes * max(min(12, k // (4 * length)), min(2, max(1, fewer // 3))),
         divisions=min(MOST_DIVISIONS, effort.divisions * min(6, shorter)),
     )
 
