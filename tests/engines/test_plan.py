@@ -232,6 +232,22 @@ def test_conflicts_are_refused_with_row_numbers():
     assert "rows 4 and 37" in outcome.error[1]
 
 
+def test_conflicts_of_several_parts_are_counted_together():
+    rows = clustered_rows()
+    rows += [row._replace(x=9) for row in rows[3:30:4]]
+    outcome = compare(rows, 3, sizes=Sizes(5, 5))
+    assert outcome.error is not None
+    assert "7 such pairs in the log" in outcome.error[1]
+
+
+def test_teleports_of_several_parts_are_named_together():
+    rows = [Row(u, t, 1 + 9 * (t == 2), 1) for t in range(5) for u in range(8)]
+    columns = tc.LogColumns(max_speed=1)
+    outcome = compare(rows, 3, columns=columns, sizes=Sizes(5, 5))
+    assert outcome.error is not None
+    assert "8 rows (17, 18, 19, 20, 21, ...) are farther" in outcome.error[1]
+
+
 def test_ids_in_requests_are_refused():
     rows = [r._replace(request=r.user) for r in clustered_rows(per_cluster=20)]
     outcome = compare(rows, 3, sizes=Sizes(6, 10))

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from trajcloak.engines.shares import Share
 from trajcloak.engines.sources import load
-from trajcloak.log import LogSummary, RequestLog, SomeRows
+from trajcloak.log import LogSummary, RequestLog
 from trajcloak.log.clean import (
-    check_reachable,
     find_contradictions,
     has_contradictions,
     keep_rows,
@@ -22,7 +21,7 @@ from trajcloak.log.misplaced import Bulk, Find, Measure, count_measures, number_
 from trajcloak.log.read import read_part
 from trajcloak.log.summary import summarise
 from trajcloak.manifest import LeftOut
-from trajcloak.options import LogColumns, Options
+from trajcloak.options import TELEPORT, LogColumns, Options
 from trajcloak.pipeline import Prepared
 from trajcloak.space import (
     Bounds,
@@ -68,29 +67,49 @@ def read_and_split(
 
 
 class Cleaned(NamedTuple):
-    """A part of the log, None if nothing is left of it, and how many rows were dropped."""
+    """A part of the log.
+
+    Attributes
+    ----------
+    log : RequestLog or None
+        None if nothing is left of it.
+    dropped : dict
+        How many rows were dropped, by reason.
+    far : int64
+        Numbers of the rows that cannot be reached and are not to be dropped.
+    """
 
     log: RequestLog | None
     dropped: dict[str, int]
+    far: npt.NDArray[np.int64]
 
 
 def join_and_clean(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Cleaned:
     """Put the rows of some users together, and drop those that contradict others."""
     log = join_logs(pieces, columns.user, columns.time)
-    if log is None:
-        return Cleaned(None, {})
-    if not has_contradictions(columns):
-        return Cleaned(log, {})
+    far = np.empty(0, np.int64)
+    if log is None or not has_contradictions(columns):
+        return Cleaned(log, {}, far)
     found = find_contradictions(log, columns)
-    check_reachable(SomeRows().add(log.number_rows(found.far)), log, columns)
-    return Cleaned(keep_rows(log, found.keep) if found.keep.any() else None, found.dropped)
+    if TELEPORT not in columns.drop:
+        far = log.number_rows(found.far)
+    return Cleaned(keep_rows(log, found.keep) if found.keep.any() else None, found.dropped, far)
 
 
-def describe(part: Cleaned) -> tuple[LogSummary | None, dict[str, int], pa.Table | None]:
-    """Summarise a part: its rows, what was dropped, and its distinct requests."""
+class Description(NamedTuple):
+    """What is known of a part without its rows; see :class:`Cleaned`."""
+
+    summary: LogSummary | None
+    kinds: pa.Table | None
+    dropped: dict[str, int]
+    far: npt.NDArray[np.int64]
+
+
+def describe(part: Cleaned) -> Description:
+    """Summarise a part: its rows, its distinct requests, and what was dropped."""
     if part.log is None:
-        return None, part.dropped, None
-    return summarise(part.log), part.dropped, part.log.requests.kinds
+        return Description(None, None, part.dropped, part.far)
+    return Description(summarise(part.log), part.log.requests.kinds, part.dropped, part.far)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from trajcloak.engines.blocks import bundle_by_blocks
 from trajcloak.engines.bundling import Bundled, Meeting, bundle_by_tree
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.partition import (
+    Description,
     Scene,
     bound_part_turned,
     build_shares,
@@ -52,10 +53,10 @@ from trajcloak.engines.publishing import Range, SpreadRelease, order_bundles, to
 from trajcloak.engines.requests import check_spread_requests
 from trajcloak.engines.sources import Source
 from trajcloak.engines.subtrees import Counts, Task
-from trajcloak.errors import OptionError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.hygiene import RareColumn
-from trajcloak.log import LogSummary
-from trajcloak.log.clean import check_some_left
+from trajcloak.log import LogSummary, SomeRows
+from trajcloak.log.clean import check_reachable, check_some_left
 from trajcloak.log.misplaced import Bulk, Find, Measure, judge_misplaced
 from trajcloak.log.read import no_rows
 from trajcloak.log.requests import merge_kinds
@@ -85,6 +86,7 @@ from trajcloak.trajectories import (
     Ingest,
     Located,
     Reports,
+    judge_conflicts,
     sum_up_ingest,
 )
 
@@ -182,12 +184,17 @@ def run_plan(
     rare, treatment = check_spread_requests(engine, log.parts, log.kinds, scene)
     progress("reading log", 4, 4)
     kinds = log.kinds if treatment is None else treatment.kinds
-    *shares, attendance = engine.exchange(
-        build_shares,
-        [(part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
-        len(scene.ranges) + 1,
-    )
-    present = engine.gather(engine.run(count_participants, [(part,) for part in attendance]))
+    try:
+        *shares, attendance = engine.exchange(
+            build_shares,
+            [(part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
+            len(scene.ranges) + 1,
+        )
+        present = engine.gather(engine.run(count_participants, [(part,) for part in attendance]))
+    except InputError:
+        # Rows of a part contradict each other; the message is to name those of all parts.
+        judge_conflicts(_compare_reports(engine, log, 0))
+        raise
     num_users = np.sum([counts for counts, _ in present], axis=0).tolist()
     ingest = _build_ingest(engine, log, scene, [located for _, located in present])
     is_published = [count >= asked.k for count in num_users]
@@ -273,23 +280,29 @@ def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Si
     )
     cleaned = engine.run(join_and_clean, [(of_part, columns) for of_part in pieces])
     del pieces
-    described = engine.gather(engine.run(describe, [(part,) for part in cleaned]))
+    described: list[Description] = engine.gather(
+        engine.run(describe, [(part,) for part in cleaned])
+    )
     dropped, shifted = (
         add_counts(counts) for counts in zip(*engine.gather(readings), ({}, {}), strict=True)
     )
-    kept = [i for i, (summary, _, _) in enumerate(described) if summary is not None]
+    kept = [i for i, part in enumerate(described) if part.summary is not None]
     if not kept:
-        if any(counts for _, counts, _ in described):
+        if any(part.dropped for part in described):
             check_some_left(0)
         raise no_rows(source.num_rows, source.name)
-    summaries = [summary for summary, _, _ in described if summary is not None]
-    cleaning = [counts for _, counts, _ in described]
+    summaries = [part.summary for part in described if part.summary is not None]
+    cleaning = [part.dropped for part in described]
     summary = replace(
         merge_summaries(summaries, columns.user, columns.time),
         dropped=add_counts([dropped, *cleaning]),
         shifted=shifted,
     )
-    kinds, numbers = merge_kinds([described[i][2] for i in kept])
+    far = SomeRows()
+    for part in described:
+        far.add(part.far)
+    check_reachable(far, summary, columns)
+    kinds, numbers = merge_kinds([part.kinds for part in described if part.kinds is not None])
     return _Log([(cleaned[i], n) for i, n in zip(kept, numbers, strict=True)], summary, kinds)
 
 
@@ -300,11 +313,11 @@ def _check_misplaced(engine: Engine, log: _Log) -> None:
         jobs = [(part, measure, found, shift) for part, _ in log.parts]
         return engine.gather(engine.run(count_part_measures, jobs))
 
-    def find(find: Find, bulk: Bulk) -> list[npt.NDArray[np.int64]]:
+    def number(find: Find, bulk: Bulk) -> list[npt.NDArray[np.int64]]:
         jobs = [(part, log.summary.bounds, find, bulk) for part, _ in log.parts]
         return engine.gather(engine.run(number_part_found, jobs))
 
-    judge_misplaced(log.summary, count, find)
+    judge_misplaced(log.summary, count, number)
 
 
 def _place(engine: Engine, log: _Log) -> tuple[_Log, str | None]:
@@ -400,16 +413,22 @@ def _count_left_out(
 
 def _build_ingest(engine: Engine, log: _Log, scene: Scene, parts: Sequence[Located]) -> Ingest:
     """Report on the log, whose parts are not needed after that."""
-
-    def compare() -> Reports:
-        jobs = [(part, scene.max_gap, engine.threads) for part in log.parts]
-        parts: list[Reports] = engine.gather(engine.run(compare_part_reports, jobs))
-        return reduce(Reports.plus, parts)
-
     located = Located(*np.sum(parts, axis=0).tolist())
-    ingest = sum_up_ingest(log.summary, scene.grid, scene.max_gap, located, compare)
+    ingest = sum_up_ingest(
+        log.summary,
+        scene.grid,
+        scene.max_gap,
+        located,
+        lambda: _compare_reports(engine, log, scene.max_gap),
+    )
     log.parts.clear()
     return ingest
+
+
+def _compare_reports(engine: Engine, log: _Log, long: int) -> Reports:
+    jobs = [(part, long, engine.threads) for part in log.parts]
+    parts: list[Reports] = engine.gather(engine.run(compare_part_reports, jobs))
+    return reduce(Reports.plus, parts)
 
 
 def _build_manifest(

@@ -20,7 +20,7 @@ from trajcloak.trajectories.ingest import (
     sum_up_ingest,
 )
 from trajcloak.trajectories.reports import Reports, compare_reports
-from trajcloak.trajectories.windows import Window, stream_windows
+from trajcloak.trajectories.windows import Window, judge_conflicts, stream_windows
 
 __all__ = [
     "Ingest",
@@ -36,6 +36,7 @@ __all__ = [
     "cut_windows",
     "format_duration",
     "format_moment",
+    "judge_conflicts",
     "parse_duration",
     "stream_windows",
     "sum_spans",
