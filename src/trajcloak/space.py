@@ -1,7 +1,7 @@
 """Projection, region and grid: from coordinates to cells and back."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -115,6 +115,9 @@ Bounds: TypeAlias = tuple[float, float, float, float]
 
 Stretches: TypeAlias = dict[int, tuple[float, float]]
 """Of some axes: a stretch that holds all but a few rows."""
+
+FindRows: TypeAlias = Callable[[], Iterable[npt.NDArray[np.int64]]]
+"""Lists the numbers of rows that are found in each part of a log."""
 
 PlacedParts: TypeAlias = Callable[
     [], Iterator[tuple[RequestLog, npt.NDArray[np.float64], npt.NDArray[np.float64]]]
@@ -310,16 +313,28 @@ def check_cells(region: Region) -> None:
 
 def check_reach(placed: PlacedParts, bounds: tuple[float, float, float, float]) -> None:
     """Raise if a place is so far out that areas could not be added up in floating point."""
+    judge_reach(bounds, lambda: (find_beyond(*part) for part in placed()))
+
+
+def judge_reach(bounds: Bounds, find_parts: FindRows) -> None:
+    """Raise as :func:`check_reach` does, from what :func:`find_beyond` finds of each part."""
     if max(map(abs, bounds)) <= MAX_COORDINATE:
         return
     rows = SomeRows()
-    for log, x, y in placed():
-        far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
-        rows.add(log.number_rows(np.flatnonzero(far)))
+    for numbers in find_parts():
+        rows.add(numbers)
     raise InputError(
         f"{rows} beyond {MAX_COORDINATE:g}; expected coordinates of a place; correct or remove "
         f"the rows, or leave them out with --clip"
     )
+
+
+def find_beyond(
+    log: RequestLog, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """Number the rows that are too far out."""
+    far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
+    return log.number_rows(np.flatnonzero(far))
 
 
 def check_size(region: Region) -> None:
@@ -336,6 +351,11 @@ def check_inside(
     placed: PlacedParts, bounds: tuple[float, float, float, float], region: Region
 ) -> None:
     """Raise unless every place is strictly inside a region that the caller chose."""
+    judge_inside(bounds, region, lambda: (find_outside(*part, region) for part in placed()))
+
+
+def judge_inside(bounds: Bounds, region: Region, find_parts: FindRows) -> None:
+    """Raise as :func:`check_inside` does, from what :func:`find_outside` finds of each part."""
     right, top = region.x_min + region.side, region.y_min + region.side
     if (
         region.x_min < bounds[0]
@@ -345,13 +365,21 @@ def check_inside(
     ):
         return
     rows = SomeRows()
-    for log, x, y in placed():
-        outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
-        rows.add(log.number_rows(np.flatnonzero(outside)))
+    for numbers in find_parts():
+        rows.add(numbers)
     raise InputError(
         f"{rows} outside the region; expected every location strictly inside it; correct or "
         f"remove them, leave them out with --clip, or pass a larger region"
     )
+
+
+def find_outside(
+    log: RequestLog, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], region: Region
+) -> npt.NDArray[np.int64]:
+    """Number the rows that are not strictly inside a region."""
+    right, top = region.x_min + region.side, region.y_min + region.side
+    outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
+    return log.number_rows(np.flatnonzero(outside))
 
 
 def check_outliers(

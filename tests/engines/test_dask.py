@@ -57,6 +57,25 @@ def test_a_bad_row_is_named_and_no_value_is_logged(engine, capfd):
     assert "array" not in printed
 
 
+def test_conflicts_of_several_parts_are_counted_together(engine):
+    rows = clustered_rows()
+    rows += [row._replace(x=9) for row in rows[3:30:4]]
+    outcome = compare(rows, 3, engine=engine, sizes=Sizes(5, 5))
+    assert outcome.error is not None
+    assert "7 such pairs in the log" in outcome.error[1]
+
+
+def test_rows_at_zero_are_judged_by_the_whole_log(engine, tmp_path):
+    places = [(0.0, 0.0) if i % 9 == 4 else (-8 - i / 999, 40 + i / 999) for i in range(40)]
+    rows = [Row(user, 0, *place) for user, place in enumerate(places)]
+    path = write_log(tmp_path, rows)
+    pq.write_table(pq.read_table(path).rename_columns({"x": "lon", "y": "lat"}), path)
+    options = {"sizes": Sizes(5, 5), "region": None, "height": None}
+    outcome = compare(path, 3, engine=engine, columns=tc.LogColumns(), **options)
+    assert outcome.error is not None
+    assert "4 rows (5, 14, 23, 32) are" in outcome.error[1]
+
+
 @pytest.mark.parametrize("stage", ["bundling", "writing release"])
 def test_a_worker_killed_in_mid_run(tmp_path, client, stage):
     """Its values are computed again, from the files on."""

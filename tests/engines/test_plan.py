@@ -1,11 +1,14 @@
 """The plan against the pipeline in memory: the same bytes, whatever the parts."""
 
+import json
+import struct
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyproj import CRS
 
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, write_log
@@ -141,6 +144,55 @@ def test_degrees_are_projected_alike(tmp_path, lon):
     assert outcome.error is None
 
 
+SWAPPED_ROWS = [3, 17, 40, 41, 88, 90]
+
+
+@pytest.mark.parametrize("size", [1, 20, 1000])
+def test_swapped_rows_are_judged_by_the_whole_log(tmp_path, size):
+    path = write_degrees(tmp_path / "log.parquet", np.linspace(51, 51.1, 50))
+    table = pq.read_table(path)
+    lon, lat = table["lon"].to_numpy().copy(), table["lat"].to_numpy().copy()
+    lon[SWAPPED_ROWS], lat[SWAPPED_ROWS] = lat[SWAPPED_ROWS], lon[SWAPPED_ROWS]
+    columns = {"user_id": table["user_id"], "time": table["time"], "lon": lon, "lat": lat}
+    pq.write_table(pa.table(columns), path, row_group_size=13)
+    options = {"region": None, "height": None}
+    outcome = compare(path, 3, columns=tc.LogColumns(), sizes=Sizes(size, 20), **options)
+    assert outcome.error is not None
+    assert "6 rows (4, 18, 41, 42, 89, ...) are far from most others" in outcome.error[1]
+
+
+@pytest.mark.parametrize("x", [40.0, 1e200])
+def test_rows_of_several_parts_are_named_in_one_message(x):
+    rows = clustered_rows(per_cluster=6)
+    rows = [row._replace(x=x) if i % 7 == 2 else row for i, row in enumerate(rows)]
+    outcome = compare(rows, 3, sizes=Sizes(4, 4))
+    assert outcome.error is not None
+    assert "rows (3, 10, 17, 24, 31, ...) are" in outcome.error[1]
+
+
+@pytest.mark.parametrize("user", [1000, 1001, 1002])
+def test_the_first_file_says_the_coordinate_system(tmp_path, user):
+    """Most parts have no row of it."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    write_points(folder / "0.parquet", "EPSG:25832", np.array([user]), 0)
+    for time in (0, 1):
+        write_points(folder / f"{1 + time}.parquet", "EPSG:25833", np.arange(12), time)
+    outcome = compare(folder, 3, columns=tc.LogColumns(), sizes=Sizes(5, 5))
+    assert outcome.files is not None
+    assert json.loads(outcome.files["manifest.json"])["crs"] == "EPSG:25832"
+
+
+def write_points(path: Path, crs: str, users: np.ndarray, time: int) -> None:
+    """Write a GeoParquet file of points in a planar system."""
+    xy = np.random.default_rng(time).uniform(1, 15, (len(users), 2))
+    points = [struct.pack("<BIdd", 1, 1, *place) for place in xy.tolist()]
+    geometry = {"encoding": "WKB", "geometry_types": ["Point"], "crs": CRS(crs).to_json_dict()}
+    geo = {"version": "1.1.0", "primary_column": "g", "columns": {"g": geometry}}
+    table = pa.table({"user_id": users, "time": np.full(len(users), time), "g": points})
+    pq.write_table(table.replace_schema_metadata({"geo": json.dumps(geo)}), path)
+
+
 def test_cleaning_sees_all_rows_of_a_user():
     rows = clustered_rows(per_cluster=6)
     rows += [rows[0]._replace(x=9), rows[5]._replace(x=15, y=15), rows[7]._replace(x=40)]
@@ -178,6 +230,22 @@ def test_conflicts_are_refused_with_row_numbers():
     outcome = compare(rows, 3, sizes=Sizes(5, 5))
     assert outcome.error is not None
     assert "rows 4 and 37" in outcome.error[1]
+
+
+def test_conflicts_of_several_parts_are_counted_together():
+    rows = clustered_rows()
+    rows += [row._replace(x=9) for row in rows[3:30:4]]
+    outcome = compare(rows, 3, sizes=Sizes(5, 5))
+    assert outcome.error is not None
+    assert "7 such pairs in the log" in outcome.error[1]
+
+
+def test_teleports_of_several_parts_are_named_together():
+    rows = [Row(u, t, 1 + 9 * (t == 2), 1) for t in range(5) for u in range(8)]
+    columns = tc.LogColumns(max_speed=1)
+    outcome = compare(rows, 3, columns=columns, sizes=Sizes(5, 5))
+    assert outcome.error is not None
+    assert "8 rows (17, 18, 19, 20, 21, ...) are farther" in outcome.error[1]
 
 
 def test_ids_in_requests_are_refused():

@@ -167,7 +167,6 @@ def command(
 
     LOG is a .csv or .parquet file, a folder of them, or a glob.
     """
-    from trajcloak.engines import anonymize_on
     from trajcloak.errors import OptionError
     from trajcloak.log import read_log
     from trajcloak.options import Options
@@ -194,6 +193,8 @@ def command(
     with progress_bars(hidden=as_json) as progress, open_engine(**chosen) as engine:
         manifest: dict[str, Any]
         if engine is not None:
+            from trajcloak.engines import anonymize_on
+
             spread = anonymize_on(engine, list(log), columns, Options(**options), progress=progress)
             spread.write(output, policy, progress=progress)
             manifest, rare = spread.manifest, spread.rare

@@ -14,6 +14,7 @@ from trajcloak.engines.engine import Handle, Job
 from trajcloak.engines.sources import Part, Source
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import default_threads
+from trajcloak.log.frames import to_table
 
 Client: TypeAlias = Any
 """A ``distributed.Client``."""
@@ -122,6 +123,7 @@ def open_frame(engine: DaskEngine, frame: Any) -> Source:
     return Source(
         name="the table",
         parts=[Part(*part) for part in parts],
+        head=to_table(frame._meta),
     )
 
 

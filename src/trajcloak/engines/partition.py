@@ -10,19 +10,18 @@ import pyarrow as pa
 
 from trajcloak.engines.shares import Share
 from trajcloak.engines.sources import load
-from trajcloak.log import LogSummary, RequestLog, SomeRows
+from trajcloak.log import LogSummary, RequestLog
 from trajcloak.log.clean import (
-    check_reachable,
     find_contradictions,
     has_contradictions,
     keep_rows,
 )
 from trajcloak.log.exchange import join_logs, split_log
-from trajcloak.log.misplaced import check_misplaced
+from trajcloak.log.misplaced import Bulk, Find, Measure, count_measures, number_found
 from trajcloak.log.read import read_part
 from trajcloak.log.summary import summarise
 from trajcloak.manifest import LeftOut
-from trajcloak.options import LogColumns, Options
+from trajcloak.options import TELEPORT, LogColumns, Options
 from trajcloak.pipeline import Prepared
 from trajcloak.space import (
     Bounds,
@@ -31,10 +30,10 @@ from trajcloak.space import (
     Region,
     Stretches,
     bound_east,
-    check_inside,
-    check_reach,
     count_places,
+    find_beyond,
     find_far,
+    find_outside,
 )
 from trajcloak.trajectories import (
     Located,
@@ -54,40 +53,63 @@ def read_and_split(
     content: Any,
     first_row: int,
     columns: LogColumns,
+    head: pa.Table,
     parts: int,
     threads: int,
 ) -> list[Any]:
     """Read some rows and give each to the part of its user; the last piece is a :data:`Reading`."""
-    log, dropped = read_part(load(content, columns), columns, first_row=first_row, threads=threads)
+    log, dropped = read_part(
+        load(content, columns), columns, head=head, first_row=first_row, threads=threads
+    )
     if log is None:
         return [*[None] * parts, (dropped, {})]
     return [*split_log(log, parts, first_row), (dropped, dict(log.shifted))]
 
 
 class Cleaned(NamedTuple):
-    """A part of the log, None if nothing is left of it, and how many rows were dropped."""
+    """A part of the log.
+
+    Attributes
+    ----------
+    log : RequestLog or None
+        None if nothing is left of it.
+    dropped : dict
+        How many rows were dropped, by reason.
+    far : int64
+        Numbers of the rows that cannot be reached and are not to be dropped.
+    """
 
     log: RequestLog | None
     dropped: dict[str, int]
+    far: npt.NDArray[np.int64]
 
 
 def join_and_clean(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Cleaned:
     """Put the rows of some users together, and drop those that contradict others."""
     log = join_logs(pieces, columns.user, columns.time)
-    if log is None:
-        return Cleaned(None, {})
-    if not has_contradictions(columns):
-        return Cleaned(log, {})
+    far = np.empty(0, np.int64)
+    if log is None or not has_contradictions(columns):
+        return Cleaned(log, {}, far)
     found = find_contradictions(log, columns)
-    check_reachable(SomeRows().add(log.number_rows(found.far)), log, columns)
-    return Cleaned(keep_rows(log, found.keep) if found.keep.any() else None, found.dropped)
+    if TELEPORT not in columns.drop:
+        far = log.number_rows(found.far)
+    return Cleaned(keep_rows(log, found.keep) if found.keep.any() else None, found.dropped, far)
 
 
-def describe(part: Cleaned) -> tuple[LogSummary | None, dict[str, int], pa.Table | None]:
-    """Summarise a part: its rows, what was dropped, and its distinct requests."""
+class Description(NamedTuple):
+    """What is known of a part without its rows; see :class:`Cleaned`."""
+
+    summary: LogSummary | None
+    kinds: pa.Table | None
+    dropped: dict[str, int]
+    far: npt.NDArray[np.int64]
+
+
+def describe(part: Cleaned) -> Description:
+    """Summarise a part: its rows, its distinct requests, and what was dropped."""
     if part.log is None:
-        return None, part.dropped, None
-    return summarise(part.log), part.dropped, part.log.requests.kinds
+        return Description(None, None, part.dropped, part.far)
+    return Description(summarise(part.log), part.log.requests.kinds, part.dropped, part.far)
 
 
 @dataclass(frozen=True)
@@ -106,23 +128,36 @@ def place(
     kinds: pa.Table,
     number: npt.NDArray[np.int32],
     projection: Projection,
-    has_region: bool,
     threads: int,
 ) -> Placed:
-    """Project a part of the log if need be.
-
-    Users are spread over the parts at random, so the bulk of a part is that of the log, by
-    which misplaced rows are found.
-    """
+    """Project a part of the log if need be."""
     assert part.log is not None
-    if not has_region:
-        check_misplaced(part.log)
-    requests = replace(part.log.requests, kind=number[part.log.requests.kind], kinds=kinds)
-    log = replace(part.log, requests=requests, time_range=whole.time_range, step=whole.step)
+    log = replace(
+        part.log,
+        requests=replace(part.log.requests, kind=number[part.log.requests.kind], kinds=kinds),
+        time_range=whole.time_range,
+        step=whole.step,
+        bounds=whole.bounds,
+    )
     x, y = projection.place(log, threads)
     bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
-    check_reach(lambda: iter([(log, x, y)]), bounds)
     return Placed(log, x, y, bounds)
+
+
+def count_part_measures(
+    part: Cleaned, measure: Measure, found: np.uint64, shift: int
+) -> npt.NDArray[np.int64]:
+    """Count the rows of a part by digits of a measure."""
+    assert part.log is not None
+    return count_measures(part.log, measure, found, shift)
+
+
+def number_part_found(
+    part: Cleaned, bounds: Bounds, find: Find, bulk: Bulk
+) -> npt.NDArray[np.int64]:
+    """Number the misplaced rows of a part of a log with those bounds and that bulk."""
+    assert part.log is not None
+    return number_found(replace(part.log, bounds=bounds), find, bulk)
 
 
 def bound_part_turned(part: Cleaned) -> tuple[float, float]:
@@ -160,9 +195,14 @@ def find_part_far(
     return find_far(part.log, part.x, part.y, stretches)
 
 
-def check_part_inside(part: Placed, region: Region) -> None:
-    """Raise unless every place of a part is strictly inside a region."""
-    check_inside(lambda: iter([(part.log, part.x, part.y)]), part.bounds, region)
+def find_part_beyond(part: Placed) -> npt.NDArray[np.int64]:
+    """Number the rows of a part that are too far out."""
+    return find_beyond(part.log, part.x, part.y)
+
+
+def find_part_outside(part: Placed, region: Region) -> npt.NDArray[np.int64]:
+    """Number the rows of a part that are not strictly inside a region."""
+    return find_outside(part.log, part.x, part.y, region)
 
 
 class Attendance(NamedTuple):

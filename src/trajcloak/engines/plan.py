@@ -18,6 +18,7 @@ bounds, samples of keys, distinct requests, and the rows of subtrees' roots.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -28,18 +29,22 @@ from trajcloak.engines.blocks import bundle_by_blocks
 from trajcloak.engines.bundling import Bundled, Meeting, bundle_by_tree
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.partition import (
+    Description,
     Scene,
     bound_part_turned,
     build_shares,
-    check_part_inside,
     compare_part_reports,
     count_left_out,
+    count_part_measures,
     count_part_places,
     count_participants,
     describe,
+    find_part_beyond,
     find_part_far,
+    find_part_outside,
     get_bounds,
     join_and_clean,
+    number_part_found,
     place,
     read_and_split,
     sum_part_spans,
@@ -48,10 +53,11 @@ from trajcloak.engines.publishing import Range, SpreadRelease, order_bundles, to
 from trajcloak.engines.requests import check_spread_requests
 from trajcloak.engines.sources import Source
 from trajcloak.engines.subtrees import Counts, Task
-from trajcloak.errors import OptionError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.hygiene import RareColumn
-from trajcloak.log import LogSummary
-from trajcloak.log.clean import check_some_left
+from trajcloak.log import LogSummary, SomeRows
+from trajcloak.log.clean import check_reachable, check_some_left
+from trajcloak.log.misplaced import Bulk, Find, Measure, judge_misplaced
 from trajcloak.log.read import no_rows
 from trajcloak.log.requests import merge_kinds
 from trajcloak.log.summary import add_counts, merge_bounds, merge_summaries
@@ -72,13 +78,15 @@ from trajcloak.space import (
     choose_projection,
     fit_region,
     join_bounds,
+    judge_inside,
     judge_outliers,
+    judge_reach,
 )
 from trajcloak.trajectories import (
     Ingest,
     Located,
     Reports,
-    merge_reports,
+    judge_conflicts,
     sum_up_ingest,
 )
 
@@ -169,17 +177,24 @@ def run_plan(
     log = _exchange_log(engine, source, columns, sizes)
     progress("reading log", 2, 4)
     summary = log.summary
-    log, crs = _place(engine, log, has_region=asked.region is not None)
+    if asked.region is None:
+        _check_misplaced(engine, log)
+    log, crs = _place(engine, log)
     scene = _lay_out(engine, log, asked, crs)
-    rare, treatment = check_spread_requests(engine, log.parts, log.kinds, scene, log.summary)
+    rare, treatment = check_spread_requests(engine, log.parts, log.kinds, scene)
     progress("reading log", 4, 4)
     kinds = log.kinds if treatment is None else treatment.kinds
-    *shares, attendance = engine.exchange(
-        build_shares,
-        [(part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
-        len(scene.ranges) + 1,
-    )
-    present = engine.gather(engine.run(count_participants, [(part,) for part in attendance]))
+    try:
+        *shares, attendance = engine.exchange(
+            build_shares,
+            [(part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
+            len(scene.ranges) + 1,
+        )
+        present = engine.gather(engine.run(count_participants, [(part,) for part in attendance]))
+    except InputError:
+        # Rows of a part contradict each other; the message is to name those of all parts.
+        judge_conflicts(_compare_reports(engine, log, 0))
+        raise
     num_users = np.sum([counts for counts, _ in present], axis=0).tolist()
     ingest = _build_ingest(engine, log, scene, [located for _, located in present])
     is_published = [count >= asked.k for count in num_users]
@@ -258,34 +273,54 @@ def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Si
     *pieces, readings = engine.exchange(
         read_and_split,
         [
-            (part.content, part.first_row, columns, num_parts, engine.threads)
+            (part.content, part.first_row, columns, source.head, num_parts, engine.threads)
             for part in source.parts
         ],
         num_parts + 1,
     )
     cleaned = engine.run(join_and_clean, [(of_part, columns) for of_part in pieces])
     del pieces
-    described = engine.gather(engine.run(describe, [(part,) for part in cleaned]))
+    described: list[Description] = engine.gather(
+        engine.run(describe, [(part,) for part in cleaned])
+    )
     dropped, shifted = (
         add_counts(counts) for counts in zip(*engine.gather(readings), ({}, {}), strict=True)
     )
-    kept = [i for i, (summary, _, _) in enumerate(described) if summary is not None]
+    kept = [i for i, part in enumerate(described) if part.summary is not None]
     if not kept:
-        if any(counts for _, counts, _ in described):
+        if any(part.dropped for part in described):
             check_some_left(0)
         raise no_rows(source.num_rows, source.name)
-    summaries = [summary for summary, _, _ in described if summary is not None]
-    cleaning = [counts for _, counts, _ in described]
+    summaries = [part.summary for part in described if part.summary is not None]
+    cleaning = [part.dropped for part in described]
     summary = replace(
         merge_summaries(summaries, columns.user, columns.time),
         dropped=add_counts([dropped, *cleaning]),
         shifted=shifted,
     )
-    kinds, numbers = merge_kinds([described[i][2] for i in kept])
+    far = SomeRows()
+    for part in described:
+        far.add(part.far)
+    check_reachable(far, summary, columns)
+    kinds, numbers = merge_kinds([part.kinds for part in described if part.kinds is not None])
     return _Log([(cleaned[i], n) for i, n in zip(kept, numbers, strict=True)], summary, kinds)
 
 
-def _place(engine: Engine, log: _Log, *, has_region: bool) -> tuple[_Log, str | None]:
+def _check_misplaced(engine: Engine, log: _Log) -> None:
+    """Raise if rows are swapped or at 0, 0; see :func:`trajcloak.log.misplaced.check_misplaced`."""
+
+    def count(measure: Measure, found: np.uint64, shift: int) -> list[npt.NDArray[np.int64]]:
+        jobs = [(part, measure, found, shift) for part, _ in log.parts]
+        return engine.gather(engine.run(count_part_measures, jobs))
+
+    def number(find: Find, bulk: Bulk) -> list[npt.NDArray[np.int64]]:
+        jobs = [(part, log.summary.bounds, find, bulk) for part, _ in log.parts]
+        return engine.gather(engine.run(number_part_found, jobs))
+
+    judge_misplaced(log.summary, count, number)
+
+
+def _place(engine: Engine, log: _Log) -> tuple[_Log, str | None]:
     """Lay the parts of a log on the plane."""
     summary = log.summary
     projection = Projection(summary.crs, summary.bounds)
@@ -298,7 +333,7 @@ def _place(engine: Engine, log: _Log, *, has_region: bool) -> tuple[_Log, str | 
     placed = engine.run(
         place,
         [
-            (part, summary, log.kinds, number, projection, has_region, engine.threads)
+            (part, summary, log.kinds, number, projection, engine.threads)
             for part, number in log.parts
         ],
     )
@@ -312,12 +347,16 @@ def _lay_out(engine: Engine, log: _Log, asked: Options, crs: str | None) -> Scen
         return sum(engine.gather(engine.run(sum_part_spans, [(part, step) for part in log.parts])))
 
     grid, max_gap, ranges, region = lay_out(log.summary, asked, spans)
+    bounds = merge_bounds(engine.gather(engine.run(get_bounds, [(p,) for p in log.parts])))
+    judge_reach(
+        bounds, lambda: engine.gather(engine.run(find_part_beyond, [(p,) for p in log.parts]))
+    )
     if region is None:
-        bounds = merge_bounds(engine.gather(engine.run(get_bounds, [(p,) for p in log.parts])))
         _check_outliers(engine, log, bounds)
         region = fit_region(bounds, asked.height, in_metres=crs is not None)
     else:
-        engine.gather(engine.run(check_part_inside, [(part, region) for part in log.parts]))
+        jobs = [(part, region) for part in log.parts]
+        judge_inside(bounds, region, lambda: engine.gather(engine.run(find_part_outside, jobs)))
     check_cells(region)
     check_size(region)
     return Scene(asked, grid, max_gap, ranges, region, crs)
@@ -374,15 +413,22 @@ def _count_left_out(
 
 def _build_ingest(engine: Engine, log: _Log, scene: Scene, parts: Sequence[Located]) -> Ingest:
     """Report on the log, whose parts are not needed after that."""
-
-    def compare() -> Reports:
-        jobs = [(part, scene.max_gap, engine.threads) for part in log.parts]
-        return merge_reports(engine.gather(engine.run(compare_part_reports, jobs)))
-
     located = Located(*np.sum(parts, axis=0).tolist())
-    ingest = sum_up_ingest(log.summary, scene.grid, scene.max_gap, located, compare)
+    ingest = sum_up_ingest(
+        log.summary,
+        scene.grid,
+        scene.max_gap,
+        located,
+        lambda: _compare_reports(engine, log, scene.max_gap),
+    )
     log.parts.clear()
     return ingest
+
+
+def _compare_reports(engine: Engine, log: _Log, long: int) -> Reports:
+    jobs = [(part, long, engine.threads) for part in log.parts]
+    parts: list[Reports] = engine.gather(engine.run(compare_part_reports, jobs))
+    return reduce(Reports.plus, parts)
 
 
 def _build_manifest(

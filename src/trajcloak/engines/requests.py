@@ -25,13 +25,11 @@ from trajcloak.hygiene.check import judge_hygiene
 from trajcloak.hygiene.identity import IdCounts, add_id_counts, count_ids
 from trajcloak.hygiene.ids import Ids
 from trajcloak.hygiene.places import PlaceCounts, count_places
-from trajcloak.log import LogSummary
 from trajcloak.options import KEEP
-from trajcloak.space import Bounds
 
 
 def check_spread_requests(
-    engine: Engine, parts: Sequence[Handle], kinds: pa.Table, scene: Scene, summary: LogSummary
+    engine: Engine, parts: Sequence[Handle], kinds: pa.Table, scene: Scene
 ) -> tuple[tuple[RareColumn, ...], Treatment | None]:
     """Refuse requests that must not be published; see :func:`trajcloak.pipeline.check_requests`."""
     asked = scene.asked
@@ -43,9 +41,7 @@ def check_spread_requests(
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
     digits = engine.gather(engine.run(count_part_digits, [(part,) for part in parts]))
     num_digits = np.sum([np.pad(d, (0, max(map(len, digits)) - len(d))) for d in digits], axis=0)
-    jobs = [
-        (part, summary.bounds, num_digits, attributes, published, asked.allow) for part in parts
-    ]
+    jobs = [(part, num_digits, attributes, published, asked.allow) for part in parts]
     id_counts, place_counts = zip(*engine.gather(engine.run(count_part_ids, jobs)), strict=True)
     judge_hygiene(
         attributes,
@@ -79,14 +75,13 @@ def count_part_digits(part: Placed) -> npt.NDArray[np.int64]:
 
 def count_part_ids(
     part: Placed,
-    bounds: Bounds,
     num_digits: npt.NDArray[np.int64],
     attributes: Sequence[Attribute],
     published: Sequence[Attribute],
     allow: Sequence[str],
 ) -> tuple[list[IdCounts], list[PlaceCounts | None]]:
     """Find ids and places of a part in its requests, as they are found in a whole log."""
-    log = replace(part.log, bounds=bounds)
+    log = part.log
     ids = Ids(log.users, num_digits)
     return (
         [count_ids(ids, log, attribute) for attribute in attributes],

@@ -57,10 +57,13 @@ class Source:
         As messages call it.
     parts : sequence of Part
         In the order of their rows.
+    head : pyarrow.Table
+        The columns of the first file, without rows: it says the coordinate system of all.
     """
 
     name: str
     parts: Sequence[Part]
+    head: pa.Table
 
     @property
     def num_rows(self) -> int:
@@ -93,6 +96,7 @@ def open_files(files: Sequence[Path], rows_per_part: int) -> Source:
         name=", ".join(map(str, files[:SHOWN_FILES]))
         + (", ..." if len(files) > SHOWN_FILES else ""),
         parts=list(_list_parts([file.absolute() for file in files], rows_per_part)),
+        head=pq.read_schema(files[0]).empty_table(),
     )
 
 

@@ -9,39 +9,52 @@ DIGIT_BITS = 16
 SIGN = np.uint64(1 << 63)
 
 
-def select_value(parts: Callable[[], Iterable[npt.NDArray[np.float64]]], place: int) -> float:
+def select_value(
+    count_parts: Callable[[np.uint64, int], Iterable[npt.NDArray[np.int64]]], place: int
+) -> float:
     """Find the number at a place, from 0, in the ascending order of all numbers.
 
-    Counts them by the first digits of their bits, then those with the right first digits by
-    the next ones, and so on: four passes, and room for one part at a time.
+    They are counted by the first digits of their bits, then those with the right first digits
+    by the next ones, and so on: four passes, and room for one part at a time.
 
     Parameters
     ----------
-    parts
-        Yields the numbers in parts, the same each time; no NaN among them.
+    count_parts
+        Lists what :func:`count_digits` counts in each part, which are the same each time.
     place
 
     Examples
     --------
-    >>> select_value(lambda: [np.array([3.0, -1.0]), np.array([2.0])], 1)
+    >>> parts = [np.array([3.0, -1.0]), np.array([2.0])]
+    >>> select_value(lambda *digit: [count_digits(part, *digit) for part in parts], 1)
     2.0
     """
     found = np.uint64(0)
     for shift in range(64 - DIGIT_BITS, -1, -DIGIT_BITS):
         counts = np.zeros(1 << DIGIT_BITS, np.int64)
-        for part in parts():
-            words = _to_words(part)
-            if shift < 64 - DIGIT_BITS:
-                above = np.uint64(shift + DIGIT_BITS)
-                words = words[words >> above == found >> above]
-            digits = (words >> np.uint64(shift)).astype(np.uint16)
-            counts += np.bincount(digits, minlength=len(counts))
+        for counted in count_parts(found, shift):
+            counts += counted
         until = np.cumsum(counts)
         digit = int(np.searchsorted(until, place, side="right"))
         place -= int(until[digit] - counts[digit])
         found |= np.uint64(digit << shift)
     word = found ^ SIGN if found & SIGN else ~found
     return float(np.array([word]).view(np.float64)[0])
+
+
+def count_digits(
+    values: npt.NDArray[np.float64], found: np.uint64, shift: int
+) -> npt.NDArray[np.int64]:
+    """Count the numbers that start with the bits ``found``, by the digit at ``shift``.
+
+    There is no NaN among them.
+    """
+    words = _to_words(values)
+    if shift < 64 - DIGIT_BITS:
+        above = np.uint64(shift + DIGIT_BITS)
+        words = words[words >> above == found >> above]
+    digits = (words >> np.uint64(shift)).astype(np.uint16)
+    return np.bincount(digits, minlength=1 << DIGIT_BITS)
 
 
 def _to_words(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from trajcloak.log.misplaced import find_swapped
 from trajcloak.log.request_log import RequestLog, SomeRows
 from trajcloak.log.requests import Requests
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.log.summary import AnyLog
 
 EARTH_RADIUS = 6_371_008.8
 """Metres."""
@@ -83,7 +87,7 @@ def find_contradictions(log: RequestLog, columns: LogColumns) -> Contradictions:
     return Contradictions(keep, far, dropped)
 
 
-def check_reachable(far: SomeRows, log: RequestLog, columns: LogColumns) -> None:
+def check_reachable(far: SomeRows, log: "AnyLog", columns: LogColumns) -> None:
     """Raise if there are teleports that are not to be dropped."""
     if far.count and TELEPORT not in columns.drop:
         raise InputError(
@@ -114,7 +118,7 @@ def _group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))
 
 
-def _choose_speed(log: RequestLog, columns: LogColumns) -> float:
+def _choose_speed(log: "AnyLog", columns: LogColumns) -> float:
     if columns.max_speed is not None:
         return columns.max_speed
     if log.has_timestamps and log.crs is not None:

@@ -1,13 +1,14 @@
 """Degrees that are wrong though in range: longitude and latitude swapped, or both 0."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import InputError
-from trajcloak.kernels.select import select_value
+from trajcloak.kernels.select import count_digits, select_value
 from trajcloak.log.request_log import RequestLog, SomeRows
 from trajcloak.options import NULL_ISLAND, SWAPPED
 
@@ -29,6 +30,34 @@ class Bulk(NamedTuple):
 
     centre: tuple[float, float]
     reach: float
+
+
+class Bounded(Protocol):
+    """What is asked of a log whose rows may be elsewhere."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def geographic(self) -> bool:
+        """Whether coordinates are degrees."""
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Least x and y, greatest x and y."""
+
+
+Measure: TypeAlias = int | tuple[float, float]
+"""What is measured of a row: a coordinate (0: x, 1: y), or how far it is from a centre."""
+
+Find: TypeAlias = Callable[[RequestLog, Bulk], Mask]
+
+CountParts: TypeAlias = Callable[[Measure, np.uint64, int], Iterable[npt.NDArray[np.int64]]]
+"""Lists what :func:`count_measures` counts in each part of a log."""
+
+FindParts: TypeAlias = Callable[[Find, Bulk], Iterable[npt.NDArray[np.int64]]]
+"""Lists what :func:`number_found` finds in each part of a log."""
 
 
 def find_swapped(log: RequestLog, bulk: Bulk | None = None) -> Mask:
@@ -57,14 +86,30 @@ def find_null_island(log: RequestLog, bulk: Bulk | None = None) -> Mask:
 
 def check_misplaced(log: RequestLog) -> None:
     """Raise if longitude and latitude of some rows are swapped, or both 0."""
-    swapped = _find_rows(log, find_swapped) if may_be_swapped(log) else SomeRows()
+    judge_misplaced(
+        log,
+        lambda *wanted: (count_measures(part, *wanted) for part in log.parts()),
+        lambda find, bulk: (number_found(part, find, bulk) for part in log.parts()),
+    )
+
+
+def judge_misplaced(log: Bounded, count_parts: CountParts, find_parts: FindParts) -> None:
+    """Raise as :func:`check_misplaced` does, from what is found of each part of a log."""
+
+    def find_rows(find: Find) -> SomeRows:
+        rows = SomeRows()
+        for numbers in find_parts(find, _find_bulk(log.num_rows, count_parts)):
+            rows.add(numbers)
+        return rows
+
+    swapped = find_rows(find_swapped) if may_be_swapped(log) else SomeRows()
     if swapped.count:
         raise InputError(
             f"{swapped} far from most others, and would be among them with "
             f"longitude and latitude swapped; expected one connected area; correct the rows, drop "
             f"them with --drop {SWAPPED}, or pass --region to keep them"
         )
-    at_zero = _find_rows(log, find_null_island) if may_be_at_zero(log) else SomeRows()
+    at_zero = find_rows(find_null_island) if may_be_at_zero(log) else SomeRows()
     if at_zero.count:
         raise InputError(
             f"{at_zero} far from all others, at longitude and latitude 0; expected "
@@ -73,22 +118,19 @@ def check_misplaced(log: RequestLog) -> None:
         )
 
 
-def _find_rows(log: RequestLog, find: Callable[[RequestLog, Bulk], Mask]) -> SomeRows:
-    bulk = find_bulk(log)
-    rows = SomeRows()
-    for part in log.parts():
-        rows.add(part.number_rows(np.flatnonzero(find(part, bulk))))
-    return rows
+def number_found(log: RequestLog, find: Find, bulk: Bulk) -> npt.NDArray[np.int64]:
+    """Number the rows that are found in a part of a log with that bulk."""
+    return log.number_rows(np.flatnonzero(find(log, bulk)))
 
 
-def may_be_swapped(log: RequestLog) -> bool:
+def may_be_swapped(log: Bounded) -> bool:
     """Whether a row could be in the bulk if it were swapped; else there is nothing to compute."""
     west, south, east, north = log.bounds
     extent = max(east - west, north - south, MIN_HALF)
     return log.geographic and max(west - north, south - east) <= REACH * extent
 
 
-def may_be_at_zero(log: RequestLog) -> bool:
+def may_be_at_zero(log: Bounded) -> bool:
     """Whether a row could be at 0, 0."""
     west, south, east, north = log.bounds
     return log.geographic and west <= 0 <= east and south <= 0 <= north
@@ -96,14 +138,27 @@ def may_be_at_zero(log: RequestLog) -> bool:
 
 def find_bulk(log: RequestLog) -> Bulk:
     """Find where most rows of a log are."""
-    centre = _find_median(log, lambda part: part.x), _find_median(log, lambda part: part.y)
-    half = _find_median(log, lambda part: _distance(part.x, part.y, centre))
-    return Bulk(centre, REACH * max(half, MIN_HALF))
+    return _find_bulk(
+        log.num_rows, lambda *wanted: (count_measures(part, *wanted) for part in log.parts())
+    )
 
 
-def _find_median(log: RequestLog, values: Callable[[RequestLog], Floats]) -> float:
-    """Find the median; of an even number of values the lower one in the middle."""
-    return select_value(lambda: map(values, log.parts()), (log.num_rows - 1) // 2)
+def _find_bulk(num_rows: int, count_parts: CountParts) -> Bulk:
+    def find_median(measure: Measure) -> float:
+        """Find the median; of an even number of values the lower one in the middle."""
+        return select_value(partial(count_parts, measure), (num_rows - 1) // 2)
+
+    centre = find_median(0), find_median(1)
+    return Bulk(centre, REACH * max(find_median(centre), MIN_HALF))
+
+
+def count_measures(
+    log: RequestLog, measure: Measure, found: np.uint64, shift: int
+) -> npt.NDArray[np.int64]:
+    """Count rows by digits of a measure; see :func:`trajcloak.kernels.select.count_digits`."""
+    if isinstance(measure, tuple):
+        return count_digits(_distance(log.x, log.y, measure), found, shift)
+    return count_digits((log.x, log.y)[measure], found, shift)
 
 
 def _distance(x: Floats, y: Floats, centre: tuple[float, float]) -> Floats:

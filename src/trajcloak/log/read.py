@@ -92,7 +92,7 @@ def read_log(
 
 
 def read_part(
-    table: pa.Table, columns: LogColumns, *, first_row: int, threads: int
+    table: pa.Table, columns: LogColumns, *, head: pa.Table, first_row: int, threads: int
 ) -> tuple[RequestLog | None, dict[str, int]]:
     """Read and check some rows of a log; what contradicts other rows stays.
 
@@ -102,6 +102,8 @@ def read_part(
         The rows.
     columns
         As :func:`read_log` takes them.
+    head
+        The first file of the log, without rows: it says the coordinate system of all.
     first_row
         How many rows of the log come before.
     threads
@@ -114,7 +116,7 @@ def read_part(
         How many rows were dropped, by reason.
     """
     with ThreadPoolExecutor(threads) as pool:
-        checker = RowChecker([table], columns, pool)
+        checker = RowChecker([head], columns, pool)
         checker.filter.num_read = first_row
         builder = _Builder(table.num_rows)
         for batch in stream_batches([table], columns):

@@ -19,8 +19,8 @@ from trajcloak.trajectories.ingest import (
     format_moment,
     sum_up_ingest,
 )
-from trajcloak.trajectories.reports import Reports, compare_reports, merge_reports
-from trajcloak.trajectories.windows import Window, stream_windows
+from trajcloak.trajectories.reports import Reports, compare_reports
+from trajcloak.trajectories.windows import Window, judge_conflicts, stream_windows
 
 __all__ = [
     "Ingest",
@@ -36,7 +36,7 @@ __all__ = [
     "cut_windows",
     "format_duration",
     "format_moment",
-    "merge_reports",
+    "judge_conflicts",
     "parse_duration",
     "stream_windows",
     "sum_spans",

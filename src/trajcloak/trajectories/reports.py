@@ -1,6 +1,5 @@
 """How the reports of each user follow each other: gaps, repeated times, conflicts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -71,17 +70,6 @@ class Reports:
         """
         wanted = max(1, -(-round(share * 100) * self.num_gaps // 100))
         return _gap_of_bin(int(np.searchsorted(np.cumsum(self.gaps), wanted)))
-
-
-def merge_reports(parts: Sequence[Reports]) -> Reports:
-    """Put the reports of parts that share no user together; which conflict is first is left out."""
-    return Reports(
-        np.sum([part.gaps for part in parts], axis=0),
-        sum(part.num_long for part in parts),
-        sum(part.num_repeated for part in parts),
-        sum(part.num_conflicts for part in parts),
-        (_NO_ROW, _NO_ROW),
-    )
 
 
 def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:

@@ -22,7 +22,7 @@ from trajcloak.trajectories.fill import (
 )
 from trajcloak.trajectories.grid import MAX_INSTANTS, TimeGrid
 from trajcloak.trajectories.ingest import Located
-from trajcloak.trajectories.reports import compare_reports
+from trajcloak.trajectories.reports import Reports, compare_reports
 
 CELLS_PER_THREAD = 1 << 16
 
@@ -257,7 +257,11 @@ def _find_present(
 
 def check_conflicts(log: RequestLog) -> None:
     """Raise if a user has two rows with the same time and different places."""
-    reports = compare_reports(log, 0, threads=1)
+    judge_conflicts(compare_reports(log, 0, threads=1))
+
+
+def judge_conflicts(reports: Reports) -> None:
+    """Raise as :func:`check_conflicts` does, from the reports of a whole log."""
     if reports.conflict is not None:
         one, other = reports.conflict
         raise InputError(
