@@ -67,14 +67,20 @@ def test_invariant_7_windows_are_unlinked():
     holds()
 
 
-def reuse_ids(original):
-    """Count bundles from 0 in each window."""
+def count_from_zero(original):
+    """Build rows as if their window were the first."""
 
-    def batches(self):
-        for bundles in self.windows:
-            yield from original(replace(self, windows=[bundles]))
+    def build_rows(self, *args):
+        *kinds, bundles, _, rows = args
+        return original(self, *kinds, bundles, 0, rows)
 
-    return batches
+    return build_rows
+
+
+REUSE_IDS, REUSE_IDS_OF_REQUESTS = (
+    (release.Release, name, count_from_zero(getattr(release.Release, name)))
+    for name in ("_bundle_rows", "_request_rows")
+)
 
 
 class NumberAsBefore:
@@ -125,13 +131,8 @@ def mixed_rows() -> list[Row]:
 
 
 BREAKS_INVARIANT_7 = {
-    "reused_ids": [
-        (release.Release, "_bundle_groups", reuse_ids(release.Release._bundle_groups)),
-        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
-    ],
-    "reused_ids_of_requests": [
-        (release.Release, "_request_groups", reuse_ids(release.Release._request_groups)),
-    ],
+    "reused_ids": [REUSE_IDS, REUSE_IDS_OF_REQUESTS],
+    "reused_ids_of_requests": [REUSE_IDS_OF_REQUESTS],
     "numbered_as_before": [(pipeline, "build_bundles", NumberAsBefore())],
     "kept_groups": [(pipeline, "build_bundles", KeepGroups())],
 }

@@ -98,13 +98,11 @@ def anonymize(
     Examples
     --------
     >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet")  # doctest: +SKIP
-    >>> result = tc.anonymize(log, k=50)  # doctest: +SKIP
-    >>> result.write("release")  # doctest: +SKIP
+    >>> log = tc.read_log("log.parquet")
+    >>> result = tc.anonymize(log, k=50)
+    >>> result.write("anonymized")
 
-    >>> from distributed import Client  # doctest: +SKIP
-    >>> client = Client("tls://scheduler:8786")  # doctest: +SKIP
-    >>> result = tc.anonymize("logs/", k=50, engine=client)  # doctest: +SKIP
+    With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"))``.
     """
     if engine is None:
         if columns is not None or not isinstance(log, RequestLog):
