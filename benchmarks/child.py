@@ -78,7 +78,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     try:
         release = clock(
             "manifest",
-            build_release, prepared, [bundles], request_log.requests.kinds, left_out,
+            build_release, prepared, [bundles], None, left_out,
         )  # fmt: skip
         clock("write release", release.write, folder / "release")
     finally:
