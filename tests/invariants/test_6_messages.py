@@ -96,7 +96,7 @@ CONFLICT = next(bad for bad in CASES if bad.name == "two_places_at_once")
 OUTSIDE = next(bad for bad in CASES if bad.name == "outside_the_region")
 BREAKS_INVARIANT_6 = {
     "user": (CONFLICT, "trajcloak.trajectories.windows.check_conflicts", name_the_user),
-    "place": (OUTSIDE, "trajcloak.space.check_inside", name_the_place),
+    "place": (OUTSIDE, "trajcloak.space.places.check_inside", name_the_place),
     "cause": (CONFLICT, "trajcloak.trajectories.windows.check_conflicts", keep_the_cause),
     "warning": (CONFLICT, "trajcloak.trajectories.windows.check_conflicts", warn_of_the_user),
 }

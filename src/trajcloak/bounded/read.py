@@ -27,7 +27,7 @@ from trajcloak.log.clean import (
 )
 from trajcloak.log.files import count_rows, stream_batches
 from trajcloak.log.misplaced import find_bulk, find_swapped, may_be_swapped
-from trajcloak.log.read import RowChecker, Rows
+from trajcloak.log.rows import RowChecker, Rows
 from trajcloak.options import SWAPPED, LogColumns
 from trajcloak.progress import Progress
 

@@ -58,8 +58,8 @@ from trajcloak.hygiene import RareColumn
 from trajcloak.log import LogSummary, SomeRows
 from trajcloak.log.clean import check_reachable, check_some_left
 from trajcloak.log.misplaced import Bulk, Find, Measure, judge_misplaced
-from trajcloak.log.read import no_rows
 from trajcloak.log.requests import merge_kinds
+from trajcloak.log.rows import no_rows
 from trajcloak.log.summary import add_counts, merge_bounds, merge_summaries
 from trajcloak.manifest import LeftOut, build_manifest, merge_totals
 from trajcloak.options import SWAPPED, LogColumns, Options

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajcloak.kernels.group import group_by_number
-from trajcloak.log.read import sort_ids
+from trajcloak.log.user_ids import sort_ids
 from trajcloak.trajectories import Window
 
 

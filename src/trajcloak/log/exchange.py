@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from trajcloak.kernels.group import group_by_number
 from trajcloak.kernels.ids import IntegerIds, TextIds, hash_ids, intern_array
-from trajcloak.log.read import copy_place, copy_times, mixed_ids, mixed_times, sort_ids
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.requests import Requests, merge_kinds
+from trajcloak.log.rows import copy_place, copy_times, mixed_times
 from trajcloak.log.summary import add_counts
+from trajcloak.log.user_ids import mixed_ids, sort_ids
 
 
 def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | None]:

@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from trajcloak.log.read import check_time_span, mixed_ids, mixed_times
 from trajcloak.log.request_log import RequestLog
+from trajcloak.log.rows import check_time_span, mixed_times
+from trajcloak.log.user_ids import mixed_ids
 
 
 @dataclass(frozen=True)
