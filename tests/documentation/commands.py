@@ -17,6 +17,9 @@ JUNCTIONS = 2_000
 
 TARGETS = re.findall(r"^(\w[\w-]*):", (PROJECT / "Makefile").read_text(), re.MULTILINE)
 EXIT_CODE = re.compile(r"exit code (\d)")
+SCHEDULER = "tls://scheduler:8786"
+"""How pages call the cluster's scheduler; the tests know its address."""
+
 ACTIVATE = ". .venv/bin/activate"
 """What the environment of the tests stands for."""
 
@@ -66,16 +69,20 @@ def _cap(words: list[str], option: str, most: int, *, is_needed: bool) -> None:
         words += [option, str(most)]
 
 
-def run_command(command: Command) -> None:
-    """Run a command of ours in this process; look up one of make."""
+def run_command(command: Command, scheduler: str = SCHEDULER) -> None:
+    """Run a command of ours in this process; look up one of make.
+
+    ``scheduler`` is the address of the one that pages speak of.
+    """
     program, *args = command.words
     if program == "make":
         unknown = {word for word in args if "=" not in word} - set(TARGETS)
         assert args
         assert not unknown, f"the Makefile does not know {unknown}"
     elif program == "trajcloak":
+        words = [scheduler if word == SCHEDULER else word for word in command.words]
         with pytest.raises(SystemExit) as stopped:
-            main(shrink(command.words)[1:])
+            main(shrink(words)[1:])
         code = stopped.value.code
         assert code == command.code, f"{shlex.join(command.words)}: exit code {code}"
     else:

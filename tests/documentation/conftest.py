@@ -1,8 +1,11 @@
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from clusters import start_cluster, write_certificates
 from documentation.commands import Command, run_command
 from documentation.pages import list_needed
 from generator.networks.test_graphml import BOTH, SQUARE
@@ -23,9 +26,24 @@ def made(tmp_path_factory) -> Path:
         patch.chdir(folder)
         for line in README_COMMANDS:
             run_command(Command(line.split()))
+    (folder / "logs").mkdir()
+    shutil.copy(folder / "log.parquet", folder / "logs")
     write_town(folder, *SQUARE, *BOTH)
     (folder / "cells.csv").write_text("instant,x_min,y_min,x_max,y_max\n0,0,0,100,100\n")
     return folder
+
+
+@pytest.fixture
+def scheduler(tmp_path) -> Iterator[Callable[[], str]]:
+    """Start a cluster, put its certificates into the folder, and tell its address."""
+    with ExitStack() as running:
+
+        def start() -> str:
+            cluster = running.enter_context(start_cluster())
+            write_certificates(cluster, tmp_path)
+            return str(cluster.scheduler_address)
+
+        yield start
 
 
 @pytest.fixture

@@ -4,7 +4,14 @@ import shlex
 
 import pytest
 
-from documentation.commands import MOST_ALGORITHMS, Command, read_commands, run_command, shrink
+from documentation.commands import (
+    MOST_ALGORITHMS,
+    SCHEDULER,
+    Command,
+    read_commands,
+    run_command,
+    shrink,
+)
 from documentation.pages import (
     PAGES,
     PROJECT,
@@ -26,18 +33,16 @@ WITH_BLOCKS = [
     if any(block.language in RUN and not block.reason for block in read_blocks(page.read_text()))
 ]
 
-NOT_RUN = {
-    "docs/how-to/cluster.md": ["needs a cluster with certificates"],
-    "docs/scale.md": ["needs a cluster with certificates"],
-}
+NOT_RUN: dict[str, list[str]] = {}
 """The blocks that cannot run here: the page, and the reasons that it gives."""
 
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name_page)
-def test_page(page, start):
+def test_page(page, start, scheduler):
     text = page.read_text()
     start(text)
+    address = scheduler() if SCHEDULER in text else SCHEDULER
     names: dict[str, object] = {}
     for block in read_blocks(text):
         if block.reason is not None or block.language not in RUN:
@@ -46,7 +51,7 @@ def test_page(page, start):
             exec(compile(block.code, name_page(page), "exec"), names)
         else:
             for command in read_commands(block.code):
-                run_command(command)
+                run_command(command, address)
 
 
 def test_blocks_that_are_not_run():

@@ -9,9 +9,10 @@ import dask.dataframe
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client, Security
+from distributed import Client
 
 import trajcloak as tc
+from clusters import write_certificates
 from engines.releases import SKEWS, compare, draw_skewed, run, write_log
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
 from trajcloak.engines import anonymize_on
@@ -150,15 +151,7 @@ def test_connections_without_the_right_certificate_are_refused(cluster):
 
 
 def test_certificates_are_taken_from_files(tmp_path, cluster):
-    security: Security = cluster.security
-    files = []
-    for name, text in (
-        ("ca", security.tls_ca_file),
-        ("cert", security.tls_client_cert),
-        ("key", security.tls_client_key),
-    ):
-        files.append(tmp_path / f"{name}.pem")
-        files[-1].write_text(text)
+    files = write_certificates(cluster, tmp_path)
     with open_dask(cluster.scheduler_address, None, files) as engine:
         assert engine.gather(engine.run(len, [([1, 2],)])) == [2]
 
