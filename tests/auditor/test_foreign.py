@@ -116,6 +116,23 @@ def test_rows_without_groups_are_judged_alone(tmp_path, log, places):
     assert alone["candidates"].passed
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_that_repeat_have_the_same_candidates(tmp_path, seed):
+    places = walk(30, 4, seed)
+    log = write_log(tmp_path / "log.parquet", places)
+    columns = cover(places, split(30, 4), margin=2.0)
+    repeated = np.random.default_rng(seed).integers(len(columns["group"]), size=100)
+    columns = {name: [values[i] for i in repeated] for name, values in columns.items()}
+    columns["group"] = list(range(100))
+    counts = [count_inside(places, columns, number) for number in range(100)]
+    del columns["group"]
+    k = int(np.median(counts)) + 1
+    report = audit_foreign(log, write_table(tmp_path / "table.csv", **columns), k)
+    small = sum(count < k for count in counts)
+    expected = f"{small} of 100 groups have fewer than {k} candidates, the smallest {min(counts)}: "
+    assert report["candidates"].detail.startswith(expected)
+
+
 def test_our_own_bundles_pass(tmp_path, log):
     """Read as a table of another tool."""
     result = tc.anonymize(tc.read_log(log), 5)

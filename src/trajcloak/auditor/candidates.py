@@ -65,8 +65,10 @@ def count_candidates(
 ) -> Counts:
     """Follow every user, and count who could be in each group."""
     entries = _list_entries(foreign)
-    num_groups = foreign.num_groups
-    candidates, inside = np.zeros((2, num_groups), np.int64)
+    counted, number = entries, np.arange(foreign.num_groups)
+    if len(entries.group) == foreign.num_groups and not len(members.group):
+        counted, number = _merge_alike(entries)
+    candidates, inside = np.zeros((2, len(counted.first) - 1), np.int64)
     is_known = np.zeros((len(entries.group), 4), bool)
     num_values = np.zeros((2, grid.num_instants), np.int64)
     num_rows = len(log.user)
@@ -78,11 +80,11 @@ def count_candidates(
         x, y = _lay_out(located, low, high, grid.num_instants)
         of_block = (members.user >= low) & (members.user < high)
         own = Pairs(members.group[of_block], members.user[of_block] - low)
-        _count(entries, x, y, own, candidates, inside)
+        _count(counted, x, y, own, candidates, inside)
         _mark_known(entries, x, y, is_known, num_values)
     progress(STAGE, num_rows, num_rows)
     by_chance = _expect(entries, log, num_values)
-    return Counts(candidates, inside, int(is_known.sum()), by_chance, is_known.size)
+    return Counts(candidates[number], inside[number], int(is_known.sum()), by_chance, is_known.size)
 
 
 def _list_entries(foreign: Foreign) -> _Entries:
@@ -96,6 +98,23 @@ def _list_entries(foreign: Foreign) -> _Entries:
     _, counts = find_runs(foreign.group[row])
     first = np.append(0, np.cumsum(counts))
     return _Entries(foreign.group[row], instant, foreign.rectangle[row], first)
+
+
+def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
+    """Keep one of the groups that are the same rectangle at the same instant.
+
+    Returns them, and the number of each group's own among them. A table of snapshots has a
+    row for every report, and few rectangles.
+    """
+    values = np.column_stack([entries.instant, entries.rectangle])
+    _, kept, number = np.unique(values, axis=0, return_index=True, return_inverse=True)
+    merged = _Entries(
+        np.arange(len(kept)),
+        entries.instant[kept],
+        entries.rectangle[kept],
+        np.arange(len(kept) + 1),
+    )
+    return merged, number.ravel()
 
 
 def _lay_out(located: Locations, low: int, high: int, num_instants: int) -> tuple[Floats, Floats]:
@@ -128,7 +147,8 @@ def _count(
             user = user[is_in]
         candidates[group] += len(user)
         members = own.user[own_first[group] : own_first[group + 1]]
-        inside[group] += int(np.isin(members, user).sum())
+        if len(members):
+            inside[group] += int(np.isin(members, user).sum())
 
 
 def _search(entries: _Entries, x: Floats) -> tuple[dict[int, Ints], Ints, Ints]:
