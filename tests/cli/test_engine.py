@@ -51,7 +51,7 @@ def test_options_that_do_not_fit(run, tmp_path, log, options, expected):
 
 
 def test_a_scheduler_that_does_not_answer(run, tmp_path, log, monkeypatch):
-    monkeypatch.setattr("trajcloak.engines.dask.TIMEOUT", "1s")
+    monkeypatch.setattr("trajcloak.engines.clusters.TIMEOUT", "1s")
     more = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
     done = run(*list_arguments(log, tmp_path / "release", *more))
     assert done.code == 2
