@@ -43,17 +43,19 @@ def bundle_by_blocks(
         # Cuts between nodes of the tree are edges of quadrants, too.
         splitters, counts = choose_ranges(engine, meeting, task, wanted)
         splitters = splitters[find_cuts(counts, task.k)]
-        jobs = [(share, task, splitters) for share in meeting.shares]
+        shared = engine.put(splitters)
+        jobs = [(share, task, shared) for share in meeting.shares]
         pieces = engine.exchange(split_by_key, jobs, len(splitters) + 1)
     else:
         planes, number = _choose_blocks(engine, meeting, task, wanted)
-        jobs = [(share, planes, number) for share in meeting.shares]
+        shared = engine.put(planes)
+        jobs = [(share, shared, number) for share in meeting.shares]
         pieces = engine.exchange(split_by_block, jobs, int(number.max()) + 1)
     jobs = [
         (of_block, task, effort, block, engine.threads) for block, of_block in enumerate(pieces)
     ]
     finished, left_out = engine.exchange(refine_block, jobs, 2)
-    return Bundled(finished, left_out)
+    return Bundled(finished, left_out, len(pieces))
 
 
 def find_cuts(counts: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int64]:
@@ -88,7 +90,8 @@ def _choose_blocks(
     _, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     weight = np.bincount(of_hash, weight, minlength=len(first)).astype(np.int64)
     planes = choose_planes(build_points(cells[first]), weight, wanted)
-    counts = engine.ask(count_blocks, [(share, planes) for share in meeting.shares])
+    shared = engine.put(planes)
+    counts = engine.ask(count_blocks, [(share, shared) for share in meeting.shares])
     return planes, join_small(planes, np.sum(counts, axis=0), task.k)
 
 

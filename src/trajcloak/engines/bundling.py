@@ -76,10 +76,13 @@ class Bundled:
         Of :class:`trajcloak.engines.finished.Finished`.
     counts : sequence of Handle
         Of :class:`trajcloak.engines.subtrees.Counts`.
+    num_blocks : int
+        How many blocks were bundled apart from each other.
     """
 
     finished: Sequence[Handle] = ()
     counts: Sequence[Handle] = ()
+    num_blocks: int = 1
 
 
 def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range: int) -> Bundled:
@@ -87,8 +90,9 @@ def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range
     layout = build_layout(meeting.length, task.height, task.tree)
     wanted = -(-meeting.num_users // users_per_range)
     splitters, counts = choose_ranges(engine, meeting, task, wanted)
+    shared = engine.put(splitters)
     pieces = engine.exchange(
-        split_by_key, [(share, task, splitters) for share in meeting.shares], len(splitters) + 1
+        split_by_key, [(share, task, shared) for share in meeting.shares], len(splitters) + 1
     )
     chosen = np.flatnonzero(counts)
     ranges = engine.run(sort_range, [(pieces[r], task, engine.threads) for r in chosen.tolist()])
@@ -173,7 +177,8 @@ def choose_ranges(
         if attempt == MAX_RECUTS or parts.max() <= 1:
             break
         rates = np.where(parts > 1, SAMPLE * parts / np.maximum(counts, 1), 0.0)
-        drawn = engine.ask(sample_ranges, [(s, task, splitters, rates) for s in meeting.shares])
+        shared = engine.put(splitters)
+        drawn = engine.ask(sample_ranges, [(s, task, shared, rates) for s in meeting.shares])
         more = [
             choose_splitters(merge_samples(list(of_range)), int(TOO_LARGE * n), layout)
             for n, of_range in zip(parts[parts > 1].tolist(), zip(*drawn, strict=True), strict=True)
@@ -186,8 +191,9 @@ def choose_ranges(
 
 
 def _count(engine: Engine, meeting: Meeting, task: Task, splitters: Words) -> npt.NDArray[np.int64]:
+    shared = engine.put(splitters)
     counts: Sequence[npt.NDArray[np.int64]] = engine.ask(
-        count_ranges, [(share, task, splitters) for share in meeting.shares]
+        count_ranges, [(share, task, shared) for share in meeting.shares]
     )
     total: npt.NDArray[np.int64] = np.sum(counts, axis=0)
     return total

@@ -98,6 +98,12 @@ class DaskEngine:
         """One for each function: a worker runs as many at once as it has threads."""
         return 1
 
+    def put(self, value: Any) -> Piece:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        stage = self.scratch.new_stage()
+        write_pieces([value], stage.get_file(0))
+        return Piece(stage, 0, 0)
+
     def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> Pieces:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return Pieces(self._store(function, jobs, is_cut=False), len(jobs), 0)

@@ -20,6 +20,9 @@ class Engine(Protocol):
     def threads(self) -> int:
         """How many threads a function may use."""
 
+    def put(self, value: Any) -> Handle:
+        """Hand over a value that many jobs need; otherwise each would carry it along."""
+
     def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> Sequence[Handle]:
         """Call ``function(*job)`` for each job; returns handles of the values.
 

@@ -24,6 +24,10 @@ class LocalEngine:
         """One for each function, since several run at once."""
         return 1
 
+    def put(self, value: Any) -> Handle:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return value
+
     def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Handle]:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return run_all(function, jobs, self._jobs_at_once)

@@ -65,13 +65,17 @@ class Sizes:
         Rows of the log in a part.
     cells : int
         Users times instants in a range of the key order, or in a block of ``refined``.
+    bundles : int
+        Least number of bundles of k users in a block of ``refined``, however long the window
+        is: bundles cannot reach across the edges of a block.
     """
 
     rows: int = 1 << 22
     cells: int = 1 << 22
+    bundles: int = 400
 
 
-MAX_PARTS = 128
+MAX_PARTS = 1 << 11
 """Parts exchange as many pieces as there are pairs of them, so very large logs get larger parts."""
 
 
@@ -174,6 +178,7 @@ def run_plan(
         meeting = Meeting(number, stop - start, num_users[number], shares[number])
         users = max(1, sizes.cells // (stop - start))
         if asked.algorithm == "refined":
+            users = max(users, sizes.bundles * asked.k)
             found = bundle_by_blocks(engine, meeting, task, asked.effort, users)
         else:
             found = bundle_by_tree(engine, meeting, task, users)
@@ -182,10 +187,13 @@ def run_plan(
             raise nobody_left(number)
         ranges += of_window
         marks |= is_held
-        bundled.append(Bundled([], found.counts))
+        bundled.append(Bundled((), found.counts, found.num_blocks))
     progress("bundling", len(num_users), len(num_users))
     left_out = _count_left_out(engine, attendance, bundled, is_published)
     manifest = _build_manifest(summary, scene, ranges, left_out, ingest)
+    num_blocks = [found.num_blocks for found in bundled if found.counts]
+    if max(num_blocks) > 1:
+        manifest["parameters"]["blocks"] = sum(num_blocks)
     total = merge_totals([r.totals for r in ranges])
     head = Release(
         manifest=manifest,
@@ -244,8 +252,9 @@ def _count_left_out(
     counted: list[list[Counts]] = [fetch(engine, found.counts) for found in bundled]
     gone = [[(c.part, c.user) for c in of_window if len(c.user)] for of_window in counted]
     left_out = LeftOut(0)
+    shared = engine.put(gone)
     for part in engine.ask(
-        count_left_out, [(part, i, is_published, gone) for i, part in enumerate(attendance)]
+        count_left_out, [(part, i, is_published, shared) for i, part in enumerate(attendance)]
     ):
         left_out.merge(part)
     for of_window in counted:

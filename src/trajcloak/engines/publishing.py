@@ -46,8 +46,9 @@ def order_bundles(engine: Engine, bundled: Bundled) -> Sequence[Handle]:
         return engine.run(join_finished, [(list(bundled.finished),)])
     samples = engine.ask(sample_cloaks, [(part, SAMPLE) for part in bundled.finished])
     cuts = choose_cuts(samples, parts)
+    shared = engine.put(cuts)
     pieces = engine.exchange(
-        split_finished, [(part, cuts) for part in bundled.finished], len(cuts) + 1
+        split_finished, [(part, shared) for part in bundled.finished], len(cuts) + 1
     )
     return engine.run(join_finished, [(of_range,) for of_range in pieces])
 
@@ -122,13 +123,14 @@ class SpreadRelease:
 
     def _write_groups(self, parts: Path, name: str, counts: Sequence[int]) -> list[Path]:
         first_ids = self._first_ids
+        head, number = self.engine.put(self.head), self.engine.put(self.number)
         jobs = []
         for group, pieces in enumerate(cut_groups(counts, ROWS_PER_GROUP)):
             chosen = [self.ranges[r].finished for r, _ in pieces]
-            head = replace(self.head, first_ids=[first_ids[r] for r, _ in pieces])
+            firsts = [first_ids[r] for r, _ in pieces]
             slices = [(i, rows) for i, (_, rows) in enumerate(pieces)]
             file = parts / f"{name}.{group}"
-            jobs.append((chosen, head, self.number, name, slices, file))
+            jobs.append((chosen, head, number, firsts, name, slices, file))
         return self.engine.ask(write_group, jobs)
 
     def _write_policy(self, parts: Path) -> list[Path]:
@@ -146,6 +148,7 @@ def write_group(
     ranges: Sequence[Finished],
     head: Release,
     number: npt.NDArray[np.int32],
+    first_ids: Sequence[int],
     name: str,
     pieces: Sequence[Piece],
     path: Path,
@@ -154,7 +157,7 @@ def write_group(
     windows = [
         replace(part.bundles, request_kind=number[part.bundles.request_kind]) for part in ranges
     ]
-    release = replace(head, windows=windows)
+    release = replace(head, windows=windows, first_ids=first_ids)
     batch = release.build_group(name, pieces)
     return _put(encode_row_group(batch, store_schema=head.stores_schema(name)), path)
 

@@ -139,10 +139,11 @@ def place_log(
         jobs = [(part,) for part in log.parts]
         bounds, joins = join_bounds(summary.bounds, lambda: engine.ask(bound_part_turned, jobs))
         projection = Projection(choose_projection(bounds), None, joins)
+    kinds = engine.put(log.kinds)
     placed = engine.run(
         place,
         [
-            (part, summary, log.kinds, number, projection, engine.threads)
+            (part, summary, kinds, number, projection, engine.threads)
             for part, number in zip(log.parts, numbers, strict=True)
         ],
     )
