@@ -98,6 +98,7 @@ def measure(log: Path, release: Path, asked: argparse.Namespace) -> dict[str, An
 def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Time a run, after a small one that loads the kernels, and watch everybody's memory."""
     import dask
+    import psutil
 
     import trajcloak as tc
     from trajcloak.engines import anonymize_on
@@ -117,6 +118,7 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
         shutil.rmtree(warm_up)
         startup = time.perf_counter() - started
         pids = [*engine.client.run(os.getpid).values(), os.getpid()]
+        idle = [psutil.Process(pid).memory_info().rss for pid in pids[:-1]]
         with _Watcher(pids, engine.scratch.folder) as watcher:
             stages = _Stages()
             before = [_count_seconds(pid) for pid in pids]
@@ -134,6 +136,7 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
         "client_cpu": spent[-1],
         "client_gib": watcher.peaks[os.getpid()] / GIB,
         "worker_gib": max(watcher.peaks[pid] for pid in pids[:-1]) / GIB,
+        "idle_gib": max(idle) / GIB,
         "scratch_gib": watcher.scratch / GIB,
         "part_gib": watcher.file / GIB,
     }
@@ -170,10 +173,10 @@ class _Watcher:
 
 
 def _list_sizes(folder: Path) -> Iterator[int]:
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            if path.is_file():
-                yield path.stat().st_size
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                yield Path(parent, name).stat().st_size
 
 
 def _count_seconds(pid: int) -> float:
@@ -197,29 +200,26 @@ class _Stages:
 
 
 def print_points(points: list[dict[str, Any]], asked: argparse.Namespace) -> None:
-    table = Table(
-        title=f"{asked.workers} workers of {asked.worker_memory:g} GiB, {LENGTH} instants, "
-        f"k = {K}; seconds, and GiB: of the largest file and of all at a time, and peak memory",
-        title_justify="left",
-    )
-    for column in (
-        "users", "rows a part", "local", "dask", "ratio", "read", "bundle", "write",
-        "part", "scratch", "client", "worker",
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
+    rows: list[list[list[str]]] = [[], []]
     for point in points:
         local, spread = point["local"], point["dask"]
-        stages = spread["stages"]
-        table.add_row(
-            f"{point['users']:,}",
-            f"{point['rows']:,}",
-            f"{local['seconds']:.1f}",
-            f"{spread['seconds']:.1f}",
-            f"{spread['seconds'] / local['seconds']:.2f}",
-            *(f"{stages[name]:.1f}" for name in ("reading log", "bundling", "writing release")),
-            *(f"{spread[f'{name}_gib']:.2f}" for name in ("part", "scratch", "client", "worker")),
-        )
-    console.print(table)
+        stages = [spread["stages"][n] for n in ("reading log", "bundling", "writing release")]
+        times = [local["seconds"], spread["seconds"], spread["seconds"] / local["seconds"], *stages]
+        sizes = [spread[f"{n}_gib"] for n in ("part", "scratch", "client", "idle", "worker")]
+        names = [f"{point['users']:,}", f"{point['rows']:,}"]
+        rows[0].append([*names, *(f"{number:.1f}" for number in times)])
+        rows[1].append([*names, *(f"{number:.2f}" for number in sizes)])
+    title = f"{asked.workers} workers of {asked.worker_memory:g} GiB, {LENGTH} instants, k = {K}"
+    for what, columns, of_table in (
+        ("seconds", ("local", "dask", "ratio", "read", "bundle", "write"), rows[0]),
+        ("GiB", ("largest file", "all files", "client", "idle worker", "worker"), rows[1]),
+    ):
+        table = Table(title=f"{title}: {what}", title_justify="left")
+        for column in ("users", "rows a part", *columns):
+            table.add_column(column, justify="right")
+        for row in of_table:
+            table.add_row(*row)
+        console.print(table)
     startup = max(point["dask"]["startup"] for point in points)
     console.print(f"To start the workers and load their kernels took {startup:.0f} s, not counted.")
 

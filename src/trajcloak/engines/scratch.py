@@ -29,7 +29,7 @@ from trajcloak.errors import OutputError
 ALIGNMENT = 64
 """Arrays start at multiples of so many bytes, which compiled code expects."""
 
-MAPPED = 1 << 24
+MAPPED = 1 << 22
 """Pieces of so many bytes are mapped; each takes a file that is open, so smaller ones are read."""
 
 
@@ -186,10 +186,10 @@ def read_piece(path: Path, number: int) -> Any:
 def _load(file: BinaryIO, start: int, stop: int) -> memoryview:
     """Take a part of a file that can be written to, without a change to the file."""
     if stop - start < MAPPED:
-        content = bytearray(stop - start)
+        content = np.empty(stop - start, np.uint8).data
         file.seek(start)
         file.readinto(content)  # type: ignore[attr-defined]
-        return memoryview(content)
+        return content
     skipped = start % mmap.ALLOCATIONGRANULARITY
     mapped = mmap.mmap(
         file.fileno(), stop - start + skipped, access=mmap.ACCESS_COPY, offset=start - skipped
