@@ -97,7 +97,7 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
         report = tc.audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
         assert report.passed
         # Equal trajectories are never cut apart.
-        assert result.manifest["parameters"].get("blocks", 1) == (1 if skew == "one cell" else 4)
+        assert ("blocks" in result.manifest["parameters"]) == (skew != "one cell")
         releases.append(list_tree(folder / "release"))
     # Parts of the log do not decide where blocks are.
     assert releases[0] == releases[1]
