@@ -1,9 +1,14 @@
 """Where a run is done."""
 
+import subprocess
+import time
+
 import pytest
 
+from cli.conftest import SCRIPT
 from engines.releases import write_log
 from small_logs import clustered_rows, list_tree
+from trajcloak.cli import EXIT_INTERRUPTED
 
 FILES = ["bundles.parquet", "manifest.json", "requests.parquet"]
 
@@ -75,6 +80,20 @@ def test_a_run_that_fails_leaves_nothing(run, tmp_path, log):
         assert done.code == 2
         assert "k = 500" in " ".join(done.err.split())
         assert list_tree(tmp_path) == before
+
+
+def test_a_run_that_is_terminated_leaves_nothing(tmp_path, log):
+    before = list_tree(tmp_path)
+    arguments = list_arguments(log, tmp_path / "release", "--engine", "dask", "--workers", "1")
+    with subprocess.Popen([SCRIPT, *map(str, arguments)], stderr=subprocess.PIPE) as running:
+        while not list(tmp_path.glob(".trajcloak-*.scratch/*")):
+            assert running.poll() is None
+            time.sleep(0.001)
+        running.terminate()
+        _, printed = running.communicate(timeout=60)
+    assert running.returncode == EXIT_INTERRUPTED
+    assert b"Interrupted; nothing unfinished was left behind." in printed
+    assert list_tree(tmp_path) == before
 
 
 def test_a_scheduler_that_does_not_answer(run, tmp_path, log, monkeypatch):

@@ -148,6 +148,16 @@ def test_a_worker_killed_while_it_writes_a_file(tmp_path, engine):
     assert actual == expected
 
 
+def end_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_are_lost_again_and_again(engine, cluster, monkeypatch):
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+    with pytest.raises(tc.OptionError, match="give them more of it, or fewer threads"):
+        engine.ask(end_this_process, [()])
+
+
 def limit_files(size: int) -> None:
     """Let this process write files of so many bytes at most, as on a disk that is full."""
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -2,6 +2,8 @@
 
 import pickle
 import stat
+import threading
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 
 import trajcloak as tc
 from trajcloak.engines import scratch as scratch_module
-from trajcloak.engines.scratch import Pieces, Scratch, read_piece, write_pieces
+from trajcloak.engines.scratch import Pieces, Scratch, Stage, read_piece, write_pieces
 
 VALUES = [
     {"a": np.arange(7, dtype=np.int32), "b": np.linspace(0, 1, 1001).reshape(77, 13)[:, ::2]},
@@ -122,6 +124,26 @@ def test_nobody_writes_into_a_folder_that_is_removed(folder):
         write_pieces([1], stage.get_file(0))
     with pytest.raises(tc.OutputError, match="--scratch"):
         folder.new_stage()
+
+
+def test_a_folder_that_is_being_written_to_is_removed(tmp_path):
+    """Whoever lists a folder and then removes what it found misses what came in between."""
+    for _ in range(20):
+        scratch = Scratch(tmp_path)
+        stage = scratch.new_stage()
+
+        def write(stage: Stage = stage) -> None:
+            with suppress(tc.OutputError):
+                for job in range(10**6):
+                    write_pieces([job], stage.get_file(job))
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not list(stage.folder.iterdir()):
+            pass
+        scratch.close()
+        writer.join()
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_handles_of_a_stage_are_a_sequence(folder):

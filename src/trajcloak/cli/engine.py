@@ -1,5 +1,6 @@
 """Options that say where a run is done."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,7 +107,23 @@ def open_engine(
         )
     from trajcloak.engines.clusters import open_dask
 
-    with open_dask(
-        scratch or beside.parent, scheduler, workers, (tls_ca, tls_cert, tls_key)
-    ) as opened:
+    tls = tls_ca, tls_cert, tls_key
+    with (
+        _interrupted_if_terminated(),
+        open_dask(scratch or beside.parent, scheduler, workers, tls) as opened,
+    ):
         yield opened
+
+
+@contextmanager
+def _interrupted_if_terminated() -> Iterator[None]:
+    """Let a run that is told to end clean up first: rows of the log stand in its scratch folder."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

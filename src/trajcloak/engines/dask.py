@@ -144,8 +144,11 @@ class DaskEngine:
 
     def _finish(self, futures: Sequence[Any]) -> list[Any]:
         """Wait for all calls to end, also if one fails: none writes a file after that."""
+        from distributed import wait
         from distributed.scheduler import KilledWorker
 
+        # Gathering waits, too, but complains for each call if it is interrupted.
+        wait(futures)  # type: ignore[no-untyped-call]
         try:
             values: list[Any] = self.client.gather(futures)
         except KilledWorker:
