@@ -14,7 +14,7 @@ import dask.dataframe
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client
+from distributed import Client, Future
 
 import trajcloak as tc
 from clusters import write_certificates
@@ -62,6 +62,22 @@ def test_a_bad_row_is_named_and_no_value_is_logged(engine, capfd):
     printed = "".join(capfd.readouterr())
     assert "u0" not in printed
     assert "array" not in printed
+
+
+def test_a_call_that_fails_is_finished_to_dask(engine, monkeypatch):
+    """A worker logs the arguments of calls that are not."""
+    gather = engine.client.gather
+    states = []
+
+    def look(futures: list[Future]) -> object:
+        states.extend(future.status for future in futures)
+        return gather(futures)
+
+    monkeypatch.setattr(engine.client, "gather", look)
+    for method in (engine.ask, engine.run):
+        with pytest.raises(ValueError, match="invalid literal"):
+            method(int, [("1",), ("x",)])
+    assert states == ["finished"] * 4
 
 
 def test_conflicts_of_several_parts_are_counted_together(engine):
@@ -220,9 +236,11 @@ def test_the_scratch_folder_goes_with_the_result_or_the_failure(
     assert len(list(scratch.iterdir())) == 1
     del result
     assert list(scratch.iterdir()) == []
-    with pytest.raises(tc.NotEnoughUsersError):
+    with pytest.raises(tc.NotEnoughUsersError) as raised:
         tc.anonymize(path, 100, engine=client, columns=COLUMNS, **OPTIONS)
+    # Also while the error, and with it the run, is still looked at.
     assert list(scratch.iterdir()) == []
+    assert raised.traceback
 
 
 def test_workers_that_may_be_elsewhere_need_a_scratch_folder(tmp_path, cluster, scratch):
