@@ -5,7 +5,6 @@ import resource
 import shutil
 import signal
 import stat
-import sys
 import tempfile
 from functools import partial
 from typing import BinaryIO
@@ -17,12 +16,10 @@ import pytest
 from distributed import Client, Future
 
 import trajcloak as tc
-from clusters import write_certificates
 from engines.releases import SKEWS, compare, draw_skewed, run, write_log
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
 from trajcloak.engines import anonymize_on
 from trajcloak.engines import scratch as scratch_module
-from trajcloak.engines.clusters import connect, open_dask
 from trajcloak.engines.plan import Sizes
 
 OPTIONS = {"algorithm": "traj-anon", **UNIT_CELLS}
@@ -285,24 +282,6 @@ def test_a_client_and_a_folder_or_a_frame(tmp_path, client):
         )
         assert actual.error is None
         assert actual == expected
-
-
-def test_connections_without_the_right_certificate_are_refused(cluster):
-    with pytest.raises(tc.OptionError, match="no scheduler answers"):
-        connect(cluster.scheduler_address, (None, None, None))
-
-
-def test_certificates_are_taken_from_files(tmp_path, cluster, scratch):
-    files = write_certificates(cluster, tmp_path)
-    with open_dask(scratch, cluster.scheduler_address, None, files) as engine:
-        assert engine.ask(len, [([1, 2],)]) == [2]
-
-
-def test_a_missing_dask_is_named(monkeypatch, scratch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    expected = r"pip install 'trajcloak\[dask\]'"
-    with pytest.raises(tc.OptionError, match=expected), open_dask(scratch):
-        pass
 
 
 def test_a_log_in_memory_is_refused(client):

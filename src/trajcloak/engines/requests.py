@@ -41,7 +41,8 @@ def check_spread_requests(
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
     digits = engine.ask(count_part_digits, [(part,) for part in parts])
     num_digits = np.sum([np.pad(d, (0, max(map(len, digits)) - len(d))) for d in digits], axis=0)
-    jobs = [(part, num_digits, attributes, published, asked.allow) for part in parts]
+    shared = engine.put(attributes), engine.put(published)
+    jobs = [(part, num_digits, *shared, asked.allow) for part in parts]
     id_counts, place_counts = zip(*engine.ask(count_part_ids, jobs), strict=True)
     judge_hygiene(
         attributes,
@@ -57,7 +58,8 @@ def check_spread_requests(
     windows = scene.grid.origin + scene.ranges * scene.grid.every
 
     def count(attribute: Attribute, is_rare: npt.NDArray[np.bool_]) -> int:
-        jobs = [(part, attribute, is_rare, windows) for part in parts]
+        shared = engine.put(attribute), engine.put(is_rare)
+        jobs = [(part, *shared, windows) for part in parts]
         return count_recurring(engine.ask(list_part_sent, jobs))
 
     return describe_rare(attributes, rare, count), treat_rare(kinds, attributes, rare, asked.rare)

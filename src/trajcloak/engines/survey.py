@@ -143,7 +143,7 @@ def place_log(
     placed = engine.run(
         place,
         [
-            (part, summary, kinds, number, projection, engine.threads)
+            (part, summary, kinds, engine.put(number), projection, engine.threads)
             for part, number in zip(log.parts, numbers, strict=True)
         ],
     )
