@@ -100,9 +100,9 @@ def test_keys_that_end_near_the_edge_of_a_word(bits):
 
 @needs_jit
 @pytest.mark.parametrize("distinct", [1, 3, 200, 5000])
-def test_thousands_of_keys_with_any_number_of_threads(distinct):
+@pytest.mark.parametrize(("length", "height"), [(9, 11), (20, 16)], ids=["4 words", "10 words"])
+def test_thousands_of_keys_with_any_number_of_threads(distinct, length, height):
     rng = np.random.default_rng(distinct)
-    length, height = 9, 11  # four words
     cells = flip_last_bits(rng, draw_uniform(rng, distinct, length, height), 5000)
     layout = build_layout(length, height)
     one = sort_keys(cells, layout, 1)

@@ -5,6 +5,7 @@ Exit codes: 0 done, 2 bad input or usage (nothing written), 3 breach found.
 
 import importlib
 import io
+import os
 import sys
 from typing import Any
 
@@ -66,6 +67,9 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> Any:
     """Run the command line; turns every error of ours into a message and exit code 2."""
+    # Before numpy is imported. Most arrays of a command are filled once, where huge pages save
+    # little; on a virtual machine that returns free memory to its host, they cost seconds.
+    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a character is no reason to stop after the work is done.
         sys.stdout.reconfigure(errors="replace")
