@@ -36,6 +36,7 @@ SORT = 1
 
 SORT_KERNELS = {
     "_fill_ahead": "pick the first 256 bits of all keys",
+    "_settle_alike": "find trajectories that are all alike",
     "_fill_words": "gather words of the tied, pick later bits",
     "_sort_tied": "sort words, compare neighbours",
 }
