@@ -79,7 +79,9 @@ bench: setup
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
 
-# The dask engine on processes of this machine, against the local one.
+# The dask engine on processes of this machine, against the local one; with small pages, which the
+# command line asks for, too.
+bench-dask: export NUMPY_MADVISE_HUGEPAGE = 0
 bench-dask: setup
 	$(BIN)/python benchmarks/cluster.py
 	$(BIN)/python benchmarks/scale.py

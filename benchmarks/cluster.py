@@ -1,8 +1,9 @@
 """The dask engine on a cluster of processes on this machine, against the local engine.
 
-``make bench-dask`` runs it on 1 and 2 million users; ``--users`` makes it smaller. Each
-worker may use ``--worker-memory``: what does not fit is spilled, so that a worker's peak
-does not grow with the log. A run that misses a target ends with exit code 1.
+``make bench-dask`` runs it on 1 and 2 million users, and on the larger log once more with
+parts of half the size; ``--users`` makes it smaller. Each worker may use ``--worker-memory``
+and spills nothing, so that a run that needs more does not end. A run that misses a target
+ends with exit code 1.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from run import LENGTH, RESULTS, K, end_to_end, make_log, print_targets
+from trajcloak.engines.plan import Sizes
 
 GIB = 2**30
 REQUESTS = ("category", "detail")
@@ -34,39 +38,46 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=2_000_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--worker-memory", type=float, default=4.0, help="GiB")
+    parser.add_argument("--worker-memory", type=float, default=2.0, help="GiB")
+    parser.add_argument("--rows", type=int, default=Sizes.rows, help="of a part of the log")
     parser.add_argument("--child", type=Path, nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
-        print(json.dumps(run_on_cluster(*asked.child, asked.workers, asked.worker_memory)))
+        print(json.dumps(run_on_cluster(*asked.child, asked)))
         return
     RESULTS.mkdir(exist_ok=True)
     make_log(WARM_UP_USERS, "integer")
     points = []
-    for users in (asked.users // 2, asked.users):
+    for users, rows in (
+        (asked.users // 2, asked.rows),
+        (asked.users, asked.rows),
+        (asked.users, asked.rows // 2),
+    ):
         log = make_log(users, "integer")
-        local = end_to_end(log, RESULTS / "release")
+        asked.rows = rows
         spread = measure(log, RESULTS / "spread", asked)
+        if not points or points[-1]["users"] != users:
+            local = end_to_end(log, RESULTS / "release")
         same = all(
             filecmp.cmp(RESULTS / "release" / name, RESULTS / "spread" / name, shallow=False)
             for name in FILES
         )
         if not same:
             raise SystemExit("the two engines wrote different releases")
-        points.append({"users": users, "local": local, "dask": spread})
+        points.append({"users": users, "rows": rows, "local": local, "dask": spread})
     print_points(points, asked)
     results = {"length": LENGTH, "k": K, "workers": asked.workers, "points": points}
     (RESULTS / "cluster.json").write_text(json.dumps(results, indent=2) + "\n")
-    last = points[-1]
+    small, large, _ = (point["dask"] for point in points)
     sys.exit(
         print_targets(
             [
-                ("dask / local, time", last["dask"]["seconds"] / last["local"]["seconds"], 3.0),
-                ("peak memory of the client in GiB", last["dask"]["client_gib"], 2.0),
+                ("dask / local, time", large["seconds"] / points[1]["local"]["seconds"], 3.0),
+                ("peak memory of the client in GiB", large["client_gib"], 2.0),
                 (
-                    "peak memory of a worker / its limit",
-                    max(p["dask"]["worker_gib"] for p in points) / asked.worker_memory,
-                    1.0,
+                    "peak memory of a worker, larger / smaller log",
+                    large["worker_gib"] / small["worker_gib"],
+                    1.1,
                 ),
             ]
         )
@@ -77,22 +88,28 @@ def measure(log: Path, release: Path, asked: argparse.Namespace) -> dict[str, An
     """Run on a cluster of fresh processes."""
     shutil.rmtree(release, ignore_errors=True)
     command = [sys.executable, __file__, "--workers", str(asked.workers)]
-    command += ["--worker-memory", str(asked.worker_memory), "--child", str(log), str(release)]
+    command += ["--worker-memory", str(asked.worker_memory), "--rows", str(asked.rows)]
+    command += ["--child", str(log), str(release)]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     measured: dict[str, Any] = json.loads(answer.stdout)
     return measured
 
 
-def run_on_cluster(log: Path, release: Path, workers: int, memory: float) -> dict[str, Any]:
+def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Time a run, after a small one that loads the kernels, and watch everybody's memory."""
+    import dask
     import psutil
 
     import trajcloak as tc
     from trajcloak.engines import anonymize_on
-    from trajcloak.engines.dask import open_dask
+    from trajcloak.engines.clusters import open_dask
 
+    dask.config.set(
+        {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
+    )
+    memory_limit = int(asked.worker_memory * GIB)
     started = time.perf_counter()
-    with open_dask(None, workers, memory_limit=int(memory * GIB)) as engine:
+    with open_dask(RESULTS, None, asked.workers, memory_limit=memory_limit) as engine:
         columns = tc.LogColumns(requests=REQUESTS)
         options = tc.Options(k=K, algorithm="traj-anon")
         warm_up = release.with_name("warm-up")
@@ -101,34 +118,65 @@ def run_on_cluster(log: Path, release: Path, workers: int, memory: float) -> dic
         shutil.rmtree(warm_up)
         startup = time.perf_counter() - started
         pids = [*engine.client.run(os.getpid).values(), os.getpid()]
-        peaks = dict.fromkeys(pids, 0)
-        done = threading.Event()
-
-        def watch() -> None:
-            while not done.wait(0.05):
-                for pid in pids:
-                    peaks[pid] = max(peaks[pid], psutil.Process(pid).memory_info().rss)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        stages = _Stages()
-        before = [_count_seconds(pid) for pid in pids]
-        started = time.perf_counter()
-        result = anonymize_on(engine, log, columns, options, progress=stages)
-        result.write(release, progress=stages)
-        seconds = time.perf_counter() - started
-        spent = [_count_seconds(pid) - b for pid, b in zip(pids, before, strict=True)]
-        done.set()
-        watcher.join()
+        idle = [psutil.Process(pid).memory_info().rss for pid in pids[:-1]]
+        with _Watcher(pids, engine.scratch.folder) as watcher:
+            stages = _Stages()
+            before = [_count_seconds(pid) for pid in pids]
+            started = time.perf_counter()
+            sizes = Sizes(asked.rows, asked.rows)
+            result = anonymize_on(engine, log, columns, options, sizes=sizes, progress=stages)
+            result.write(release, progress=stages)
+            seconds = time.perf_counter() - started
+            spent = [_count_seconds(pid) - b for pid, b in zip(pids, before, strict=True)]
     return {
         "seconds": seconds,
         "startup": startup,
         "stages": stages.seconds,
         "worker_cpu": sum(spent[:-1]),
         "client_cpu": spent[-1],
-        "client_gib": peaks[os.getpid()] / GIB,
-        "worker_gib": max(peaks[pid] for pid in pids[:-1]) / GIB,
+        "client_gib": watcher.peaks[os.getpid()] / GIB,
+        "worker_gib": max(watcher.peaks[pid] for pid in pids[:-1]) / GIB,
+        "idle_gib": max(idle) / GIB,
+        "scratch_gib": watcher.scratch / GIB,
+        "part_gib": watcher.file / GIB,
     }
+
+
+class _Watcher:
+    """Watches the memory of processes, and the files of a scratch folder."""
+
+    def __init__(self, pids: list[int], folder: Path) -> None:
+        self.peaks = dict.fromkeys(pids, 0)
+        self.scratch = 0
+        self.file = 0
+        self._folder = folder
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> "_Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        import psutil
+
+        while not self._done.wait(0.05):
+            for pid in self.peaks:
+                self.peaks[pid] = max(self.peaks[pid], psutil.Process(pid).memory_info().rss)
+            sizes = list(_list_sizes(self._folder))
+            self.scratch = max(self.scratch, sum(sizes))
+            self.file = max(self.file, *sizes, 0)
+
+
+def _list_sizes(folder: Path) -> Iterator[int]:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                yield Path(parent, name).stat().st_size
 
 
 def _count_seconds(pid: int) -> float:
@@ -152,28 +200,26 @@ class _Stages:
 
 
 def print_points(points: list[dict[str, Any]], asked: argparse.Namespace) -> None:
-    table = Table(
-        title=f"{asked.workers} workers of {asked.worker_memory:g} GiB, {LENGTH} instants, "
-        f"k = {K}; seconds, and peak memory in GiB",
-        title_justify="left",
-    )
-    for column in (
-        "users", "local", "dask", "ratio", "read", "bundle", "write", "client", "worker"
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
+    rows: list[list[list[str]]] = [[], []]
     for point in points:
         local, spread = point["local"], point["dask"]
-        stages = spread["stages"]
-        table.add_row(
-            f"{point['users']:,}",
-            f"{local['seconds']:.1f}",
-            f"{spread['seconds']:.1f}",
-            f"{spread['seconds'] / local['seconds']:.2f}",
-            *(f"{stages[name]:.1f}" for name in ("reading log", "bundling", "writing release")),
-            f"{spread['client_gib']:.2f}",
-            f"{spread['worker_gib']:.2f}",
-        )
-    console.print(table)
+        stages = [spread["stages"][n] for n in ("reading log", "bundling", "writing release")]
+        times = [local["seconds"], spread["seconds"], spread["seconds"] / local["seconds"], *stages]
+        sizes = [spread[f"{n}_gib"] for n in ("part", "scratch", "client", "idle", "worker")]
+        names = [f"{point['users']:,}", f"{point['rows']:,}"]
+        rows[0].append([*names, *(f"{number:.1f}" for number in times)])
+        rows[1].append([*names, *(f"{number:.2f}" for number in sizes)])
+    title = f"{asked.workers} workers of {asked.worker_memory:g} GiB, {LENGTH} instants, k = {K}"
+    for what, columns, of_table in (
+        ("seconds", ("local", "dask", "ratio", "read", "bundle", "write"), rows[0]),
+        ("GiB", ("largest file", "all files", "client", "idle worker", "worker"), rows[1]),
+    ):
+        table = Table(title=f"{title}: {what}", title_justify="left")
+        for column in ("users", "rows a part", *columns):
+            table.add_column(column, justify="right")
+        for row in of_table:
+            table.add_row(*row)
+        console.print(table)
     startup = max(point["dask"]["startup"] for point in points)
     console.print(f"To start the workers and load their kernels took {startup:.0f} s, not counted.")
 

@@ -115,7 +115,7 @@ def test_signatures():
         "source", "path", "format", "geographic", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.anonymize).parameters) == [
-        "log", "k", "engine", "columns", "threads", "progress", "options",
+        "log", "k", "engine", "columns", "scratch", "threads", "progress", "options",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",

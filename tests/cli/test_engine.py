@@ -1,9 +1,14 @@
 """Where a run is done."""
 
+import subprocess
+import time
+
 import pytest
 
+from cli.conftest import SCRIPT
 from engines.releases import write_log
 from small_logs import clustered_rows, list_tree
+from trajcloak.cli import EXIT_INTERRUPTED
 
 FILES = ["bundles.parquet", "manifest.json", "requests.parquet"]
 
@@ -25,6 +30,7 @@ def test_a_cluster_on_this_machine(run, tmp_path, log):
         done = run(*list_arguments(log, tmp_path / name, *more))
         assert done.code == 0
         assert "smallest bundle" in done.out
+    assert {path.name for path in tmp_path.iterdir()} == {"log.parquet", "local", "dask"}
     local, dask = (list_tree(tmp_path / name) for name in ("local", "dask"))
     assert sorted(local) == FILES
     assert local == dask
@@ -36,6 +42,8 @@ def test_a_cluster_on_this_machine(run, tmp_path, log):
         (["--scheduler", "tls://127.0.0.1:1"], "--scheduler is given, and the engine is local"),
         (["--workers", "2"], "--workers is given, and the engine is local"),
         (["--tls-ca", "ca.pem"], "--tls-ca is given, and the engine is local"),
+        (["--scratch", "."], "--scratch is given, and the engine is local"),
+        (["--engine", "dask", "--scratch", "none"], "none: no scratch folder can be made in it"),
         (["--engine", "dask", "--tls-ca", "ca.pem"], "certificates are given, and no scheduler"),
         (
             ["--engine", "dask", "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"],
@@ -50,8 +58,46 @@ def test_options_that_do_not_fit(run, tmp_path, log, options, expected):
     assert not (tmp_path / "release").exists()
 
 
+def test_a_scratch_folder_in_the_log_is_refused(run, tmp_path):
+    folder = tmp_path / "log"
+    folder.mkdir()
+    write_log(folder, clustered_rows())
+    more = ("--engine", "dask", "--scratch", folder)
+    done = run(*list_arguments(folder, tmp_path / "release", *more))
+    assert done.code == 2
+    assert "inside the folder of the log" in " ".join(done.err.split())
+
+
+def test_a_run_that_fails_leaves_nothing(run, tmp_path, log):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    before = list_tree(tmp_path)
+    for more in ((), ("--scratch", scratch)):
+        done = run(
+            "anonymize", log, "-o", tmp_path / "release", "--k", "500",
+            "--engine", "dask", "--workers", "1", *more,
+        )  # fmt: skip
+        assert done.code == 2
+        assert "k = 500" in " ".join(done.err.split())
+        assert list_tree(tmp_path) == before
+
+
+def test_a_run_that_is_terminated_leaves_nothing(tmp_path, log):
+    before = list_tree(tmp_path)
+    arguments = list_arguments(log, tmp_path / "release", "--engine", "dask", "--workers", "1")
+    with subprocess.Popen([SCRIPT, *map(str, arguments)], stderr=subprocess.PIPE) as running:
+        while not list(tmp_path.glob(".trajcloak-*.scratch/*")):
+            assert running.poll() is None
+            time.sleep(0.001)
+        running.terminate()
+        _, printed = running.communicate(timeout=60)
+    assert running.returncode == EXIT_INTERRUPTED
+    assert b"Interrupted; nothing unfinished was left behind." in printed
+    assert list_tree(tmp_path) == before
+
+
 def test_a_scheduler_that_does_not_answer(run, tmp_path, log, monkeypatch):
-    monkeypatch.setattr("trajcloak.engines.dask.TIMEOUT", "1s")
+    monkeypatch.setattr("trajcloak.engines.clusters.TIMEOUT", "1s")
     more = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
     done = run(*list_arguments(log, tmp_path / "release", *more))
     assert done.code == 2

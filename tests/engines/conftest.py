@@ -1,10 +1,12 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from distributed import Client, LocalCluster
 
 from clusters import start_cluster
 from trajcloak.engines.dask import DaskEngine
+from trajcloak.engines.scratch import Scratch
 
 
 @pytest.fixture(scope="session")
@@ -21,5 +23,15 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 
 @pytest.fixture
-def engine(client: Client) -> DaskEngine:
-    return DaskEngine(client)
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for the scratch folders of runs, which leave nothing in it."""
+    folder = tmp_path_factory.mktemp("scratch")
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def engine(client: Client, scratch: Path) -> Iterator[DaskEngine]:
+    folder = Scratch(scratch)
+    yield DaskEngine(client, folder)
+    folder.close()

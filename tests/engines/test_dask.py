@@ -1,22 +1,25 @@
 """The plan on a real cluster of two worker processes."""
 
 import os
+import resource
+import shutil
 import signal
-import sys
+import stat
+import tempfile
 from functools import partial
+from typing import BinaryIO
 
 import dask.dataframe
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client
+from distributed import Client, Future
 
 import trajcloak as tc
-from clusters import write_certificates
 from engines.releases import SKEWS, compare, draw_skewed, run, write_log
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
 from trajcloak.engines import anonymize_on
-from trajcloak.engines.dask import DaskEngine, connect, open_dask
+from trajcloak.engines import scratch as scratch_module
 from trajcloak.engines.plan import Sizes
 
 OPTIONS = {"algorithm": "traj-anon", **UNIT_CELLS}
@@ -58,6 +61,22 @@ def test_a_bad_row_is_named_and_no_value_is_logged(engine, capfd):
     assert "array" not in printed
 
 
+def test_a_call_that_fails_is_finished_to_dask(engine, monkeypatch):
+    """A worker logs the arguments of calls that are not."""
+    gather = engine.client.gather
+    states = []
+
+    def look(futures: list[Future]) -> object:
+        states.extend(future.status for future in futures)
+        return gather(futures)
+
+    monkeypatch.setattr(engine.client, "gather", look)
+    for method in (engine.ask, engine.run):
+        with pytest.raises(ValueError, match="invalid literal"):
+            method(int, [("1",), ("x",)])
+    assert states == ["finished"] * 4
+
+
 def test_conflicts_of_several_parts_are_counted_together(engine):
     rows = clustered_rows()
     rows += [row._replace(x=9) for row in rows[3:30:4]]
@@ -78,10 +97,10 @@ def test_rows_at_zero_are_judged_by_the_whole_log(engine, tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["bundling", "writing release"])
-def test_a_worker_killed_in_mid_run(tmp_path, client, stage):
-    """Its values are computed again, from the files on."""
+def test_a_worker_killed_in_mid_run(tmp_path, engine, stage):
+    """What it was doing is done again."""
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
-    pids = list(client.run(os.getpid).values())
+    pids = list(engine.client.run(os.getpid).values())
     killed = []
 
     def kill(name: str, done: int, total: int) -> None:
@@ -91,7 +110,7 @@ def test_a_worker_killed_in_mid_run(tmp_path, client, stage):
 
     def work() -> object:
         return anonymize_on(
-            DaskEngine(client), path, COLUMNS, tc.Options(k=4, **OPTIONS),
+            engine, path, COLUMNS, tc.Options(k=4, **OPTIONS),
             sizes=Sizes(60, 60), progress=kill,
         )  # fmt: skip
 
@@ -113,15 +132,135 @@ def test_a_worker_killed_in_mid_run(tmp_path, client, stage):
     assert actual == expected
 
 
-def test_a_run_whose_cluster_goes_away_leaves_nothing(tmp_path, cluster):
+def kill_while_writing() -> None:
+    """Let the next file that this process writes be its last, and unfinished."""
+
+    def write_half(pieces: object, file: BinaryIO) -> None:
+        file.write(b"half of it")
+        file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    scratch_module._write = write_half
+
+
+def test_a_worker_killed_while_it_writes_a_file(tmp_path, engine):
+    path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
+    workers = engine.client.run(os.getpid)
+    engine.client.run(kill_while_writing, workers=[min(workers)])
+    actual = run(
+        lambda: anonymize_on(
+            engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), sizes=Sizes(60, 60)
+        ),
+        tmp_path / "killed",
+    )
+    expected = run(
+        lambda: tc.anonymize(tc.read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
+    )
+    engine.client.wait_for_workers(2, timeout=60)
+    assert workers[min(workers)] not in engine.client.run(os.getpid).values()
+    assert actual == expected
+
+
+def end_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_are_lost_again_and_again(engine, cluster, monkeypatch):
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+    with pytest.raises(tc.OptionError, match="give them more of it, or fewer threads"):
+        engine.ask(end_this_process, [()])
+
+
+def limit_files(size: int) -> None:
+    """Let this process write files of so many bytes at most, as on a disk that is full."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+
+
+def test_a_full_scratch_folder_is_named(tmp_path, engine):
+    path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
+    before = list_tree(tmp_path)
+    engine.client.run(limit_files, 1000)
+    try:
+        with pytest.raises(tc.OutputError, match=r"File too large.*choose another --scratch"):
+            anonymize_on(engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)).write(tmp_path / "r")
+    finally:
+        engine.client.run(limit_files, -1)
+    assert list_tree(tmp_path) == before
+    assert not list(engine.scratch.folder.rglob("*.unfinished"))
+
+
+def test_a_scratch_folder_that_goes_away_in_mid_run_is_named(tmp_path, engine):
+    path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
+    before = list_tree(tmp_path)
+
+    def remove(stage: str, done: int, total: int) -> None:
+        if stage == "bundling":
+            shutil.rmtree(engine.scratch.folder, ignore_errors=True)
+
+    with pytest.raises(tc.OutputError, match=r"No such file.*choose another --scratch"):
+        anonymize_on(engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), progress=remove)
+    assert list_tree(tmp_path) == before
+
+
+def test_values_stay_with_the_workers_and_go_stage_by_stage(tmp_path, engine):
+    path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
+    folders = []
+
+    def look(*_: object) -> None:
+        folders.append(len(list(engine.scratch.folder.iterdir())))
+
+    asked = tc.Options(k=4, **OPTIONS)
+    result = anonymize_on(engine, path, COLUMNS, asked, sizes=Sizes(60, 60), progress=look)
+    assert stat.S_IMODE(engine.scratch.folder.stat().st_mode) == 0o700
+    result.write(tmp_path / "release", progress=look)
+    # Of the log, its parts alone; then the shares; after bundling, counts and ranges as well;
+    # in the end the ranges alone.
+    assert folders == [0, 1, 1, 1, 3, 1, 1]
+    # The scheduler may be late to let go of the last call, which has no value.
+    held = engine.client.run(lambda dask_worker: list(dask_worker.data.values()))
+    assert {value for values in held.values() for value in values} <= {None}
+    del result
+    assert list(engine.scratch.folder.iterdir()) == []
+
+
+def test_the_scratch_folder_goes_with_the_result_or_the_failure(
+    tmp_path, client, scratch, monkeypatch
+):
+    path = write_log(tmp_path, clustered_rows())
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    result = tc.anonymize(path, 3, engine=client, columns=COLUMNS, **OPTIONS)
+    assert len(list(scratch.iterdir())) == 1
+    del result
+    assert list(scratch.iterdir()) == []
+    with pytest.raises(tc.NotEnoughUsersError) as raised:
+        tc.anonymize(path, 100, engine=client, columns=COLUMNS, **OPTIONS)
+    # Also while the error, and with it the run, is still looked at.
+    assert list(scratch.iterdir()) == []
+    assert raised.traceback
+
+
+def test_workers_that_may_be_elsewhere_need_a_scratch_folder(tmp_path, cluster, scratch):
+    path = write_log(tmp_path, clustered_rows())
+    with Client(cluster.scheduler_address, security=cluster.security) as client:
+        with pytest.raises(tc.OptionError, match="pass scratch"):
+            tc.anonymize(path, 3, engine=client, columns=COLUMNS, **OPTIONS)
+        made = tc.anonymize(path, 3, engine=client, columns=COLUMNS, scratch=scratch, **OPTIONS)
+        assert made.manifest["smallest_bundle"] >= 3
+
+
+def test_a_scratch_folder_that_is_not_there(tmp_path, client):
+    with pytest.raises(tc.OutputError, match="no scratch folder can be made"):
+        tc.anonymize("log.parquet", 3, engine=client, scratch=tmp_path / "none")
+
+
+def test_a_run_whose_values_go_away_leaves_nothing(tmp_path, engine):
     path = write_log(tmp_path, clustered_rows())
     before = list_tree(tmp_path)
-    with Client(cluster) as client:
-        asked = tc.Options(k=3, **OPTIONS)
-        result = anonymize_on(DaskEngine(client), path, COLUMNS, asked)
-        client.cancel([r.finished for r in result.release.ranges], force=True)
-        with pytest.raises(Exception, match=r"cancelled|lost"):
-            result.write(tmp_path / "release", tmp_path / "policy.parquet")
+    result = anonymize_on(engine, path, COLUMNS, tc.Options(k=3, **OPTIONS))
+    engine.scratch.close()
+    with pytest.raises(tc.OutputError, match="--scratch"):
+        result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert list_tree(tmp_path) == before
 
 
@@ -143,23 +282,6 @@ def test_a_client_and_a_folder_or_a_frame(tmp_path, client):
         )
         assert actual.error is None
         assert actual == expected
-
-
-def test_connections_without_the_right_certificate_are_refused(cluster):
-    with pytest.raises(tc.OptionError, match="no scheduler answers"):
-        connect(cluster.scheduler_address, (None, None, None))
-
-
-def test_certificates_are_taken_from_files(tmp_path, cluster):
-    files = write_certificates(cluster, tmp_path)
-    with open_dask(cluster.scheduler_address, None, files) as engine:
-        assert engine.gather(engine.run(len, [([1, 2],)])) == [2]
-
-
-def test_a_missing_dask_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(tc.OptionError, match=r"pip install 'trajcloak\[dask\]'"), open_dask():
-        pass
 
 
 def test_a_log_in_memory_is_refused(client):

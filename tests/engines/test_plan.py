@@ -15,7 +15,7 @@ from engines.releases import SKEWS, compare, draw_skewed, write_log
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
 from trajcloak.engines import anonymize_on, publishing
 from trajcloak.engines.local import LocalEngine
-from trajcloak.engines.plan import Sizes
+from trajcloak.engines.plan import MAX_PARTS, Sizes, choose_sizes
 from trajcloak.options import TREES
 
 
@@ -91,11 +91,13 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
         result = anonymize_on(
             LocalEngine(), path, COLUMNS,
             tc.Options(k=4, algorithm="refined", cloak=cloak, **UNIT_CELLS),
-            sizes=Sizes(rows, 40),
+            sizes=Sizes(rows, 40, 1),
         )  # fmt: skip
         result.write(folder / "release", folder / "policy.parquet")
         report = tc.audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
         assert report.passed
+        # Equal trajectories are never cut apart.
+        assert ("blocks" in result.manifest["parameters"]) == (skew != "one cell")
         releases.append(list_tree(folder / "release"))
     # Parts of the log do not decide where blocks are.
     assert releases[0] == releases[1]
@@ -110,9 +112,27 @@ def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
     in_memory = tc.anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
     asked = tc.Options(k=20, algorithm="refined", cloak=cloak, effort="low")
     spread = anonymize_on(
-        LocalEngine(), path, tc.LogColumns(), asked, sizes=Sizes(1 << 16, 8000 * 6)
+        LocalEngine(), path, tc.LogColumns(), asked, sizes=Sizes(1 << 16, 8000 * 6, 1)
     )
+    assert spread.manifest["parameters"]["blocks"] == 3
     assert spread.manifest["cost"] <= 1.02 * in_memory.manifest["cost"]
+
+
+def test_long_windows_are_not_cut_into_small_blocks(tmp_path):
+    """Three times as many users as fit into a block, but too few for two."""
+    path = write_log(tmp_path, draw_skewed(2, "even", 90, 2))
+    asked = tc.Options(k=4, algorithm="refined", **UNIT_CELLS)
+    for bundles, blocks in ((12, None), (11, 2)):
+        sizes = Sizes(50, 60, bundles)
+        result = anonymize_on(LocalEngine(), path, COLUMNS, asked, sizes=sizes)
+        assert result.manifest["parameters"].get("blocks") == blocks
+
+
+@pytest.mark.parametrize("num_rows", [1, 10**7, 10**9, 3 * 10**10])
+def test_parts_are_larger_only_where_they_would_be_too_many(num_rows):
+    sizes = choose_sizes(num_rows)
+    assert -(-num_rows // sizes.rows) <= MAX_PARTS
+    assert sizes == Sizes() or num_rows > Sizes().rows * MAX_PARTS
 
 
 def test_more_parts_than_users():

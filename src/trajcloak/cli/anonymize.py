@@ -185,12 +185,17 @@ def command(
             )
         check_outputs(output, policy)
         check_outside_log(log, [output] if policy is None else [output, policy])
+        if chosen["scratch"] is not None:
+            check_outside_log(log, [chosen["scratch"] / "values"])
     if memory is not None and chosen["engine"] != LOCAL:
         raise OptionError(
             "memory is limited, and the engine is a cluster; expected the limit of its workers, "
-            "which spill what does not fit; leave out --memory, or --engine"
+            "which hold a part of the log at a time; leave out --memory, or --engine"
         )
-    with progress_bars(hidden=as_json) as progress, open_engine(**chosen) as engine:
+    with (
+        progress_bars(hidden=as_json) as progress,
+        open_engine(**chosen, beside=output) as engine,
+    ):
         manifest: dict[str, Any]
         if engine is not None:
             from trajcloak.engines import anonymize_on

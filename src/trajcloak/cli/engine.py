@@ -1,5 +1,6 @@
 """Options that say where a run is done."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 LOCAL, DASK = "local", "dask"
-ENGINE_OPTIONS = ("engine", "scheduler", "workers", "tls_ca", "tls_cert", "tls_key")
+ENGINE_OPTIONS = ("engine", "scheduler", "workers", "tls_ca", "tls_cert", "tls_key", "scratch")
 
 
 def engine_options(function: F) -> F:
     """Add the options that say where a run is done."""
     for option in (
+        click.option(
+            "--scratch",
+            type=PATH,
+            metavar="DIR",
+            help="Folder that client and workers share, as private as the log, in which workers "
+            "keep what they hand on; removed at the end.  [default: beside the release]",
+        ),
         click.option("--tls-key", type=PATH, help="Private key of --tls-cert."),
         click.option("--tls-cert", type=PATH, help="Certificate to show to the scheduler."),
         click.option(
@@ -62,14 +70,21 @@ def open_engine(
     tls_ca: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
+    scratch: Path | None,
+    *,
+    beside: Path,
 ) -> "Iterator[Engine | None]":
-    """Connect to what the options name; None: this process."""
+    """Connect to what the options name; None: this process.
+
+    ``beside``: what the scratch folder stands beside if no other place is named.
+    """
     given = {
         "--scheduler": scheduler,
         "--workers": workers,
         "--tls-ca": tls_ca,
         "--tls-cert": tls_cert,
         "--tls-key": tls_key,
+        "--scratch": scratch,
     }
     named = [name for name, value in given.items() if value is not None]
     if engine == LOCAL:
@@ -90,7 +105,25 @@ def open_engine(
             "both --scheduler and --workers are given; expected one of them: a cluster that runs "
             "already has its workers; leave one out"
         )
-    from trajcloak.engines.dask import open_dask
+    from trajcloak.engines.clusters import open_dask
 
-    with open_dask(scheduler, workers, (tls_ca, tls_cert, tls_key)) as opened:
+    tls = tls_ca, tls_cert, tls_key
+    with (
+        _interrupted_if_terminated(),
+        open_dask(scratch or beside.parent, scheduler, workers, tls) as opened,
+    ):
         yield opened
+
+
+@contextmanager
+def _interrupted_if_terminated() -> Iterator[None]:
+    """Let a run that is told to end clean up first: rows of the log stand in its scratch folder."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

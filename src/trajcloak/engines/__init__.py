@@ -4,11 +4,13 @@
 says how it works and what it costs.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from trajcloak import pipeline
-from trajcloak.engines.dask import DaskEngine, open_frame
+from trajcloak.engines.dask import DaskEngine, choose_scratch, open_frame
 from trajcloak.engines.plan import Sizes, SpreadResult, choose_sizes, run_plan
+from trajcloak.engines.scratch import Scratch
 from trajcloak.engines.sources import list_parquet, open_files
 from trajcloak.errors import OptionError
 from trajcloak.log import RequestLog
@@ -30,6 +32,7 @@ def anonymize(
     *,
     engine: None = None,
     columns: None = None,
+    scratch: None = None,
     threads: int | None = None,
     progress: Progress = silent,
     **options: Any,
@@ -43,6 +46,7 @@ def anonymize(
     *,
     engine: Any,
     columns: LogColumns | None = None,
+    scratch: str | Path | None = None,
     threads: int | None = None,
     progress: Progress = silent,
     **options: Any,
@@ -55,6 +59,7 @@ def anonymize(
     *,
     engine: Any = None,
     columns: LogColumns | None = None,
+    scratch: str | Path | None = None,
     threads: int | None = None,
     progress: Progress = silent,
     **options: Any,
@@ -73,6 +78,11 @@ def anonymize(
         ``traj-anon``; see ``docs/scale.md``.
     columns : LogColumns, optional
         Which columns to read; with an ``engine`` only.
+    scratch : str or Path, optional
+        With an ``engine`` only: a folder that client and workers share, as private as the
+        log. What workers hand on waits in a private folder inside it, as long as the result
+        is there. Default: the system's folder for temporary files, if the cluster is a
+        ``LocalCluster``; for any other it has to be given.
     threads : int, optional
         In this process; default: all cores. Never changes the result.
     progress : Progress
@@ -94,6 +104,8 @@ def anonymize(
         and is not allowed.
     NotEnoughUsersError
         If no window has k users whose location is known throughout.
+    OutputError
+        If something cannot be written into the scratch folder.
 
     Examples
     --------
@@ -102,10 +114,11 @@ def anonymize(
     >>> result = tc.anonymize(log, k=50)
     >>> result.write("anonymized")
 
-    With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"))``.
+    With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
+    scratch="/shared/private")``.
     """
     if engine is None:
-        if columns is not None or not isinstance(log, RequestLog):
+        if columns is not None or scratch is not None or not isinstance(log, RequestLog):
             raise OptionError(
                 "the log is not read yet; expected a RequestLog, or an engine to read it; pass "
                 "read_log(log, columns), or engine"
@@ -116,9 +129,15 @@ def anonymize(
             "the log is in memory; an engine of several workers expects Parquet files or a dask "
             "DataFrame, which its workers read; pass the path of the log"
         )
-    return anonymize_on(
-        DaskEngine(engine), log, columns or LogColumns(), Options(k=k, **options), progress=progress
-    )
+    asked = Options(k=k, **options)
+    folder = Scratch(choose_scratch(engine) if scratch is None else Path(scratch))
+    try:
+        return anonymize_on(
+            DaskEngine(engine, folder), log, columns or LogColumns(), asked, progress=progress
+        )
+    except BaseException:
+        folder.close()
+        raise
 
 
 def anonymize_on(
@@ -137,5 +156,6 @@ def anonymize_on(
     else:
         files = list_parquet(log)
         sizes = sizes or choose_sizes(count_rows(files))
-        source = open_files(files, sizes.rows)
+        # What is read is held several times over, encoded and decoded, so it is half as much.
+        source = open_files(files, -(-sizes.rows // 2))
     return run_plan(engine, source, columns, asked, sizes, progress)

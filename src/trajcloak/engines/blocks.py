@@ -43,18 +43,19 @@ def bundle_by_blocks(
         # Cuts between nodes of the tree are edges of quadrants, too.
         splitters, counts = choose_ranges(engine, meeting, task, wanted)
         splitters = splitters[find_cuts(counts, task.k)]
-        jobs = [(share, task, splitters) for share in meeting.shares]
+        shared = engine.put(splitters)
+        jobs = [(share, task, shared) for share in meeting.shares]
         pieces = engine.exchange(split_by_key, jobs, len(splitters) + 1)
     else:
         planes, number = _choose_blocks(engine, meeting, task, wanted)
-        jobs = [(share, planes, number) for share in meeting.shares]
+        shared = engine.put(planes)
+        jobs = [(share, shared, number) for share in meeting.shares]
         pieces = engine.exchange(split_by_block, jobs, int(number.max()) + 1)
-    meeting.shares.clear()
     jobs = [
         (of_block, task, effort, block, engine.threads) for block, of_block in enumerate(pieces)
     ]
     finished, left_out = engine.exchange(refine_block, jobs, 2)
-    return Bundled(finished, left_out)
+    return Bundled(finished, left_out, len(pieces))
 
 
 def find_cuts(counts: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int64]:
@@ -84,13 +85,13 @@ def _choose_blocks(
     rate = SAMPLE * wanted / meeting.num_users if wanted > 1 else 0.0
     jobs = [(share, rate) for share in meeting.shares]
     hashes, cells, weight = (
-        np.concatenate(parts)
-        for parts in zip(*engine.gather(engine.run(draw_share, jobs)), strict=True)
+        np.concatenate(parts) for parts in zip(*engine.ask(draw_share, jobs), strict=True)
     )
     _, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     weight = np.bincount(of_hash, weight, minlength=len(first)).astype(np.int64)
     planes = choose_planes(build_points(cells[first]), weight, wanted)
-    counts = engine.gather(engine.run(count_blocks, [(share, planes) for share in meeting.shares]))
+    shared = engine.put(planes)
+    counts = engine.ask(count_blocks, [(share, shared) for share in meeting.shares])
     return planes, join_small(planes, np.sum(counts, axis=0), task.k)
 
 

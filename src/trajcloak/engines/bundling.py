@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -57,14 +57,13 @@ class Meeting:
     length : int
         Instants of the window.
     num_users : int
-    shares : list of Handle
-        Emptied when they are cut into ranges, so that the workers can let go of them.
+    shares : sequence of Handle
     """
 
     number: int
     length: int
     num_users: int
-    shares: list[Handle]
+    shares: Sequence[Handle]
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,17 @@ class Bundled:
 
     Attributes
     ----------
-    finished : list of Handle
+    finished : sequence of Handle
         Of :class:`trajcloak.engines.finished.Finished`.
-    counts : list of Handle
+    counts : sequence of Handle
         Of :class:`trajcloak.engines.subtrees.Counts`.
+    num_blocks : int
+        How many blocks were bundled apart from each other.
     """
 
-    finished: list[Handle] = field(default_factory=list)
-    counts: list[Handle] = field(default_factory=list)
+    finished: Sequence[Handle] = ()
+    counts: Sequence[Handle] = ()
+    num_blocks: int = 1
 
 
 def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range: int) -> Bundled:
@@ -88,14 +90,14 @@ def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range
     layout = build_layout(meeting.length, task.height, task.tree)
     wanted = -(-meeting.num_users // users_per_range)
     splitters, counts = choose_ranges(engine, meeting, task, wanted)
+    shared = engine.put(splitters)
     pieces = engine.exchange(
-        split_by_key, [(share, task, splitters) for share in meeting.shares], len(splitters) + 1
+        split_by_key, [(share, task, shared) for share in meeting.shares], len(splitters) + 1
     )
     chosen = np.flatnonzero(counts)
-    meeting.shares.clear()
     ranges = engine.run(sort_range, [(pieces[r], task, engine.threads) for r in chosen.tolist()])
     del pieces
-    ends = engine.gather(engine.run(find_ends, [(part, task) for part in ranges]))
+    ends = engine.ask(find_ends, [(part, task) for part in ranges])
     first, last = np.stack(ends).transpose(1, 0, 2)
     common = count_common(last[:-1], first[1:])
     edges = list(pairwise([-1, *common.tolist(), -1]))
@@ -104,7 +106,7 @@ def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range
         [(part, task, *edge, engine.threads) for part, edge in zip(ranges, edges, strict=True)],
     )
     top = build_top(
-        engine.gather(engine.run(summarise_forest, [(forest,) for forest in forests])),
+        engine.ask(summarise_forest, [(forest,) for forest in forests]),
         layout,
         task.k,
     )
@@ -130,8 +132,8 @@ def bundle_by_tree(engine: Engine, meeting: Meeting, task: Task, users_per_range
         rank = np.column_stack([top.tree.stop[node].astype(np.int64), -top.tree.depth[node]])
         depth = top.tree.depth[node]
         above = engine.exchange(bundle_top, [(for_top, task, depth, rank, engine.threads)], 2)
-        finished = finished + above[0]
-        left_out = left_out + above[1]
+        finished = [*finished, *above[0]]
+        left_out = [*left_out, *above[1]]
     return Bundled(finished, left_out)
 
 
@@ -142,9 +144,7 @@ def _find_price(
 
     def count(prices: list[float]) -> list[int]:
         jobs = [(forest, prices) for forest in forests]
-        total: list[int] = np.sum(
-            engine.gather(engine.run(count_held_below, jobs)), axis=0
-        ).tolist()
+        total: list[int] = np.sum(engine.ask(count_held_below, jobs), axis=0).tolist()
         return total
 
     return find_top_price(top, math.floor(share * meeting.num_users), count)
@@ -167,9 +167,7 @@ def choose_ranges(
     rate = SAMPLE * wanted / meeting.num_users
     if wanted == 1:
         return np.empty((0, 0), np.uint64), np.array([meeting.num_users])
-    samples = engine.gather(
-        engine.run(sample_share, [(share, task, rate) for share in meeting.shares])
-    )
+    samples = engine.ask(sample_share, [(share, task, rate) for share in meeting.shares])
     splitters = choose_splitters(merge_samples(samples), wanted, layout)
     for attempt in range(MAX_RECUTS + 1):
         if not len(splitters):
@@ -179,9 +177,8 @@ def choose_ranges(
         if attempt == MAX_RECUTS or parts.max() <= 1:
             break
         rates = np.where(parts > 1, SAMPLE * parts / np.maximum(counts, 1), 0.0)
-        drawn = engine.gather(
-            engine.run(sample_ranges, [(s, task, splitters, rates) for s in meeting.shares])
-        )
+        shared = engine.put(splitters)
+        drawn = engine.ask(sample_ranges, [(s, task, shared, rates) for s in meeting.shares])
         more = [
             choose_splitters(merge_samples(list(of_range)), int(TOO_LARGE * n), layout)
             for n, of_range in zip(parts[parts > 1].tolist(), zip(*drawn, strict=True), strict=True)
@@ -194,8 +191,9 @@ def choose_ranges(
 
 
 def _count(engine: Engine, meeting: Meeting, task: Task, splitters: Words) -> npt.NDArray[np.int64]:
-    counts: Sequence[npt.NDArray[np.int64]] = engine.gather(
-        engine.run(count_ranges, [(share, task, splitters) for share in meeting.shares])
+    shared = engine.put(splitters)
+    counts: Sequence[npt.NDArray[np.int64]] = engine.ask(
+        count_ranges, [(share, task, shared) for share in meeting.shares]
     )
     total: npt.NDArray[np.int64] = np.sum(counts, axis=0)
     return total

@@ -1,30 +1,25 @@
-"""The plan on a cluster of dask's: workers exchange pieces among themselves."""
+"""The plan on a cluster of dask's: workers exchange values through files."""
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from operator import getitem
 from pathlib import Path
 from typing import Any, TypeAlias
-from uuid import uuid4
 
 from trajcloak.engines.engine import Handle, Job
+from trajcloak.engines.scratch import Piece, Pieces, Scratch, Stage, write_pieces
 from trajcloak.engines.sources import Part, Source
 from trajcloak.errors import OptionError
-from trajcloak.kernels.threads import default_threads
 from trajcloak.log.frames import to_table
 
 Client: TypeAlias = Any
 """A ``distributed.Client``."""
 
-TIMEOUT = "30s"
-
 
 @dataclass(frozen=True)
 class Failed:
-    """What a function returns that did not end well.
+    """What a call returns that did not end well.
 
     An exception that leaves a function would be logged by the worker together with the
     function's arguments, which hold users and places (invariant 6 of ``docs/guarantee.md``).
@@ -34,182 +29,180 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A value with its size, by which the scheduler decides what moves and what is spilled."""
+class Call:
+    """A call of a function on a worker.
 
-    value: Any
-    num_bytes: int
+    Attributes
+    ----------
+    function : callable
+    job : tuple
+        Its arguments; handles among them are read just before the call.
+    """
 
-    def __sizeof__(self) -> int:
-        return self.num_bytes
+    function: Callable[..., Any]
+    job: Job
+
+    def make(self, *more: Any) -> Any:
+        """Call the function; further arguments come last."""
+        return self.function(*map(_read, self.job), *more)
+
+
+@dataclass(frozen=True)
+class Storing:
+    """A call whose value is written to a file.
+
+    Attributes
+    ----------
+    call : Call
+    stage : Stage
+    number : int
+        Of the job in its stage.
+    is_cut : bool
+        Whether the value is a sequence of pieces; otherwise it is the only piece.
+    """
+
+    call: Call
+    stage: Stage
+    number: int
+    is_cut: bool
+
+    def make(self, *more: Any) -> None:
+        """Call the function, and write what it returns."""
+        value = self.call.make(*more)
+        write_pieces(value if self.is_cut else [value], self.stage.get_file(self.number))
 
 
 class DaskEngine:
-    """Runs functions on the workers of a cluster; a handle is a future.
+    """Runs functions on the workers of a cluster; values wait in files.
 
-    A worker that is lost takes its values with it: the scheduler has them computed again,
-    from the files on. Decisions travel as arguments, so that they are never lost.
+    A worker holds what its running function needs, and nothing else: a worker that is lost
+    takes no value with it, and only what it was just doing is done again. Each stage ends
+    before the next one begins, so that the scheduler knows neither values nor what depends
+    on what.
 
     Parameters
     ----------
     client
-        Connected to the cluster. The workers see the files of the log and the folder of
-        the release under the same paths as the client.
+        Connected to the cluster. The workers see the files of the log, the folder of the
+        release and the scratch folder under the same paths as the client.
+    scratch
+        Where values wait.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, scratch: Scratch) -> None:
         self.client = client
+        self.scratch = scratch
 
     @property
     def threads(self) -> int:
         """One for each function: a worker runs as many at once as it has threads."""
         return 1
 
-    def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Handle]:
+    def put(self, value: Any) -> Piece:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        return [self._submit(function, *job) for job in jobs]
+        stage = self.scratch.new_stage()
+        write_pieces([value], stage.get_file(0))
+        return Piece(stage, 0, 0)
+
+    def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> Pieces:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return Pieces(self._store(function, jobs, is_cut=False), len(jobs), 0)
 
     def exchange(
         self, function: Callable[..., Sequence[Any]], jobs: Sequence[Job], parts: int
-    ) -> list[list[Handle]]:
+    ) -> list[Sequence[Handle]]:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        pieces = self.run(function, jobs)
-        return [[self._submit(getitem, of_job, part) for of_job in pieces] for part in range(parts)]
+        stage = self._store(function, jobs, is_cut=True)
+        return [Pieces(stage, len(jobs), part) for part in range(parts)]
 
-    def gather(self, handles: Sequence[Handle]) -> list[Any]:
+    def ask(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Any]:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        values = [_unwrap(value) for value in self.client.gather(list(handles))]
+        return self._map(function.__name__, [Call(function, job) for job in jobs])
+
+    def store_delayed(self, function: Callable[[Any], Any], values: Sequence[Any]) -> Pieces:
+        """Call a function on values that are delayed, each of which is let go of after that."""
+        from dask.delayed import delayed
+
+        stage = self.scratch.new_stage()
+        make = delayed(_make, pure=False)
+        calls = [Storing(Call(function, ()), stage, i, is_cut=False) for i in range(len(values))]
+        self._finish(
+            self.client.compute(
+                [make(call, value) for call, value in zip(calls, values, strict=True)]
+            )
+        )
+        return Pieces(stage, len(values), 0)
+
+    def _store(self, function: Callable[..., Any], jobs: Sequence[Job], *, is_cut: bool) -> Stage:
+        stage = self.scratch.new_stage()
+        calls = [Storing(Call(function, job), stage, i, is_cut) for i, job in enumerate(jobs)]
+        self._map(function.__name__, calls)
+        return stage
+
+    def _map(self, name: str, calls: Sequence[Call | Storing]) -> list[Any]:
+        return self._finish(self.client.map(_make, calls, pure=False, key=name))
+
+    def _finish(self, futures: Sequence[Any]) -> list[Any]:
+        """Wait for all calls to end, also if one fails: none writes a file after that."""
+        from distributed import wait
+        from distributed.scheduler import KilledWorker
+
+        # Gathering waits, too, but complains for each call if it is interrupted.
+        wait(futures)  # type: ignore[no-untyped-call]
+        try:
+            values: list[Any] = self.client.gather(futures)
+        except KilledWorker:
+            raise OptionError(
+                "workers were lost again and again in the same stage; expected workers with enough "
+                "memory for what each of their threads works on; give them more of it, or fewer "
+                "threads"
+            ) from None
         for value in values:
             if isinstance(value, Failed):
                 raise value.error
         return values
 
-    def _submit(self, function: Callable[..., Any], *job: Any) -> Handle:
-        return self.client.submit(
-            _call, function, *job, pure=False, key=f"{function.__name__}-{uuid4().hex}"
-        )
 
-
-def _call(function: Callable[..., Any], *job: Any) -> Any:
-    """Call a function, unless one that it depends on failed."""
-    plain = [[_unwrap(v) for v in a] if isinstance(a, list) else _unwrap(a) for a in job]
-    for argument in plain:
-        for value in argument if isinstance(argument, list) else [argument]:
-            if isinstance(value, Failed):
-                return value
+def _make(call: Call | Storing, *more: Any) -> Any:
+    """Make a call on a worker."""
     try:
-        return _hold(function(*plain))
+        return call.make(*more)
     except Exception as error:
         return Failed(error)
 
 
-def _hold(value: Any) -> Held:
-    """Measure a value as it would travel; its arrays are not copied for that."""
-    from distributed.protocol.serialize import serialize
+def _read(argument: Any) -> Any:
+    """Read the values that handles stand for."""
+    if isinstance(argument, Piece | Pieces):
+        return argument.read()
+    return [_read(item) for item in argument] if isinstance(argument, list) else argument
 
-    _, frames = serialize(value)
-    return Held(value, sum(memoryview(frame).nbytes for frame in frames))
 
+def choose_scratch(client: Client) -> Path:
+    """Choose where values wait: on a cluster of this machine, in its folder for such files.
 
-def _unwrap(value: Any) -> Any:
-    return value.value if isinstance(value, Held) else value
+    Raises
+    ------
+    OptionError
+        If the workers may be on other machines.
+    """
+    from distributed import LocalCluster
+
+    if isinstance(client.cluster, LocalCluster):
+        return Path(tempfile.gettempdir())
+    raise OptionError(
+        "no scratch folder is given, and the workers may be on other machines; expected a folder "
+        "that client and workers share, as private as the log; pass scratch"
+    )
 
 
 def open_frame(engine: DaskEngine, frame: Any) -> Source:
     """Take the partitions of a dask DataFrame as the parts of a log."""
-    frames = engine.client.compute(frame.to_delayed())
-    counts = engine.gather(engine.run(len, [(part,) for part in frames]))
-    parts = zip(frames, accumulate([0, *counts]), counts, strict=False)
+    tables = engine.store_delayed(to_table, frame.to_delayed())
+    counts = engine.ask(len, [(part,) for part in tables])
+    parts = zip(tables, accumulate([0, *counts]), counts, strict=False)
     return Source(
         name="the table",
         parts=[Part(*part) for part in parts],
         head=to_table(frame._meta),
     )
-
-
-@contextmanager
-def open_dask(
-    scheduler: str | None = None,
-    workers: int | None = None,
-    tls: Sequence[Path | None] = (None, None, None),
-    *,
-    memory_limit: int | str = "auto",
-) -> Iterator[DaskEngine]:
-    """Connect to a cluster, or start one on this machine for the while.
-
-    Parameters
-    ----------
-    scheduler
-        Address of its scheduler; default: a cluster of processes on this machine.
-    workers
-        How many processes to start; default: one for each core.
-    tls
-        Files of the certification authority, of the client's certificate and of its key;
-        default: those of dask's own configuration. A cluster on this machine makes its own.
-    memory_limit
-        Bytes that each process may use before it spills to disk; default: its share.
-
-    Raises
-    ------
-    OptionError
-        If dask is not installed, or the scheduler cannot be reached.
-    """
-    distributed = import_distributed()
-    if scheduler is None:
-        cluster = distributed.LocalCluster(
-            n_workers=workers or default_threads(),
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            # The scheduler's pages are on this machine only, and on no port that may be taken.
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-            memory_limit=memory_limit,
-            silence_logs=logging.ERROR,
-            # Whoever can reach a scheduler can read what its workers hold.
-            security=distributed.Security.temporary(),
-        )
-        with cluster, distributed.Client(cluster) as client:
-            yield DaskEngine(client)
-        return
-    with connect(scheduler, tls) as client:
-        yield DaskEngine(client)
-
-
-def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
-    """Connect to a scheduler, encrypted if certificates are given or configured."""
-    distributed = import_distributed()
-    ca, certificate, key = (None if file is None else str(file) for file in tls)
-    security = None
-    if ca is not None or certificate is not None or key is not None:
-        security = distributed.Security(
-            tls_ca_file=ca,
-            tls_client_cert=certificate,
-            tls_client_key=key,
-            require_encryption=True,
-        )
-    try:
-        return distributed.Client(scheduler, security=security, timeout=TIMEOUT)
-    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
-        raise OptionError(
-            f"{scheduler}: no scheduler answers ({type(error).__name__}); expected the address of "
-            f"one, such as tls://host:8786; check --scheduler and the certificates (--tls-ca, "
-            f"--tls-cert, --tls-key)"
-        ) from error
-
-
-def import_distributed() -> Any:
-    """Import dask's scheduler.
-
-    Raises
-    ------
-    OptionError
-        If it is not installed.
-    """
-    try:
-        import distributed
-    except ImportError:
-        raise OptionError(
-            "dask is not installed; expected it for --engine dask; install it with "
-            "pip install 'trajcloak[dask]'"
-        ) from None
-    return distributed

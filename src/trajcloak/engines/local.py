@@ -24,17 +24,21 @@ class LocalEngine:
         """One for each function, since several run at once."""
         return 1
 
+    def put(self, value: Any) -> Handle:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return value
+
     def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Handle]:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return run_all(function, jobs, self._jobs_at_once)
 
     def exchange(
         self, function: Callable[..., Sequence[Any]], jobs: Sequence[Job], parts: int
-    ) -> list[list[Handle]]:
+    ) -> list[Sequence[Handle]]:
         """See :class:`trajcloak.engines.engine.Engine`."""
         pieces = self.run(function, jobs)
         return [[of_job[part] for of_job in pieces] for part in range(parts)]
 
-    def gather(self, handles: Sequence[Handle]) -> list[Any]:
+    def ask(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Any]:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        return list(handles)
+        return self.run(function, jobs)

@@ -2,23 +2,22 @@
 
 ::
 
-    read_and_split  row groups          -> pieces of parts of the log, by user
-    join_and_clean  pieces              -> parts of the log
-    lay_out         summaries           -> grid, region, windows          on the client
-    check_requests  counts of values    -> Treatment                      on the client
-    build_shares    part of the log     -> shares of windows, by user
-    bundle_by_tree  shares              -> bundles, by key                (traj-anon)
-    bundle_by_blocks                                  by block              (refined)
-    order_bundles   bundles             -> ranges of bundles, by cloaks
-    SpreadRelease.write                 -> release folder
+    exchange_log           row groups       -> parts of the log, by user       survey
+    place_log              parts of the log -> the same on the plane           survey
+    lay_out_log            small answers    -> grid, region, windows           survey
+    check_spread_requests  counts of values -> Treatment                       requests
+    build_shares           part of the log  -> shares of windows, by user      partition
+    bundle_by_tree         shares           -> bundles, by key (traj-anon)     bundling
+    bundle_by_blocks       shares           -> bundles, by block (refined)     blocks
+    order_bundles          bundles          -> ranges of bundles, by cloaks    publishing
+    SpreadRelease.write    ranges           -> release folder                  publishing
 
 Whatever holds a row, a trajectory or a user stays with the workers; the client sees counts,
 bounds, samples of keys, distinct requests, and the rows of subtrees' roots.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,68 +26,31 @@ import pyarrow as pa
 
 from trajcloak.engines.blocks import bundle_by_blocks
 from trajcloak.engines.bundling import Bundled, Meeting, bundle_by_tree
-from trajcloak.engines.engine import Engine, Handle
-from trajcloak.engines.partition import (
-    Description,
-    Scene,
-    bound_part_turned,
-    build_shares,
-    compare_part_reports,
-    count_left_out,
-    count_part_measures,
-    count_part_places,
-    count_participants,
-    describe,
-    find_part_beyond,
-    find_part_far,
-    find_part_outside,
-    get_bounds,
-    join_and_clean,
-    number_part_found,
-    place,
-    read_and_split,
-    sum_part_spans,
-)
+from trajcloak.engines.engine import Engine, Handle, fetch
+from trajcloak.engines.partition import Scene, build_shares, count_left_out, count_participants
 from trajcloak.engines.publishing import Range, SpreadRelease, order_bundles, total_range
 from trajcloak.engines.requests import check_spread_requests
 from trajcloak.engines.sources import Source
 from trajcloak.engines.subtrees import Counts, Task
+from trajcloak.engines.survey import (
+    build_spread_ingest,
+    check_spread_misplaced,
+    compare_spread_reports,
+    exchange_log,
+    lay_out_log,
+    place_log,
+)
 from trajcloak.errors import InputError, OptionError
 from trajcloak.hygiene import RareColumn
-from trajcloak.log import LogSummary, SomeRows
-from trajcloak.log.clean import check_reachable, check_some_left
-from trajcloak.log.misplaced import Bulk, Find, Measure, judge_misplaced
-from trajcloak.log.requests import merge_kinds
-from trajcloak.log.rows import no_rows
-from trajcloak.log.summary import add_counts, merge_bounds, merge_summaries
+from trajcloak.log import LogSummary
 from trajcloak.manifest import LeftOut, build_manifest, merge_totals
 from trajcloak.options import SWAPPED, LogColumns, Options
-from trajcloak.pipeline import lay_out, nobody_left, too_few_users
+from trajcloak.pipeline import nobody_left, too_few_users
 from trajcloak.progress import Progress, silent
 from trajcloak.published import Manifest
 from trajcloak.release import Release, place_box
-from trajcloak.space import (
-    Bounds,
-    Places,
-    Projection,
-    Region,
-    check_cells,
-    check_height,
-    check_size,
-    choose_projection,
-    fit_region,
-    join_bounds,
-    judge_inside,
-    judge_outliers,
-    judge_reach,
-)
-from trajcloak.trajectories import (
-    Ingest,
-    Located,
-    Reports,
-    judge_conflicts,
-    sum_up_ingest,
-)
+from trajcloak.space import Places, Region, check_height
+from trajcloak.trajectories import Ingest, judge_conflicts
 
 SPREAD_ALGORITHMS = ("traj-anon", "refined")
 
@@ -103,13 +65,17 @@ class Sizes:
         Rows of the log in a part.
     cells : int
         Users times instants in a range of the key order, or in a block of ``refined``.
+    bundles : int
+        Least number of bundles of k users in a block of ``refined``, however long the window
+        is: bundles cannot reach across the edges of a block.
     """
 
     rows: int = 1 << 22
     cells: int = 1 << 22
+    bundles: int = 400
 
 
-MAX_PARTS = 128
+MAX_PARTS = 1 << 11
 """Parts exchange as many pieces as there are pairs of them, so very large logs get larger parts."""
 
 
@@ -153,15 +119,6 @@ class SpreadResult:
         progress("writing release", 1, 1)
 
 
-@dataclass(frozen=True)
-class _Log:
-    """A log in parts: each holds some users with all their rows."""
-
-    parts: list[Handle]
-    summary: LogSummary
-    kinds: pa.Table
-
-
 def run_plan(
     engine: Engine,
     source: Source,
@@ -174,13 +131,13 @@ def run_plan(
     check_supported(asked, columns)
     check_height(asked.height)
     progress("reading log", 0, 4)
-    log = _exchange_log(engine, source, columns, sizes)
+    log, numbers = exchange_log(engine, source, columns, sizes.rows)
     progress("reading log", 2, 4)
     summary = log.summary
     if asked.region is None:
-        _check_misplaced(engine, log)
-    log, crs = _place(engine, log)
-    scene = _lay_out(engine, log, asked, crs)
+        check_spread_misplaced(engine, log)
+    log, crs = place_log(engine, log, numbers)
+    scene = lay_out_log(engine, log, asked, crs)
     rare, treatment = check_spread_requests(engine, log.parts, log.kinds, scene)
     progress("reading log", 4, 4)
     kinds = log.kinds if treatment is None else treatment.kinds
@@ -190,13 +147,13 @@ def run_plan(
             [(part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
             len(scene.ranges) + 1,
         )
-        present = engine.gather(engine.run(count_participants, [(part,) for part in attendance]))
+        present = engine.ask(count_participants, [(part,) for part in attendance])
     except InputError:
         # Rows of a part contradict each other; the message is to name those of all parts.
-        judge_conflicts(_compare_reports(engine, log, 0))
+        judge_conflicts(compare_spread_reports(engine, log, 0))
         raise
     num_users = np.sum([counts for counts, _ in present], axis=0).tolist()
-    ingest = _build_ingest(engine, log, scene, [located for _, located in present])
+    ingest = build_spread_ingest(engine, log, scene, [located for _, located in present])
     is_published = [count >= asked.k for count in num_users]
     if not any(is_published):
         raise too_few_users(max(num_users, default=0), summary.num_users, asked.k)
@@ -221,6 +178,7 @@ def run_plan(
         meeting = Meeting(number, stop - start, num_users[number], shares[number])
         users = max(1, sizes.cells // (stop - start))
         if asked.algorithm == "refined":
+            users = max(users, sizes.bundles * asked.k)
             found = bundle_by_blocks(engine, meeting, task, asked.effort, users)
         else:
             found = bundle_by_tree(engine, meeting, task, users)
@@ -229,10 +187,13 @@ def run_plan(
             raise nobody_left(number)
         ranges += of_window
         marks |= is_held
-        bundled.append(Bundled([], found.counts))
+        bundled.append(Bundled((), found.counts, found.num_blocks))
     progress("bundling", len(num_users), len(num_users))
     left_out = _count_left_out(engine, attendance, bundled, is_published)
     manifest = _build_manifest(summary, scene, ranges, left_out, ingest)
+    num_blocks = [found.num_blocks for found in bundled if found.counts]
+    if max(num_blocks) > 1:
+        manifest["parameters"]["blocks"] = sum(num_blocks)
     total = merge_totals([r.totals for r in ranges])
     head = Release(
         manifest=manifest,
@@ -267,120 +228,12 @@ def check_supported(asked: Options, columns: LogColumns) -> None:
         )
 
 
-def _exchange_log(engine: Engine, source: Source, columns: LogColumns, sizes: Sizes) -> _Log:
-    """Read a log and give each user with all rows to one part."""
-    num_parts = max(1, -(-source.num_rows // sizes.rows))
-    *pieces, readings = engine.exchange(
-        read_and_split,
-        [
-            (part.content, part.first_row, columns, source.head, num_parts, engine.threads)
-            for part in source.parts
-        ],
-        num_parts + 1,
-    )
-    cleaned = engine.run(join_and_clean, [(of_part, columns) for of_part in pieces])
-    del pieces
-    described: list[Description] = engine.gather(
-        engine.run(describe, [(part,) for part in cleaned])
-    )
-    dropped, shifted = (
-        add_counts(counts) for counts in zip(*engine.gather(readings), ({}, {}), strict=True)
-    )
-    kept = [i for i, part in enumerate(described) if part.summary is not None]
-    if not kept:
-        if any(part.dropped for part in described):
-            check_some_left(0)
-        raise no_rows(source.num_rows, source.name)
-    summaries = [part.summary for part in described if part.summary is not None]
-    cleaning = [part.dropped for part in described]
-    summary = replace(
-        merge_summaries(summaries, columns.user, columns.time),
-        dropped=add_counts([dropped, *cleaning]),
-        shifted=shifted,
-    )
-    far = SomeRows()
-    for part in described:
-        far.add(part.far)
-    check_reachable(far, summary, columns)
-    kinds, numbers = merge_kinds([part.kinds for part in described if part.kinds is not None])
-    return _Log([(cleaned[i], n) for i, n in zip(kept, numbers, strict=True)], summary, kinds)
-
-
-def _check_misplaced(engine: Engine, log: _Log) -> None:
-    """Raise if rows are swapped or at 0, 0; see :func:`trajcloak.log.misplaced.check_misplaced`."""
-
-    def count(measure: Measure, found: np.uint64, shift: int) -> list[npt.NDArray[np.int64]]:
-        jobs = [(part, measure, found, shift) for part, _ in log.parts]
-        return engine.gather(engine.run(count_part_measures, jobs))
-
-    def number(find: Find, bulk: Bulk) -> list[npt.NDArray[np.int64]]:
-        jobs = [(part, log.summary.bounds, find, bulk) for part, _ in log.parts]
-        return engine.gather(engine.run(number_part_found, jobs))
-
-    judge_misplaced(log.summary, count, number)
-
-
-def _place(engine: Engine, log: _Log) -> tuple[_Log, str | None]:
-    """Lay the parts of a log on the plane."""
-    summary = log.summary
-    projection = Projection(summary.crs, summary.bounds)
-    if summary.geographic:
-        jobs = [(part,) for part, _ in log.parts]
-        bounds, joins = join_bounds(
-            summary.bounds, lambda: engine.gather(engine.run(bound_part_turned, jobs))
-        )
-        projection = Projection(choose_projection(bounds), None, joins)
-    placed = engine.run(
-        place,
-        [
-            (part, summary, log.kinds, number, projection, engine.threads)
-            for part, number in log.parts
-        ],
-    )
-    return _Log(placed, summary, log.kinds), projection.crs
-
-
-def _lay_out(engine: Engine, log: _Log, asked: Options, crs: str | None) -> Scene:
-    """Choose instants, windows and region."""
-
-    def spans(step: int) -> int:
-        return sum(engine.gather(engine.run(sum_part_spans, [(part, step) for part in log.parts])))
-
-    grid, max_gap, ranges, region = lay_out(log.summary, asked, spans)
-    bounds = merge_bounds(engine.gather(engine.run(get_bounds, [(p,) for p in log.parts])))
-    judge_reach(
-        bounds, lambda: engine.gather(engine.run(find_part_beyond, [(p,) for p in log.parts]))
-    )
-    if region is None:
-        _check_outliers(engine, log, bounds)
-        region = fit_region(bounds, asked.height, in_metres=crs is not None)
-    else:
-        jobs = [(part, region) for part in log.parts]
-        judge_inside(bounds, region, lambda: engine.gather(engine.run(find_part_outside, jobs)))
-    check_cells(region)
-    check_size(region)
-    return Scene(asked, grid, max_gap, ranges, region, crs)
-
-
-def _check_outliers(engine: Engine, log: _Log, bounds: Bounds) -> None:
-    """Raise if a few far rows blow the region up; see :func:`trajcloak.space.check_outliers`."""
-    judge_outliers(
-        bounds,
-        lambda: engine.gather(
-            engine.run(count_part_places, [(p, bounds, engine.threads) for p in log.parts])
-        ),
-        lambda stretches: engine.gather(
-            engine.run(find_part_far, [(part, stretches) for part in log.parts])
-        ),
-    )
-
-
 def _total(
     engine: Engine, found: Bundled, meeting: Meeting, region: Region, num_kinds: int
 ) -> tuple[list[Range], npt.NDArray[np.bool_]]:
     """Sort the bundles of a window into ranges, and add them up."""
     ordered = order_bundles(engine, found)
-    totals = engine.gather(engine.run(total_range, [(part, region, num_kinds) for part in ordered]))
+    totals = engine.ask(total_range, [(part, region, num_kinds) for part in ordered])
     ranges = [
         Range(part, meeting.number, total, meeting.length)
         for part, (total, _) in zip(ordered, totals, strict=True)
@@ -396,39 +249,18 @@ def _count_left_out(
     is_published: Sequence[bool],
 ) -> LeftOut:
     """Count who and what is not published."""
-    counted: list[list[Counts]] = [engine.gather(found.counts) for found in bundled]
+    counted: list[list[Counts]] = [fetch(engine, found.counts) for found in bundled]
     gone = [[(c.part, c.user) for c in of_window if len(c.user)] for of_window in counted]
     left_out = LeftOut(0)
-    for part in engine.gather(
-        engine.run(
-            count_left_out, [(part, i, is_published, gone) for i, part in enumerate(attendance)]
-        )
+    shared = engine.put(gone)
+    for part in engine.ask(
+        count_left_out, [(part, i, is_published, shared) for i, part in enumerate(attendance)]
     ):
         left_out.merge(part)
     for of_window in counted:
         for counts in of_window:
             left_out.merge(counts.left_out)
     return left_out
-
-
-def _build_ingest(engine: Engine, log: _Log, scene: Scene, parts: Sequence[Located]) -> Ingest:
-    """Report on the log, whose parts are not needed after that."""
-    located = Located(*np.sum(parts, axis=0).tolist())
-    ingest = sum_up_ingest(
-        log.summary,
-        scene.grid,
-        scene.max_gap,
-        located,
-        lambda: _compare_reports(engine, log, scene.max_gap),
-    )
-    log.parts.clear()
-    return ingest
-
-
-def _compare_reports(engine: Engine, log: _Log, long: int) -> Reports:
-    jobs = [(part, long, engine.threads) for part in log.parts]
-    parts: list[Reports] = engine.gather(engine.run(compare_part_reports, jobs))
-    return reduce(Reports.plus, parts)
 
 
 def _build_manifest(

@@ -1,6 +1,5 @@
 """From bundles that are spread over the workers to the files of a release."""
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from trajcloak.engines.finished import (
     sample_cloaks,
     split_finished,
 )
+from trajcloak.engines.scratch import remove_folder
 from trajcloak.manifest import Totals, add_up
 from trajcloak.output import PRIVATE, new_file, new_folder
 from trajcloak.parquet import encode_row_group, join_row_groups
@@ -39,17 +39,16 @@ SAMPLE = 64
 """Bundles that are drawn for each range and part, to find where to cut."""
 
 
-def order_bundles(engine: Engine, bundled: Bundled) -> list[Handle]:
+def order_bundles(engine: Engine, bundled: Bundled) -> Sequence[Handle]:
     """Sort the bundles of a window into ranges, in the order in which they are numbered."""
     parts = len(bundled.finished)
     if parts == 1:
-        return engine.run(join_finished, [(bundled.finished,)])
-    samples = engine.gather(
-        engine.run(sample_cloaks, [(part, SAMPLE) for part in bundled.finished])
-    )
+        return engine.run(join_finished, [(list(bundled.finished),)])
+    samples = engine.ask(sample_cloaks, [(part, SAMPLE) for part in bundled.finished])
     cuts = choose_cuts(samples, parts)
+    shared = engine.put(cuts)
     pieces = engine.exchange(
-        split_finished, [(part, cuts) for part in bundled.finished], len(cuts) + 1
+        split_finished, [(part, shared) for part in bundled.finished], len(cuts) + 1
     )
     return engine.run(join_finished, [(of_range,) for of_range in pieces])
 
@@ -122,32 +121,34 @@ class SpreadRelease:
     def _first_ids(self) -> list[int]:
         return [0, *accumulate(r.totals.bundles for r in self.ranges)]
 
-    def _write_groups(self, parts: Path, name: str, counts: Sequence[int]) -> list[Handle]:
+    def _write_groups(self, parts: Path, name: str, counts: Sequence[int]) -> list[Path]:
         first_ids = self._first_ids
+        head, number = self.engine.put(self.head), self.engine.put(self.number)
         jobs = []
         for group, pieces in enumerate(cut_groups(counts, ROWS_PER_GROUP)):
             chosen = [self.ranges[r].finished for r, _ in pieces]
-            head = replace(self.head, first_ids=[first_ids[r] for r, _ in pieces])
+            firsts = [first_ids[r] for r, _ in pieces]
             slices = [(i, rows) for i, (_, rows) in enumerate(pieces)]
             file = parts / f"{name}.{group}"
-            jobs.append((chosen, head, self.number, name, slices, file))
-        return self.engine.run(write_group, jobs)
+            jobs.append((chosen, head, number, firsts, name, slices, file))
+        return self.engine.ask(write_group, jobs)
 
-    def _write_policy(self, parts: Path) -> list[Handle]:
+    def _write_policy(self, parts: Path) -> list[Path]:
         jobs = [
             (r.finished, r.window, first_id, parts / f"policy.{i}")
             for i, (r, first_id) in enumerate(zip(self.ranges, self._first_ids, strict=False))
         ]
-        return self.engine.run(write_members, jobs)
+        return self.engine.ask(write_members, jobs)
 
-    def _join(self, files: list[Handle], path: Path) -> None:
-        self.engine.gather(self.engine.run(join_files, [(files, path)]))
+    def _join(self, files: list[Path], path: Path) -> None:
+        self.engine.ask(join_files, [(files, path)])
 
 
 def write_group(
     ranges: Sequence[Finished],
     head: Release,
     number: npt.NDArray[np.int32],
+    first_ids: Sequence[int],
     name: str,
     pieces: Sequence[Piece],
     path: Path,
@@ -156,7 +157,7 @@ def write_group(
     windows = [
         replace(part.bundles, request_kind=number[part.bundles.request_kind]) for part in ranges
     ]
-    release = replace(head, windows=windows)
+    release = replace(head, windows=windows, first_ids=first_ids)
     batch = release.build_group(name, pieces)
     return _put(encode_row_group(batch, store_schema=head.stores_schema(name)), path)
 
@@ -191,8 +192,8 @@ def join_files(parts: Sequence[Path], path: Path) -> None:
 @contextmanager
 def _parts_folder(path: Path) -> Iterator[Path]:
     """Make a private folder beside the release, and remove it in the end."""
-    folder = tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".parts")
+    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".parts"))
     try:
-        yield Path(folder)
+        yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)

@@ -33,16 +33,17 @@ def check_spread_requests(
 ) -> tuple[tuple[RareColumn, ...], Treatment | None]:
     """Refuse requests that must not be published; see :func:`trajcloak.pipeline.check_requests`."""
     asked = scene.asked
-    counted = engine.gather(engine.run(count_part_values, [(part,) for part in parts]))
+    counted = engine.ask(count_part_values, [(part,) for part in parts])
     attributes = [_add_up(of_parts) for of_parts in zip(*counted, strict=True)]
     rare = find_rare(attributes, asked.rare_below or asked.k)
     published = attributes
     if asked.rare != KEEP:
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
-    digits = engine.gather(engine.run(count_part_digits, [(part,) for part in parts]))
+    digits = engine.ask(count_part_digits, [(part,) for part in parts])
     num_digits = np.sum([np.pad(d, (0, max(map(len, digits)) - len(d))) for d in digits], axis=0)
-    jobs = [(part, num_digits, attributes, published, asked.allow) for part in parts]
-    id_counts, place_counts = zip(*engine.gather(engine.run(count_part_ids, jobs)), strict=True)
+    shared = engine.put(attributes), engine.put(published)
+    jobs = [(part, num_digits, *shared, asked.allow) for part in parts]
+    id_counts, place_counts = zip(*engine.ask(count_part_ids, jobs), strict=True)
     judge_hygiene(
         attributes,
         published,
@@ -57,8 +58,9 @@ def check_spread_requests(
     windows = scene.grid.origin + scene.ranges * scene.grid.every
 
     def count(attribute: Attribute, is_rare: npt.NDArray[np.bool_]) -> int:
-        jobs = [(part, attribute, is_rare, windows) for part in parts]
-        return count_recurring(engine.gather(engine.run(list_part_sent, jobs)))
+        shared = engine.put(attribute), engine.put(is_rare)
+        jobs = [(part, *shared, windows) for part in parts]
+        return count_recurring(engine.ask(list_part_sent, jobs))
 
     return describe_rare(attributes, rare, count), treat_rare(kinds, attributes, rare, asked.rare)
 

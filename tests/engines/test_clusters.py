@@ -1,0 +1,27 @@
+"""Connections to a cluster."""
+
+import sys
+
+import pytest
+
+import trajcloak as tc
+from clusters import write_certificates
+from trajcloak.engines.clusters import connect, open_dask
+
+
+def test_connections_without_the_right_certificate_are_refused(cluster):
+    with pytest.raises(tc.OptionError, match="no scheduler answers"):
+        connect(cluster.scheduler_address, (None, None, None))
+
+
+def test_certificates_are_taken_from_files(tmp_path, cluster, scratch):
+    files = write_certificates(cluster, tmp_path)
+    with open_dask(scratch, cluster.scheduler_address, None, files) as engine:
+        assert engine.ask(len, [([1, 2],)]) == [2]
+
+
+def test_a_missing_dask_is_named(monkeypatch, scratch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    expected = r"pip install 'trajcloak\[dask\]'"
+    with pytest.raises(tc.OptionError, match=expected), open_dask(scratch):
+        pass
