@@ -15,7 +15,6 @@ from trajcloak.options import LogColumns, Options
 USERS = 20_000
 LENGTH = 30
 K = 50
-QUERIES = 100
 NAMES = {
     "log": "log.parquet",
     "release": "release",
@@ -70,9 +69,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         tell(story.tell_release(manifest, output / NAMES["release"], seconds))
         tell(story.tell_attackers(attacked, manifest))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
-            utility = measure_utility(
-                request_log, release, policy=policy, queries=QUERIES, progress=progress
-            )
+            utility = measure_utility(request_log, release, policy=policy, progress=progress)
         tell(story.tell_price(manifest, utility))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             report = audit(log, release, policy, columns, progress=progress)

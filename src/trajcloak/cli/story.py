@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -56,12 +55,15 @@ class Teller:
         self._silent = silent
 
     def __call__(self, part: Part) -> None:
-        """Print a part: prose in columns that can be read, on a terminal; lines in a file."""
+        """Print a part: prose in columns that can be read, and lines as they are."""
         if self._silent:
             return
         for piece in part:
             if isinstance(piece, str):
                 out.print(piece, width=min(WIDTH, out.width))
+            elif isinstance(piece, Text):
+                # Commands are to be pasted: no line of them is cut in two.
+                out.print(piece, soft_wrap=True)
             else:
                 out.print(piece)
         out.print()
@@ -233,7 +235,7 @@ def tell_commands(users: int, length: int, k: int, seed: int, columns: LogColumn
         f"    {requests} --example",
         "trajcloak utility log.parquet release",
     ):
-        yield Padding(line, (0, 0, 0, 2), expand=False)
+        yield Text(f"  {line}")
 
 
 def _heading(number: int, title: str) -> Text:
