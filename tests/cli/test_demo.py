@@ -116,7 +116,10 @@ def test_demo_never_overwrites(run, tmp_path):
     ("args", "says"),
     [
         (("--k", 1), "k is 1; expected"),
-        (("--users", 5, "--k", 6), "at most 5 of 5 users take part"),
+        (
+            ("--users", 5, "--k", 6),
+            "users is 5; expected at least k = 6; pass more --users, or a lower --k",
+        ),
         (("--users", 0), "users is 0; expected"),
     ],
 )

@@ -10,6 +10,7 @@ from trajcloak.cli import story
 from trajcloak.cli.audit import EXIT_BREACH
 from trajcloak.cli.common import PATH, json_option, print_json, progress_bars
 from trajcloak.cli.generate import KERNEL
+from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
 
 USERS = 20_000
@@ -50,6 +51,10 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     from trajcloak.utility import measure_utility
 
     Options(k=k)
+    if users < k:
+        raise OptionError(
+            f"users is {users}; expected at least k = {k}; pass more --users, or a lower --k"
+        )
     tell = story.Teller(silent=as_json)
     with new_folder(output) as folder:
         log, release, policy, page = (folder / name for name in NAMES.values())
