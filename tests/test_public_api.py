@@ -52,7 +52,7 @@ PUBLIC = [
 
 def test_exported_names():
     assert trajcloak.__all__ == PUBLIC
-    assert set(PUBLIC) <= set(dir(trajcloak))
+    assert dir(trajcloak) == PUBLIC
 
 
 def run_python(code: str) -> str:

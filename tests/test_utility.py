@@ -113,6 +113,19 @@ def test_suppressed_users_need_the_policy(tmp_path):
     assert all(result.within == 1 for result in results)
 
 
+@pytest.mark.parametrize("rule", ["drop", "other"])
+def test_a_release_is_refused_only_if_rare_values_were_treated(tmp_path, rule):
+    for name, rows in (("none", ROWS), ("some", [*ROWS, Row("u00", 3, 0, 0, "once")])):
+        log = read_rows(rows)
+        result = tc.anonymize(log, 3, threads=1, rare=rule, **UNIT_CELLS)
+        result.write(tmp_path / name)
+    measured = tc.measure_utility(read_rows(ROWS), tmp_path / "none", queries=5)
+    assert [result.within for result in measured] == [1.0, 1.0, 1.0]
+    counts = r"dropped \(1\) or changed \(0\)" if rule == "drop" else r"\(0\) or changed \(1\)"
+    with pytest.raises(tc.InputError, match=f"{counts}; .* --rare keep"):
+        tc.measure_utility(log, tmp_path / "some")
+
+
 def shift_in_time(rows):
     return [row._replace(time=row.time + 7) for row in rows]
 

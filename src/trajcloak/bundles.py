@@ -19,7 +19,7 @@ MARKS_PER_REQUEST = 16
 """Up to so many bytes per request, marking the ones seen is faster than sorting them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bundles:
     """The bundles of one window, numbered from 0 in order of their cloak sequences.
 
@@ -59,6 +59,13 @@ class Bundles:
     suppressed_requests: int
     rare_requests: int
     generalised_requests: int
+
+    def __repr__(self) -> str:
+        """Say how much there is, and of nobody: notebooks keep what they show."""
+        return (
+            f"Bundles(window={self.window}, start={self.start}, stop={self.stop}, "
+            f"bundles={len(self.sizes)}, users={int(self.sizes.sum())})"
+        )
 
     @property
     def num_suppressed(self) -> int:

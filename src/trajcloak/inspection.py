@@ -32,6 +32,9 @@ NUM_STEPS = 5
 ENOUGH = 0.8
 """A window is as long as leaves this share of what the shortest windows keep."""
 
+MOST = 0.95
+"""Share of the gaps to bridge, and of the reports to keep."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -104,6 +107,12 @@ def inspect_log(
 ) -> Inspection:
     """Report on a log, and propose how to lay it on instants and windows.
 
+    ``every`` is the log's own step, or else the next round one from the median time
+    between reports up; ``length`` the longest that keeps at least 80% of what the
+    shortest windows keep, where 95% of the gaps are bridged; ``max_gap`` the least of 2,
+    3, 5, 10 and 30 steps that then keeps at least 95% of the reports, or else the one
+    that keeps most.
+
     Parameters
     ----------
     log : RequestLog
@@ -129,8 +138,9 @@ def inspect_log(
         return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
 
     step = parse(every, "every") or _propose_every(weigher)
-    gap = parse(max_gap, "max-gap") or _propose_gap(weigher, step)
-    size = length or _propose_length(weigher, step, gap)
+    gap = parse(max_gap, "max-gap")
+    size = length or _propose_length(weigher, step, gap or _find_typical_gap(weigher, step))
+    gap = gap or _propose_gap(weigher, step, size)
     grid = build_grid(log, step)
     return Inspection(
         ingest=build_ingest(log, grid, gap, weigher.locate(grid, gap), weigher.threads),
@@ -208,10 +218,18 @@ def _propose_every(weigher: _Weigher) -> int:
     return next((step for step in steps if step >= typical), steps[-1])
 
 
-def _propose_gap(weigher: _Weigher, every: int) -> int:
-    """Choose the least multiple of the step that bridges 95% of the gaps."""
-    most = weigher.reports.quantile(0.95) if weigher.reports.num_gaps else 0
+def _find_typical_gap(weigher: _Weigher, every: int) -> int:
+    """Find the least multiple of the step that bridges most gaps."""
+    most = weigher.reports.quantile(MOST) if weigher.reports.num_gaps else 0
     return every * next((f for f in GAP_FACTORS if f * every >= most), GAP_FACTORS[-1])
+
+
+def _propose_gap(weigher: _Weigher, every: int, length: int) -> int:
+    """Choose the least multiple of the step that keeps most reports, or else the best."""
+    gaps = [factor * every for factor in GAP_FACTORS]
+    kept = [weigher.weigh(every, gap, length).reports for gap in gaps]
+    enough = min(MOST, max(kept))
+    return next(gap for gap, share in zip(gaps, kept, strict=True) if share >= enough)
 
 
 def _propose_length(weigher: _Weigher, every: int, max_gap: int) -> int:

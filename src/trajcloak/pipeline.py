@@ -123,7 +123,7 @@ def lay_out(
     return grid, max_gap, ranges, region
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What :func:`anonymize` made: the release to publish, and the private policy.
 
@@ -139,6 +139,10 @@ class Result:
     release: Release
     users: pa.Array
     rare: tuple[RareColumn, ...]
+
+    def __repr__(self) -> str:
+        """Say how much there is, and of nobody: notebooks keep what they show."""
+        return f"Result({self.release})"
 
     @property
     def manifest(self) -> Manifest:

@@ -43,7 +43,7 @@ Piece = tuple[int, slice]
 """Some rows of a window, which is given by its place in the release."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """What is published: bundles with their requests, and how they were made.
 
@@ -72,6 +72,11 @@ class Release:
     zone: str | None
     first_ids: Sequence[int] | None = None
     box: Sequence[float] | None = None
+
+    def __repr__(self) -> str:
+        """Say how much there is, and of nobody: notebooks keep what they show."""
+        names = "k", "windows", "bundles", "users", "requests"
+        return f"Release({', '.join(f'{name}={self.manifest[name]}' for name in names)})"
 
     def write(
         self, path: str | Path, *, threads: int | None = None, progress: Progress = silent

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import KEEP
 from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
 from trajcloak.query import Answer, PublishedRelease, Region, open_release
@@ -112,7 +111,8 @@ def measure_utility(
     Raises
     ------
     InputError
-        If the release was not made of this log.
+        If the release was not made of this log, or lacks or changes requests because
+        few users sent a value.
     OptionError
         If the policy file is needed and not given.
 
@@ -132,11 +132,7 @@ def measure_utility(
             f"pass another --queries or --seed"
         )
     published = open_release(release)
-    if published.manifest["parameters"].get("rare", KEEP) != KEEP:
-        raise InputError(
-            "requests with rare values are not in the release; expected one with all requests, to "
-            "compare with the log; make it with --rare keep"
-        )
+    _check_rare(published)
     prepared = lay_out(log, published, choose_threads(threads))
     truths = list(_find_truths(prepared, published, policy, progress))
     workload = _Workload(prepared, truths, published)
@@ -150,6 +146,18 @@ def measure_utility(
         progress(f"asking, {question}", queries, queries)
         measured.append(_judge(question, pairs))
     return measured
+
+
+def _check_rare(release: PublishedRelease) -> None:
+    """Raise if requests were dropped or changed because few users sent a value."""
+    dropped = release.manifest["withheld"]["why"]["rare_value"]["requests"]
+    replaced = release.manifest["generalised"]
+    if dropped or replaced:
+        raise InputError(
+            f"{release.path}: requests with rare values were dropped ({dropped:,}) or changed "
+            f"({replaced:,}); expected all requests of the log, to compare with; make a release "
+            f"with --rare keep"
+        )
 
 
 def _judge(question: str, pairs: Sequence[tuple[int, Answer]]) -> Utility:

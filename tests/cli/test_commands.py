@@ -115,13 +115,17 @@ def test_anonymize_tells_what_is_published(run, made):
     facts = read_facts(done.out)
     assert "Release: release" in done.out
     assert facts["users published"] == "60"
-    assert facts["users withheld"] == facts["users suppressed"] == facts["requests withheld"] == "0"
+    assert facts["users withheld"] == facts["requests withheld"] == "0"
     assert (
         facts["requests published"] == f"{manifest['requests']} (distinct per bundle and instant)"
     )
     assert facts["bundles"] == str(manifest["bundles"])
     assert facts["smallest bundle"] == f"{manifest['smallest_bundle']} users (k = 5)"
     assert facts["algorithm"] == f"{manifest['algorithm']}, mbr cloaks"
+    never = {"users suppressed", "repeated times", "longer than max-gap", "locations held"}
+    assert not never & facts.keys()
+    assert facts["locations missing"] == "0.0% (0)"
+    assert facts["from"] == "2024-05-06 08:00:00"
     assert "Not published" not in done.out
     assert "No policy file was written" in done.out
 
@@ -160,8 +164,9 @@ def test_summary_counts_window_by_window(run, tmp_path):
     assert manifest["suppressed"] == 2
     assert manifest["withheld"]["why"]["missing_location"] == {"user_windows": 1, "requests": 1}
     done = run("anonymize", log, "-o", "r2", "--k", 3, "--request", "what", *options[:-1])
-    assert read_facts(done.out)["users suppressed"] == "2 (counted per window)"
-    assert "(suppressed): 2 users (counted per window), 4 requests." in done.out
+    assert read_facts(done.out)["users suppressed"] == "2 times"
+    assert "(missing location): users 1 time, 1 request." in done.out
+    assert "(suppressed): users 2 times, 4 requests." in done.out
 
 
 def test_anonymize_says_that_no_request_is_published(run, made):

@@ -1,6 +1,7 @@
 """``trajcloak inspect``."""
 
 import json
+import re
 
 
 def write_log(path):
@@ -23,6 +24,20 @@ def test_a_report_and_a_proposal(run, tmp_path):
     assert "user-" not in done.out
     assert "█" in done.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv"]
+
+
+def test_rows_that_keep_everything_are_shown_once(run, tmp_path):
+    """And the proposed one, which may be another; no bar where nothing is kept."""
+    lines = [f"user-{u},{t},{u},1" for u in range(3) for t in (0, 1, 2, 3, 7, 8, 9, 10)]
+    (tmp_path / "log.csv").write_text("user_id,time,x,y\n" + "\n".join(lines))
+    done = run("inspect", "log.csv")
+    _, by_every, by_gap, by_length = done.out.split("Kept, by ")
+    rows = {"every": by_every, "max-gap": by_gap, "length": by_length}
+    shown = {name: re.findall(r"^│ (.+) │$", text, re.M) for name, text in rows.items()}
+    assert [row.count("100.0%") for row in shown["max-gap"]] == [0, 0, 2]
+    for row in [row for rows in shown.values() for row in rows]:
+        assert ("█" in row) == (" 0.0%" not in row)
+    assert "reports kept" in by_gap
 
 
 def test_the_proposal_can_be_used(run, tmp_path):

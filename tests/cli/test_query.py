@@ -80,12 +80,12 @@ def test_requests_by_value(run, made):
 def test_the_tables(run, made):
     done = run("query", made / "release", "--region", EVERYWHERE, "--at", 1, "--by", "category")
     assert (done.code, done.err) == (0, "")
-    assert re.search(r"│ 1 2024-05-06T08:01:00.000000 │ +60 │ +60\.0 │ +60 │", done.out)
+    assert re.search(r"│ 1 2024-05-06 08:01:00 │ +60 │ +60\.0 │ +60 │", done.out)
     assert "Requests by category" in done.out
     text = " ".join(done.out.split())
     for line in ASSUMPTIONS:
         assert line in text
-    assert "Published: 60 users; withheld: 0; suppressed: 0 (counted in each window)." in text
+    assert "Published: 60 users; withheld: 0." in text
 
 
 def test_rare_values_are_left_out_of_the_table(run, made, monkeypatch):

@@ -33,7 +33,7 @@ FACTS = (
 """What is known of a log besides its rows, users and requests."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StoredLog(RequestLog):
     """A log of which only the users, the distinct requests and what is true of all rows are held.
 

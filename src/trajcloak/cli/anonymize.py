@@ -11,7 +11,6 @@ from rich.markup import escape
 from trajcloak.cli.common import (
     PATH,
     Numbers,
-    facts_table,
     height_option,
     ingest_facts,
     json_option,
@@ -23,6 +22,7 @@ from trajcloak.cli.common import (
     time_options,
 )
 from trajcloak.cli.engine import ENGINE_OPTIONS, LOCAL, engine_options, open_engine
+from trajcloak.cli.tables import facts_table
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
 if TYPE_CHECKING:
@@ -251,11 +251,12 @@ def print_summary(
     side = manifest["mean_cloak_area"] ** 0.5
     counted = [why["user_windows"] for why in withheld["why"].values()]
     is_repeated = manifest["windows"] > 1 or max(counted) > withheld["users"]
-    per_window = " (counted per window)" if is_repeated else ""
+    times = " times" if is_repeated else ""
+    suppressed = manifest["suppressed"]
     facts = [
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),
-        ("users suppressed", f"{manifest['suppressed']:,}{per_window}"),
+        *([("users suppressed", f"{suppressed:,}{times}")] if suppressed else []),
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
         ("requests withheld", f"{withheld['requests']:,}"),
         ("windows", f"{manifest['windows']:,}"),
@@ -270,12 +271,14 @@ def print_summary(
     out.print(facts_table("Log", ingest_facts(manifest["ingest"])))
     out.print(facts_table(f"Release: {output}", facts))
     for reason, counts in withheld["why"].items():
-        if counts["user_windows"] or counts["requests"]:
-            out.print(
-                f"Not published ({reason.replace('_', ' ')}): "
-                f"{_count(counts['user_windows'], 'user')}{per_window}, "
-                f"{_count(counts['requests'], 'request')}."
-            )
+        users, requests = counts["user_windows"], counts["requests"]
+        left_out = []
+        if users:
+            left_out.append(f"users {_count(users, 'time')}" if times else _count(users, "user"))
+        if requests:
+            left_out.append(_count(requests, "request"))
+        if left_out:
+            out.print(f"Not published ({reason.replace('_', ' ')}): {', '.join(left_out)}.")
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
     else:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from trajcloak.cli.common import (
     PATH,
@@ -17,6 +16,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.tables import ValueTable
 from trajcloak.options import ALGORITHMS, LogColumns
 
 if TYPE_CHECKING:
@@ -79,24 +79,20 @@ def command(
 
 def print_findings(found: "Attack", k: int) -> None:
     """Show who learns what."""
-    table = Table(
-        title=f"What attackers learn (k = {k})",
-        title_justify="left",
+    table = ValueTable(
+        f"What attackers learn (k = {k})",
+        "attacker",
+        ("requests", "breaches", "smallest", "identified"),
+        group="policy",
         caption="smallest: the smallest candidate set; identified: requests with one candidate",
-        caption_justify="left",
     )
-    table.add_column("policy", style="bold", overflow="fold")
-    table.add_column("attacker", no_wrap=True)
-    for name in ("requests", "breaches", "smallest", "identified"):
-        table.add_column(name, justify="right", no_wrap=True)
     last = None
     for finding in found.findings:
-        if last not in (None, finding.policy):
-            table.add_section()
+        if finding.policy != last:
+            table.add_group(finding.policy)
         share = finding.identified / max(finding.requests, 1)
         style = "red" if finding.breaches else "green"
         table.add_row(
-            "" if last == finding.policy else finding.policy,
             finding.attacker,
             f"{finding.requests:,}",
             f"[{style}]{finding.breaches:,}",

@@ -1,16 +1,17 @@
 """Options and displays that several commands share."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -20,7 +21,6 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from trajcloak.options import DROPPABLE, LogColumns
@@ -271,47 +271,47 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Say what came in, and how much of it is known."""
+    """Say what came in, and how much of it is known; no word of what did not occur."""
     interval = ingest["interval"]
     located = ingest["user_instants"]
     everywhere = sum(located.values()) or 1
     return [
         ("rows read", f"{ingest['rows']:,}"),
-        *(
-            (f"rows dropped ({reason.replace('_', ' ')})", f"{number:,}")
+        *chain.from_iterable(
+            _unless_zero(f"rows dropped ({reason.replace('_', ' ')})", number)
             for reason, number in ingest["dropped"].items()
-            if number
         ),
-        ("repeated times", f"{ingest['repeated']:,} rows (one location, all requests kept)"),
+        *_unless_zero(
+            "repeated times", ingest["repeated"], "{:,} rows (one location, all requests kept)"
+        ),
         ("users", f"{ingest['users']:,}"),
-        ("from", str(ingest["start"])),
-        ("to", str(ingest["end"])),
+        ("from", show_time(ingest["start"])),
+        ("to", show_time(ingest["end"])),
         ("instants", f"{ingest['instants']:,}"),
         ("time between reports", "none" if interval is None else _quantiles(interval)),
-        ("longer than max-gap", f"{ingest['long_gaps']:,}"),
+        *_unless_zero("longer than max-gap", ingest["long_gaps"]),
         *(
             (f"locations {how}", f"{number / everywhere:.1%} ({number:,})")
             for how, number in located.items()
+            if number or how == "missing"
         ),
         ("coordinates", ingest["crs"] or "planar"),
         ("time zone", ingest["zone"] or "none"),
-        *(
-            (f"{what} local times", f"{ingest[what]:,}")
+        *chain.from_iterable(
+            _unless_zero(f"{what} local times", ingest[what])
             for what in ("ambiguous", "nonexistent")
-            if ingest[what]
         ),
     ]
 
 
+def _unless_zero(name: str, number: int, text: str = "{:,}") -> list[tuple[str, str]]:
+    return [(name, text.format(number))] if number else []
+
+
+def show_time(time: int | str) -> str:
+    """Write a time of a manifest for people: ``2024-05-06 08:00:00``."""
+    return re.sub(r"\.0+(?=Z|$)", "", str(time)).replace("T", " ", 1)
+
+
 def _quantiles(interval: Mapping[str, Any]) -> str:
     return f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})"
-
-
-def facts_table(title: str, facts: list[tuple[str, str]]) -> Table:
-    """Lay out names and values in two columns."""
-    table = Table(title=escape(title), title_justify="left", show_header=False, min_width=48)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(justify="right")
-    for name, value in facts:
-        table.add_row(name, escape(value))
-    return table

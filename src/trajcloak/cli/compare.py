@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
-from rich.table import Table
 
 from trajcloak.cli.common import (
     PATH,
@@ -19,6 +18,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.tables import ValueTable
 from trajcloak.options import ALGORITHMS, LogColumns
 
 if TYPE_CHECKING:
@@ -89,15 +89,16 @@ def command(
 def print_comparisons(results: Sequence["Comparison"]) -> None:
     """Show cost and time side by side."""
     done = [r for r in results if r.cost_mbr is not None]
-    costs = Table(title="Cost, recomputed from the bundles", title_justify="left")
-    runs = Table(title="Time and bundles", title_justify="left")
-    for table, names in (
-        (costs, ("mbr", "of best", "quad", "of best", "of optimum")),
-        (runs, ("seconds", "bundles", "smallest", "largest", "median side")),
-    ):
-        table.add_column("algorithm", style="bold", no_wrap=True)
-        for name in names:
-            table.add_column(name, justify="right", no_wrap=True)
+    costs = ValueTable(
+        "Cost, recomputed from the bundles",
+        "algorithm",
+        ("mbr", "of best", "quad", "of best", "of optimum"),
+    )
+    runs = ValueTable(
+        "Time and bundles",
+        "algorithm",
+        ("seconds", "bundles", "smallest", "largest", "median side"),
+    )
     best_mbr = min((r.cost_mbr or 0 for r in done), default=0) or 1
     best_quad = min((r.cost_quad or 0 for r in done), default=0) or 1
     sign = "" if any(r.algorithm == "exact" for r in done) else "<= "

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from trajcloak.cli.common import PATH, facts_table, json_option, out, print_json, progress_bars
+from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
+from trajcloak.cli.tables import facts_table
 from trajcloak.options import MOVEMENT_FORMATS
 
 

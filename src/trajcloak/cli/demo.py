@@ -10,12 +10,12 @@ from trajcloak.cli import story
 from trajcloak.cli.audit import EXIT_BREACH
 from trajcloak.cli.common import PATH, json_option, print_json, progress_bars
 from trajcloak.cli.generate import KERNEL
+from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
 
 USERS = 20_000
 LENGTH = 30
 K = 50
-QUERIES = 100
 NAMES = {
     "log": "log.parquet",
     "release": "release",
@@ -51,6 +51,10 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     from trajcloak.utility import measure_utility
 
     Options(k=k)
+    if users < k:
+        raise OptionError(
+            f"users is {users}; expected at least k = {k}; pass more --users, or a lower --k"
+        )
     tell = story.Teller(silent=as_json)
     with new_folder(output) as folder:
         log, release, policy, page = (folder / name for name in NAMES.values())
@@ -70,9 +74,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         tell(story.tell_release(manifest, output / NAMES["release"], seconds))
         tell(story.tell_attackers(attacked, manifest))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
-            utility = measure_utility(
-                request_log, release, policy=policy, queries=QUERIES, progress=progress
-            )
+            utility = measure_utility(request_log, release, policy=policy, progress=progress)
         tell(story.tell_price(manifest, utility))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             report = audit(log, release, policy, columns, progress=progress)

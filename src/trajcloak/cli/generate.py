@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from trajcloak.cli.common import PATH, facts_table, json_option, out, print_json, progress_bars
+from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
+from trajcloak.cli.tables import facts_table
 
 KERNEL = ("trajcloak.generator.routes.contract", "build_hierarchy")
 """Compiled by the first run that generates."""
@@ -133,6 +134,7 @@ def command(
         ("request columns", ", ".join(log.request_columns)),
         ("junctions", f"{log.junctions:,}"),
         ("roads", f"{log.roads:,}"),
-        ("junctions left out (not connected)", f"{log.junctions_left_out:,}"),
     ]
+    if log.junctions_left_out:
+        facts.append(("junctions left out (not connected)", f"{log.junctions_left_out:,}"))
     out.print(facts_table(f"Log: {output}", facts))

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
-from rich.table import Table
 
 from trajcloak.cli.common import (
     PATH,
-    facts_table,
     ingest_facts,
     json_option,
     log_options,
@@ -19,12 +17,13 @@ from trajcloak.cli.common import (
     progress_bars,
     threads_option,
 )
+from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
     from trajcloak.inspection import Choice, Inspection
 
-BAR = 15
+BAR = 10
 SUSPECTED = {
     NULL_ISLAND: "at longitude and latitude 0",
     SWAPPED: "far from most others, and among them with longitude and latitude swapped",
@@ -91,21 +90,26 @@ def print_inspection(found: "Inspection") -> None:
     )
 
 
-def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Table:
-    table = Table(title=f"Kept, by {name.replace('_', '-')}", title_justify="left")
-    for column in ("every", "max-gap", "length", "users", "reports", "requests"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("", min_width=BAR, no_wrap=True)
+def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> ValueTable:
+    """Lay out choices; of those that keep everything the first, and the proposed one."""
+    table = ValueTable(
+        f"Kept, by {name.replace('_', '-')}",
+        "every",
+        ("max-gap", "length", "users", "reports", "requests", "reports kept"),
+    )
+    keeps_all = False
     for choice in choices:
         requests = "-" if choice.requests is None else f"{choice.requests:.1%}"
+        shares = f"{choice.users:.1%}", f"{choice.reports:.1%}", requests
+        if keeps_all and set(shares) <= {"100.0%", "-"} and choice != proposed:
+            continue
+        keeps_all = set(shares) <= {"100.0%", "-"}
         table.add_row(
             escape(str(choice.every)),
             escape(str(choice.max_gap)),
             f"{choice.length:,}",
-            f"{choice.users:.1%}",
-            f"{choice.reports:.1%}",
-            requests,
-            "█" * round(BAR * choice.reports) or "▏",
-            style="bold green" if choice == proposed else None,
+            *shares,
+            ("█" * round(BAR * choice.reports)).ljust(BAR),
+            style="bold green" if choice == proposed else "",
         )
     return table

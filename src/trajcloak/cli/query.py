@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
-from rich.table import Table
 
-from trajcloak.cli.common import PATH, json_option, out, print_json
+from trajcloak.cli.common import PATH, json_option, out, print_json, show_time
+from trajcloak.cli.tables import ValueTable
 from trajcloak.errors import OptionError
 
 if TYPE_CHECKING:
@@ -194,29 +194,29 @@ def print_answers(
     """Show bounds and estimates, and what they are about."""
     from trajcloak.query import ASSUMPTIONS
 
-    table = Table(title="Users", title_justify="left")
-    for name in ("at", "at least", "about", "at most"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = ValueTable("Users", "at", ("at least", "about", "at most"))
+    digits = max((len(str(instant)) for instant, _ in answers), default=0)
     for instant, answer in answers:
-        time = _describe_time(release, instant)
-        table.add_row(" ".join(map(str, time.values())) or "all steps", *_show(answer))
+        number, *moment = _describe_time(release, instant).values() or ["all steps"]
+        table.add_row(
+            " ".join([str(number).rjust(digits), *map(show_time, moment)]), *_show(answer)
+        )
     out.print(table)
     if by:
         _print_requests(by, requests)
     for line in ASSUMPTIONS:
         out.print(line)
     withheld, suppressed = release.manifest["withheld"]["users"], release.manifest["suppressed"]
-    out.print(
-        f"Published: {release.manifest['users']:,} users; withheld: {withheld:,}; "
-        f"suppressed: {suppressed:,} (counted in each window)."
-    )
+    counted = f"; suppressed: {suppressed:,} times, in single windows" if suppressed else ""
+    out.print(f"Published: {release.manifest['users']:,} users; withheld: {withheld:,}{counted}.")
 
 
 def _print_requests(by: str, requests: dict[Any, "RequestAnswer"]) -> None:
-    table = Table(title=f"Requests by {escape(by)}", title_justify="left")
-    table.add_column("value", style="bold", overflow="fold")
-    for name in ("requests >=", "about", "<=", "users >=", "about", "<="):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = ValueTable(
+        f"Requests by {escape(by)}",
+        "value",
+        ("requests >=", "about", "<=", "users >=", "about", "<="),
+    )
     for value, answer in list(requests.items())[:SHOWN_VALUES]:
         shown = "(null)" if value is None else str(value)
         table.add_row(escape(shown), *_show(answer.requests), *_show(answer.users))

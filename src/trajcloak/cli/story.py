@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from trajcloak.cli.audit import describe_report
-from trajcloak.cli.common import facts_table, out
+from trajcloak.cli.common import out
+from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -56,12 +56,15 @@ class Teller:
         self._silent = silent
 
     def __call__(self, part: Part) -> None:
-        """Print a part: prose in columns that can be read, on a terminal; lines in a file."""
+        """Print a part: prose in columns that can be read, and lines as they are."""
         if self._silent:
             return
         for piece in part:
             if isinstance(piece, str):
                 out.print(piece, width=min(WIDTH, out.width))
+            elif isinstance(piece, Text):
+                # Commands are to be pasted: no line of them is cut in two.
+                out.print(piece, soft_wrap=True)
             else:
                 out.print(piece)
         out.print()
@@ -129,16 +132,12 @@ def tell_attackers(attacked: "Attack", manifest: Mapping[str, Any]) -> Part:
     """Compare what attackers find in snapshots and in bundles."""
     yield _heading(4, "The same attack on both")
     policies = list(dict.fromkeys(finding.policy for finding in attacked.findings))
-    table = Table(
-        title="Requests whose sender is found, without a doubt",
-        title_justify="left",
+    table = ValueTable(
+        "Requests whose sender is found, without a doubt",
+        "the attacker knows",
+        ["bundles" if policy == manifest["algorithm"] else policy for policy in policies],
         caption="k-inside, bulk-dp: two ways to choose an area for each minute",
-        caption_justify="left",
     )
-    table.add_column("the attacker knows", no_wrap=True)
-    for policy in policies:
-        name = "bundles" if policy == manifest["algorithm"] else policy
-        table.add_column(name, justify="right", no_wrap=True)
     for attacker, knowledge in KNOWLEDGE.items():
         found = [finding for finding in attacked.findings if finding.attacker == attacker]
         table.add_row(
@@ -167,13 +166,11 @@ def tell_price(manifest: Mapping[str, Any], utility: "Sequence[Utility]") -> Par
         f"{manifest['region']['side'] / 1000:.0f} x {manifest['region']['side'] / 1000:.0f} km. "
         f"Many people together can still be counted:"
     )
-    table = Table(
-        title="Error of the answers, against the log (half of them are better)",
-        title_justify="left",
+    table = ValueTable(
+        "Error of the answers, against the log (half of them are better)",
+        "question",
+        ("error", "truth within bounds"),
     )
-    table.add_column("question", overflow="fold")
-    table.add_column("error", justify="right", no_wrap=True)
-    table.add_column("truth within bounds", justify="right", no_wrap=True)
     for answered in utility:
         table.add_row(
             QUESTIONS[answered.question],
@@ -201,6 +198,7 @@ def tell_files(paths: Mapping[str, Path]) -> Part:
     """Say where everything is, and what may be given away."""
     yield Text("Where the files are", style="bold")
     table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
     for what, (access, meaning) in FILES.items():
         style = "green" if access == "public" else "red"
         table.add_row(f"  {escape(str(paths[what]))}", f"[{style}]{access}", meaning)
@@ -233,7 +231,7 @@ def tell_commands(users: int, length: int, k: int, seed: int, columns: LogColumn
         f"    {requests} --example",
         "trajcloak utility log.parquet release",
     ):
-        yield Padding(line, (0, 0, 0, 2), expand=False)
+        yield Text(f"  {line}")
 
 
 def _heading(number: int, title: str) -> Text:

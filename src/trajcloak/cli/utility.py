@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from trajcloak.cli.audit import EXIT_BREACH, check_time
 from trajcloak.cli.common import (
@@ -21,6 +20,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.tables import ValueTable
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -85,22 +85,20 @@ def command(
 
 def print_utility(results: list["Utility"]) -> None:
     """Show the errors of each kind of question."""
-    table = Table(
-        title="Error of the answers, relative to the true ones",
-        title_justify="left",
-        caption="width: upper less lower bound; within: true answers within the bounds",
-        caption_justify="left",
+    table = ValueTable(
+        "Error of the answers",
+        "question",
+        ("queries", "mean error", "median error", "mean width", "within"),
+        caption="width: upper less lower bound; errors and widths are in percent of the true "
+        "answer; within: true answers within the bounds",
     )
-    table.add_column("question", style="bold", no_wrap=True)
-    for name in ("queries", "mean error", "median error", "mean width", "within"):
-        table.add_column(name, justify="right", no_wrap=True)
     for r in results:
         table.add_row(
             r.question,
             f"{r.queries:,}",
             f"{r.mean_error:.1%}",
             f"{r.median_error:.1%}",
-            f"{r.mean_width:.2f}",
+            f"{r.mean_width:,.0%}",
             f"[{'green' if r.within == 1 else 'bold red'}]{r.within:.1%}",
         )
     out.print(table)

@@ -14,7 +14,9 @@ from trajcloak.log.formats import NUM_FIXED, TEXT_BLOCK_BYTES, AsciiRows, open_t
 READABLE = {
     pa.float64().id: "a number",
     pa.int64().id: "a whole number, as in the first row",
-    pa.timestamp("us").id: "an ISO 8601 date and time, of the same form as in the first row",
+    pa.timestamp(
+        "us"
+    ).id: "an ISO 8601 time such as 2024-05-06T08:00:00, with a zone in all rows or none",
     pa.string().id: "text in UTF-8",
 }
 

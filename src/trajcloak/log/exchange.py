@@ -100,7 +100,7 @@ def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> Requ
     if any(pa.types.is_integer(log.users.type) != is_integer for log in logs):
         raise mixed_ids(user)
     if any((log.has_timestamps, log.zone) != (one.has_timestamps, one.zone) for log in logs):
-        raise mixed_times(time)
+        raise mixed_times(time, [(log.has_timestamps, log.zone) for log in logs])
     ends = np.cumsum([log.num_rows for log in logs])
     users, numbers = _merge_users(logs)
     kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs])

@@ -12,7 +12,7 @@ from trajcloak.log.requests import Requests
 SHOWN_ROWS = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RequestLog:
     """A checked log; row numbers count from 0 here, from 1 in messages.
 
@@ -72,6 +72,13 @@ class RequestLog:
     file_row: npt.NDArray[np.int64] | None = None
     shifted: Mapping[str, int] = field(default_factory=dict)
     reading: Mapping[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Say how much there is, and of nobody: notebooks keep what they show."""
+        return (
+            f"{type(self).__name__}(rows={self.num_rows}, users={self.num_users}, "
+            f"requests={self.num_requests})"
+        )
 
     @property
     def num_rows(self) -> int:

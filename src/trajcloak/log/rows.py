@@ -1,7 +1,7 @@
 """Batches of a log to plain columns, every row checked."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +32,11 @@ from trajcloak.log.zones import to_utc
 from trajcloak.options import LogColumns
 
 MAX_TIME_SPAN = 1 << 62
+
+ISO_FORMS = (
+    "ISO 8601 without a zone, such as 2024-05-06T08:00:00",
+    "ISO 8601 with a zone, such as 2024-05-06T08:00:00+02:00",
+)
 
 
 class Rows(NamedTuple):
@@ -189,8 +194,7 @@ class RowChecker:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise InputError(
                 f"row {self.filter.number_row(row)}: column '{name}' is empty; expected a value in "
-                f"every row; fill or remove the {column.null_count} such rows of this batch, or "
-                f"drop them with --drop empty"
+                f"every row; fill or remove such rows, or drop them with --drop empty"
             )
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
@@ -222,7 +226,7 @@ class RowChecker:
         if self._time_kind is None:
             self._time_kind = kind
         if kind != self._time_kind:
-            raise mixed_times(name)
+            raise mixed_times(name, [self._time_kind, kind])
         if self._columns.tz is not None:
             values = self._to_utc(values, kind)
         if self._origin is None:
@@ -296,10 +300,12 @@ class RowChecker:
         except pa.ArrowInvalid:
             # Arrow's own message quotes the value, which may be an id.
             bad = find_bad_value(column, options) or 0
+            expected = "a value of that type"
+            if pa.types.is_timestamp(type_) and not pa.types.is_temporal(column.type):
+                expected = ISO_FORMS[type_.tz is not None]
             raise InputError(
                 f"row {self.filter.number_row(bad)}: column '{name}' cannot be read as {type_}; "
-                f"expected a value of that type, as in the first row; correct the row, or convert "
-                f"the column"
+                f"expected {expected}; correct the row, or convert the column"
             ) from None
 
     def _to_floats(self, column: pa.Array, name: str) -> npt.NDArray[np.float64]:
@@ -357,11 +363,17 @@ def no_rows(num_read: int, source: object) -> InputError:
     )
 
 
-def mixed_times(name: str) -> InputError:
-    """Say that the times of a log are of several kinds."""
+def mixed_times(name: str, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
+    """Say that the times of a log are of several kinds: with timestamps or not, and of a zone."""
+    names = {
+        "whole numbers"
+        if not has_timestamps
+        else f"timestamps {'without' if zone is None else 'with'} a zone"
+        for has_timestamps, zone in kinds
+    }
     return InputError(
-        f"column '{name}' holds times of different kinds (whole numbers, timestamps with and "
-        f"without a zone); expected one kind; convert the times"
+        f"column '{name}' holds times of different kinds ({', '.join(sorted(names))}); expected "
+        f"one kind; convert the times"
     )
 
 

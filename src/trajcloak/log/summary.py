@@ -73,7 +73,7 @@ def merge_summaries(parts: Sequence[LogSummary], user_column: str, time_column: 
     if any(p.has_integer_ids != one.has_integer_ids for p in parts):
         raise mixed_ids(user_column)
     if any((p.has_timestamps, p.zone) != (one.has_timestamps, one.zone) for p in parts):
-        raise mixed_times(time_column)
+        raise mixed_times(time_column, [(p.has_timestamps, p.zone) for p in parts])
     time_range = min(p.time_range[0] for p in parts), max(p.time_range[1] for p in parts)
     end_rows = (
         min((p.time_range[0], p.end_rows[0]) for p in parts)[1],

@@ -1,0 +1,131 @@
+"""Tables that fit the terminal without losing a value."""
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+WIDEST = 10_000
+"""Wider than any table."""
+
+LONGEST_LABEL = 24
+"""In a table without lines; longer labels go on in the next line."""
+
+
+class ValueTable:
+    """A table of short values, none of which is ever cut.
+
+    Where it is too wide, it goes without lines; where that is too wide as well, every row
+    becomes a list. All texts are markup.
+
+    Parameters
+    ----------
+    title
+    label
+        Heading of the first column, which says what a row is about.
+    numbers
+        Headings of the other columns.
+    group
+        Heading of the groups that rows are in, if any; see :meth:`add_group`.
+    caption
+    """
+
+    def __init__(
+        self,
+        title: str,
+        label: str,
+        numbers: Sequence[str],
+        *,
+        group: str | None = None,
+        caption: str | None = None,
+    ) -> None:
+        self._title = title
+        self._names = (label, *numbers)
+        self._group = group
+        self._caption = caption
+        self._groups: list[tuple[str, list[tuple[Sequence[str], str]]]] = []
+
+    def add_group(self, name: str) -> None:
+        """Let the rows that follow belong to a group."""
+        self._groups.append((name, []))
+
+    def add_row(self, *cells: str, style: str = "") -> None:
+        """Add a row: a label, and a value for each column."""
+        if not self._groups:
+            self.add_group("")
+        self._groups[-1][1].append((cells, style))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Choose the first layout that fits."""
+        for table in (self._with_lines(), self._without_lines()):
+            wide = Measurement.get(console, options.update(max_width=WIDEST), table)
+            if wide.maximum <= options.max_width:
+                yield table
+                return
+        yield from self._lists()
+
+    def _with_lines(self) -> Table:
+        table = self._start()
+        if self._group is not None:
+            table.add_column(self._group, style="bold", no_wrap=True)
+        self._add_columns(table, self._names)
+        for name, rows in self._groups:
+            table.add_section()
+            for number, (cells, style) in enumerate(rows):
+                group = [] if self._group is None else ["" if number else name]
+                table.add_row(*group, *cells, style=style)
+        return table
+
+    def _without_lines(self) -> Table:
+        """Part columns by one space, headings below each other, groups by rows of their own."""
+        table = self._start(box=box.HORIZONTALS, show_edge=False, padding=0)
+        self._add_columns(table, [name.replace(" ", "\n") for name in self._names])
+        table.columns[0].max_width = LONGEST_LABEL
+        for name, rows in self._groups:
+            table.add_section()
+            if self._group is not None:
+                table.add_row(name, style="bold")
+            for cells, style in rows:
+                table.add_row(*cells, style=style)
+        return table
+
+    def _lists(self) -> Iterator[Text | Table | Padding]:
+        yield Text.from_markup(self._title, style="italic")
+        for name, rows in self._groups:
+            if self._group is not None:
+                yield Text.from_markup(f"{self._group}: {name}", style="bold")
+            for cells, style in rows:
+                fields = Table.grid(padding=(0, 2, 0, 0))
+                fields.add_column(overflow="fold")
+                fields.add_column(overflow="fold", style=style)
+                for heading, cell in zip(self._names, cells, strict=True):
+                    fields.add_row(heading, cell)
+                yield Padding(fields, (0, 0, 1, 0))
+        if self._caption is not None:
+            yield Text.from_markup(self._caption, style="dim italic")
+
+    def _start(self, **settings: object) -> Table:
+        return Table(
+            title=self._title, title_justify="left", caption=self._caption, caption_justify="left",
+            **settings,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _add_columns(self, table: Table, names: Sequence[str]) -> None:
+        table.add_column(names[0], style="" if self._group else "bold", overflow="fold")
+        for name in names[1:]:
+            table.add_column(name, justify="right", no_wrap=True)
+
+
+def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
+    """Lay out names and values in two columns."""
+    table = Table(title=escape(title), title_justify="left", show_header=False, min_width=48)
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(justify="right", overflow="fold")
+    for name, value in facts:
+        table.add_row(name, escape(value))
+    return table

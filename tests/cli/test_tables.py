@@ -1,0 +1,84 @@
+"""Tables lose no value, whatever the width of the terminal."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from trajcloak.cli.common import show_time
+from trajcloak.cli.tables import ValueTable, facts_table
+
+NUMBERS = ("requests", "breaches", "median error")
+ROWS = [
+    ("policy-unaware", "23,998,000", "0", "0.5%"),
+    ("trajectory-aware", "23,998,001", "1,512", "<= 16.74"),
+]
+WIDTHS = [32, 40, 60, 80, 200]
+
+
+def show(table: object, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(table)
+    printed = console.file.getvalue()
+    assert max(map(len, printed.splitlines())) <= width
+    return printed
+
+
+def build(group: str | None = None) -> ValueTable:
+    table = ValueTable("What", "attacker", NUMBERS, group=group, caption="Said below.")
+    for name in ("k-inside", "hilbert-clustering") if group else [None]:
+        if name is not None:
+            table.add_group(name)
+        for row in ROWS:
+            table.add_row(*row)
+    return table
+
+
+@pytest.mark.parametrize("group", [None, "policy"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_value_is_cut(width, group):
+    shown = show(build(group), width)
+    assert "…" not in shown
+    for cell in [cell for row in ROWS for cell in row]:
+        assert shown.count(cell) >= (2 if group else 1)
+    for word in " ".join(["What", "attacker", *NUMBERS, "Said"]).split():
+        assert word in shown
+    if group:
+        assert "k-inside" in shown
+        assert "hilbert-clustering" in shown
+
+
+def test_the_first_layout_that_fits_is_taken():
+    with_lines, without_lines, lists = (show(build(), width) for width in (80, 50, 30))
+    assert "┃ attacker" in with_lines
+    assert "┃" not in without_lines
+    assert "policy-unaware   23,998,000" in without_lines
+    assert "attacker      policy-unaware" in lists
+
+
+def test_long_labels_go_on_in_the_next_line():
+    table = ValueTable("What", "value", ("requests",))
+    table.add_row("ab" * 40, "1,234")
+    shown = show(table, 40)
+    assert "1,234" in shown
+    assert shown.count("ab") == 40
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_facts_are_whole(width):
+    shown = show(facts_table("Log: x", [("path", "p" * 90), ("[i]", "[b]")]), width)
+    assert shown.count("p") == 91
+    assert "[b]" in shown
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        (7, "7"),
+        ("2024-05-06T08:00:00.000000", "2024-05-06 08:00:00"),
+        ("2024-05-06T08:00:00.000000Z", "2024-05-06 08:00:00Z"),
+        ("2024-05-06T08:00:00.500000", "2024-05-06 08:00:00.500000"),
+    ],
+)
+def test_times_are_written_for_people(time, shown):
+    assert show_time(time) == shown

@@ -1,0 +1,49 @@
+"""What a bare name shows in a notebook, which is saved: how much there is, of nobody."""
+
+import pyarrow as pa
+import pytest
+
+import trajcloak as tc
+from trajcloak.bounded.stored_log import StoredLog
+
+IDS = [f"person-{number}" for number in range(6)]
+PLACES = [8_317.25 + number for number in range(6)]
+
+
+@pytest.fixture(scope="module")
+def log() -> tc.RequestLog:
+    table = pa.table(
+        {
+            "user_id": IDS * 2,
+            "time": [0] * 6 + [1] * 6,
+            "x": PLACES * 2,
+            "y": PLACES * 2,
+            "category": ["clinic", None] * 6,
+        }
+    )
+    return tc.read_log(table, tc.LogColumns(requests=("category",)))
+
+
+def test_what_holds_ids_and_places_shows_counts_alone(log):
+    result = tc.anonymize(log, k=3)
+    assert repr(log) == "RequestLog(rows=12, users=6, requests=6)"
+    release = "Release(k=3, windows=1, bundles=2, users=6, requests=4)"
+    assert repr(result.release) == release
+    assert repr(result) == f"Result({release})"
+    bundles = "Bundles(window=0, start=0, stop=2, bundles=2, users=6)"
+    assert repr(list(result.release.windows)) == f"[{bundles}]"
+
+
+def test_a_log_on_disk_shows_no_more():
+    """It is a log, too, and adds fields of its own."""
+    assert StoredLog.__repr__ is tc.RequestLog.__repr__
+
+
+def test_the_result_of_files_holds_no_ids(tmp_path):
+    source = tmp_path / "log.csv"
+    rows = (
+        f"{user},{time},{x},{x}" for time in (0, 1) for user, x in zip(IDS, PLACES, strict=True)
+    )
+    source.write_text("user_id,time,x,y\n" + "\n".join(rows))
+    result = tc.anonymize_files(source, tmp_path / "release", 3, memory="1GiB")
+    assert not any(user in repr(result) for user in IDS)
