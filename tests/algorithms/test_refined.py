@@ -66,7 +66,7 @@ def test_areas_equal_those_of_the_members(height, shape):
         cells, members = draw_members(rng, height)
         points = build_points(cells)
         boxes = empty_boxes(1, cells.shape[1])
-        fill_box(points, np.array(members), boxes, 0)
+        fill_box(points[members], len(members), boxes, 0)
         low, high = boxes.low[0], boxes.high[0]
         assert area(low, high, shape) == naive_area(cells, members, height, quad)
         for coming in range(8, 12):
