@@ -72,7 +72,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
                 while j + 1 < sizes[a] and not left_out[a]:
                     j += 1
                     saved = areas[a] - area_without(boxes, a, group.points[a, j], shape)
-                    if saved == 0.0:
+                    if saved == 0.0 and sizes[a] <= k:
                         continue
                     limit = -LEAST_GAIN * scale
                     if heat > 0.0:
@@ -225,11 +225,11 @@ IMPROVE_GROUP = {shape: _build_improve_group(shape) for shape in SHAPES}
 """For every shape of cloaks, a kernel that improves a group of bundles in place until a pass
 changes nothing, or ``passes`` are done.
 
-For each trajectory t that makes its bundle a larger: a move to another bundle, if a can
-spare it, or an exchange with one of ``samples`` trajectories of each of the ``near`` bundles
-that t makes dearer least. The best of these is made if it lowers the cost; or, as in
-annealing, if it raises it by less than ``heat`` times the mean cost of a bundle times a
-random number, drawn from the exponential distribution.
+For each trajectory t that makes its bundle a larger, or that a can spare: a move to another
+bundle, if a can spare it, or an exchange with one of ``samples`` trajectories of each of
+the ``near`` bundles that t makes dearer least. The best of these is made if it lowers the
+cost; or, as in annealing, if it raises it by less than ``heat`` times the mean cost of a
+bundle times a random number, drawn from the exponential distribution.
 
 A bundle that is left out has no area, whoever is in it: others exchange their dearest
 members for its own, and it keeps its size.
