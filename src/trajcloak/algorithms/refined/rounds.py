@@ -73,9 +73,8 @@ LEVELS = {
         rounds=48, group=100, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
     ),
 }
-"""Measured with 200,000 trajectories of 30 instants on two networks: ``normal`` takes about 110
-microseconds of a core for each, for 0.74 to 0.75 of the cost of the greedy bundles, and half
-of that, for 0.77 to 0.78, where there are so many that none is given more time."""
+"""Measured with 200,000 trajectories of 30 instants on two networks: ``normal`` takes about 56
+microseconds of a core for each, for 0.77 to 0.78 of the cost of the greedy bundles."""
 
 
 def fit_effort(effort: Effort, count: int, length: int, k: int) -> Effort:
