@@ -1,6 +1,7 @@
 """The refined algorithm: areas, blocks, greedy bundles, local search, guarantees."""
 
 from collections import Counter
+from itertools import chain, permutations
 
 import numpy as np
 import pytest
@@ -24,9 +25,12 @@ from trajcloak.algorithms.refined.boxes import (
     build_points,
     empty_boxes,
     fill_box,
+    pad_instants,
 )
 from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
+from trajcloak.algorithms.refined.greedy import bundle_block
+from trajcloak.algorithms.refined.improve import IMPROVE_GROUP
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import GTree
 from trajcloak.progress import silent
@@ -66,7 +70,7 @@ def test_areas_equal_those_of_the_members(height, shape):
         cells, members = draw_members(rng, height)
         points = build_points(cells)
         boxes = empty_boxes(1, cells.shape[1])
-        fill_box(points, np.array(members), boxes, 0)
+        fill_box(points[members], len(members), boxes, 0)
         low, high = boxes.low[0], boxes.high[0]
         assert area(low, high, shape) == naive_area(cells, members, height, quad)
         for coming in range(8, 12):
@@ -84,6 +88,82 @@ def test_the_widest_narrow_box():
     low = np.zeros((2, 1), np.uint32)
     high = np.full((2, 1), NARROW_SIDE - 1, np.uint32)
     assert area(low, high, NARROW) == NARROW_SIDE**2 == area(low, high, WIDE)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9])
+def test_padding_adds_the_same_to_every_area(length):
+    rng = np.random.default_rng(length)
+    points = rng.integers(0, 99, (40, 2, length)).astype(np.uint32)
+    padded = pad_instants(points)
+    assert padded.shape[2] % 8 == 0
+    for shape in (WIDE, NARROW, SEMI_QUADRANT):
+        found = [area(p[:9].min(axis=0), p[:9].max(axis=0), shape) for p in (points, padded)]
+        assert found[1] - found[0] == padded.shape[2] - length
+    assert np.array_equal(bundle_block(points, 4, WIDE), bundle_block(padded, 4, WIDE))
+
+
+def test_some_greedy_bundles_have_members_to_spare():
+    points = build_points(draw_walks(np.random.default_rng(16), 300, 4, 8))
+    assert np.bincount(bundle_block(points, 3, WIDE)).tolist().count(3) < 98
+    # Where only few bundles fit, each is worth more than what could be spared.
+    assert bundle_block(points[:12], 3, WIDE).max() == 3
+
+
+def draw_group(seed, k):
+    """Draw six bundles of five, the last of them left out."""
+    cells = draw_walks(np.random.default_rng(seed), 30, 3, 8)
+    members = np.zeros((6, 2 * k - 1), np.int64)
+    members[:, :5] = np.random.default_rng(seed).permutation(30).reshape(6, 5)
+    return cells, members, np.full(6, 5), np.arange(6) == 5
+
+
+def list_bundles(members, sizes):
+    return [row[:n].tolist() for row, n in zip(members, sizes, strict=True)]
+
+
+def changed_bundles(bundles, k):
+    """Try all moves between the first five bundles, and all exchanges; slow and obvious."""
+    for a, b in permutations(range(6), 2):
+        for i, t in enumerate(bundles[a]):
+            without = bundles[a][:i] + bundles[a][i + 1 :]
+            if len(without) >= k and 5 not in (a, b) and len(bundles[b]) < 2 * k - 1:
+                yield a, b, without, [*bundles[b], t]
+            for q, u in enumerate(bundles[b]):
+                yield a, b, [*without, u], [*bundles[b][:q], *bundles[b][q + 1 :], t]
+
+
+@pytest.mark.parametrize("shape", [WIDE, NARROW, SEMI_QUADRANT])
+def test_a_group_is_improved_until_no_change_is_left(shape):
+    k = 4
+    for seed in range(3):
+        cells, members, sizes, left_out = draw_group(seed, k)
+        points = pad_instants(build_points(cells))
+        IMPROVE_GROUP[shape](points, members, sizes, left_out, k, 0.0, 99, 5, 9, np.uint64(seed))
+        bundles = list_bundles(members, sizes)
+        assert min(map(len, bundles)) >= k
+        assert len(bundles[5]) == 5
+        assert sorted(chain(*bundles)) == list(range(30))
+
+        def cost(b, bundle, cells=cells):
+            quad = shape == SEMI_QUADRANT
+            return 0 if b == 5 else len(bundle) * naive_area(cells, bundle, 8, quad)
+
+        for a, b, new_a, new_b in changed_bundles(bundles, k):
+            assert cost(a, new_a) + cost(b, new_b) >= cost(a, bundles[a]) + cost(b, bundles[b])
+
+
+@pytest.mark.parametrize("shape", [WIDE, NARROW, SEMI_QUADRANT])
+def test_a_hot_group_keeps_its_members(shape):
+    k = 4
+    for seed in range(8):
+        cells, members, sizes, left_out = draw_group(seed, k)
+        points = pad_instants(build_points(cells))
+        kernel = IMPROVE_GROUP[shape]
+        assert kernel(points, members, sizes, left_out, k, 0.5, 3, 2, 4, np.uint64(seed)) > 0
+        bundles = list_bundles(members, sizes)
+        assert min(map(len, bundles)) >= k
+        assert len(bundles[5]) == 5
+        assert sorted(chain(*bundles)) == list(range(30))
 
 
 @pytest.mark.parametrize("share", [0.5, 1 / 3, 0.75])

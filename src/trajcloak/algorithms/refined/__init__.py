@@ -25,7 +25,7 @@ import numpy.typing as npt
 from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.refined.blocks import build_blocks
-from trajcloak.algorithms.refined.boxes import Points, build_points, move_to_origin
+from trajcloak.algorithms.refined.boxes import Points, build_points, move_to_origin, pad_instants
 from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
@@ -142,12 +142,15 @@ def _bundle_blocks(points: Points, k: int, short: bool, threads: int) -> npt.NDA
     """Bundle trajectories block by block, short ones by cuts, others greedily."""
     rows = np.arange(len(points), dtype=np.int32)
     blocks = build_blocks(points, rows, max(BLOCK, 20 * k), 0.5, threads)
-    bundle_one = bundle_by_cuts if short else bundle_block
 
     def bundle_near(block: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         near_points = points[block]
         shape = move_to_origin(near_points)
-        found: npt.NDArray[np.int32] = bundle_one(near_points, k, shape)
+        found: npt.NDArray[np.int32]
+        if short:
+            found = bundle_by_cuts(near_points, k, shape)
+        else:
+            found = bundle_block(pad_instants(near_points), k, shape)
         return found
 
     bundle = np.empty(len(points), np.int32)

@@ -16,11 +16,14 @@ import numpy.typing as npt
 from numba import njit
 
 ONE = np.uint32(1)
-WIDE, NARROW, SEMI_QUADRANT = range(3)
+WIDE, NARROW, SEMI_QUADRANT = SHAPES = range(3)
 """Shapes of cloaks: boxes; boxes with sides below 2^16, whose areas are found faster; and
 the smallest quadrants and semi-quadrants around boxes."""
 
 NARROW_SIDE = (1 << 16) - 1
+
+LANES = 8
+"""Instants that are looked at in one go; those that are no multiple took twice as long."""
 
 Points = npt.NDArray[np.uint32]
 """(n, 2, instants): cells of trajectories, all x before all y."""
@@ -61,14 +64,14 @@ def empty_boxes(count, length):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill_box(points, members, boxes, b):  # type: ignore[no-untyped-def]
-    """Compute the box of bundle ``b`` from its members."""
+def fill_box(points, count, boxes, b):  # type: ignore[no-untyped-def]
+    """Compute the box of bundle ``b`` from its members, the first ``count`` of ``points``."""
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     low[:] = np.uint32(0xFFFFFFFF)
     low2[:] = np.uint32(0xFFFFFFFF)
     high[:] = np.uint32(0)
     high2[:] = np.uint32(0)
-    for m in members:
+    for m in range(count):
         for axis in range(2):
             point = points[m, axis]
             for i in range(len(point)):
@@ -79,35 +82,6 @@ def fill_box(points, members, boxes, b):  # type: ignore[no-untyped-def]
                 high[axis, i] = max(high[axis, i], cell)
 
 
-@njit(cache=True, nogil=True)
-def exchange_in_box(points, members, boxes, b, leaving, coming):  # type: ignore[no-untyped-def]
-    """Renew the box of bundle ``b`` after one member has taken the place of another.
-
-    Only where the one that left was among the two least or greatest are all looked at.
-    """
-    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
-    for axis in range(2):
-        for i in range(low.shape[1]):
-            gone = points[leaving, axis, i]
-            if low2[axis, i] < gone < high2[axis, i]:
-                cell = points[coming, axis, i]
-                low2[axis, i] = min(low2[axis, i], max(low[axis, i], cell))
-                low[axis, i] = min(low[axis, i], cell)
-                high2[axis, i] = max(high2[axis, i], min(high[axis, i], cell))
-                high[axis, i] = max(high[axis, i], cell)
-                continue
-            least = least2 = np.uint32(0xFFFFFFFF)
-            most = most2 = np.uint32(0)
-            for m in members:
-                cell = points[m, axis, i]
-                least2 = min(least2, max(least, cell))
-                least = min(least, cell)
-                most2 = max(most2, min(most, cell))
-                most = max(most, cell)
-            low[axis, i], low2[axis, i] = least, least2
-            high[axis, i], high2[axis, i] = most, most2
-
-
 def move_to_origin(points: Points) -> int:
     """Move trajectories, in place, so that their least cells are 0; returns the shape of boxes.
 
@@ -115,6 +89,18 @@ def move_to_origin(points: Points) -> int:
     """
     points -= points.min(axis=(0, 2))[:, None]
     return NARROW if points.max() < NARROW_SIDE else WIDE
+
+
+def pad_instants(points: Points) -> Points:
+    """Add instants at which all are in cell 0, for a multiple of LANES.
+
+    A processor takes so many at a time, and the rest one by one. Each user's cost rises by
+    the same number of cells, so no choice changes.
+    """
+    count, axes, length = points.shape
+    padded = np.zeros((count, axes, -(-length // LANES) * LANES), np.uint32)
+    padded[..., :length] = points
+    return padded
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -6,6 +6,10 @@ from numba import njit
 from trajcloak.algorithms.refined.boxes import area, area_with
 from trajcloak.kernels.heap import build_heap, sift_down
 
+SPARE = 0.02
+"""So many of the bundles that there could be are not made, for others to be larger than k:
+only they can let go of a trajectory without taking another."""
+
 
 @njit(cache=True, nogil=True)
 def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
@@ -14,16 +18,16 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
     A bundle starts with the trajectory farthest from the block's centre and takes
     k - 1 more, one by one, each the one that least raises its area. An area found
     earlier bounds the area now from below, since a box only grows, so a heap of
-    these bounds finds the next without a look at all. The fewer than k that are
-    left join the bundles that they make dearer least.
+    these bounds finds the next without a look at all. Those that are left join the
+    bundles that they make dearer least.
 
-    Requires: at least k points. Ensures: ``len(points) // k`` bundles.
+    Requires: at least k points.
     """
     length = points.shape[2]
     bundle = np.full(len(points), -1, np.int32)
     left = np.argsort(-_distances(points), kind="mergesort")
     count = len(left)
-    num_bundles = count // k
+    num_bundles = count // k - int(SPARE * (count // k))
     low = np.empty((num_bundles, 2, length), np.uint32)
     high = np.empty((num_bundles, 2, length), np.uint32)
     bound = np.empty(count, np.uint64)

@@ -1,15 +1,20 @@
 """Lower the cost of neighbouring bundles by moving and exchanging trajectories."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from trajcloak.algorithms.refined.boxes import (
+    SHAPES,
+    Boxes,
     area,
     area_exchanged,
     area_with,
     area_without,
     empty_boxes,
-    exchange_in_box,
     fill_box,
 )
 from trajcloak.kernels.splitmix import GAMMA, scramble
@@ -21,153 +26,228 @@ NEIGHBOURS = 24
 """Bundles that a trajectory can go to: those nearest to its own."""
 
 
-@njit(cache=True, nogil=True)
-def improve_group(  # type: ignore[no-untyped-def]
-    points, members, sizes, left_out, k, shape, heat, passes, near, samples, seed
-):
-    """Improve a group of bundles in place until a pass changes nothing, or ``passes`` are done.
+class Group(NamedTuple):
+    """Bundles that exchange trajectories; of row b, the first ``sizes[b]`` count.
 
-    For each trajectory t that makes its bundle a larger: a move to another bundle, if a
-    can spare it, or an exchange with one of ``samples`` trajectories of each of the
-    ``near`` bundles that t makes dearer least. The best of these is made if it lowers
-    the cost; or, as in annealing, if it raises it by less than ``heat`` times the mean cost
-    of a bundle times a random number from 0 to 1.
-
-    A bundle that is left out has no area, whoever is in it: others exchange their
-    dearest members for its own, and it keeps its size.
-
-    Parameters
+    Attributes
     ----------
-    points : (n, 2, instants) uint32
-        The trajectories of the group.
+    points : (bundles, room, 2, instants) uint32
+        Copies of the trajectories, so that those of a bundle lie side by side.
     members : (bundles, room) int64
-        Rows of ``points``; the first ``sizes[b]`` of row b count.
+        Numbers of the trajectories.
     sizes : (bundles,) int64
     left_out : (bundles,) bool
         Bundles that will not be published.
-    k : int
-    shape : int
-        As in :mod:`.boxes`.
-    heat : float
-    passes, near, samples : int
-    seed : uint64
-        Of the random numbers.
-
-    Returns how many changes were made.
+    boxes : Boxes
+    areas : (bundles,) float64
+        Summed areas; 0 for those left out.
     """
+
+    points: npt.NDArray[np.uint32]
+    members: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    left_out: npt.NDArray[np.bool_]
+    boxes: Boxes
+    areas: npt.NDArray[np.float64]
+
+
+def _build_improve_group(shape: int) -> Callable[..., int]:
+    """Compile :data:`IMPROVE_GROUP` for one shape: choosing it in the loops took half the time."""
+
+    @njit(cache=True, nogil=True)
+    def improve_group(  # type: ignore[no-untyped-def]
+        points, members, sizes, left_out, k, heat, passes, near, samples, seed
+    ):
+        group = _build_group(points, members, sizes, left_out, shape)
+        boxes, areas = group.boxes, group.areas
+        scale = (sizes * areas).mean()
+        neighbours = _find_neighbours(boxes)
+        dearer = np.empty(neighbours.shape[1])
+        random = np.array([seed])
+        changes = 0
+        for _ in range(passes):
+            changes_before = changes
+            for a in range(len(sizes)):
+                j = -1
+                while j + 1 < sizes[a] and not left_out[a]:
+                    j += 1
+                    saved = areas[a] - area_without(boxes, a, group.points[a, j], shape)
+                    if saved == 0.0 and sizes[a] <= k:
+                        continue
+                    limit = -LEAST_GAIN * scale
+                    if heat > 0.0:
+                        limit = -heat * scale * np.log(_draw(random))
+                    to, place = _find_change(
+                        group, neighbours, dearer, a, j, k,
+                        saved, limit, near, samples, random, shape,
+                    )  # fmt: skip
+                    if to >= 0:
+                        _make_change(group, a, j, to, place, shape)
+                        changes += 1
+            if changes == changes_before:
+                break
+        return changes
+
+    kernel: Callable[..., int] = improve_group
+    return kernel
+
+
+@njit(cache=True, nogil=True)
+def _build_group(points, members, sizes, left_out, shape):  # type: ignore[no-untyped-def]
     num_bundles, room = members.shape
-    boxes = empty_boxes(num_bundles, points.shape[2])
-    areas = np.zeros(num_bundles)
-    scale = 0.0
+    length = points.shape[2]
+    group = Group(
+        np.empty((num_bundles, room, 2, length), np.uint32),
+        members,
+        sizes,
+        left_out,
+        empty_boxes(num_bundles, length),
+        np.zeros(num_bundles),
+    )
     for b in range(num_bundles):
-        fill_box(points, members[b, : sizes[b]], boxes, b)
+        for j in range(sizes[b]):
+            group.points[b, j] = points[members[b, j]]
+        _renew(group, b, shape)
+    return group
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _renew(group, b, shape):  # type: ignore[no-untyped-def]
+    """Compute the box and the area of a bundle."""
+    boxes = group.boxes
+    fill_box(group.points[b], group.sizes[b], boxes, b)
+    if not group.left_out[b]:
+        group.areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find_change(  # type: ignore[no-untyped-def]
+    group, neighbours, dearer, a, j, k, saved, limit, near, samples, random, shape
+):
+    """Find the best move or exchange of member ``j`` of bundle ``a``.
+
+    Returns the other bundle, or -1 if no change is below the limit, and the place there
+    of the trajectory that it is exchanged with, or -1 for a move.
+    """
+    sizes, left_out, boxes, areas = group.sizes, group.left_out, group.boxes, group.areas
+    point = group.points[a, j]
+    to = place = np.int64(-1)
+    best = limit
+    for x in range(len(dearer)):
+        b = neighbours[a, x]
+        dearer[x] = 0.0
         if not left_out[b]:
-            areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
-        scale += sizes[b] * areas[b] / num_bundles
-    neighbours = _find_neighbours(boxes)
-    dearer = np.empty(neighbours.shape[1])
-    random = seed
-    changes = 0
-    for _ in range(passes):
-        changes_before = changes
-        for a in range(num_bundles):
-            j = -1
-            while not left_out[a] and j + 1 < sizes[a]:
-                j += 1
-                t = members[a, j]
-                saved = areas[a] - np.float64(area_without(boxes, a, points[t], shape))
-                if saved == 0.0:
-                    continue
-                best = -LEAST_GAIN * scale
-                if heat > 0.0:
-                    random += GAMMA
-                    best = heat * scale * _uniform(random)
-                to = -1
-                exchanged = np.int64(-1)
-                for x in range(len(dearer)):
-                    b = neighbours[a, x]
-                    dearer[x] = 0.0
-                    if not left_out[b]:
-                        grown = np.float64(area_with(boxes.low[b], boxes.high[b], points[t], shape))
-                        dearer[x] = sizes[b] * (grown - areas[b])
-                        if k < sizes[a] and sizes[b] < room:
-                            change = dearer[x] + grown - areas[a] - (sizes[a] - 1) * saved
-                            if change < best:
-                                best = change
-                                to = b
-                for _ in range(min(near, len(dearer))):
-                    nearest = np.argmin(dearer)
-                    dearer[nearest] = np.inf
-                    b = neighbours[a, nearest]
-                    random += GAMMA
-                    q = np.int64(_uniform(random) * sizes[b])
-                    for _ in range(min(samples, sizes[b])):
-                        q = q + 1 if q + 1 < sizes[b] else np.int64(0)
-                        u = members[b, q]
-                        with_u = np.float64(area_exchanged(boxes, a, points[t], points[u], shape))
-                        change = sizes[a] * (with_u - areas[a])
-                        # At best, b would have no area any more.
-                        if change - sizes[b] * areas[b] >= best:
-                            continue
-                        if not left_out[b]:
-                            with_t = np.float64(
-                                area_exchanged(boxes, b, points[u], points[t], shape)
-                            )
-                            change += sizes[b] * (with_t - areas[b])
-                        if change < best:
-                            best = change
-                            to = b
-                            exchanged = q
-                if to < 0:
-                    continue
-                changes += 1
-                if exchanged < 0:
-                    members[to, sizes[to]] = t
-                    sizes[to] += 1
-                    sizes[a] -= 1
-                    members[a, j] = members[a, sizes[a]]
-                    fill_box(points, members[a, : sizes[a]], boxes, a)
-                    fill_box(points, members[to, : sizes[to]], boxes, to)
-                else:
-                    u = members[to, exchanged]
-                    members[a, j] = u
-                    members[to, exchanged] = t
-                    exchange_in_box(points, members[a, : sizes[a]], boxes, a, t, u)
-                    exchange_in_box(points, members[to, : sizes[to]], boxes, to, u, t)
-                areas[a] = np.float64(area(boxes.low[a], boxes.high[a], shape))
-                if not left_out[to]:
-                    areas[to] = np.float64(area(boxes.low[to], boxes.high[to], shape))
-        if changes == changes_before:
-            break
-    return changes
+            grown = np.float64(area_with(boxes.low[b], boxes.high[b], point, shape))
+            dearer[x] = sizes[b] * (grown - areas[b])
+            if k < sizes[a] and sizes[b] < group.members.shape[1]:
+                change = dearer[x] + grown - areas[a] - (sizes[a] - 1) * saved
+                if change < best:
+                    best = change
+                    to = b
+    for _ in range(min(near, len(dearer))):
+        nearest = np.argmin(dearer)
+        dearer[nearest] = np.inf
+        b = neighbours[a, nearest]
+        q = np.int64(_draw(random) * sizes[b])
+        for _ in range(min(samples, sizes[b])):
+            q = q + 1 if q + 1 < sizes[b] else np.int64(0)
+            other = group.points[b, q]
+            exchanged = np.float64(area_exchanged(boxes, a, point, other, shape))
+            change = sizes[a] * (exchanged - areas[a])
+            # At best, b would have no area any more.
+            if change - sizes[b] * areas[b] >= best:
+                continue
+            if not left_out[b]:
+                exchanged = np.float64(area_exchanged(boxes, b, other, point, shape))
+                change += sizes[b] * (exchanged - areas[b])
+            if change < best:
+                best = change
+                to = b
+                place = q
+    return to, place
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
+    """Move member ``j`` of bundle ``a``, or exchange it with the one at a place of another."""
+    points, members, sizes = group.points, group.members, group.sizes
+    if place < 0:
+        place = sizes[to]
+        sizes[to] += 1
+        sizes[a] -= 1
+        points[to, place] = points[a, j]
+        members[to, place] = members[a, j]
+        points[a, j] = points[a, sizes[a]]
+        members[a, j] = members[a, sizes[a]]
+    else:
+        for axis in range(2):
+            for i in range(points.shape[3]):
+                cell = points[a, j, axis, i]
+                points[a, j, axis, i] = points[to, place, axis, i]
+                points[to, place, axis, i] = cell
+        members[a, j], members[to, place] = members[to, place], members[a, j]
+    _renew(group, a, shape)
+    _renew(group, to, shape)
 
 
 @njit(cache=True, nogil=True)
 def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
     """Find the bundles whose boxes have the nearest middles: (bundles, NEIGHBOURS) int64."""
     num_bundles, _, length = boxes.low.shape
-    middles = np.empty((num_bundles, 2, length))
+    middles = np.empty((2 * length, num_bundles))
     for b in range(num_bundles):
         for axis in range(2):
             for i in range(length):
-                middles[b, axis, i] = np.float64(boxes.low[b, axis, i]) + np.float64(
+                middles[axis * length + i, b] = np.float64(boxes.low[b, axis, i]) + np.float64(
                     boxes.high[b, axis, i]
                 )
     neighbours = np.empty((num_bundles, min(NEIGHBOURS, num_bundles - 1)), np.int64)
     distance = np.empty(num_bundles)
     for a in range(num_bundles):
-        for b in range(num_bundles):
-            distance[b] = 0.0
-            for axis in range(2):
-                for i in range(length):
-                    apart = middles[a, axis, i] - middles[b, axis, i]
-                    distance[b] += apart * apart
+        distance[:] = 0.0
+        for along in middles:
+            for b in range(num_bundles):
+                apart = along[b] - along[a]
+                distance[b] += apart * apart
         distance[a] = np.inf
         neighbours[a] = np.argsort(distance, kind="mergesort")[: neighbours.shape[1]]
     return neighbours
 
 
-@njit(cache=True, nogil=True)
-def _uniform(number):  # type: ignore[no-untyped-def]
-    """Scramble a counter to a random number above 0 and below 1."""
-    return (np.float64(scramble(number) >> np.uint64(12)) + 0.5) / 2.0**52
+@njit(cache=True, nogil=True, inline="always")
+def _draw(random):  # type: ignore[no-untyped-def]
+    """Draw a number above 0 and below 1."""
+    random[0] += GAMMA
+    return (np.float64(scramble(random[0]) >> np.uint64(12)) + 0.5) / 2.0**52
+
+
+IMPROVE_GROUP = {shape: _build_improve_group(shape) for shape in SHAPES}
+"""For every shape of cloaks, a kernel that improves a group of bundles in place until a pass
+changes nothing, or ``passes`` are done.
+
+For each trajectory t that makes its bundle a larger, or that a can spare: a move to another
+bundle, if a can spare it, or an exchange with one of ``samples`` trajectories of each of
+the ``near`` bundles that t makes dearer least. The best of these is made if it lowers the
+cost; or, as in annealing, if it raises it by less than ``heat`` times the mean cost of a
+bundle times a random number, drawn from the exponential distribution.
+
+A bundle that is left out has no area, whoever is in it: others exchange their dearest
+members for its own, and it keeps its size.
+
+Parameters
+----------
+points : (n, 2, instants) uint32
+    The trajectories of the group.
+members : (bundles, room) int64
+    Rows of ``points``; the first ``sizes[b]`` of row b count.
+sizes : (bundles,) int64
+left_out : (bundles,) bool
+    Bundles that will not be published.
+k : int
+heat : float
+passes, near, samples : int
+seed : uint64
+    Of the random numbers.
+
+Returns how many changes were made.
+"""
