@@ -56,6 +56,20 @@ def test_the_first_layout_that_fits_is_taken():
     assert "attacker      policy-unaware" in lists
 
 
+def test_bars_start_at_the_left():
+    table = ValueTable("What", "value", ("share",), bars="drawn")
+    table.add_row("a", "100%", "█" * 10)
+    table.add_row("b", "20%", "█" * 2)
+    assert "│ b     │   20% │ ██         │" in show(table, 80)
+
+
+def test_labels_are_folded_only_where_they_must():
+    table = ValueTable("What", "value", ("requests",) * 3)
+    table.add_row("a label of thirty-two characters", "1", "2", "3")
+    assert "a label of thirty-two characters" in show(table, 60)
+    assert "a label of thirty-two" in show(table, 56)
+
+
 def test_long_labels_go_on_in_the_next_line():
     table = ValueTable("What", "value", ("requests",))
     table.add_row("ab" * 40, "1,234")

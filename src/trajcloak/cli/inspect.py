@@ -95,7 +95,8 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
     table = ValueTable(
         f"Kept, by {name.replace('_', '-')}",
         "every",
-        ("max-gap", "length", "users", "reports", "requests", "reports kept"),
+        ("max-gap", "length", "users", "reports", "requests"),
+        bars="reports kept",
     )
     keeps_all = False
     for choice in choices:
@@ -109,7 +110,7 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
             escape(str(choice.max_gap)),
             f"{choice.length:,}",
             *shares,
-            ("█" * round(BAR * choice.reports)).ljust(BAR),
+            "█" * round(BAR * choice.reports),
             style="bold green" if choice == proposed else "",
         )
     return table

@@ -14,14 +14,14 @@ WIDEST = 10_000
 """Wider than any table."""
 
 LONGEST_LABEL = 24
-"""In a table without lines; longer labels go on in the next line."""
+"""Where labels are folded; longer ones go on in the next line."""
 
 
 class ValueTable:
     """A table of short values, none of which is ever cut.
 
-    Where it is too wide, it goes without lines; where that is too wide as well, every row
-    becomes a list. All texts are markup.
+    Where it is too wide, it goes without lines, then with long labels folded; where that is
+    too wide as well, every row becomes a list. All texts are markup.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ class ValueTable:
         Heading of the first column, which says what a row is about.
     numbers
         Headings of the other columns.
+    bars
+        Heading of a last column, of bars, if there is one.
     group
         Heading of the groups that rows are in, if any; see :meth:`add_group`.
     caption
@@ -41,11 +43,13 @@ class ValueTable:
         label: str,
         numbers: Sequence[str],
         *,
+        bars: str | None = None,
         group: str | None = None,
         caption: str | None = None,
     ) -> None:
         self._title = title
-        self._names = (label, *numbers)
+        self._names = [label, *numbers] + ([] if bars is None else [bars])
+        self._has_bars = bars is not None
         self._group = group
         self._caption = caption
         self._groups: list[tuple[str, list[tuple[Sequence[str], str]]]] = []
@@ -62,7 +66,11 @@ class ValueTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Choose the first layout that fits."""
-        for table in (self._with_lines(), self._without_lines()):
+        for table in (
+            self._with_lines(),
+            self._without_lines(),
+            self._without_lines(longest_label=LONGEST_LABEL),
+        ):
             wide = Measurement.get(console, options.update(max_width=WIDEST), table)
             if wide.maximum <= options.max_width:
                 yield table
@@ -81,11 +89,12 @@ class ValueTable:
                 table.add_row(*group, *cells, style=style)
         return table
 
-    def _without_lines(self) -> Table:
+    def _without_lines(self, longest_label: int | None = None) -> Table:
         """Part columns by one space, headings below each other, groups by rows of their own."""
         table = self._start(box=box.HORIZONTALS, show_edge=False, padding=0)
-        self._add_columns(table, [name.replace(" ", "\n") for name in self._names])
-        table.columns[0].max_width = LONGEST_LABEL
+        label, *others = self._names
+        self._add_columns(table, [label, *(name.replace(" ", "\n") for name in others)])
+        table.columns[0].max_width = longest_label
         for name, rows in self._groups:
             table.add_section()
             if self._group is not None:
@@ -119,6 +128,8 @@ class ValueTable:
         table.add_column(names[0], style="" if self._group else "bold", overflow="fold")
         for name in names[1:]:
             table.add_column(name, justify="right", no_wrap=True)
+        if self._has_bars:
+            table.columns[-1].justify = "left"
 
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
