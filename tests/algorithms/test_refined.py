@@ -30,7 +30,7 @@ from trajcloak.algorithms.refined.boxes import (
 from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
-from trajcloak.algorithms.refined.improve import IMPROVE_GROUP
+from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, draw_exponential
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import GTree
 from trajcloak.progress import silent
@@ -150,6 +150,13 @@ def test_a_group_is_improved_until_no_change_is_left(shape):
 
         for a, b, new_a, new_b in changed_bundles(bundles, k):
             assert cost(a, new_a) + cost(b, new_b) >= cost(a, bundles[a]) + cost(b, bundles[b])
+
+
+def test_random_numbers_are_exponential():
+    random = np.array([7], np.uint64)
+    drawn = np.array([draw_exponential(random) for _ in range(5000)])
+    for share in (0.1, 0.5, 0.9, 0.99):
+        assert (drawn < -np.log(1 - share)).mean() == pytest.approx(share, abs=0.02)
 
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW, SEMI_QUADRANT])

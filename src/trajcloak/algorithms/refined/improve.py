@@ -76,7 +76,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
                         continue
                     limit = -LEAST_GAIN * scale
                     if heat > 0.0:
-                        limit = -heat * scale * np.log(_draw(random))
+                        limit = heat * scale * draw_exponential(random)
                     to, place = _find_change(
                         group, neighbours, dearer, a, j, k,
                         saved, limit, near, samples, random, shape,
@@ -219,6 +219,27 @@ def _draw(random):  # type: ignore[no-untyped-def]
     """Draw a number above 0 and below 1."""
     random[0] += GAMMA
     return (np.float64(scramble(random[0]) >> np.uint64(12)) + 0.5) / 2.0**52
+
+
+@njit(cache=True, nogil=True)
+def draw_exponential(random):  # type: ignore[no-untyped-def]
+    """Draw from the exponential distribution with mean 1, by comparisons alone (von Neumann).
+
+    A logarithm may differ in its last bit from one machine to the next, and bundles with it.
+    """
+    whole = 0.0
+    while True:
+        first = last = _draw(random)
+        falling = 1
+        while True:
+            following = _draw(random)
+            if following >= last:
+                break
+            last = following
+            falling += 1
+        if falling % 2 == 1:
+            return whole + first
+        whole += 1.0
 
 
 IMPROVE_GROUP = {shape: _build_improve_group(shape) for shape in SHAPES}

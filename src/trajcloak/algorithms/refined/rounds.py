@@ -86,7 +86,7 @@ def fit_effort(effort: Effort, count: int, length: int, k: int) -> Effort:
     """
     shorter = max(1, 30 // length)
     fewer = min(MOST_TIMES, max(1, effort.time_for // count))
-    heat = effort.heat * fewer**0.25
+    heat = effort.heat * math.sqrt(math.sqrt(fewer))
     heat *= min(0.3 * length, math.sqrt(30 / length)) * max(1.0, math.sqrt(100 / k))
     return effort._replace(
         rounds=effort.rounds * max(min(3, shorter), min(10, fewer)),
