@@ -111,7 +111,7 @@ def _build_group(points, members, sizes, left_out, shape):  # type: ignore[no-un
     return group
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _renew(group, b, shape):  # type: ignore[no-untyped-def]
     """Compute the box and the area of a bundle."""
     boxes = group.boxes
@@ -120,7 +120,7 @@ def _renew(group, b, shape):  # type: ignore[no-untyped-def]
         group.areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _find_change(  # type: ignore[no-untyped-def]
     group, neighbours, dearer, a, j, k, saved, limit, near, samples, random, shape
 ):
@@ -167,7 +167,7 @@ def _find_change(  # type: ignore[no-untyped-def]
     return to, place
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
     """Move member ``j`` of bundle ``a``, or exchange it with the one at a place of another."""
     points, members, sizes = group.points, group.members, group.sizes
@@ -214,7 +214,7 @@ def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
     return neighbours
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _draw(random):  # type: ignore[no-untyped-def]
     """Draw a number above 0 and below 1."""
     random[0] += GAMMA
