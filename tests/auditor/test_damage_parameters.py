@@ -39,6 +39,29 @@ def test_unusable_parameter(find_failed, name, value):
     assert "parameters" in find_failed(example)
 
 
+@pytest.mark.parametrize(
+    ("allow", "expected"),
+    [(["query", "rate"], set()), (["device_id"], {"parameters"}), (["query", "x"], {"parameters"})],
+)
+def test_allowed_attributes_are_published_ones(find_failed, allow, expected):
+    example = geographic()
+    example.manifest["parameters"]["allow"] = allow
+    assert find_failed(example) == expected
+
+
+@pytest.mark.parametrize("allow", [None, "query", ["rate", "query"], ["query", "query"], [1]])
+def test_allowed_attributes_are_a_sorted_list_of_names(find_failed, allow):
+    example = geographic()
+    example.manifest["parameters"]["allow"] = allow
+    assert "manifest" in find_failed(example)
+
+
+def test_a_manifest_that_does_not_say_what_was_allowed(find_failed):
+    example = geographic()
+    del example.manifest["parameters"]["allow"]
+    assert "manifest" in find_failed(example)
+
+
 def test_huge_length_is_one_window(find_failed):
     example = planar()
     example.manifest["parameters"]["length"] = 2**61

@@ -210,6 +210,7 @@ def make(
             "max_gap": max_gap if max_gap is not None else (f"{gap}us" if stamped else gap),
             "length": length,
             "missing": missing,
+            "allow": [],
             "suppress_above": 1.0 if suppressed else None,
         },
         "cloak": cloak,
@@ -219,18 +220,18 @@ def make(
         "withheld": completed.withheld,
         "suppressed": len(suppressed),
         "generalised": 0,
-        "ingest": _ingest(rows, places, completed, gap, missing, stamped, zoned),
+        "ingest": _ingest(rows, places, attributes, completed, gap, missing, stamped, zoned),
     }
     example = ByHand(rows, columns, attributes, bundles, requests, manifest, policy, stamped)
     refresh(example)
     return example
 
 
-def _ingest(rows, places, completed, gap, missing, stamped, zoned):
+def _ingest(rows, places, attributes, completed, gap, missing, stamped, zoned):
     """Report on a log, with times as the manifest has them."""
     found = ingest.report(
         [
-            (row["user_id"], _tick(row["time"]), *place, None)
+            (row["user_id"], _tick(row["time"]), *place, _request(row, attributes))
             for row, place in zip(rows, places, strict=True)
         ],
         completed,

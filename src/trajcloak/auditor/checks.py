@@ -111,6 +111,8 @@ def _check_parameters(
     if grid is not None:
         problems = find_size_problems(log, grid)
         grid = None if problems else grid
+    if not {*manifest.parameters["allow"]} <= log.requests.keys():
+        problems.append("'allow' names attributes that are not published")
     crs_problems = find_crs_problems(manifest, log)
     num_instants = grid.num_instants if grid else 0
     findings.record("parameters", num_instants, problems + crs_problems, "instants")

@@ -40,7 +40,7 @@ FORMAT_WORDS = """
 users requests why user_windows side origin every max_gap length missing tree
 suppress_above max_suppressed withhold hold quad mbr trajcloak traj-anon refined
 baseline fast-clustering slow-clustering hilbert-clustering exact
-usb usb-instant us effort low normal high seed rare rare_below keep drop other
+usb usb-instant us effort low normal high seed allow rare rare_below keep drop other
 tz align none day windows UTC
 rows dropped repeated start end instants interval long_gaps user_instants zone crs
 log_crs clip max_speed drop empty out-of-range null-island swapped conflict teleport

@@ -92,6 +92,14 @@ def _is_rectangle(value: Any) -> bool:
     return len(edges) == 4 and all(map(math.isfinite, edges)) and edges[:2] <= edges[2:]
 
 
+def _is_names(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and all(isinstance(name, str) for name in value)
+        and value == sorted(set(value))
+    )
+
+
 def _is_parameters(value: Any) -> bool:
     return (
         isinstance(value, dict)
@@ -107,7 +115,8 @@ def _is_parameters(value: Any) -> bool:
             value.get("rare", "keep") == "keep"
             or (_is_integer(value.get("rare_below")) and value["rare_below"] >= 1)
         )
-        and all(_is_scalar(part) for part in value.values())
+        and _is_names(value.get("allow"))
+        and all(_is_scalar(part) for name, part in value.items() if name != "allow")
     )
 
 
@@ -136,6 +145,7 @@ INGEST: dict[str, Rule] = {
     "rows": COUNT,
     "dropped": ("counts by reason", lambda value: _has_fields(value, DROPPED)),
     "repeated": COUNT,
+    "requests": COUNT,
     "users": COUNT,
     "start": SCALAR,
     "end": SCALAR,
@@ -160,7 +170,8 @@ FIELDS: dict[str, Rule] = {
     "k": ("an integer, at least 2", lambda value: _is_integer(value) and value >= 2),
     "algorithm": TEXT,
     "parameters": (
-        "an object with origin, every, max_gap, length and missing, all plain values",
+        "an object with origin, every, max_gap, length, missing and allow, a sorted list of names, "
+        "all others plain values",
         _is_parameters,
     ),
     "cloak": ("'quad' or 'mbr'", lambda value: value in ("quad", "mbr")),

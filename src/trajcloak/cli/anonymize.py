@@ -242,7 +242,7 @@ def print_summary(
 ) -> None:
     """Show what a release holds, and what it does not."""
     unit = "m" if manifest["crs"] else "units"
-    withheld = manifest["withheld"]
+    withheld, num_sent = manifest["withheld"], manifest["ingest"]["requests"]
     side = manifest["mean_cloak_area"] ** 0.5
     counted = [why["user_windows"] for why in withheld["why"].values()]
     is_repeated = manifest["windows"] > 1 or max(counted) > withheld["users"]
@@ -251,8 +251,12 @@ def print_summary(
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),
         ("users suppressed", f"{manifest['suppressed']:,}{per_window}"),
+        ("requests in the log", f"{num_sent:,}"),
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
-        ("requests withheld", f"{withheld['requests']:,}"),
+        (
+            "requests withheld",
+            f"{withheld['requests']:,} ({withheld['requests'] / max(num_sent, 1):.1%})",
+        ),
         ("windows", f"{manifest['windows']:,}"),
         ("instants", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
@@ -271,6 +275,9 @@ def print_summary(
                 f"{_count(counts['user_windows'], 'user')}{per_window}, "
                 f"{_count(counts['requests'], 'request')}."
             )
+    if manifest["parameters"]["allow"]:
+        names = ", ".join(manifest["parameters"]["allow"])
+        out.print(f"Published although it may identify somebody (--allow): {escape(names)}.")
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
     else:
