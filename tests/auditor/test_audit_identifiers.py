@@ -95,13 +95,13 @@ def test_text_id_in_parquet_metadata(find_failed, file):
 def test_text_id_in_the_manifest(find_failed):
     example = geographic()
     example.manifest["software"] = "trajcloak of device-0003"
-    assert find_failed(example) == {"user ids"}
+    assert find_failed(example) == {"manifest", "user ids"}
 
 
 def test_escaped_text_id_in_the_manifest(find_failed):
     example = with_ids(geographic(), lambda user: user.replace("device", "gerät"))
     example.manifest["algorithm"] = "gerät-0003"
-    assert find_failed(example) == {"user ids"}
+    assert find_failed(example) == {"manifest", "user ids"}
 
 
 def test_text_id_as_a_column_name(find_failed):
@@ -138,7 +138,7 @@ def test_long_number_in_a_request(find_failed):
 def test_long_number_in_metadata(find_failed):
     example = with_ids(geographic(), lambda user: 7_000_000_000 + int(user[-4:]) * 7919)
     example.manifest["software"] = "trajcloak 7000023757"
-    assert find_failed(example) == {"user ids"}
+    assert find_failed(example) == {"manifest", "user ids"}
 
 
 def test_dense_numbers_in_requests_are_chance(find_failed):
