@@ -20,12 +20,13 @@ from trajcloak.auditor.grid import (
     find_region_problems,
     project,
 )
-from trajcloak.auditor.identifiers import Published, find_column_problems, find_text_problems
+from trajcloak.auditor.identifiers import Published, find_text_problems
 from trajcloak.auditor.ingest import find_ingest_problems
 from trajcloak.auditor.layout import Layout, build_layout, find_order_problems
 from trajcloak.auditor.logs import Log, read_log
 from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.members import Members, build_members, find_small_bundles
+from trajcloak.auditor.own_ids import find_own_ids
 from trajcloak.auditor.parts import Bundles, Part
 from trajcloak.auditor.rare import find_rare_problems, read_rule
 from trajcloak.auditor.recount import (
@@ -93,9 +94,7 @@ def judge(
         published = Published(release.names, manifest, release.bundles, release.requests)
         problems = find_text_problems(published, log)
     if whole and members:
-        problems += find_column_problems(
-            whole.requests, log, members, whole.layout, whole.grid.num_windows
-        )
+        problems += find_own_ids(whole.requests, log, members, whole.layout, whole.grid.num_windows)
     # A search of half the release may find ids, but cannot find that there are none.
     if problems or members:
         findings.record("user ids", log.num_users, problems, "ids")
