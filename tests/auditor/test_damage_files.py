@@ -117,3 +117,35 @@ def test_policy_with_other_columns(find_failed):
         pq.write_table(table.rename_columns(["window", "user", "bundle_id"]), paths.policy)
 
     assert find_failed(planar(), rename) == {"policy file"} | NEEDS_CONTENTS
+
+
+@pytest.mark.parametrize(
+    "software", ["trajcloak", "trajcloak 0.1.0 of 12:100000", "trajcloak 100000", "other 0.1.0"]
+)
+def test_other_software(find_failed, software):
+    example = planar()
+    example.manifest["software"] = software
+    assert find_failed(example) == {"manifest"}
+
+
+def test_unknown_algorithm(find_failed):
+    example = planar()
+    example.manifest["algorithm"] = "nonsense"
+    assert find_failed(example) == {"manifest"}
+
+
+@pytest.mark.parametrize(
+    "respell",
+    [
+        lambda fields, text: json.dumps(dict(reversed(fields.items())), indent=2) + "\n",
+        lambda fields, text: text + " \t",
+        lambda fields, text: text.replace('"trajcloak', '"\\u0074rajcloak'),
+    ],
+)
+def test_manifest_spelled_otherwise(find_failed, respell):
+    def damage(paths):
+        path = paths.release / "manifest.json"
+        text = path.read_text()
+        path.write_text(respell(json.loads(text), text))
+
+    assert find_failed(planar(), damage) == {"manifest"}

@@ -85,3 +85,63 @@ def test_wrong_projection(find_failed):
     example = geographic()
     example.manifest["crs"] = example.manifest["crs"].replace("laea", "aeqd")
     assert find_failed(example) == {"parameters", "region"} | NEEDS_CONTENTS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_suppressed", "x"),
+        ("max_suppressed", 1),
+        ("suppress_above", 0),
+        ("tree", "zzz"),
+        ("effort", 77),
+        ("seed", -1),
+        ("seed", 2**63),
+        ("blocks", "many"),
+        ("tz", "Factory"),
+        ("tz", "posixrules"),
+        ("clip", "-3, -3, -2, -2"),
+        ("clip", "1e2,-3.0,200.0,-2.0"),
+        ("drop", "clip"),
+        ("drop", "teleport,conflict"),
+        ("max_speed", True),
+        ("requests", "category"),
+        ("requests", ["category", "category"]),
+        ("rare", None),
+        ("rare_below", 0),
+    ],
+)
+def test_parameter_that_cannot_be(find_failed, name, value):
+    example = planar()
+    example.manifest["parameters"][name] = value
+    assert "manifest" in find_failed(example)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", 2**63 - 1), ("blocks", 12), ("tree", "us")])
+def test_parameter_that_can_be(find_failed, name, value):
+    example = planar()
+    example.manifest["parameters"][name] = value
+    assert find_failed(example) == set()
+
+
+def test_missing_parameter(find_failed):
+    example = planar()
+    del example.manifest["parameters"]["seed"]
+    assert "manifest" in find_failed(example)
+
+
+def test_policy_among_the_parameters(find_failed):
+    example = planar()
+    for number, row in enumerate(example.policy):
+        example.manifest["parameters"][f"b{row['bundle_id']}_{number}"] = row["user_id"]
+    assert find_failed(example) == {"manifest"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("log_crs", "EPSG:4326"), ("clip", "-3.0,-3.0,-2.0,-2.0"), ("tz", "Europe/Berlin")],
+)
+def test_log_cannot_be_read_as_the_manifest_says(find_failed, name, value):
+    example = planar()
+    example.manifest["parameters"][name] = value
+    assert "parameters" in find_failed(example)

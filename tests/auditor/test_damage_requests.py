@@ -1,6 +1,9 @@
 """Damage to requests, one by one; tests name exactly the checks that must notice."""
 
+import pytest
+
 from reference.release_by_hand import geographic, planar, refresh, sort_requests
+from trajcloak.options import LogColumns
 
 
 def test_request_added(find_failed):
@@ -66,3 +69,45 @@ def test_requests_need_null_first(find_failed):
         at += 1
     example.requests.insert(at, row)
     assert find_failed(example) == {"request rows"}
+
+
+def without_attribute(example, name):
+    """Publish as if an attribute had never been asked for."""
+    kept = {}
+    for row in example.requests:
+        key = tuple(value for column, value in row.items() if column != name)
+        kept[key] = {column: value for column, value in row.items() if column != name}
+    example.requests = list(kept.values())
+    example.attributes = [other for other in example.attributes if other != name]
+    sort_requests(example)
+    refresh(example)
+
+
+@pytest.mark.parametrize("names", [("amount",), ("category", "amount")])
+def test_attributes_gone(find_failed, names):
+    example = planar()
+    for name in names:
+        without_attribute(example, name)
+    if len(names) == 2:
+        example.requests = []
+        refresh(example)
+    assert "requests file" in find_failed(example, columns=LogColumns())
+
+
+def test_attribute_that_nobody_named(find_failed):
+    example = planar()
+    example.manifest["parameters"]["requests"] = ["category"]
+    assert "requests file" in find_failed(example, columns=LogColumns())
+
+
+def test_other_attributes_than_the_caller_names(find_failed):
+    example = planar()
+    columns = LogColumns(requests=("category",))
+    assert {"parameters", "requests file"} <= find_failed(example, columns=columns)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "user_id", "x", "instant"])
+def test_attribute_that_cannot_be(find_failed, name):
+    example = planar()
+    example.manifest["parameters"]["requests"].append(name)
+    assert find_failed(example, columns=LogColumns()) == {"parameters"}

@@ -203,15 +203,29 @@ def make(
         "format_version": 1,
         "software": "trajcloak 0.0.0",
         "k": k,
-        "algorithm": "by-hand",
+        "algorithm": "refined",
         "parameters": {
             "origin": _iso(completed.origin, zoned) if stamped else completed.origin,
             "every": every,
             "max_gap": max_gap if max_gap is not None else (f"{gap}us" if stamped else gap),
             "length": length,
             "missing": missing,
+            "tz": None,
+            "log_crs": None,
+            "clip": None,
+            "max_speed": None,
+            "drop": None,
+            "align": "none",
+            "windows": None,
+            "requests": list(attributes),
             "allow": [],
+            "rare": "keep",
+            "rare_below": k,
             "suppress_above": 1.0 if suppressed else None,
+            "max_suppressed": None,
+            "tree": "usb",
+            "effort": "normal",
+            "seed": 0,
         },
         "cloak": cloak,
         "crs": crs,
@@ -304,8 +318,8 @@ def write(example, folder):
         [*keys, *((name, example.columns[name]) for name in example.attributes)],
         {},
     )
-    text = json.dumps(example.manifest, sort_keys=True, indent=2)
-    (paths.release / "manifest.json").write_text(text, encoding="utf-8")
+    text = json.dumps(example.manifest, sort_keys=True, indent=2, ensure_ascii=False)
+    (paths.release / "manifest.json").write_text(text + "\n", encoding="utf-8")
     _write_table(
         example,
         paths.policy,
@@ -404,7 +418,7 @@ def _group_by_place(window, k):
     def group(_, users):
         users = sorted(users, key=lambda u: (window.participants[u][0], u))
         groups = [users[start : start + k] for start in range(0, len(users), k)]
-        if len(groups[-1]) < k:
+        if groups and len(groups[-1]) < k:
             last = groups.pop()
             groups[-1] += last
         return groups

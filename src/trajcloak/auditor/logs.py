@@ -21,7 +21,7 @@ from trajcloak.auditor.files import (
     list_log_files,
     read_batches,
 )
-from trajcloak.auditor.manifest import REASONS_TO_DROP
+from trajcloak.auditor.parameters import REASONS_TO_DROP
 from trajcloak.auditor.systems import choose_system
 from trajcloak.auditor.times import to_universal
 from trajcloak.errors import InputError, OptionError

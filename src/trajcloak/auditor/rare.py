@@ -43,7 +43,7 @@ class Rule:
 def read_rule(manifest: Manifest) -> Rule:
     """Read the rule from the parameters."""
     parameters = manifest.parameters
-    return Rule(parameters.get("rare", "keep"), parameters.get("rare_below", manifest["k"]))
+    return Rule(parameters["rare"], parameters["rare_below"])
 
 
 def list_senders(log: Log) -> npt.NDArray[np.int64]:

@@ -57,15 +57,18 @@ def read_release(folder: Path, findings: Findings) -> Release:
 
 
 def choose_attributes(paths: LogPaths, columns: LogColumns, release: Release) -> tuple[str, ...]:
-    """Take the request attributes of the release where the caller names none."""
-    if columns.requests or release.requests is None:
+    """Take the request attributes that the manifest names where the caller names none.
+
+    Those that the log does not have, or that say who, when or where, are left out.
+    """
+    if columns.requests or release.manifest is None:
         return columns.requests
     present = list_columns(list_log_files(paths)[0], columns.delimiter)
     secret = {columns.user, columns.time, *columns.place(present)[:2]}
     own = {name for name, _ in KEYS}
     return tuple(
         name
-        for name in release.requests.table.column_names
+        for name in release.manifest.parameters["requests"]
         if name in present and name not in secret | own
     )
 

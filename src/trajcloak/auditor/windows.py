@@ -27,8 +27,8 @@ def find_edges(
     Returns None if the parameters cannot be followed.
     """
     starts, stops = np.array([0]), np.array([num_instants])
-    hours = parameters.get("windows")
-    if hours is not None or parameters.get("align") == "day":
+    hours = parameters["windows"]
+    if hours is not None or parameters["align"] == "day":
         stretches = _read_hours("00:00-24:00" if hours is None else hours)
         if stretches is None or not log.stamped:
             return None
