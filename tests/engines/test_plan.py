@@ -255,7 +255,9 @@ def test_ids_in_requests_are_refused():
 
 
 def test_what_is_allowed_is_in_the_manifest():
-    rows = [Row(u, t, 5.0 * u, 0.0, f"{u}@post.org") for u in range(9) for t in (0, 1)]
+    rows = [
+        Row(u, t, float(u), 0.0, "abcdefghi"[u] + "@post.org") for u in range(9) for t in (0, 1)
+    ]
     found = compare(rows, 3, allow=("what", "what"))
     assert json.loads(found.files["manifest.json"])["parameters"]["allow"] == ["what"]
 
