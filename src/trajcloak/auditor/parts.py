@@ -84,6 +84,9 @@ def read_part(path: Path) -> Part | None:
 def _count_unused(path: Path, table: Any) -> int:
     """Count the values in dictionary pages of text columns that no row refers to."""
     names = [field.name for field in table.schema if pa.types.is_string(plain_type(field.type))]
+    if len(set(names)) < len(names):
+        # Such a file is refused for its columns.
+        return 0
     unused = 0
     with pq.ParquetFile(path, read_dictionary=names) as file:
         for name in names:
@@ -132,7 +135,7 @@ def bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
 def find_schema_problems(
     part: Part, expected: Sequence[Column], file: str, as_in_log: Sequence[str] = ()
 ) -> list[str]:
-    """Compare names, types and order of columns; an expected type of None is any.
+    """Compare names, types and order of columns; an expected type of None is any that is plain.
 
     The columns ``as_in_log`` may also be dictionaries, another kind of text, or what
     Parquet makes of their type by itself. The names that were found are not quoted: one
@@ -146,11 +149,20 @@ def find_schema_problems(
         field = found.field(number)
         if field.name != name:
             problems.append(f"column {number + 1} of {file} is not '{name}'")
-        elif kind is None or field.type == kind:
+        elif kind is None:
+            if not is_plain(field.type):
+                problems.append(f"column '{name}' of {file} holds no plain values")
+        elif field.type == kind:
             continue
         elif name not in as_in_log or plain_type(field.type) not in _stored_types(kind):
             problems.append(f"column '{name}' of {file} is not of type {kind}")
     return problems
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether values of a type can be published: one in each row, that all readers know."""
+    kind = plain_type(kind)
+    return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or kind == pa.float16())
 
 
 def _stored_types(kind: Any) -> list[Any]:
