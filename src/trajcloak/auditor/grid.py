@@ -1,5 +1,6 @@
 """Instants and windows of a log, and the plane they are in, as the manifest says."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,12 @@ from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.systems import join_sides
 from trajcloak.auditor.times import parse_duration, parse_moment
 from trajcloak.auditor.windows import find_edges
+
+PROJECTION = re.compile(
+    r"\+proj=laea \+lat_0=(?P<lat>-?[0-9]+\.[0-9]{1,2}) \+lon_0=(?P<lon>-?[0-9]+\.[0-9]{1,2}) "
+    r"\+datum=WGS84 \+units=m \+no_defs"
+)
+"""How a projection is spelled: nothing else has a place in it."""
 
 CENTRE_TOLERANCE = 0.01
 """Degrees; the centre of the projection is rounded to as much."""
@@ -104,13 +111,10 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
         return [] if crs == log.crs else ["'crs' is not that of the planar log"]
     if crs is None:
         return ["the log has longitude and latitude, but 'crs' is null"]
-    projection = pyproj.CRS.from_user_input(crs)
-    operation = projection.coordinate_operation
-    in_metres = all(axis.unit_name == "metre" for axis in projection.axis_info)
-    if not in_metres or not operation or operation.method_name != "Lambert Azimuthal Equal Area":
+    spelled = PROJECTION.fullmatch(crs)
+    if spelled is None:
         return ["'crs' is not a Lambert azimuthal equal-area projection in metres"]
-    values = {parameter.name: float(parameter.value) for parameter in operation.params}
-    centre = values["Longitude of natural origin"], values["Latitude of natural origin"]
+    centre = float(spelled["lon"]), float(spelled["lat"])
     for coordinates, value in zip((join_sides(log.x), log.y), centre, strict=True):
         middle = (float(coordinates.min()) + float(coordinates.max())) / 2
         if abs(middle - value) > CENTRE_TOLERANCE:

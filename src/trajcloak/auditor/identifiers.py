@@ -156,7 +156,7 @@ def _list_raw(published: Published) -> Iterator[bytes]:
     yield from (string.lower().encode("utf-8", "surrogatepass") for string in strings)
     for part in (published.bundles, published.requests):
         # The schema is there in base64, in which short ids occur by chance.
-        yield part.outside.replace(part.metadata.get(ARROW_SCHEMA) or b"\0", b"\0")
+        yield b"\0".join(part.outside).replace(part.metadata.get(ARROW_SCHEMA) or b"\0", b"\0")
         yield part.schema_bytes
 
 

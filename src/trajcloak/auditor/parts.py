@@ -36,9 +36,13 @@ class Part:
     metadata
         Its key-value metadata.
     outside
-        All its bytes that are not column data: the footer, and whatever lies between.
-    schema_bytes
-        The Arrow schema that the metadata holds, decoded.
+        All its bytes that are not column data: the footer, and whatever lies between
+        columns, piece by piece.
+    footer
+        What the file says of itself.
+    schema_bytes, inner_metadata
+        The Arrow schema that the metadata holds, decoded, and the metadata in it; empty
+        if there is none.
     field_metadata
         Key-value metadata of the columns, without Parquet's own field ids.
     created_by
@@ -49,8 +53,10 @@ class Part:
 
     table: Any
     metadata: dict[bytes, bytes]
-    outside: bytes
+    outside: list[bytes]
+    footer: Any
     schema_bytes: bytes
+    inner_metadata: dict[bytes, bytes]
     field_metadata: list[tuple[bytes, bytes]]
     created_by: str
     unused: int
@@ -67,18 +73,33 @@ def read_part(path: Path) -> Part | None:
     except (pa.ArrowException, OSError, ValueError):
         return None
     metadata = dict(footer.metadata or {})
-    try:
-        schema_bytes = base64.b64decode(metadata.get(ARROW_SCHEMA, b""))
-    except binascii.Error:
-        schema_bytes = b""
+    schema_bytes, inner = _decode_schema(metadata.get(ARROW_SCHEMA, b""))
     field_metadata = [
         (key, value)
-        for field in table.schema
+        for field in [*table.schema, *inner]
         for key, value in (field.metadata or {}).items()
         if key != b"PARQUET:field_id"
     ]
-    created_by = str(footer.created_by or "")
-    return Part(table, metadata, outside, schema_bytes, field_metadata, created_by, unused)
+    return Part(
+        table,
+        metadata,
+        outside,
+        footer,
+        schema_bytes,
+        dict(inner.metadata or {}),
+        field_metadata,
+        str(footer.created_by or ""),
+        unused,
+    )
+
+
+def _decode_schema(encoded: bytes) -> tuple[bytes, Any]:
+    """Decode an Arrow schema; nothing, and one without columns, if it is none."""
+    try:
+        decoded = base64.b64decode(encoded, validate=True)
+        return decoded, pa.ipc.read_schema(pa.py_buffer(decoded))
+    except (binascii.Error, pa.ArrowException, OSError):
+        return b"", pa.schema([])
 
 
 def _count_unused(path: Path, table: Any) -> int:
@@ -98,7 +119,7 @@ def _count_unused(path: Path, table: Any) -> int:
     return unused
 
 
-def _read_outside(path: Path, footer: Any) -> bytes:
+def _read_outside(path: Path, footer: Any) -> list[bytes]:
     """Read all bytes of a Parquet file that belong to no column."""
     stretches = []
     for group in range(footer.num_row_groups):
@@ -117,7 +138,7 @@ def _read_outside(path: Path, footer: Any) -> bytes:
             position = max(position, stop)
         file.seek(position)
         pieces.append(file.read())
-    return b"\0".join(pieces)
+    return pieces
 
 
 def bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
@@ -173,17 +194,6 @@ def _stored_types(kind: Any) -> list[Any]:
         pq.write_table(pa.table({"values": pa.array([], kind)}), file, store_schema=store_schema)
         kinds.append(pq.read_schema(pa.BufferReader(file.getvalue())).field("values").type)
     return kinds
-
-
-def find_metadata_problems(part: Part, allowed: set[bytes], file: str) -> list[str]:
-    """Look for metadata that the format does not have."""
-    problems = []
-    others = len(part.metadata.keys() - allowed)
-    if others:
-        problems.append(f"{file} has {others} metadata keys that the format does not have")
-    if part.field_metadata:
-        problems.append(f"{file} has metadata on {len(part.field_metadata)} columns")
-    return problems
 
 
 def find_nulls(part: Part, names: Sequence[str], file: str) -> list[str]:
