@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
+from trajcloak.auditor.cleaning import find_too_fast
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.systems import join_sides
@@ -102,6 +103,20 @@ def build_grid(manifest: Manifest, log: Log) -> tuple[Grid | None, list[str]]:
         return None, ["parameters 'align' and 'windows' do not cut such a log into windows"]
     starts, stops = edges
     return Grid(origin, every, max_gap, num_instants, hold, starts, stops), []
+
+
+def find_speed_problems(manifest: Manifest, log: Log) -> list[str]:
+    """Check that nobody is faster than allowed where such rows are refused, not dropped."""
+    parameters = manifest.parameters
+    speed, drop = parameters["max_speed"], parameters["drop"]
+    if speed is None or "teleport" in (drop or ""):
+        return []
+    per_tick = speed / (1e6 if log.stamped else 1.0)
+    fast = find_too_fast(log.user, log.time, log.x, log.y, per_tick, log.geographic)
+    if not len(fast):
+        return []
+    first = int(log.row[fast].min()) + 1
+    return [f"{len(fast):,} rows of the log are faster than 'max_speed'; the first is row {first}"]
 
 
 def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
