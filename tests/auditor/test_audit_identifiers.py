@@ -131,7 +131,7 @@ def test_text_id_behind_the_last_column(find_failed):
         length = int.from_bytes(content[-8:-4], "little") + 8
         path.write_bytes(content[:-length] + b"device-0003" + content[-length:])
 
-    assert find_failed(geographic(), hide) == {"user ids"}
+    assert find_failed(geographic(), hide) == {"requests file", "user ids"}
 
 
 def test_long_number_in_a_request(find_failed):

@@ -1,4 +1,6 @@
+import json
 import random
+import struct
 from datetime import datetime
 
 import numpy as np
@@ -325,3 +327,30 @@ def test_window_without_a_report(tmp_path):
     result.write(tmp_path / "release", policy=tmp_path / "policy.parquet")
     report = audit(tmp_path / "log.parquet", tmp_path / "release", tmp_path / "policy.parquet")
     assert list_failed(report) == set()
+
+
+@pytest.mark.parametrize("as_struct", [True, False])
+def test_points_are_no_attribute(tmp_path, as_struct):
+    example = geographic()
+    paths = write(example, tmp_path / "example")
+    places = [(row["lon"], row["lat"]) for row in example.log]
+    points = [dict(zip("xy", place, strict=True)) for place in places]
+    if not as_struct:
+        points = [struct.pack("<BIdd", 1, 1, *place) for place in places]
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": {}}}
+    change_log(
+        paths,
+        lambda table: (
+            table.drop_columns(["lon", "lat"])
+            .append_column("geometry", pa.array(points))
+            .replace_schema_metadata({"geo": json.dumps(geo)})
+        ),
+    )
+    assert list_failed(audit_files(example, paths)) == set()
+    name = "geometry.x" if as_struct else "geometry"
+    with pytest.raises(InputError, match="geometry"):
+        audit_files(example, paths, columns=LogColumns(requests=("query", name)))
+    manifest = json.loads((paths.release / "manifest.json").read_text())
+    manifest["parameters"]["requests"].append(name)
+    (paths.release / "manifest.json").write_text(json.dumps(manifest, indent=2, sort_keys=True))
+    assert "parameters" in list_failed(audit_files(example, paths, columns=LogColumns()))

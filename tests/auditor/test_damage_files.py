@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -149,3 +150,31 @@ def test_manifest_spelled_otherwise(find_failed, respell):
         path.write_text(respell(json.loads(text), text))
 
     assert find_failed(planar(), damage) == {"manifest"}
+
+
+@pytest.mark.parametrize("name", ["bundles.parquet", "requests.parquet"])
+def test_column_twice(find_failed, name):
+    def repeat(paths):
+        table = pq.read_table(paths.release / name)
+        last = table.column_names[3]
+        pq.write_table(table.append_column(last, table[last]), paths.release / name)
+
+    assert name.split(".")[0] + " file" in find_failed(planar(), repeat)
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.uint64(), pa.int8()])
+def test_policy_with_other_integers(find_failed, kind):
+    def convert(paths):
+        table = pq.read_table(paths.policy)
+        pq.write_table(table.set_column(1, "user_id", table["user_id"].cast(kind)), paths.policy)
+
+    assert find_failed(planar(), convert) == set()
+
+
+def test_policy_with_an_integer_beyond_the_log(find_failed):
+    def convert(paths):
+        table = pq.read_table(paths.policy)
+        users = pa.array([2**64 - 1, *table["user_id"].to_pylist()[1:]], pa.uint64())
+        pq.write_table(table.set_column(1, "user_id", users), paths.policy)
+
+    assert "one bundle per user" in find_failed(planar(), convert)

@@ -145,3 +145,31 @@ def test_log_cannot_be_read_as_the_manifest_says(find_failed, name, value):
     example = planar()
     example.manifest["parameters"][name] = value
     assert "parameters" in find_failed(example)
+
+
+@pytest.mark.parametrize(
+    ("hours", "failed"),
+    [
+        ("00:00-24:00", False),
+        ("00:00-12:00,12:00-24:00", False),
+        ("00:00-00:00", True),
+        ("07:00-29:59", True),
+        ("24:00-12:00", True),
+        ("00:00-24:00,01:00-02:00", True),
+        ("07:00-09:00,08:00-10:00", True),
+        ("08:00-07:00,07:30-07:45", False),
+        ("12:00-09:00,08:00-11:00", True),
+    ],
+)
+def test_hours(find_failed, hours, failed):
+    example = geographic()
+    example.manifest["parameters"]["windows"] = hours
+    assert ("parameters" in find_failed(example)) == failed
+
+
+@pytest.mark.parametrize(("speed", "failed"), [(0.001, {"parameters"}), (2000.0, set())])
+@pytest.mark.parametrize("make", [planar, geographic])
+def test_faster_than_allowed(find_failed, make, speed, failed):
+    example = make()
+    example.manifest["parameters"]["max_speed"] = speed
+    assert find_failed(example) == failed

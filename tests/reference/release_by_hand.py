@@ -70,7 +70,7 @@ def planar(**changes):
         "x": pa.float64(),
         "y": pa.float64(),
         "category": pa.string(),
-        "amount": pa.int32(),
+        "amount": pa.int64(),
     }
     options = {
         "k": 3,

@@ -18,6 +18,7 @@ from trajcloak.auditor.grid import (
     build_grid,
     find_crs_problems,
     find_region_problems,
+    find_speed_problems,
     project,
 )
 from trajcloak.auditor.identifiers import Published, find_text_problems
@@ -138,6 +139,7 @@ def _check_parameters(
         problems = [*problems, "parameter 'requests' does not name the attributes of the requests"]
     if not {*manifest.parameters["allow"]} <= log.requests.keys():
         problems = [*problems, "parameter 'allow' names attributes that are not published"]
+    problems = problems + find_speed_problems(manifest, log)
     crs_problems = find_crs_problems(manifest, log)
     num_instants = grid.num_instants if grid else 0
     findings.record("parameters", num_instants, problems + crs_problems, "instants")

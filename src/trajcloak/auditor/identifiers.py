@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyproj
 
-from trajcloak.auditor.cloaks import GEO_COLUMN_KEYS, GEO_KEYS
+from trajcloak.auditor.cloaks import GEO_WORDS
 from trajcloak.auditor.files import plain, plain_type
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import FIELDS, REASONS, Manifest
@@ -139,7 +139,7 @@ def _join_text(column: Any) -> bytes:
 def _list_vocabulary(manifest: Manifest, log: Log) -> bytes:
     """List the words that every such release has: an id among them names nobody."""
     columns = [name for name, _ in bundle_columns(log.stamped, log.zoned)]
-    words = [*columns, *log.requests, *FIELDS, *REASONS, *GEO_KEYS, *GEO_COLUMN_KEYS]
+    words = [*columns, *log.requests, *FIELDS, *REASONS, *GEO_WORDS]
     words.append(FORMAT_WORDS)
     # Moments and durations are compared with the log's own; an id that looks like one is none.
     for part in (manifest["parameters"], manifest["ingest"]):
@@ -156,7 +156,7 @@ def _list_raw(published: Published) -> Iterator[bytes]:
     yield from (string.lower().encode("utf-8", "surrogatepass") for string in strings)
     for part in (published.bundles, published.requests):
         # The schema is there in base64, in which short ids occur by chance.
-        yield part.outside.replace(part.metadata.get(ARROW_SCHEMA) or b"\0", b"\0")
+        yield b"\0".join(part.outside).replace(part.metadata.get(ARROW_SCHEMA) or b"\0", b"\0")
         yield part.schema_bytes
 
 

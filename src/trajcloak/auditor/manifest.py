@@ -153,7 +153,7 @@ def read_manifest(path: Path) -> tuple[Manifest | None, list[str]]:
     try:
         raw = path.read_bytes()
         fields = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants
+            raw.decode("utf-8"), object_pairs_hook=no_duplicates, parse_constant=_no_constants
         )
     except (OSError, ValueError, RecursionError):
         return None, ["manifest.json cannot be read as JSON in UTF-8 with each key once"]
@@ -191,7 +191,8 @@ def _find_foreign(fields: dict[str, Any], text: str) -> list[str]:
     return problems
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object of JSON, or raise if a key occurs twice."""
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise ValueError("a key occurs twice")
