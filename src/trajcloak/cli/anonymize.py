@@ -243,6 +243,7 @@ def print_summary(
     """Show what a release holds, and what it does not."""
     unit = "m" if manifest["crs"] else "units"
     withheld, num_sent = manifest["withheld"], manifest["ingest"]["requests"]
+    share = f" ({withheld['requests'] / num_sent:.1%})" if withheld["requests"] else ""
     side = manifest["mean_cloak_area"] ** 0.5
     counted = [why["user_windows"] for why in withheld["why"].values()]
     is_repeated = manifest["windows"] > 1 or max(counted) > withheld["users"]
@@ -253,10 +254,7 @@ def print_summary(
         ("users suppressed", f"{manifest['suppressed']:,}{per_window}"),
         ("requests in the log", f"{num_sent:,}"),
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
-        (
-            "requests withheld",
-            f"{withheld['requests']:,} ({withheld['requests'] / max(num_sent, 1):.1%})",
-        ),
+        ("requests withheld", f"{withheld['requests']:,}{share}"),
         ("windows", f"{manifest['windows']:,}"),
         ("instants", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
