@@ -165,6 +165,18 @@ def floats(kind):
     return example
 
 
+def test_numbers_of_text_that_became_one(tmp_path):
+    path = publish_csv(tmp_path, [2**53, 2**53 + 1, 2**53 + 2])
+    table = pq.read_table(path)
+    floats = pa.array(np.array(table["v"].to_pylist(), np.float64))
+    distinct = table.set_column(3, "v", floats).to_pylist()
+    distinct = [row for at, row in enumerate(distinct) if row not in distinct[:at]]
+    assert len(distinct) < table.num_rows
+    pq.write_table(pa.Table.from_pylist(distinct, table.set_column(3, "v", floats).schema), path)
+    report = audit(tmp_path / "log.csv", path.parent, tmp_path / "policy.parquet")
+    assert {check.name for check in report.checks if not check.passed} == {"requests", "counts"}
+
+
 def publish_csv(folder, values):
     rows = ["user_id,time,x,y,v"]
     rows += [

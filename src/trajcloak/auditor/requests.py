@@ -84,7 +84,9 @@ def encode_requests(part: Part, log: Log, rule: Rule) -> tuple[Coded, list[str]]
     for name, column in log.requests.items():
         kind = plain_type(part.table.schema.field(name).type)
         values = _convert(column, kind)
-        if values is None:
+        is_text = log.request_types[name] is None
+        if values is None or (is_text and len(values.unique()) < len(column.unique())):
+            # Text becomes numbers only where no two values become one.
             problems.append(f"attribute '{name}' of the log cannot be read as {kind}")
             continue
         values = settle(values)
