@@ -40,6 +40,7 @@ def check_against_twin(drawn: Drawn, published: Published) -> None:
     manifest = published.manifest
     assert manifest["withheld"] == expected.withheld
     assert manifest["suppressed"] == len(left_out)
+    assert manifest["ingest"]["requests"] == sum(row.request is not None for row in drawn.rows)
     assert manifest["users"] == len({user for _, user in bundle_of})
     assert manifest["parameters"]["origin"] == expected.origin
     assert manifest["parameters"]["every"] == expected.every
@@ -325,6 +326,17 @@ def test_numbers_of_any_type_are_written_as_json():
     )
     assert published.manifest["parameters"]["length"] == 2
     assert published.manifest["parameters"]["max_suppressed"] == 0.25
+
+
+def test_the_manifest_says_what_was_allowed():
+    log = read_rows(
+        [Row(u, t, 5.0 * u, 0.0, "abcdefghi"[u] + "@post.org") for u in range(9) for t in (0, 1)]
+    )
+    with pytest.raises(tc.InputError, match="--allow"):
+        tc.anonymize(log, 3)
+    manifest = tc.anonymize(log, 3, allow=("what", "what")).manifest
+    assert manifest["parameters"]["allow"] == ["what"]
+    assert manifest["ingest"]["requests"] == 18
 
 
 def test_options_are_frozen_and_all_have_a_default_but_k():

@@ -302,6 +302,7 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
     parameters = manifest["parameters"]
     for name in ("length", "missing", "max_suppressed", "suppress_above"):
         assert parameters[name] == options.get(name, "withhold" if name == "missing" else None)
+    assert parameters["requests"] == published.requests.column_names[3:]
     assert parameters["every"] == (options.get("every") or parameters["every"])
     assert parameters["max_gap"] == (options.get("max_gap") or 2 * parameters["every"])
     assert set(manifest["withheld"]) == {"users", "requests", "why"}

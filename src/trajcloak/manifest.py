@@ -213,6 +213,7 @@ def build_manifest(
             "seed": asked.seed,
             "suppress_above": asked.suppress_above,
             "max_suppressed": asked.max_suppressed,
+            "allow": sorted(set(asked.allow)),
             "rare": asked.rare,
             "rare_below": asked.rare_below or asked.k,
         },

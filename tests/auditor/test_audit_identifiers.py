@@ -1,7 +1,12 @@
+import uuid
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
 from reference.release_by_hand import geographic, make, planar, sort_requests
+from trajcloak.auditor.identifiers import count_numbers
 from trajcloak.auditor.search import Words
 
 
@@ -14,13 +19,15 @@ def with_ids(example, rename):
     return example
 
 
-def planted_planar(attribute, value, kind, **changes):
+def planted_planar(attribute, value, kind, rename=None, **changes):
     """Make the planar example anew, with another value of an attribute in each request."""
     base = planar(**changes)
     rows = [dict(row) for row in base.log]
     for row in rows:
         if any(row.get(name) is not None for name in base.attributes):
             row[attribute] = value(row)
+        if rename is not None:
+            row["user_id"] = rename(row["user_id"])
     return make(
         rows,
         base.columns | {attribute: kind},
@@ -95,13 +102,13 @@ def test_text_id_in_parquet_metadata(find_failed, file):
 def test_text_id_in_the_manifest(find_failed):
     example = geographic()
     example.manifest["software"] = "trajcloak of device-0003"
-    assert find_failed(example) == {"user ids"}
+    assert find_failed(example) == {"manifest", "user ids"}
 
 
 def test_escaped_text_id_in_the_manifest(find_failed):
     example = with_ids(geographic(), lambda user: user.replace("device", "gerät"))
     example.manifest["algorithm"] = "gerät-0003"
-    assert find_failed(example) == {"user ids"}
+    assert find_failed(example) == {"manifest", "user ids"}
 
 
 def test_text_id_as_a_column_name(find_failed):
@@ -124,7 +131,7 @@ def test_text_id_behind_the_last_column(find_failed):
         length = int.from_bytes(content[-8:-4], "little") + 8
         path.write_bytes(content[:-length] + b"device-0003" + content[-length:])
 
-    assert find_failed(geographic(), hide) == {"user ids"}
+    assert find_failed(geographic(), hide) == {"requests file", "user ids"}
 
 
 def test_long_number_in_a_request(find_failed):
@@ -138,12 +145,94 @@ def test_long_number_in_a_request(find_failed):
 def test_long_number_in_metadata(find_failed):
     example = with_ids(geographic(), lambda user: 7_000_000_000 + int(user[-4:]) * 7919)
     example.manifest["software"] = "trajcloak 7000023757"
-    assert find_failed(example) == {"user ids"}
+    assert find_failed(example) == {"manifest", "user ids"}
 
 
 def test_dense_numbers_in_requests_are_chance(find_failed):
     example = with_ids(geographic(), lambda user: 100_000 + int(user[-4:]))
     assert find_failed(example) == set()
+
+
+@pytest.mark.parametrize("first", [100_000, 7])
+def test_own_id_among_the_numbers_of_a_text(find_failed, first):
+    example = planted_planar(
+        "category",
+        lambda row: f"{row['user_id'] % 3} x {first + row['user_id']} y",
+        pa.string(),
+        rename=lambda user: first + user,
+    )
+    assert find_failed(example) == {"user ids"}
+
+
+def test_many_ids_in_texts_are_no_chance(find_failed):
+    example = planted_planar(
+        "category",
+        lambda row: f"call {100_000 + row['user_id'] * 17 % 37}",
+        pa.string(),
+        rename=lambda user: 100_000 + user,
+    )
+    assert find_failed(example) == {"user ids"}
+
+
+def test_many_ids_in_the_manifest_are_no_chance(find_failed):
+    example = with_ids(planar(), lambda user: 100_000 + user)
+    example.manifest["software"] = "trajcloak " + " ".join(str(100_000 + u) for u in range(1, 37))
+    assert find_failed(example) == {"manifest", "user ids"}
+
+
+def test_few_ids_in_texts_of_many_numbers_are_chance():
+    numbers = Words(pa.array([str(100_000 + 7 * number) for number in range(1000)]))
+    few = " ".join(str(100_000 + number) for number in range(20)).encode()
+    assert numbers.find_numbers_in(few)[1] > 0.01
+    assert count_numbers(numbers, few) == 0
+    assert count_numbers(numbers, few + b" 100028") == 4
+    assert count_numbers(numbers, b"100028 x 5") == 1
+    assert count_numbers(numbers, b"100028 x 5", b" ".join([few] * 2)) == 0
+    assert count_numbers(numbers, b"100028", vocabulary=b"100028") == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.decimal128(20, 0), Decimal),
+        (pa.decimal128(20, 3), Decimal),
+        (pa.timestamp("us"), lambda user: datetime(1970, 1, 1) + timedelta(microseconds=user)),
+        (pa.duration("ms"), lambda user: timedelta(milliseconds=user)),
+        (pa.date32(), lambda user: date(1970, 1, 1) + timedelta(days=user)),
+    ],
+)
+def test_ids_in_disguise(find_failed, kind, value):
+    example = planted_planar("amount", lambda row: value(row["user_id"]), kind)
+    assert find_failed(example) == {"user ids"}
+
+
+def test_ids_as_seconds(find_failed, tmp_path):
+    def moment(row):
+        return datetime(1970, 1, 1) + timedelta(seconds=row["user_id"])
+
+    def convert(paths):
+        # Parquet has no seconds.
+        table = pa.Table.from_pylist(example.log, pa.schema(example.columns))
+        with pa.ipc.new_file(paths.log.with_suffix(".arrow"), table.schema) as file:
+            file.write_table(table)
+
+    example = planted_planar("amount", moment, pa.timestamp("s"))
+    log = tmp_path / "example" / "log.arrow"
+    assert find_failed(example, convert, log=log) == {"user ids"}
+
+
+@pytest.mark.parametrize("respell", [str.upper, lambda user: user.replace("-", "").title()])
+@pytest.mark.parametrize("plain", [True, False])
+def test_tokens_respelled(find_failed, respell, plain):
+    def rename(user):
+        token = uuid.UUID(int=0xABCDEF << 100 | int(user[-4:]))
+        return str(token) if plain else token.hex
+
+    example = with_ids(geographic(), rename)
+    row = next(row for row in example.requests if row["query"])
+    row["query"] = f"for {respell(str(uuid.UUID(example.policy[0]['user_id'])))}"
+    sort_requests(example)
+    assert find_failed(example) == {"requests", "user ids"}
 
 
 def test_ids_that_are_words_of_the_format_pass(find_failed):

@@ -1,4 +1,7 @@
+import json
 import random
+import struct
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -6,6 +9,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+import trajcloak as tc
 from reference.completion import location_at
 from reference.release_by_hand import geographic, make, planar, write
 from trajcloak.auditor import audit
@@ -309,3 +313,44 @@ def test_moments_and_durations():
     assert parse_duration("1.5us", True) is None
     assert parse_duration("soon", True) is None
     assert parse_duration("60s", False) is None
+
+
+def test_window_without_a_report(tmp_path):
+    moments = [datetime(2024, 1, 1, 23, 50), datetime(2024, 1, 2, 0, 10)]
+    rows = [(f"user-{i:05d}", moment, float(i)) for i in range(20) for moment in moments]
+    user, time, place = zip(*rows, strict=True)
+    table = {"user_id": user, "time": time, "x": place, "y": place, "what": ["a"] * len(rows)}
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    columns = LogColumns(requests=("what",))
+    options = {"every": "60s", "missing": "hold", "windows": "23:59-00:01"}
+    result = tc.anonymize(tc.read_log(tmp_path / "log.parquet", columns), k=5, **options)
+    result.write(tmp_path / "release", policy=tmp_path / "policy.parquet")
+    report = audit(tmp_path / "log.parquet", tmp_path / "release", tmp_path / "policy.parquet")
+    assert list_failed(report) == set()
+
+
+@pytest.mark.parametrize("as_struct", [True, False])
+def test_points_are_no_attribute(tmp_path, as_struct):
+    example = geographic()
+    paths = write(example, tmp_path / "example")
+    places = [(row["lon"], row["lat"]) for row in example.log]
+    points = [dict(zip("xy", place, strict=True)) for place in places]
+    if not as_struct:
+        points = [struct.pack("<BIdd", 1, 1, *place) for place in places]
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": {}}}
+    change_log(
+        paths,
+        lambda table: (
+            table.drop_columns(["lon", "lat"])
+            .append_column("geometry", pa.array(points))
+            .replace_schema_metadata({"geo": json.dumps(geo)})
+        ),
+    )
+    assert list_failed(audit_files(example, paths)) == set()
+    name = "geometry.x" if as_struct else "geometry"
+    with pytest.raises(InputError, match="geometry"):
+        audit_files(example, paths, columns=LogColumns(requests=("query", name)))
+    manifest = json.loads((paths.release / "manifest.json").read_text())
+    manifest["parameters"]["requests"].append(name)
+    (paths.release / "manifest.json").write_text(json.dumps(manifest, indent=2, sort_keys=True))
+    assert "parameters" in list_failed(audit_files(example, paths, columns=LogColumns()))

@@ -1,8 +1,11 @@
 """Damage to cloaks, one by one; tests name exactly the checks that must notice."""
 
+import json
+
+import pyarrow.parquet as pq
 import pytest
 
-from reference.release_by_hand import EDGES, planar, rectangle_wkb, refresh
+from reference.release_by_hand import EDGES, geographic, planar, rectangle_wkb, refresh
 
 
 def test_cloak_shrunk(find_failed):
@@ -78,3 +81,47 @@ def test_geometry_is_longer(find_failed):
     example = planar()
     example.bundles[7]["geometry"] += b"\0"
     assert find_failed(example) == {"geometry"}
+
+
+def change_geo(change):
+    """Change the GeoParquet metadata: an object, or its spelling."""
+
+    def damage(paths):
+        path = paths.release / "bundles.parquet"
+        table = pq.read_table(path)
+        spelled = change(json.loads(table.schema.metadata[b"geo"]))
+        pq.write_table(table.replace_schema_metadata({"geo": spelled}), path)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value"),
+    [
+        ((), "version", "jane doe"),
+        ((), "note", "jane doe"),
+        (("columns", "geometry"), "bbox", [10**400, 1, 1, 1]),
+        (("columns", "geometry"), "bbox", ["1", "1", "1", "1"]),
+        (("columns", "geometry"), "crs", None),
+        (("columns", "geometry"), "edges", "spherical"),
+        (("columns", "geometry"), "epoch", 2020),
+        (("columns", "geometry", "crs"), "remarks", "jane doe"),
+        (("columns", "geometry", "crs"), "name", "jane doe"),
+    ],
+)
+def test_geo_metadata_differs(find_failed, place, key, value):
+    def change(geo):
+        part = geo
+        for step in place:
+            part = part[step]
+        part[key] = value
+        return json.dumps(geo)
+
+    assert find_failed(geographic(), change_geo(change)) == {"geometry"}
+
+
+def test_geo_metadata_with_a_key_twice(find_failed):
+    def change(geo):
+        return json.dumps(geo).replace("{", '{"version": "jane doe", ', 1)
+
+    assert find_failed(planar(), change_geo(change)) == {"geometry"}

@@ -39,6 +39,7 @@ def test_wrong_withheld(find_failed, name):
     [
         ("rows", 1),
         ("repeated", 99),
+        ("requests", 0),
         ("users", 19),
         ("start", "2024-05-01T08:01:00Z"),
         ("end", "2024-05-01T08:01:00Z"),

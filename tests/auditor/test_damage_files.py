@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -117,3 +118,63 @@ def test_policy_with_other_columns(find_failed):
         pq.write_table(table.rename_columns(["window", "user", "bundle_id"]), paths.policy)
 
     assert find_failed(planar(), rename) == {"policy file"} | NEEDS_CONTENTS
+
+
+@pytest.mark.parametrize(
+    "software", ["trajcloak", "trajcloak 0.1.0 of 12:100000", "trajcloak 100000", "other 0.1.0"]
+)
+def test_other_software(find_failed, software):
+    example = planar()
+    example.manifest["software"] = software
+    assert find_failed(example) == {"manifest"}
+
+
+def test_unknown_algorithm(find_failed):
+    example = planar()
+    example.manifest["algorithm"] = "nonsense"
+    assert find_failed(example) == {"manifest"}
+
+
+@pytest.mark.parametrize(
+    "respell",
+    [
+        lambda fields, text: json.dumps(dict(reversed(fields.items())), indent=2) + "\n",
+        lambda fields, text: text + " \t",
+        lambda fields, text: text.replace('"trajcloak', '"\\u0074rajcloak'),
+    ],
+)
+def test_manifest_spelled_otherwise(find_failed, respell):
+    def damage(paths):
+        path = paths.release / "manifest.json"
+        text = path.read_text()
+        path.write_text(respell(json.loads(text), text))
+
+    assert find_failed(planar(), damage) == {"manifest"}
+
+
+@pytest.mark.parametrize("name", ["bundles.parquet", "requests.parquet"])
+def test_column_twice(find_failed, name):
+    def repeat(paths):
+        table = pq.read_table(paths.release / name)
+        last = table.column_names[3]
+        pq.write_table(table.append_column(last, table[last]), paths.release / name)
+
+    assert name.split(".")[0] + " file" in find_failed(planar(), repeat)
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.uint64(), pa.int8()])
+def test_policy_with_other_integers(find_failed, kind):
+    def convert(paths):
+        table = pq.read_table(paths.policy)
+        pq.write_table(table.set_column(1, "user_id", table["user_id"].cast(kind)), paths.policy)
+
+    assert find_failed(planar(), convert) == set()
+
+
+def test_policy_with_an_integer_beyond_the_log(find_failed):
+    def convert(paths):
+        table = pq.read_table(paths.policy)
+        users = pa.array([2**64 - 1, *table["user_id"].to_pylist()[1:]], pa.uint64())
+        pq.write_table(table.set_column(1, "user_id", users), paths.policy)
+
+    assert "one bundle per user" in find_failed(planar(), convert)

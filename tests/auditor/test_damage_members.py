@@ -1,5 +1,7 @@
 """Damage to members and windows, one by one; tests name exactly the checks that must notice."""
 
+import pytest
+
 from reference.release_by_hand import geographic, planar, refresh
 
 
@@ -76,3 +78,26 @@ def test_user_who_does_not_take_part(find_failed):
     example.policy.append({"window": 0, "user_id": "device-0018", "bundle_id": 0})
     refresh(example)
     assert find_failed(example) == {"one bundle per user", "withheld"}
+
+
+def test_users_left_out_unasked(find_failed):
+    example = geographic()
+    assert example.manifest["suppressed"] == 1
+    example.manifest["parameters"]["suppress_above"] = None
+    assert find_failed(example) == {"one bundle per user"}
+
+
+@pytest.mark.parametrize(("share", "failed"), [(0.04, {"one bundle per user"}), (0.07, set())])
+def test_users_left_out_beyond_the_budget(find_failed, share, failed):
+    example = geographic()
+    assert example.manifest["users"] >= 17
+    example.manifest["parameters"] |= {"suppress_above": None, "max_suppressed": share}
+    assert find_failed(example) == failed
+
+
+@pytest.mark.parametrize("parameter", [{"suppress_above": 1.0}, {"max_suppressed": 0.99}])
+def test_whole_window_left_out(find_failed, parameter):
+    of_window = [row["user_id"] for row in geographic().policy if row["window"] == 1]
+    example = geographic(suppressed=[(user, 1) for user in of_window])
+    example.manifest["parameters"] |= {"suppress_above": None} | parameter
+    assert "windows" in find_failed(example)

@@ -151,9 +151,19 @@ def test_summary_counts_the_withheld_and_the_suppressed(run, tmp_path):
     assert facts["users published"] == "10"
     assert facts["users withheld"] == "1"
     assert facts["users suppressed"] == "1"
-    assert facts["requests withheld"] == "5"
+    assert facts["requests in the log"] == "45"
+    assert facts["requests withheld"] == "5 (11.1%)"
     assert "Not published (missing location): 1 user, 1 request." in done.out
     assert "Not published (suppressed): 1 user, 4 requests." in done.out
+
+
+def test_summary_names_what_was_allowed(run, tmp_path):
+    log = write_log_with_gaps(tmp_path)
+    words = "Published although it may identify somebody (--allow): what."
+    for name, more in (("r", ("--allow", "what")), ("s", ())):
+        done = run("anonymize", log, "-o", name, "--k", 3, "--request", "what", *more)
+        assert done.code == 0
+        assert (words in done.out) == bool(more)
 
 
 def test_summary_counts_window_by_window(run, tmp_path):

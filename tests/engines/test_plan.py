@@ -274,6 +274,14 @@ def test_ids_in_requests_are_refused():
     assert outcome.error is not None
 
 
+def test_what_is_allowed_is_in_the_manifest():
+    rows = [
+        Row(u, t, float(u), 0.0, "abcdefghi"[u] + "@post.org") for u in range(9) for t in (0, 1)
+    ]
+    found = compare(rows, 3, allow=("what", "what"))
+    assert json.loads(found.files["manifest.json"])["parameters"]["allow"] == ["what"]
+
+
 def test_few_ids_in_each_of_many_parts_are_refused():
     """In no part there are more than by chance; in the whole log there are."""
     rows = [

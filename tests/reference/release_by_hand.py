@@ -70,7 +70,7 @@ def planar(**changes):
         "x": pa.float64(),
         "y": pa.float64(),
         "category": pa.string(),
-        "amount": pa.int32(),
+        "amount": pa.int64(),
     }
     options = {
         "k": 3,
@@ -203,14 +203,29 @@ def make(
         "format_version": 1,
         "software": "trajcloak 0.0.0",
         "k": k,
-        "algorithm": "by-hand",
+        "algorithm": "refined",
         "parameters": {
             "origin": _iso(completed.origin, zoned) if stamped else completed.origin,
             "every": every,
             "max_gap": max_gap if max_gap is not None else (f"{gap}us" if stamped else gap),
             "length": length,
             "missing": missing,
+            "tz": None,
+            "log_crs": None,
+            "clip": None,
+            "max_speed": None,
+            "drop": None,
+            "align": "none",
+            "windows": None,
+            "requests": list(attributes),
+            "allow": [],
+            "rare": "keep",
+            "rare_below": k,
             "suppress_above": 1.0 if suppressed else None,
+            "max_suppressed": None,
+            "tree": "usb",
+            "effort": "normal",
+            "seed": 0,
         },
         "cloak": cloak,
         "crs": crs,
@@ -219,18 +234,18 @@ def make(
         "withheld": completed.withheld,
         "suppressed": len(suppressed),
         "generalised": 0,
-        "ingest": _ingest(rows, places, completed, gap, missing, stamped, zoned),
+        "ingest": _ingest(rows, places, attributes, completed, gap, missing, stamped, zoned),
     }
     example = ByHand(rows, columns, attributes, bundles, requests, manifest, policy, stamped)
     refresh(example)
     return example
 
 
-def _ingest(rows, places, completed, gap, missing, stamped, zoned):
+def _ingest(rows, places, attributes, completed, gap, missing, stamped, zoned):
     """Report on a log, with times as the manifest has them."""
     found = ingest.report(
         [
-            (row["user_id"], _tick(row["time"]), *place, None)
+            (row["user_id"], _tick(row["time"]), *place, _request(row, attributes))
             for row, place in zip(rows, places, strict=True)
         ],
         completed,
@@ -303,8 +318,8 @@ def write(example, folder):
         [*keys, *((name, example.columns[name]) for name in example.attributes)],
         {},
     )
-    text = json.dumps(example.manifest, sort_keys=True, indent=2)
-    (paths.release / "manifest.json").write_text(text, encoding="utf-8")
+    text = json.dumps(example.manifest, sort_keys=True, indent=2, ensure_ascii=False)
+    (paths.release / "manifest.json").write_text(text + "\n", encoding="utf-8")
     _write_table(
         example,
         paths.policy,
@@ -403,7 +418,7 @@ def _group_by_place(window, k):
     def group(_, users):
         users = sorted(users, key=lambda u: (window.participants[u][0], u))
         groups = [users[start : start + k] for start in range(0, len(users), k)]
-        if len(groups[-1]) < k:
+        if groups and len(groups[-1]) < k:
             last = groups.pop()
             groups[-1] += last
         return groups

@@ -63,6 +63,13 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def plain(tmp_path_factory) -> Path:
+    """The same with nothing that had to be allowed, in one window."""
+    folder = tmp_path_factory.mktemp("plain")
+    return publish(folder, 60, 8, 5, ["fuel", "bus", "food"], allow=())
+
+
+@pytest.fixture(scope="session")
 def pages(made) -> dict[str, Path]:
     """The public and the private page about it."""
     paths = {"public": made / "public.html", "private": made / "private.html"}

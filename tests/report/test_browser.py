@@ -290,6 +290,72 @@ def test_tab_reaches_every_control_and_shows_it(public):
     assert reached[0] == "Skip to the content"
 
 
+def test_the_toolbar_has_two_whole_lines(public):
+    """The list of windows shows all of its words, and no group of buttons stands alone."""
+    tops = public.evaluate(
+        """(ids) => ids.map((id) => {
+          const box = document.getElementById(id).getBoundingClientRect();
+          return Math.round((box.top + box.bottom) / 2);
+        })""",
+        ["play", "time", "window", "colour", "previous", "next", "closer", "all"],
+    )
+    assert len(set(tops[:3])) == len(set(tops[3:])) == 1, tops
+    assert tops[3] > tops[2]
+    for width in (1280, 390):
+        public.set_viewport_size({"width": width, "height": 800})
+        shown, whole = public.evaluate(
+            """() => {
+              const list = document.getElementById("window");
+              const free = list.cloneNode(true);
+              free.removeAttribute("id");
+              free.style.cssText = "position: absolute; max-width: none";
+              document.body.append(free);
+              const widths = [list, free].map((e) => e.getBoundingClientRect().width);
+              free.remove();
+              return widths;
+            }"""
+        )
+        assert shown >= whole - 1, width
+
+
+def test_one_window_at_a_time(public, open_page, plain, tmp_path):
+    """The words above the map are true of what is drawn."""
+    words = public.locator("#map > .note").inner_text()
+    assert re.match(
+        r"The map shows the bundles of one window at a time; .* leads to all \d+", words
+    )
+    tc.write_report(plain / "release", tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html")
+    assert page.locator("#window").count() == 0
+    assert re.match(r"The map shows all \d+ bundles\.", page.locator("#map > .note").inner_text())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_what_was_allowed_is_amber(open_page, pages, kind, scheme):
+    page = open_page(pages[kind], color_scheme=scheme)
+    colour = "(e) => getComputedStyle(e).backgroundColor"
+    wait, good = page.evaluate(
+        """() => ["wait", "good"].map((name) => {
+          const e = document.createElement("p");
+          document.body.append(e);
+          e.style.background = `var(--${name}-paper)`;
+          const found = getComputedStyle(e).backgroundColor;
+          e.remove();
+          return found;
+        })"""
+    )
+    assert page.locator(".status").evaluate(colour) == wait != good
+
+
+def test_digests_stand_beside_the_line_to_sign(open_page, pages):
+    page = open_page(pages["private"])
+    page.emulate_media(media="print")
+    assert page.locator("footer .digests code").count() == 5
+    assert page.locator("footer .digests").is_visible()
+    assert page.locator("footer .sign").count() == 2
+
+
 def test_everything_has_a_name(open_page, pages):
     """What a screen reader says of controls and pictures; headings go down step by step."""
     page = open_page(pages["private"])

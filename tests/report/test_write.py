@@ -1,10 +1,14 @@
 """What is written, for whom, and what is refused."""
 
+import hashlib
 import json
 import re
 import shutil
 import stat
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,7 +18,14 @@ from small_logs import COLUMNS, list_tree
 from trajcloak.auditor import CHECKS
 from trajcloak.report.private_sections import MEANINGS
 
-PRIVATE_WORDS = ("Private.", "Audit against the log", "tp-aware", "identified")
+PRIVATE_WORDS = (
+    "Private.",
+    "Audit against the log",
+    "tp-aware",
+    "identified",
+    "Values that few users sent",
+    "policy file: policy.parquet",
+)
 
 
 @pytest.fixture
@@ -74,7 +85,8 @@ def test_no_request_becomes_markup(pages, kind):
         assert hostile not in text
 
 
-def test_what_the_pages_say(copied):
+def test_what_the_pages_say(plain, tmp_path):
+    copied = Path(shutil.copytree(plain, tmp_path / "copied"))
     public = tc.write_report(copied / "release", copied / "public.html")
     private = write_private(copied)
     smallest = tc.read_manifest(copied / "release")["smallest_bundle"]
@@ -85,6 +97,127 @@ def test_what_the_pages_say(copied):
     assert public.passed
     assert private.passed
     assert public.to_dict()["bundles_drawn"] == public.bundles
+    assert public.allowed == private.allowed == []
+    for name, state in (("public.html", "stated"), ("report.html", "safe")):
+        page = (copied / name).read_text()
+        assert f'class="status {state}"' in page
+        assert "llowed by hand" not in page
+
+
+def test_what_was_allowed_by_hand_is_in_the_headline(copied):
+    """Of both pages, which are neither green nor silent about it."""
+    public = tc.write_report(copied / "release", copied / "public.html")
+    private = write_private(copied)
+    assert private.verdict == "k-anonymous, with attributes allowed by hand: what"
+    assert public.verdict.startswith("By its own account, every published request has at least")
+    assert public.verdict.endswith(", with attributes allowed by hand: what")
+    assert public.allowed == private.allowed == ["what"]
+    assert public.passed
+    assert private.passed
+    for name in ("public.html", "report.html"):
+        page = (copied / name).read_text()
+        assert 'class="status caution"' in page
+        assert "Only if the values of what name nobody and no place" in page
+        assert "Allowed by hand with --allow" in page
+        assert "<dt>allow</dt><dd>what</dd>" in page
+        assert "Yes, in the sense of" not in page
+
+
+def test_a_failed_audit_outweighs_what_was_allowed(copied):
+    file = copied / "release" / "manifest.json"
+    file.write_text(file.read_text().replace('"suppressed": 0,', '"suppressed": 1,'))
+    assert write_private(copied).verdict == "Do not publish this release"
+
+
+@pytest.mark.parametrize(
+    ("rare", "below", "expected"),
+    [
+        ("keep", None, [("5 users", "1 of 4 values", "2", "kept: published as they are")]),
+        ("drop", None, [("5 users", "1 of 4 values", "2", "dropped: their requests withheld")]),
+        (
+            "other",
+            None,
+            [("5 users", "1 of 4 values", "2", "replaced by “other”, or by null where they are "
+              "no text")],
+        ),
+        (
+            "drop",
+            2,
+            [
+                ("2 users", "0 of 4 values", "0", "there are none"),
+                ("5 users", "1 of 4 values", "2", "those of fewer than 2 users dropped: their "
+                 "requests withheld; the others kept"),
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_rare_values_are_counted(plain, tmp_path, rare, below, expected):
+    """One value of two users, who sent it once each; all others are of many."""
+    table = pq.read_table(plain / "log.parquet")
+    what, user = table["what"].to_pylist(), table["user_id"].to_pylist()
+    for chosen in (3, 4):
+        what[next(i for i, u in enumerate(user) if u == chosen and what[i])] = "opera"
+    table = table.set_column(4, "what", [what])
+    pq.write_table(table, tmp_path / "log.parquet")
+    result = tc.anonymize(
+        tc.read_log(tmp_path / "log.parquet", COLUMNS), 5, rare=rare, rare_below=below
+    )
+    result.write(tmp_path / "release", tmp_path / "policy.parquet")
+    write_private(tmp_path, attack=False)
+    page = (tmp_path / "report.html").read_text()
+    rows = re.findall(r"<tr>.*?</tr>", page[page.index('id="rare"') : page.index('id="requests"')])
+    found = [re.findall(r"<t[hd][^>]*>(?:<bdi>)?(.*?)(?:</bdi>)?</t[hd]>", row) for row in rows[1:]]
+    assert [(row[1], row[2], row[3], row[5]) for row in found] == expected
+    assert {row[0] for row in found} == {"what"}
+    assert "opera" not in page[page.index('id="rare"') : page.index('id="requests"')]
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def list_digests(page):
+    footer = page[page.index("<footer") :]
+    return dict(
+        re.findall(r"<tr><th[^>]*>([^<]*)</th><td><code>([0-9a-f]{64})</code></td></tr>", footer)
+    )
+
+
+def test_the_files_that_are_signed_for(made, pages):
+    released = {
+        f"release: {name}": digest(made / "release" / name)
+        for name in ("bundles.parquet", "requests.parquet", "manifest.json")
+    }
+    assert list_digests(pages["public"].read_text()) == released
+    assert list_digests(pages["private"].read_text()) == {
+        **released,
+        "log: log.parquet": digest(made / "log.parquet"),
+        "policy file: policy.parquet": digest(made / "policy.parquet"),
+    }
+
+
+@pytest.mark.parametrize("number", [12, 13])
+def test_a_log_of_many_files_has_one_digest(copied, number):
+    table = pq.read_table(copied / "log.parquet")
+    (copied / "logs").mkdir()
+    files = [copied / "logs" / f"{i:02}.parquet" for i in range(number)]
+    for i, file in enumerate(files):
+        pq.write_table(table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 15), i)), file)
+    rest = pc.greater_equal(pc.bit_wise_and(table["user_id"], 15), number)
+    pq.write_table(pa.concat_tables([pq.read_table(files[0]), table.filter(rest)]), files[0])
+    tc.write_report(
+        copied / "release", copied / "report.html", log=copied / "logs",
+        policy=copied / "policy.parquet", columns=COLUMNS, attack=False,
+    )  # fmt: skip
+    found = list_digests((copied / "report.html").read_text())
+    if number == 12:
+        assert found["log, file 12: 11.parquet"] == digest(files[11])
+        assert len(found) == 3 + 12 + 1
+    else:
+        lines = "".join(f"{digest(file)}\n" for file in files)
+        whole = hashlib.sha256(lines.encode()).hexdigest()
+        assert found["log: list of the SHA-256 of its 13 files"] == whole
+        assert len(found) == 3 + 1 + 1
 
 
 def test_every_check_of_the_audit_is_explained():
@@ -123,7 +256,9 @@ def test_nothing_was_left_out(pages):
     ("change", "says"),
     [
         ({"withheld": {"users": 12}}, "12 users of 60 (20.0%) withheld throughout"),
-        ({"withheld": {"requests": 1}}, "1 request withheld"),
+        ({"withheld": {"requests": 8}}, "8 of 160 requests (5.0%) withheld"),
+        ({"withheld": {"requests": 8}}, "<dt>requests in the log</dt><dd>160</dd>"),
+        ({"withheld": {"requests": 8}}, "<dt>requests withheld</dt><dd>8 (5.0%)</dd>"),
         (
             {"withheld": {"why": {"missing_location": {"user_windows": 7}}}},
             "users withheld from a window 7 times",

@@ -145,7 +145,8 @@ class Batches:
         self.request_rows.append(np.flatnonzero(filled) + self.num_rows)
         mask = pa.array(filled)
         for name, parts in self.requests.items():
-            self.request_kinds[name].add("csv" if is_csv else str(batch[name].type))
+            is_text = is_csv and pa.types.is_string(batch[name].type)
+            self.request_kinds[name].add("csv" if is_text else str(batch[name].type))
             parts.append(batch[name] if filled.all() else batch[name].filter(mask))
 
     def _refuse(self, at: int, name: str, found: str, expected: str) -> InputError:

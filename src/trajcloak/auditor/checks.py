@@ -18,14 +18,16 @@ from trajcloak.auditor.grid import (
     build_grid,
     find_crs_problems,
     find_region_problems,
+    find_speed_problems,
     project,
 )
-from trajcloak.auditor.identifiers import Published, find_column_problems, find_text_problems
+from trajcloak.auditor.identifiers import Published, find_text_problems
 from trajcloak.auditor.ingest import find_ingest_problems
 from trajcloak.auditor.layout import Layout, build_layout, find_order_problems
 from trajcloak.auditor.logs import Log, read_log
 from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.members import Members, build_members, find_small_bundles
+from trajcloak.auditor.own_ids import find_own_ids
 from trajcloak.auditor.parts import Bundles, Part
 from trajcloak.auditor.rare import find_rare_problems, read_rule
 from trajcloak.auditor.recount import (
@@ -58,6 +60,7 @@ from trajcloak.auditor.totals import (
     find_withheld_problems,
 )
 from trajcloak.auditor.trajectories import find_size_problems
+from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
@@ -72,9 +75,7 @@ def judge(
     """Run all checks."""
     findings = Findings()
     release = read_release(folder, findings)
-    if release.manifest is not None:
-        columns = columns.complete(release.manifest.parameters)
-    log = read_log(paths, columns, choose_attributes(paths, columns, release), progress)
+    log, problems = _read_as_said(paths, columns, release, progress)
     bundles = check_bundles_file(release, log, findings)
     requests = check_requests_file(release, log, findings)
     policy = check_policy(policy_path, folder, log, findings)
@@ -82,7 +83,7 @@ def judge(
     if manifest is None:
         return findings.report(None)
 
-    grid, place = _check_parameters(manifest, log, findings)
+    grid, place = _check_parameters(manifest, log, problems, findings)
     layout = _check_bundles(manifest, release, bundles, grid, findings)
     whole = members = None
     if layout and grid and place and policy and requests:
@@ -94,9 +95,7 @@ def judge(
         published = Published(release.names, manifest, release.bundles, release.requests)
         problems = find_text_problems(published, log)
     if whole and members:
-        problems += find_column_problems(
-            whole.requests, log, members, whole.layout, whole.grid.num_windows
-        )
+        problems += find_own_ids(whole.requests, log, members, whole.layout, whole.grid.num_windows)
     # A search of half the release may find ids, but cannot find that there are none.
     if problems or members:
         findings.record("user ids", log.num_users, problems, "ids")
@@ -104,13 +103,43 @@ def judge(
     return findings.report(manifest["k"])
 
 
+def _read_as_said(
+    paths: LogPaths, columns: LogColumns, release: Release, progress: Progress
+) -> tuple[Log, list[str]]:
+    """Read a log as the manifest says; as the caller says where that cannot be done.
+
+    Returns the log, and what is wrong with the manifest.
+    """
+    attributes = choose_attributes(paths, columns, release)
+    if release.manifest is None:
+        return read_log(paths, columns, attributes, progress), []
+    try:
+        said = columns.complete(release.manifest.parameters)
+        return read_log(paths, said, attributes, progress), []
+    except (InputError, OptionError) as error:
+        try:
+            log = read_log(paths, columns, attributes, progress)
+        except (InputError, OptionError):
+            raise error from None
+        return log, ["the log can be read, but not as 'tz', 'log_crs', 'clip' and 'drop' say"]
+
+
 def _check_parameters(
-    manifest: Manifest, log: Log, findings: Findings
+    manifest: Manifest, log: Log, problems: list[str], findings: Findings
 ) -> tuple[Grid | None, tuple[Floats, Floats] | None]:
+    """Check the parameters; ``problems`` are those of reading the log as they say."""
+    if problems:
+        findings.record("parameters", 0, problems, "instants")
+        return None, None
     grid, problems = build_grid(manifest, log)
     if grid is not None:
         problems = find_size_problems(log, grid)
         grid = None if problems else grid
+    if manifest.parameters["requests"] != list(log.requests):
+        problems = [*problems, "parameter 'requests' does not name the attributes of the requests"]
+    if not {*manifest.parameters["allow"]} <= log.requests.keys():
+        problems = [*problems, "parameter 'allow' names attributes that are not published"]
+    problems = problems + find_speed_problems(manifest, log)
     crs_problems = find_crs_problems(manifest, log)
     num_instants = grid.num_instants if grid else 0
     findings.record("parameters", num_instants, problems + crs_problems, "instants")
@@ -176,7 +205,7 @@ def _check_contents(
     cell = whole.manifest["region"]["side"] / 2 ** int(whole.manifest["height"])
     counted = recount(Case(log, *place, coded, grid, layout, members, cell), progress)
     if not problems:
-        sent = np.concatenate(counted.sent)
+        sent = np.concatenate([np.zeros(0, np.int64), *counted.sent])
         published = slot * coded.num_codes + coded.published
         problems = find_request_problems(sent, published, coded.num_codes, layout)
     counted.sent.clear()
@@ -196,8 +225,8 @@ def _check_users(
     findings: Findings,
 ) -> None:
     manifest, layout = whole.manifest, whole.layout
-    num_suppressed = count_suppressed(counted, manifest["k"])
-    problems = problems + find_member_problems(counted, members, manifest, num_suppressed)
+    suppressed = count_suppressed(counted, manifest["k"])
+    problems = problems + find_member_problems(counted, members, manifest, suppressed)
     num_pairs = int(counted.participants.sum())
     findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
     problems = find_window_problems(counted, layout, manifest)

@@ -112,6 +112,17 @@ def find_teleports(
     return teleports
 
 
+def find_too_fast(
+    user: Any, time: Ints, x: Floats, y: Floats, speed: float, geographic: bool
+) -> Ints:
+    """Find the rows that cannot be reached from the row before, of the same user, in time."""
+    one = np.flatnonzero(user[1:] == user[:-1])
+    # Two formulas may round to both sides of a speed that is just reached.
+    near = _can_reach(one, one + 1, time, x, y, speed * (1 + 1e-9), geographic)
+    fast: Ints = one[~near] + 1
+    return fast
+
+
 def _number_groups(user: Any, time: Ints) -> Ints:
     """Number the distinct pairs of a user and a time, in order."""
     new = (user[1:] != user[:-1]) | (time[1:] != time[:-1])

@@ -79,7 +79,11 @@ def list_columns(file: Path, delimiter: str | None) -> list[str]:
     names = list(_unfold(schema.empty_table()).column_names)
     names += [name for name in list_folders(file) if name not in names]
     points = find_points(schema)
-    return names + (points[1] if points else [])
+    if points is None:
+        return names
+    # The points themselves are where users were, and no attribute.
+    own = [n for n in names if n != points[0] and not n.startswith(f"{points[0]}.")]
+    return own + points[1]
 
 
 def find_system(file: Path) -> str | None:
@@ -158,6 +162,15 @@ def plain(array: Any) -> Any:
         array = pc.cast(array, array.type.value_type)
     kind = plain_type(array.type)
     return array if array.type == kind else pc.cast(array, kind)
+
+
+def settle(values: Any) -> Any:
+    """Make all zeros of floats one value, and all NaNs; other types are left as they are."""
+    kind = values.type
+    if not pa.types.is_floating(kind):
+        return values
+    zero, nan = pa.scalar(0.0, kind), pa.scalar(float("nan"), kind)
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
 
 
 def plain_type(kind: Any) -> Any:

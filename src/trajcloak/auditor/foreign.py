@@ -14,8 +14,8 @@ from trajcloak.auditor.files import LogPaths
 from trajcloak.auditor.findings import AuditReport, Findings, first_rows
 from trajcloak.auditor.foreign_table import Foreign, read_columns, read_foreign
 from trajcloak.auditor.grid import Grid
+from trajcloak.auditor.identifiers import count_numbers, list_ids
 from trajcloak.auditor.logs import Log, read_log
-from trajcloak.auditor.search import Words
 from trajcloak.auditor.times import parse_duration
 from trajcloak.auditor.trajectories import find_size_problems
 from trajcloak.errors import InputError, OptionError
@@ -34,9 +34,6 @@ FOREIGN_CHECKS = (
 """Names of all checks of a foreign table, in the order of the report."""
 
 MAX_INSTANTS = 2**31 - 1
-LONG = 6
-"""Characters of an id that is searched for in text."""
-
 BY_CHANCE = 0.01
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
@@ -282,17 +279,11 @@ def _find_exact(foreign: Foreign, counts: Counts) -> list[str]:
 
 def find_id_problems(foreign: Foreign, log: Log) -> list[str]:
     """Search the table for ids of users that are long enough to tell from chance."""
-    ids = pc.cast(log.ids, pa.string())
-    ids = ids.filter(pc.greater_equal(pc.utf8_length(ids), LONG))
-    is_number = pc.match_substring_regex(ids, "^[0-9]+$")
-    words, numbers = Words(ids.filter(pc.invert(is_number))), Words(ids.filter(is_number))
+    words, numbers = list_ids(log)
     problems = []
     for number, values in foreign.text.items():
         text = _join(values)
-        num_found = int(words.find_in(text).sum())
-        found, by_chance = numbers.find_numbers_in(text)
-        if by_chance <= BY_CHANCE:
-            num_found += int(found.sum())
+        num_found = int(words.find_in(text).sum()) + count_numbers(numbers, text)
         if num_found:
             problems.append(f"column {number} of the table holds the ids of {num_found:,} users")
     return problems
@@ -304,7 +295,7 @@ def _join(values: Any) -> bytes:
         texts = pc.cast(values.unique(), pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return b""
-    return "\0".join(texts.drop_null().to_pylist()).encode()
+    return "\0".join(texts.drop_null().to_pylist()).lower().encode()
 
 
 def find_lookalikes(foreign: Foreign) -> list[str]:

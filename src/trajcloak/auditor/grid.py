@@ -1,5 +1,6 @@
 """Instants and windows of a log, and the plane they are in, as the manifest says."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,11 +8,18 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
+from trajcloak.auditor.cleaning import find_too_fast
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.systems import join_sides
 from trajcloak.auditor.times import parse_duration, parse_moment
 from trajcloak.auditor.windows import find_edges
+
+PROJECTION = re.compile(
+    r"\+proj=laea \+lat_0=(?P<lat>-?[0-9]+\.[0-9]{1,2}) \+lon_0=(?P<lon>-?[0-9]+\.[0-9]{1,2}) "
+    r"\+datum=WGS84 \+units=m \+no_defs"
+)
+"""How a projection is spelled: nothing else has a place in it."""
 
 CENTRE_TOLERANCE = 0.01
 """Degrees; the centre of the projection is rounded to as much."""
@@ -97,6 +105,20 @@ def build_grid(manifest: Manifest, log: Log) -> tuple[Grid | None, list[str]]:
     return Grid(origin, every, max_gap, num_instants, hold, starts, stops), []
 
 
+def find_speed_problems(manifest: Manifest, log: Log) -> list[str]:
+    """Check that nobody is faster than allowed where such rows are refused, not dropped."""
+    parameters = manifest.parameters
+    speed, drop = parameters["max_speed"], parameters["drop"]
+    if speed is None or "teleport" in (drop or ""):
+        return []
+    per_tick = speed / (1e6 if log.stamped else 1.0)
+    fast = find_too_fast(log.user, log.time, log.x, log.y, per_tick, log.geographic)
+    if not len(fast):
+        return []
+    first = int(log.row[fast].min()) + 1
+    return [f"{len(fast):,} rows of the log are faster than 'max_speed'; the first is row {first}"]
+
+
 def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
     """Check that the projection is the one that the data model prescribes for the log."""
     crs = manifest["crs"]
@@ -104,13 +126,10 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
         return [] if crs == log.crs else ["'crs' is not that of the planar log"]
     if crs is None:
         return ["the log has longitude and latitude, but 'crs' is null"]
-    projection = pyproj.CRS.from_user_input(crs)
-    operation = projection.coordinate_operation
-    in_metres = all(axis.unit_name == "metre" for axis in projection.axis_info)
-    if not in_metres or not operation or operation.method_name != "Lambert Azimuthal Equal Area":
+    spelled = PROJECTION.fullmatch(crs)
+    if spelled is None:
         return ["'crs' is not a Lambert azimuthal equal-area projection in metres"]
-    values = {parameter.name: float(parameter.value) for parameter in operation.params}
-    centre = values["Longitude of natural origin"], values["Latitude of natural origin"]
+    centre = float(spelled["lon"]), float(spelled["lat"])
     for coordinates, value in zip((join_sides(log.x), log.y), centre, strict=True):
         middle = (float(coordinates.min()) + float(coordinates.max())) / 2
         if abs(middle - value) > CENTRE_TOLERANCE:

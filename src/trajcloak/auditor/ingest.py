@@ -41,6 +41,7 @@ def _recount(log: Log, grid: Grid, counted: Recount) -> dict[str, Any]:
         "rows": len(log.row) + sum(log.dropped.values()),
         "dropped": log.dropped,
         "repeated": int((gaps == 0).sum()),
+        "requests": len(log.request_row),
         "users": log.num_users,
         "start": grid.origin,
         "end": grid.origin + grid.num_instants * grid.every,

@@ -21,7 +21,7 @@ from trajcloak.auditor.files import (
     list_log_files,
     read_batches,
 )
-from trajcloak.auditor.manifest import REASONS_TO_DROP
+from trajcloak.auditor.parameters import REASONS_TO_DROP
 from trajcloak.auditor.systems import choose_system
 from trajcloak.auditor.times import to_universal
 from trajcloak.errors import InputError, OptionError
@@ -74,7 +74,7 @@ class Log:
         By attribute: a chunked array, one value for each of ``request_row``; text
         where a file is CSV.
     request_types
-        By attribute: its type; None where the log does not fix one, as in CSV.
+        By attribute: its type; None where text tells it, as in CSV.
     """
 
     ids: Any
@@ -186,9 +186,8 @@ def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
             name: pa.chunked_array(_one_type(parts)) for name, parts in batches.requests.items()
         },
         request_types={
-            name: None if "csv" in kinds or len(kinds) > 1 else parts[0].type
+            name: None if "csv" in batches.request_kinds[name] else _find_type(parts)
             for name, parts in batches.requests.items()
-            for kinds in [batches.request_kinds[name]]
         },
     )
 
@@ -263,6 +262,15 @@ def _check_agreement(log: Log) -> None:
             f"log, rows {one} and {other}: one user is at two places at the same time; "
             f"expected one place; remove one of the rows"
         )
+
+
+def _find_type(parts: list[Any]) -> Any:
+    """Find the widest type of arrays; None if only text is wide enough."""
+    schemas = [pa.schema([("values", part.type)]) for part in parts]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").types[0]
+    except pa.ArrowException:
+        return None
 
 
 def _one_type(parts: list[Any]) -> list[Any]:

@@ -1,42 +1,40 @@
 """The manifest of a release: its fields and the parameters in it."""
 
 import json
-import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyproj
 
+from trajcloak.auditor.parameters import (
+    REASONS_TO_DROP,
+    RULES,
+    find_parameter_problems,
+    is_integer,
+    is_number,
+)
+
 FORMAT_VERSION = 1
 MAX_HEIGHT = 32
-REASONS_TO_DROP = (
-    "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
-)  # fmt: skip
 REASONS = ("outside_windows", "missing_location", "window_below_k", "suppressed", "rare_value")
-RARE = ("keep", "drop", "other")
+ALGORITHMS = (
+    "traj-anon", "refined", "baseline", "fast-clustering", "slow-clustering",
+    "hilbert-clustering", "exact",
+)  # fmt: skip
+SOFTWARE = re.compile(r"trajcloak [0-9]{1,3}(\.[0-9]{1,3}){1,3}((a|b|rc|\.dev|\.post)[0-9]{1,3})?")
 
 Rule = tuple[str, Callable[[Any], bool]]
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return _is_integer(value)
-
-
 def _is_count(value: Any) -> bool:
-    return _is_integer(value) and value >= 0
+    return is_integer(value) and value >= 0
 
 
 def _is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, str | bool) or _is_number(value)
+    return value is None or isinstance(value, str | bool) or is_number(value)
 
 
 def _is_crs(value: Any) -> bool:
@@ -58,67 +56,14 @@ def _has_fields(value: Any, rules: dict[str, Rule]) -> bool:
     )
 
 
-def _is_zone(value: Any) -> bool:
-    try:
-        return value is None or (isinstance(value, str) and bool(ZoneInfo(value)))
-    except (ValueError, OSError, ZoneInfoNotFoundError):
-        return False
-
-
-def _is_reading(value: dict[str, Any]) -> bool:
-    """Whether what is said of how the log was read can be used to read it."""
-    speed = value.get("max_speed")
-    drop = value.get("drop")
-    return (
-        (value.get("log_crs") is None or _is_system(value["log_crs"]))
-        and (value.get("clip") is None or _is_rectangle(value["clip"]))
-        and (speed is None or (_is_number(speed) and speed > 0))
-        and (drop is None or (isinstance(drop, str) and set(drop.split(",")) <= {*REASONS_TO_DROP}))
-    )
-
-
-def _is_system(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and bool(pyproj.CRS.from_user_input(value))
-    except pyproj.exceptions.CRSError:
-        return False
-
-
-def _is_rectangle(value: Any) -> bool:
-    try:
-        edges = list(map(float, str(value).split(",")))
-    except ValueError:
-        return False
-    return len(edges) == 4 and all(map(math.isfinite, edges)) and edges[:2] <= edges[2:]
-
-
-def _is_parameters(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and {"origin", "every", "max_gap", "length", "missing"} <= value.keys()
-        and value.get("align", "none") in ("none", "day")
-        and isinstance(value.get("windows"), str | None)
-        and _is_zone(value.get("tz"))
-        and _is_reading(value)
-        and (value["length"] is None or (_is_integer(value["length"]) and value["length"] >= 1))
-        and value["missing"] in ("withhold", "hold")
-        and value.get("rare", "keep") in RARE
-        and (
-            value.get("rare", "keep") == "keep"
-            or (_is_integer(value.get("rare_below")) and value["rare_below"] >= 1)
-        )
-        and all(_is_scalar(part) for part in value.values())
-    )
-
-
 COUNT: Rule = ("a count", _is_count)
 TEXT: Rule = ("text", lambda value: isinstance(value, str))
-NUMBER: Rule = ("a finite number", _is_number)
+NUMBER: Rule = ("a finite number", is_number)
 REASON: dict[str, Rule] = {"user_windows": COUNT, "requests": COUNT}
 REGION: dict[str, Rule] = {
     "x_min": NUMBER,
     "y_min": NUMBER,
-    "side": ("a positive number", lambda value: _is_number(value) and value > 0),
+    "side": ("a positive number", lambda value: is_number(value) and value > 0),
 }
 WHY: dict[str, Rule] = {
     reason: ("counts", lambda value: _has_fields(value, REASON)) for reason in REASONS
@@ -136,6 +81,7 @@ INGEST: dict[str, Rule] = {
     "rows": COUNT,
     "dropped": ("counts by reason", lambda value: _has_fields(value, DROPPED)),
     "repeated": COUNT,
+    "requests": COUNT,
     "users": COUNT,
     "start": SCALAR,
     "end": SCALAR,
@@ -154,15 +100,12 @@ INGEST: dict[str, Rule] = {
 FIELDS: dict[str, Rule] = {
     "format_version": (
         f"{FORMAT_VERSION}",
-        lambda value: _is_integer(value) and value == FORMAT_VERSION,
+        lambda value: is_integer(value) and value == FORMAT_VERSION,
     ),
     "software": TEXT,
-    "k": ("an integer, at least 2", lambda value: _is_integer(value) and value >= 2),
+    "k": ("an integer, at least 2", lambda value: is_integer(value) and value >= 2),
     "algorithm": TEXT,
-    "parameters": (
-        "an object with origin, every, max_gap, length and missing, all plain values",
-        _is_parameters,
-    ),
+    "parameters": ("an object", lambda value: isinstance(value, dict)),
     "cloak": ("'quad' or 'mbr'", lambda value: value in ("quad", "mbr")),
     "crs": ("a PROJ string of a projection, or null", _is_crs),
     "region": ("x_min, y_min and a positive side", lambda value: _has_fields(value, REGION)),
@@ -201,23 +144,16 @@ class Manifest:
         """The public parameters."""
         return dict(self.fields["parameters"])
 
-    @property
-    def may_suppress(self) -> bool:
-        """Whether users may be left out on purpose."""
-        return any(
-            self.parameters.get(name) is not None for name in ("suppress_above", "max_suppressed")
-        )
-
 
 def read_manifest(path: Path) -> tuple[Manifest | None, list[str]]:
-    """Read a manifest; returns it if it is whole, and what is wrong with it.
+    """Read a manifest; returns it if it can be used, and what is wrong with it.
 
     Unknown fields are counted, not quoted: a name could be a user's.
     """
     try:
         raw = path.read_bytes()
         fields = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants
+            raw.decode("utf-8"), object_pairs_hook=no_duplicates, parse_constant=_no_constants
         )
     except (OSError, ValueError, RecursionError):
         return None, ["manifest.json cannot be read as JSON in UTF-8 with each key once"]
@@ -228,14 +164,35 @@ def read_manifest(path: Path) -> tuple[Manifest | None, list[str]]:
         for name, (expected, is_right) in FIELDS.items()
         if name not in fields or not is_right(fields[name])
     ]
-    whole = None if problems else Manifest(fields, raw)
-    unknown = len(fields.keys() - FIELDS.keys())
-    if unknown:
-        problems.append(f"{unknown} fields that the format does not have")
-    return whole, problems
+    if not problems:
+        problems = find_parameter_problems(fields["parameters"])
+    if problems:
+        return None, problems
+    return Manifest(fields, raw), _find_foreign(fields, raw.decode("utf-8"))
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _find_foreign(fields: dict[str, Any], text: str) -> list[str]:
+    """Look for what the format does not have, in a manifest that can be used."""
+    problems = []
+    for what, known, found in (
+        ("fields", FIELDS, fields),
+        ("parameters", RULES, fields["parameters"]),
+    ):
+        unknown = len(found.keys() - known.keys())
+        if unknown:
+            problems.append(f"{unknown} {what} that the format does not have")
+    if not SOFTWARE.fullmatch(fields["software"]):
+        problems.append("field 'software' is not trajcloak and its version")
+    if fields["algorithm"] not in ALGORITHMS:
+        problems.append("field 'algorithm' is no algorithm of trajcloak")
+    spelled = json.dumps(fields, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    if text != spelled:
+        problems.append("keys are not sorted, or not indented by two blanks each on its own line")
+    return problems
+
+
+def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object of JSON, or raise if a key occurs twice."""
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise ValueError("a key occurs twice")

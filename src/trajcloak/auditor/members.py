@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.auditor.arrays import find_sorted, list_distinct
-from trajcloak.auditor.files import plain
+from trajcloak.auditor.files import plain, plain_type
 from trajcloak.auditor.findings import first_few, first_rows
 from trajcloak.auditor.grid import Grid
 from trajcloak.auditor.layout import Layout
@@ -76,7 +76,8 @@ def find_exposure(policy: Path, release: Path) -> list[str]:
 def build_members(part: Part, log: Log, grid: Grid, layout: Layout) -> tuple[Members, list[str]]:
     """Match the rows of a policy with the users of the log and the bundles."""
     table = part.table
-    ids = pa.chunked_array([plain(chunk) for chunk in table["user_id"].chunks], log.ids.type)
+    kind = plain_type(table.schema.field("user_id").type)
+    ids = pa.chunked_array([plain(chunk) for chunk in table["user_id"].chunks], kind)
     user = _number(ids, log)
     window = table["window"].to_numpy().astype(np.int64)
     bundle = layout.find(table["bundle_id"].to_numpy())

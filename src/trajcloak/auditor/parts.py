@@ -36,9 +36,13 @@ class Part:
     metadata
         Its key-value metadata.
     outside
-        All its bytes that are not column data: the footer, and whatever lies between.
-    schema_bytes
-        The Arrow schema that the metadata holds, decoded.
+        All its bytes that are not column data: the footer, and whatever lies between
+        columns, piece by piece.
+    footer
+        What the file says of itself.
+    schema_bytes, inner_metadata
+        The Arrow schema that the metadata holds, decoded, and the metadata in it; empty
+        if there is none.
     field_metadata
         Key-value metadata of the columns, without Parquet's own field ids.
     created_by
@@ -49,8 +53,10 @@ class Part:
 
     table: Any
     metadata: dict[bytes, bytes]
-    outside: bytes
+    outside: list[bytes]
+    footer: Any
     schema_bytes: bytes
+    inner_metadata: dict[bytes, bytes]
     field_metadata: list[tuple[bytes, bytes]]
     created_by: str
     unused: int
@@ -67,23 +73,41 @@ def read_part(path: Path) -> Part | None:
     except (pa.ArrowException, OSError, ValueError):
         return None
     metadata = dict(footer.metadata or {})
-    try:
-        schema_bytes = base64.b64decode(metadata.get(ARROW_SCHEMA, b""))
-    except binascii.Error:
-        schema_bytes = b""
+    schema_bytes, inner = _decode_schema(metadata.get(ARROW_SCHEMA, b""))
     field_metadata = [
         (key, value)
-        for field in table.schema
+        for field in [*table.schema, *inner]
         for key, value in (field.metadata or {}).items()
         if key != b"PARQUET:field_id"
     ]
-    created_by = str(footer.created_by or "")
-    return Part(table, metadata, outside, schema_bytes, field_metadata, created_by, unused)
+    return Part(
+        table,
+        metadata,
+        outside,
+        footer,
+        schema_bytes,
+        dict(inner.metadata or {}),
+        field_metadata,
+        str(footer.created_by or ""),
+        unused,
+    )
+
+
+def _decode_schema(encoded: bytes) -> tuple[bytes, Any]:
+    """Decode an Arrow schema; nothing, and one without columns, if it is none."""
+    try:
+        decoded = base64.b64decode(encoded, validate=True)
+        return decoded, pa.ipc.read_schema(pa.py_buffer(decoded))
+    except (binascii.Error, pa.ArrowException, OSError):
+        return b"", pa.schema([])
 
 
 def _count_unused(path: Path, table: Any) -> int:
     """Count the values in dictionary pages of text columns that no row refers to."""
     names = [field.name for field in table.schema if pa.types.is_string(plain_type(field.type))]
+    if len(set(names)) < len(names):
+        # Such a file is refused for its columns.
+        return 0
     unused = 0
     with pq.ParquetFile(path, read_dictionary=names) as file:
         for name in names:
@@ -95,7 +119,7 @@ def _count_unused(path: Path, table: Any) -> int:
     return unused
 
 
-def _read_outside(path: Path, footer: Any) -> bytes:
+def _read_outside(path: Path, footer: Any) -> list[bytes]:
     """Read all bytes of a Parquet file that belong to no column."""
     stretches = []
     for group in range(footer.num_row_groups):
@@ -114,7 +138,7 @@ def _read_outside(path: Path, footer: Any) -> bytes:
             position = max(position, stop)
         file.seek(position)
         pieces.append(file.read())
-    return b"\0".join(pieces)
+    return pieces
 
 
 def bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
@@ -132,7 +156,7 @@ def bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
 def find_schema_problems(
     part: Part, expected: Sequence[Column], file: str, as_in_log: Sequence[str] = ()
 ) -> list[str]:
-    """Compare names, types and order of columns; an expected type of None is any.
+    """Compare names, types and order of columns; an expected type of None is any that is plain.
 
     The columns ``as_in_log`` may also be dictionaries, another kind of text, or what
     Parquet makes of their type by itself. The names that were found are not quoted: one
@@ -146,11 +170,20 @@ def find_schema_problems(
         field = found.field(number)
         if field.name != name:
             problems.append(f"column {number + 1} of {file} is not '{name}'")
-        elif kind is None or field.type == kind:
+        elif kind is None:
+            if not is_plain(field.type):
+                problems.append(f"column '{name}' of {file} holds no plain values")
+        elif field.type == kind:
             continue
         elif name not in as_in_log or plain_type(field.type) not in _stored_types(kind):
             problems.append(f"column '{name}' of {file} is not of type {kind}")
     return problems
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether values of a type can be published: one in each row, that all readers know."""
+    kind = plain_type(kind)
+    return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or kind == pa.float16())
 
 
 def _stored_types(kind: Any) -> list[Any]:
@@ -161,17 +194,6 @@ def _stored_types(kind: Any) -> list[Any]:
         pq.write_table(pa.table({"values": pa.array([], kind)}), file, store_schema=store_schema)
         kinds.append(pq.read_schema(pa.BufferReader(file.getvalue())).field("values").type)
     return kinds
-
-
-def find_metadata_problems(part: Part, allowed: set[bytes], file: str) -> list[str]:
-    """Look for metadata that the format does not have."""
-    problems = []
-    others = len(part.metadata.keys() - allowed)
-    if others:
-        problems.append(f"{file} has {others} metadata keys that the format does not have")
-    if part.field_metadata:
-        problems.append(f"{file} has metadata on {len(part.field_metadata)} columns")
-    return problems
 
 
 def find_nulls(part: Part, names: Sequence[str], file: str) -> list[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.auditor.arrays import find_runs
-from trajcloak.auditor.files import plain, plain_type
+from trajcloak.auditor.files import plain, plain_type, settle
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import Manifest
 from trajcloak.auditor.parts import Part
@@ -43,7 +43,7 @@ class Rule:
 def read_rule(manifest: Manifest) -> Rule:
     """Read the rule from the parameters."""
     parameters = manifest.parameters
-    return Rule(parameters.get("rare", "keep"), parameters.get("rare_below", manifest["k"]))
+    return Rule(parameters["rare"], parameters["rare_below"])
 
 
 def list_senders(log: Log) -> npt.NDArray[np.int64]:
@@ -82,7 +82,7 @@ def find_rare_problems(part: Part, log: Log, rule: Rule) -> list[str]:
     for name, column in log.requests.items():
         kind = plain_type(part.table.schema.field(name).type)
         try:
-            rare = list_rare(pc.cast(column, kind), sender, rule.below)
+            rare = list_rare(settle(pc.cast(column, kind)), sender, rule.below)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             # The comparison of the requests themselves finds that.
             continue

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from trajcloak.auditor.files import LogPaths, list_columns, list_log_files
 from trajcloak.auditor.findings import Findings
+from trajcloak.auditor.footers import find_footer_problems, find_statistics_problems
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import Manifest, read_manifest
 from trajcloak.auditor.members import find_exposure, find_policy_problems
@@ -15,7 +16,6 @@ from trajcloak.auditor.parts import (
     Part,
     build_bundles,
     bundle_columns,
-    find_metadata_problems,
     find_nulls,
     find_schema_problems,
     read_part,
@@ -41,6 +41,7 @@ def read_release(folder: Path, findings: Findings) -> Release:
     entries = sorted(folder.iterdir())
     names = [entry.name for entry in entries]
     problems = [f"{name} is missing" for name in FILES if not (folder / name).is_file()]
+    problems += [f"{name} is a link" for name in FILES if (folder / name).is_symlink()]
     others = len(set(names) - set(FILES))
     if others:
         problems.append(f"{others} entries that are no part of a release")
@@ -57,15 +58,18 @@ def read_release(folder: Path, findings: Findings) -> Release:
 
 
 def choose_attributes(paths: LogPaths, columns: LogColumns, release: Release) -> tuple[str, ...]:
-    """Take the request attributes of the release where the caller names none."""
-    if columns.requests or release.requests is None:
+    """Take the request attributes that the manifest names where the caller names none.
+
+    Those that the log does not have, or that say who, when or where, are left out.
+    """
+    if columns.requests or release.manifest is None:
         return columns.requests
     present = list_columns(list_log_files(paths)[0], columns.delimiter)
     secret = {columns.user, columns.time, *columns.place(present)[:2]}
     own = {name for name, _ in KEYS}
     return tuple(
         name
-        for name in release.requests.table.column_names
+        for name in release.manifest.parameters["requests"]
         if name in present and name not in secret | own
     )
 
@@ -81,7 +85,9 @@ def check_bundles_file(release: Release, log: Log, findings: Findings) -> Bundle
     if not problems:
         problems = find_nulls(part, [name for name, _ in expected], file)
     usable = not problems
-    problems += find_metadata_problems(part, {b"geo", ARROW_SCHEMA}, file)
+    if usable:
+        problems = find_statistics_problems(part, file)
+    problems += find_footer_problems(part, {b"geo", ARROW_SCHEMA}, file)
     findings.record("bundles file", part.table.num_rows, problems, "rows")
     return build_bundles(part) if usable else None
 
@@ -94,9 +100,11 @@ def check_requests_file(release: Release, log: Log, findings: Findings) -> Part 
         return None
     problems = find_request_file_problems(part, log)
     usable = not problems
+    if usable:
+        problems = find_statistics_problems(part, file)
     if part.unused:
         problems.append(f"{file} holds {part.unused} values that stand in none of its rows")
-    problems += find_metadata_problems(part, {ARROW_SCHEMA}, file)
+    problems += find_footer_problems(part, {ARROW_SCHEMA}, file)
     findings.record("requests file", part.table.num_rows, problems, "rows")
     return part if usable else None
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.auditor.arrays import find_sorted, list_distinct
-from trajcloak.auditor.files import plain, plain_type
+from trajcloak.auditor.files import plain, plain_type, settle
 from trajcloak.auditor.findings import first_few, first_rows
 from trajcloak.auditor.grid import Grid
 from trajcloak.auditor.layout import Layout
@@ -21,19 +21,27 @@ Ints = npt.NDArray[np.int64]
 
 _WHOLE_NUMBER = "^-?[0-9]+$"
 
+FROM_TEXT = (pa.int64(), pa.float64(), pa.string())
+"""Types that attributes of a log that is text may have."""
+
 
 def find_request_file_problems(part: Part, log: Log) -> list[str]:
     """Check the columns of ``requests.parquet``; the attributes are as in the log.
 
-    A log that is text leaves their types open; its values must then have that type.
+    A log that is text leaves open which of a few types they have.
     """
+    file = "requests.parquet"
     # Without a request there is no value whose type could be wrong.
     sent = len(log.request_row) or part.table.num_rows
     attributes = [(name, kind if sent else None) for name, kind in log.request_types.items()]
-    problems = find_schema_problems(
-        part, [*KEYS, *attributes], "requests.parquet", as_in_log=list(log.requests)
-    )
-    return problems or find_nulls(part, [name for name, _ in KEYS], "requests.parquet")
+    problems = find_schema_problems(part, [*KEYS, *attributes], file, as_in_log=list(log.requests))
+    if sent and not problems:
+        problems = [
+            f"column '{name}' of {file} is neither text nor a number of 64 bits, as text becomes"
+            for name, kind in attributes
+            if kind is None and plain_type(part.table.schema.field(name).type) not in FROM_TEXT
+        ]
+    return problems or find_nulls(part, [name for name, _ in KEYS], file)
 
 
 @dataclass(frozen=True)
@@ -76,9 +84,12 @@ def encode_requests(part: Part, log: Log, rule: Rule) -> tuple[Coded, list[str]]
     for name, column in log.requests.items():
         kind = plain_type(part.table.schema.field(name).type)
         values = _convert(column, kind)
-        if values is None:
+        is_text = log.request_types[name] is None
+        if values is None or (is_text and len(values.unique()) < len(column.unique())):
+            # Text becomes numbers only where no two values become one.
             problems.append(f"attribute '{name}' of the log cannot be read as {kind}")
             continue
+        values = settle(values)
         if not rule.keeps:
             values, is_rare = replace_rare(values, list_rare(values, sender, rule.below))
             holds_rare |= is_rare
@@ -150,12 +161,25 @@ def find_request_order_problems(part: Part, attributes: list[str]) -> list[str]:
     for column in columns:
         sign = (column[1:] > column[:-1]).astype(np.int64) - (column[1:] < column[:-1])
         step = np.where(step == 0, sign, step)
-    problems = []
+    problems = [
+        f"attribute '{name}' has values of 0 with a sign, or NaNs other than one"
+        for name in attributes
+        if _is_unsettled(part.table[name])
+    ]
     for wrong, what in ((step < 0, "out of order"), (step == 0, "duplicates")):
         if wrong.any():
             rows = first_rows(np.flatnonzero(wrong) + 1)
             problems.append(f"{what}: {rows} of requests.parquet")
     return problems
+
+
+def _is_unsettled(column: Any) -> bool:
+    kind = plain_type(column.type)
+    if not pa.types.is_floating(kind):
+        return False
+    bits = pa.int32() if kind == pa.float32() else pa.int64()
+    chunks = [plain(chunk) for chunk in column.chunks]
+    return any(not chunk.view(bits).equals(settle(chunk).view(bits)) for chunk in chunks)
 
 
 def _rank(column: Any) -> Ints:

@@ -25,12 +25,8 @@ def find_window_problems(counted: Recount, layout: Layout, manifest: Manifest) -
     published[layout.window] = True
     enough = counted.participants >= manifest["k"]
     problems = []
-    absent = enough & ~published
-    if manifest.may_suppress:
-        # Whether as many were suppressed as the manifest says is counted elsewhere.
-        absent[:] = False
     for wrong, what in (
-        (absent, "with at least k participants are not published"),
+        (enough & ~published, "with at least k participants are not published"),
         (published & ~enough, "with fewer than k participants are published"),
     ):
         if wrong.any():
@@ -40,10 +36,14 @@ def find_window_problems(counted: Recount, layout: Layout, manifest: Manifest) -
 
 
 def find_member_problems(
-    counted: Recount, members: Members, manifest: Manifest, num_suppressed: int
+    counted: Recount, members: Members, manifest: Manifest, suppressed: Ints
 ) -> list[str]:
-    """Check that all who take part are in a bundle, but the suppressed, and no others."""
+    """Check that all who take part are in a bundle, but the suppressed, and no others.
+
+    ``suppressed`` are counted by window.
+    """
     problems = []
+    num_suppressed = int(suppressed.sum())
     strangers = np.sort(members.row[~counted.takes_part])
     if len(strangers):
         problems.append(
@@ -54,13 +54,31 @@ def find_member_problems(
             f"{num_suppressed:,} pairs of a user who takes part and a published window are in no "
             f"bundle; the manifest has {manifest['suppressed']:,} suppressed"
         )
+    too_many = np.flatnonzero(suppressed > _list_budgets(counted, manifest))
+    if len(too_many):
+        problems.append(
+            f"more users are in no bundle than the parameters allow in {len(too_many):,} windows "
+            f"({first_few(too_many)})"
+        )
     return problems
 
 
-def count_suppressed(counted: Recount, k: int) -> int:
-    """Count the pairs who take part in a window that is published, without a bundle."""
+def _list_budgets(counted: Recount, manifest: Manifest) -> Ints:
+    """List how many users may be left out of each window on purpose."""
+    share = manifest.parameters["max_suppressed"]
+    if share is not None:
+        most: Ints = np.floor(share * counted.participants).astype(np.int64)
+        return most
+    # A price alone sets no limit.
+    may_suppress = manifest.parameters["suppress_above"] is not None
+    return counted.participants * int(may_suppress)
+
+
+def count_suppressed(counted: Recount, k: int) -> Ints:
+    """Count, by window, who takes part without a bundle where there are at least k."""
     window = np.concatenate(counted.unlisted_window)
-    return int((counted.participants[window] >= k).sum())
+    missing = np.bincount(window, minlength=len(counted.participants))
+    return np.where(counted.participants >= k, missing, 0)
 
 
 def find_count_problems(

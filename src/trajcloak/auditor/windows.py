@@ -27,8 +27,8 @@ def find_edges(
     Returns None if the parameters cannot be followed.
     """
     starts, stops = np.array([0]), np.array([num_instants])
-    hours = parameters.get("windows")
-    if hours is not None or parameters.get("align") == "day":
+    hours = parameters["windows"]
+    if hours is not None or parameters["align"] == "day":
         stretches = _read_hours("00:00-24:00" if hours is None else hours)
         if stretches is None or not log.stamped:
             return None
@@ -51,7 +51,7 @@ def find_edges(
 
 
 def _read_hours(text: str) -> list[tuple[int, int]] | None:
-    """Read stretches of the day, in minutes from midnight; None if they are none."""
+    """Read stretches of the day, in minutes from midnight; None if they are none, or overlap."""
     stretches = []
     for part in text.split(","):
         match = _STRETCH.fullmatch(part.strip())
@@ -59,8 +59,14 @@ def _read_hours(text: str) -> list[tuple[int, int]] | None:
             return None
         hour, minute, end_hour, end_minute = map(int, match.groups())
         start, end = 60 * hour + minute, 60 * end_hour + end_minute
+        if start >= DAY or end > DAY or start == end:
+            return None
         stretches.append((start, end if end > start else end + DAY))
-    return sorted(stretches)
+    stretches.sort()
+    following = [start for start, _ in stretches[1:]] + [stretches[0][0] + DAY]
+    if any(end > start for (_, end), start in zip(stretches, following, strict=True)):
+        return None
+    return stretches
 
 
 def _list_moments(log: Log, stretches: list[tuple[int, int]]) -> Ints | None:

@@ -247,7 +247,8 @@ def print_summary(
 ) -> None:
     """Show what a release holds, and what it does not."""
     unit = "m" if manifest["crs"] else "units"
-    withheld = manifest["withheld"]
+    withheld, num_sent = manifest["withheld"], manifest["ingest"]["requests"]
+    share = f" ({withheld['requests'] / num_sent:.1%})" if withheld["requests"] else ""
     side = manifest["mean_cloak_area"] ** 0.5
     counted = [why["user_windows"] for why in withheld["why"].values()]
     is_repeated = manifest["windows"] > 1 or max(counted) > withheld["users"]
@@ -257,8 +258,9 @@ def print_summary(
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),
         *([("users suppressed", f"{suppressed:,}{times}")] if suppressed else []),
+        ("requests in the log", f"{num_sent:,}"),
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
-        ("requests withheld", f"{withheld['requests']:,}"),
+        ("requests withheld", f"{withheld['requests']:,}{share}"),
         ("windows", f"{manifest['windows']:,}"),
         ("instants", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
@@ -279,6 +281,9 @@ def print_summary(
             left_out.append(_count(requests, "request"))
         if left_out:
             out.print(f"Not published ({reason.replace('_', ' ')}): {', '.join(left_out)}.")
+    if manifest["parameters"]["allow"]:
+        names = ", ".join(manifest["parameters"]["allow"])
+        out.print(f"Published although it may identify somebody (--allow): {escape(names)}.")
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
     else:

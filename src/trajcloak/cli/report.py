@@ -102,7 +102,7 @@ def command(
 
 def print_report(report: "Report", path: Path) -> None:
     """Say what was written, and whether it may be shown around."""
-    colour = "bold green" if report.passed else "bold red"
+    colour = "bold red" if not report.passed else "bold yellow" if report.allowed else "bold green"
     out.print(f"[{colour}]{escape(report.verdict)}[/].")
     if report.bundles_drawn < report.bundles:
         out.print(f"The map shows {report.bundles_drawn:,} of {report.bundles:,} bundles.")

@@ -1,9 +1,7 @@
 """The figures of a release, counted over all its bundles."""
 
-import hashlib
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +9,13 @@ import numpy.typing as npt
 from trajcloak.published import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
 from trajcloak.query import PublishedRelease
 from trajcloak.query.windows import PublishedWindow
+from trajcloak.report.signing import digest_files
 
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_BARS = 24
+FILES = (BUNDLES_FILE, REQUESTS_FILE, MANIFEST_FILE)
 CLASSES = 6
 """Colours of the map."""
 
@@ -103,7 +103,7 @@ def count_figures(release: PublishedRelease, requests: Numbers) -> Figures:
         mean_area=math.fsum(map(float, (a.sum() for a in areas))) / len(every_area),
         area_breaks=choose_area_breaks(every_area),
         size_breaks=choose_size_breaks(users),
-        digests=compute_digests(release.path),
+        digests=dict(zip(FILES, digest_files(release.path / name for name in FILES), strict=True)),
     )
 
 
@@ -160,12 +160,3 @@ def choose_size_breaks(users: Numbers) -> list[int]:
     low, high = int(users.min()), int(users.max())
     width = -(-(high - low + 1) // CLASSES)
     return list(range(low + width, high + 1, width))
-
-
-def compute_digests(path: Path) -> dict[str, str]:
-    """Compute the SHA-256 of each file of a release."""
-    digests = {}
-    for name in (BUNDLES_FILE, REQUESTS_FILE, MANIFEST_FILE):
-        with (path / name).open("rb") as file:
-            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return digests

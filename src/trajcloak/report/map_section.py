@@ -95,10 +95,17 @@ def describe_sample(release: PublishedRelease, drawn: Sequence[Drawn]) -> str:
     shown = sum(len(part.bundle) for part in drawn)
     total = sum(len(window.users) for window in release.windows)
     if shown == total:
-        return f"The map shows all {count(total, 'bundle')}."
+        if len(drawn) == 1:
+            return f"The map shows all {count(total, 'bundle')}."
+        return (
+            f"The map shows the bundles of one window at a time; the list of windows leads to all "
+            f"{total:,}."
+        )
     windows = ""
     if len(drawn) < len(release.windows):
         windows = f" in {len(drawn):,} of {len(release.windows):,} windows"
+    if len(drawn) > 1:
+        windows += ", one window at a time"
     return (
         f"The map shows {shown:,} of {total:,} bundles{windows}, evenly spaced by number, so that "
         f"the page stays small and quick. All figures elsewhere count all bundles."
@@ -149,7 +156,7 @@ def _build_controls(release: PublishedRelease, drawn: Sequence[Drawn]) -> Elemen
             ("farther", "−", "Farther"),
             ("all", "○", "Whole map"),
         ),
-        class_="controls",
+        class_="controls several" if len(drawn) > 1 else "controls",
         role="group",
         aria_label="Map",
     )

@@ -5,7 +5,7 @@ from trajcloak.auditor import AuditReport
 from trajcloak.report.charts import Bar, draw_shares
 from trajcloak.report.markup import Child, Element, Rows, details, element, section, table
 from trajcloak.report.sections import mark
-from trajcloak.report.words import count
+from trajcloak.report.words import count, show_share
 
 KNOWS = {
     "policy-unaware": "knows where everybody was",
@@ -136,15 +136,8 @@ def _draw_finding(finding: Finding) -> Bar:
     known = finding.identified / max(finding.requests, 1)
     note = f"fewest candidates: {finding.smallest_candidate_set:,}"
     if known:
-        note += f"; {_percent(known)} identified"
-    return Bar(finding.attacker, share, _percent(share) if share else "none", note)
-
-
-def _percent(share: float) -> str:
-    """Write a share; one that is not 0 or 1 never looks like it."""
-    if 0 < share < 0.001:
-        return "< 0.1%"
-    return "> 99.9%" if 0.999 < share < 1 else f"{share:.1%}"
+        note += f"; {show_share(known)} identified"
+    return Bar(finding.attacker, share, show_share(share) if share else "none", note)
 
 
 def _tell_breach(breach: Breach | None) -> Child:

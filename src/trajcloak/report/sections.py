@@ -1,5 +1,6 @@
 """The public sections of the page, as far as they are words, tables and charts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from trajcloak.options import KEEP
@@ -7,10 +8,10 @@ from trajcloak.published import Manifest
 from trajcloak.query import PublishedRelease
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures
-from trajcloak.report.markup import Element, Rows, details, element, facts, section, table
+from trajcloak.report.markup import Child, Element, Rows, details, element, facts, section, table
 from trajcloak.report.public_checks import PublicCheck
 from trajcloak.report.requests import Attribute
-from trajcloak.report.words import Unit, count, show_moment, show_number
+from trajcloak.report.words import Unit, count, show_moment, show_number, show_share
 
 REASONS = {
     "outside_windows": "sent in no published window",
@@ -33,6 +34,7 @@ NOT_PROMISED = (
     "Two releases of the same users and times can be compared with each other. Publish one.",
     "Users are counted by their ids: a person with two counts twice.",
 )
+ALLOWED = "Allowed by hand with --allow: not checked for identifiers and places."
 RARE_IN_WINDOWS = (
     "Rare values were withheld or replaced by counting senders over all windows, so that with "
     "several windows the release may tell more than its sets of requests do."
@@ -120,7 +122,9 @@ def _show_sizes(figures: Figures) -> str:
     return f"{figures.smallest:,} to {figures.largest:,}"
 
 
-def build_requests(attributes: list[Attribute], total: int) -> Element | None:
+def build_requests(
+    attributes: list[Attribute], total: int, allowed: Sequence[str]
+) -> Element | None:
     """List what was asked for most often."""
     if not attributes:
         return None
@@ -128,6 +132,7 @@ def build_requests(attributes: list[Attribute], total: int) -> Element | None:
         element(
             "div",
             element("h3", element("bdi", attribute.name)),
+            element("p", ALLOWED, class_="allowed") if attribute.name in allowed else None,
             element("p", f"{count(attribute.num_values, 'different value')}; the most frequent:"),
             table(
                 ["value", "requests", "share"],
@@ -178,7 +183,7 @@ def build_left_out(manifest: Manifest) -> Element:
         facts(
             [
                 ("users withheld throughout", f"{withheld['users']:,}"),
-                ("requests withheld", f"{withheld['requests']:,}"),
+                *_list_requests(manifest),
                 ("users suppressed, window by window", f"{manifest['suppressed']:,}"),
                 ("requests with a rare value replaced", f"{manifest.get('generalised', 0):,}"),
             ]
@@ -189,6 +194,17 @@ def build_left_out(manifest: Manifest) -> Element:
             class_="numeric",
         ),
     )
+
+
+def _list_requests(manifest: Manifest) -> list[tuple[str, Child]]:
+    """List how many requests there were, and what became of them."""
+    withheld, sent = manifest["withheld"]["requests"], manifest.get("ingest", {}).get("requests")
+    share = f" ({show_share(withheld / sent)})" if sent else ""
+    return [
+        ("requests in the log", "not recorded" if sent is None else f"{sent:,}"),
+        ("published, distinct in their bundle and instant", f"{manifest['requests']:,}"),
+        ("requests withheld", f"{withheld:,}{share}"),
+    ]
 
 
 def build_ingest(manifest: Manifest) -> Element | None:
@@ -206,6 +222,7 @@ def build_ingest(manifest: Manifest) -> Element | None:
             if number
         ),
         ("rows that repeat a time", f"{ingest['repeated']:,}"),
+        ("rows with a request", f"{ingest.get('requests', 0):,}"),
         ("users", f"{ingest['users']:,}"),
         ("from", _show_time(ingest["start"])),
         ("to", _show_time(ingest["end"])),
@@ -274,18 +291,14 @@ def build_origin(manifest: Manifest, figures: Figures, unit: Unit, *, is_private
         element(
             "p",
             "Map, figures and checks come from the release alone; the same files give the same "
-            f"page, byte for byte. {needs}",
-        ),
-        table(
-            ["file", "SHA-256"],
-            ([name, element("code", digest)] for name, digest in figures.digests.items()),
-            caption="The files that this page is about",
-            class_="digests",
+            f"page, byte for byte. {needs} The end of the page has the SHA-256 of all files.",
         ),
     )
 
 
 def _show_setting(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
     return show_number(value) if isinstance(value, int | float) else str(value)
 
 

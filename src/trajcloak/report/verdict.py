@@ -6,10 +6,11 @@ from trajcloak.published import Manifest
 from trajcloak.report.figures import Figures
 from trajcloak.report.markup import Child, Element, element
 from trajcloak.report.public_checks import PublicCheck
-from trajcloak.report.words import count, show_moment
+from trajcloak.report.words import count, show_moment, show_share
 
-SAFE, STATED, UNSAFE = "safe", "stated", "unsafe"
-"""Audited and passed; consistent, but not audited here; a check failed."""
+SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
+"""Audited and passed; consistent, but not audited here; either, with attributes that were allowed
+although they may identify somebody; a check failed."""
 
 
 class Audited(NamedTuple):
@@ -31,7 +32,7 @@ class Verdict(NamedTuple):
 
     Attributes
     ----------
-    state : {"safe", "stated", "unsafe"}
+    state : {"safe", "stated", "caution", "unsafe"}
     headline, status, answer : str
         The finding; where it comes from; the answer to whether the release is safe.
     """
@@ -65,14 +66,37 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None
             f"No. Its files do not say what they must: {failed[0].name} "
             f"({failed[0].detail}). The checks below have the rest.",
         )
+    names = ", ".join(list_allowed(manifest))
     if audited:
+        capital = senders[0].upper() + senders[1:]
+        passed = f"Audited against the log: all {audited.num_checks} checks passed"
+        if names:
+            return Verdict(
+                CAUTION,
+                f"k-anonymous, with attributes allowed by hand: {names}",
+                f"{passed}; no check is about what was allowed by hand",
+                f"Only if the values of {names} name nobody and no place. {capital}, as "
+                f"an audit against log and policy file found. But these values were published "
+                f"whatever they look like (--allow), and one that names its sender gives him away "
+                f"among however many. Somebody has to look at them.",
+            )
         return Verdict(
             SAFE,
-            senders[0].upper() + senders[1:],
-            f"Audited against the log: all {audited.num_checks} checks passed",
+            capital,
+            passed,
             f"Yes, in the sense of sender k-anonymity with k = {manifest['k']}. An audit that "
             f"shares no code with what made the release compared it with the log and the policy "
             f"file, row by row: all {audited.num_checks} checks hold.",
+        )
+    if names:
+        return Verdict(
+            CAUTION,
+            f"By its own account, {senders}, with attributes allowed by hand: {names}",
+            "Not audited on this page: that takes the private log",
+            f"Only if the values of {names} name nobody and no place: they were published "
+            f"whatever they look like (--allow). The files agree with each other: all "
+            f"{len(checks)} checks that need no log hold. Whether every bundle really has that "
+            f"many users can be seen only with the log.",
         )
     return Verdict(
         STATED,
@@ -82,6 +106,11 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None
         f"log hold. Whether every bundle really has that many users can be seen only with the "
         f"log: ask the publisher for the outcome of the audit.",
     )
+
+
+def list_allowed(manifest: Manifest) -> list[str]:
+    """List the attributes that were published whatever they look like."""
+    return list(manifest["parameters"].get("allow", []))
 
 
 def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Element:
@@ -146,7 +175,7 @@ def describe_left_out(manifest: Manifest) -> list[Child]:
         f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
         times and f"users withheld from a window {count(times, 'time')}",
         suppressed and f"{count(suppressed, 'user')} suppressed, whom to hide would cost too much",
-        withheld["requests"] and f"{count(withheld['requests'], 'request')} withheld",
+        withheld["requests"] and f"{_count_withheld(manifest)} withheld",
         manifest.get("generalised")
         and f"{count(manifest['generalised'], 'request')} with a rare value replaced",
         dropped and f"{count(dropped, 'row')} of the log dropped while reading",
@@ -164,11 +193,21 @@ def describe_left_out(manifest: Manifest) -> list[Child]:
     ]
 
 
+def _count_withheld(manifest: Manifest) -> str:
+    """Say how many requests are withheld, and of how many if the manifest says so."""
+    withheld, sent = manifest["withheld"]["requests"], manifest.get("ingest", {}).get("requests")
+    if not sent:
+        return count(withheld, "request")
+    return f"{withheld:,} of {count(sent, 'request')} ({show_share(withheld / sent)})"
+
+
 def _list_figures(figures: Figures, manifest: Manifest, k: int) -> Element:
+    sent = manifest.get("ingest", {}).get("requests")
+    of_log = "" if sent is None else f"; {sent:,} in the log"
     pairs = [
         (f"{figures.smallest:,}", f"users in the smallest bundle; k = {k:,} asked for"),
         (f"{figures.num_bundles:,}", "bundles, each an area per instant"),
-        (f"{manifest['requests']:,}", "requests, distinct in their bundle and instant"),
+        (f"{manifest['requests']:,}", f"requests, distinct in their bundle and instant{of_log}"),
     ]
     rows = (element("div", element("dt", words), element("dd", number)) for number, words in pairs)
     return element("dl", *rows, class_="numbers")

@@ -24,6 +24,19 @@ def show_number(value: float) -> str:
     return f"{value:,.0f}" if exponent >= 2 or value == int(value) else f"{value:.3g}"
 
 
+def show_share(share: float) -> str:
+    """Write a share; one that is not 0 or 1 never looks like it.
+
+    Examples
+    --------
+    >>> show_share(0.25), show_share(0.00001), show_share(0.99999), show_share(1)
+    ('25.0%', '< 0.1%', '> 99.9%', '100.0%')
+    """
+    if 0 < share < 0.001:
+        return "< 0.1%"
+    return "> 99.9%" if 0.999 < share < 1 else f"{share:.1%}"
+
+
 def count(number: int, one: str, many: str | None = None) -> str:
     """Write a number of things.
 

@@ -20,6 +20,7 @@ from trajcloak.report.markup import Element, element
 from trajcloak.report.private import Examination, examine
 from trajcloak.report.private_sections import build_attack, build_audit
 from trajcloak.report.public_checks import check_release
+from trajcloak.report.rare_section import build_rare
 from trajcloak.report.requests import list_drawn, read_requests
 from trajcloak.report.sample import choose_drawn
 from trajcloak.report.sections import (
@@ -31,9 +32,9 @@ from trajcloak.report.sections import (
     build_origin,
     build_requests,
 )
-from trajcloak.report.verdict import UNSAFE, Audited, build_header, judge
+from trajcloak.report.signing import build_footer
+from trajcloak.report.verdict import UNSAFE, Audited, build_header, judge, list_allowed
 from trajcloak.report.words import Unit
-from trajcloak.version import __version__
 
 STAGE = "writing report"
 
@@ -49,6 +50,7 @@ CONTENTS = {
     "guarantee": "Promise",
     "audit": "Audit",
     "attack": "Attackers",
+    "rare": "Rare values",
     "requests": "Requests",
     "left-out": "Left out",
     "checks": "Checks",
@@ -72,6 +74,8 @@ class Report:
         Whether all checks hold: those of the release alone and, if made, those of the audit.
     verdict : str
         Its first line.
+    allowed : list of str
+        Attributes that were published whatever they look like.
     bundles, bundles_drawn : int
         All bundles, and those on the map.
     size : int
@@ -81,6 +85,7 @@ class Report:
     private: bool
     passed: bool
     verdict: str
+    allowed: list[str]
     bundles: int
     bundles_drawn: int
     size: int
@@ -199,7 +204,8 @@ def build_page(
         build_guarantee(manifest, figures),
         None if found is None else build_audit(found.audit),
         None if found is None else build_attack(found.attack, manifest["k"]),
-        build_requests(requests.attributes, len(requests.kind)),
+        None if found is None else build_rare(found.rare, manifest),
+        build_requests(requests.attributes, len(requests.kind), list_allowed(manifest)),
         build_left_out(manifest),
         build_checks(checks),
         build_ingest(manifest),
@@ -211,7 +217,7 @@ def build_page(
         build_header(verdict, figures, manifest),
         _build_contents(shown),
         element("main", *shown, id="content"),
-        _build_footer(private=found is not None),
+        build_footer(figures.digests, None if found is None else found.digests),
     ]
     data = build_data(
         release, figures, drawn, list_drawn(requests, drawn), unit,
@@ -222,6 +228,7 @@ def build_page(
         private=found is not None,
         passed=verdict.state != UNSAFE,
         verdict=verdict.headline,
+        allowed=list_allowed(manifest),
         bundles=figures.num_bundles,
         bundles_drawn=sum(len(part.bundle) for part in drawn),
         size=len(page.encode("utf-8")),
@@ -250,14 +257,4 @@ def _build_contents(sections: list[Element]) -> Element:
         element("ul", *links),
         element("button", "Dark", id="theme", type="button", aria_pressed="false"),
         aria_label="On this page",
-    )
-
-
-def _build_footer(*, private: bool) -> Element:
-    use = "Private: not for publication." if private else "Public: made from the release alone."
-    return element(
-        "footer",
-        element("p", f"Page made by trajcloak {__version__}. {use}"),
-        element("p", "Reviewed by", class_="sign"),
-        element("p", "Date and signature", class_="sign"),
     )

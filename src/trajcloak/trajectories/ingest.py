@@ -44,7 +44,9 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True)
 class Ingest:
-    """What was read, and what became of it; a function of who was where and when.
+    """What was read, and what became of it.
+
+    A function of who was where and when, and of how many requests there are.
 
     Attributes
     ----------
@@ -55,6 +57,8 @@ class Ingest:
     repeated : int
         Rows with the user, the time and the place of a row before them; their
         requests are kept.
+    requests : int
+        Rows with a request, those dropped not among them.
     users : int
     start, end : int or str
         First instant, and end of the last.
@@ -78,6 +82,7 @@ class Ingest:
     rows: int
     dropped: Mapping[str, int]
     repeated: int
+    requests: int
     users: int
     start: int | str
     end: int | str
@@ -135,6 +140,7 @@ def sum_up_ingest(
         rows=log.num_rows + sum(log.dropped.values()),
         dropped={reason: log.dropped.get(reason, 0) for reason in DROPPED},
         repeated=repeated,
+        requests=log.num_requests,
         users=log.num_users,
         start=format_moment(log, grid.origin),
         end=format_moment(log, grid.origin + grid.num_instants * grid.every),
