@@ -327,3 +327,16 @@ def test_the_policy_file_is_private(tmp_path):
     result = anonymize_on(LocalEngine(), path, tc.LogColumns(), asked)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert (tmp_path / "policy.parquet").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("form", ["{1} x {0}", "{0}", "{1} kids"])
+@pytest.mark.parametrize("first", [0, 100_000])
+def test_ids_among_other_numbers_are_judged_alike(first, form):
+    """How many users send a number is known only when all parts were counted."""
+    rows = [
+        Row(first + user, time, user % 16, time, form.format(first + user, (7 * user + time) % 20))
+        for user in range(24)
+        for time in range(2)
+    ]
+    outcome = compare(rows, 3, sizes=Sizes(2, 10))
+    assert (outcome.error is None) == (form == "{1} kids")
