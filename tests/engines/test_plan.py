@@ -340,3 +340,17 @@ def test_ids_among_other_numbers_are_judged_alike(first, form):
     ]
     outcome = compare(rows, 3, sizes=Sizes(2, 10))
     assert (outcome.error is None) == (form == "{1} kids")
+
+
+def test_floats_of_other_bits_are_one_value_on_all_parts(tmp_path):
+    bits = np.array([0, 1 << 63, 0x7FF8 << 48, 0xFFF8 << 48, 0x3FF0 << 48], np.uint64)
+    rows = draw_skewed(0, "even", 40, 3)
+    table = pq.read_table(write_log(tmp_path, [row._replace(request="r") for row in rows]))
+    what = pa.array(bits[np.arange(len(rows)) % 5].view(np.float64))
+    table = table.set_column(table.schema.get_field_index("what"), "what", what)
+    found = []
+    for order in (np.arange(len(rows)), np.arange(len(rows))[::-1]):
+        pq.write_table(table.take(order), tmp_path / "log.parquet", row_group_size=7)
+        found.append(compare(tmp_path / "log.parquet", 3, sizes=Sizes(20, 20)))
+    assert found[0].error is None
+    assert found[0] == found[1]
