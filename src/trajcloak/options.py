@@ -51,6 +51,7 @@ WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
 MAX_NUMBER = 2**31 - 1
+MAX_SEED = 2**63 - 1
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
 """Of each cloak: the lowest cost, and the paper's own."""
 
@@ -129,10 +130,7 @@ class LogColumns:
                     f"expected another name; rename it in the log"
                 )
             if name in (self.user, self.time, self.lon, self.lat, self.x, self.y):
-                raise OptionError(
-                    f"request column '{name}' also holds the user, time or place; "
-                    f"publishing it would give senders away; leave it out"
-                )
+                raise holds_fixed(name)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
         if self.tz is not None and not _is_zone(self.tz):
@@ -352,9 +350,10 @@ class Options:
                 "the region is not a square; expected its least x, its least y and the length of "
                 "its side; pass another --region"
             )
-        if not _is_whole(self.seed) or self.seed < 0:
+        if not (_is_whole(self.seed) and 0 <= self.seed <= MAX_SEED):
             raise OptionError(
-                f"seed is {self.seed}; expected a whole number of at least 0; pass another --seed"
+                f"seed is {self.seed}; expected a whole number from 0 to {MAX_SEED}; pass another "
+                f"--seed"
             )
         # numpy's numbers are not those of JSON.
         for name in ("k", "length", "height", "seed", "rare_below"):
@@ -365,9 +364,24 @@ class Options:
                 object.__setattr__(self, name, float(getattr(self, name)))
 
 
+def holds_fixed(name: str) -> OptionError:
+    """Say that a request column is one of those that are never published."""
+    return OptionError(
+        f"request column '{name}' also holds the user, time or place; publishing it would give "
+        f"senders away; leave it out"
+    )
+
+
 def _is_zone(name: object) -> bool:
+    """Whether both Python and Arrow know a time zone; each knows names that the other does not."""
+    # The command line starts without Arrow.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
-        return isinstance(name, str) and bool(ZoneInfo(name))
+        return isinstance(name, str) and bool(
+            ZoneInfo(name) and pc.assume_timezone(pa.scalar(0, pa.timestamp("us")), name)
+        )
     except (ValueError, OSError, ZoneInfoNotFoundError):
         return False
 

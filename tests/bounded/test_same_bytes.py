@@ -81,3 +81,36 @@ def test_what_was_allowed_is_said(tmp_path):
         expected = outcome(run.in_memory, one)
         assert outcome(run.in_bounded_memory, other) == expected
         assert tc.read_manifest(other / "release")["parameters"]["allow"] == ["what"]
+
+
+def test_values_of_other_bits_are_the_same_bytes(tmp_path, monkeypatch):
+    """Zeros of both signs, several NaN, a dictionary with values twice; rows in any order."""
+    bits = [0, 1 << 63, 0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 7, 0x3FF0 << 48]
+    rng = np.random.default_rng(1)
+    number, word = rng.integers(0, 6, 80), rng.integers(0, 4, 80).astype(np.int32)
+    table = pa.table(
+        {
+            "user_id": np.repeat(np.arange(20), 4),
+            "time": np.tile(np.arange(4), 20),
+            "x": np.repeat(rng.uniform(0, 9, 20), 4),
+            "y": np.repeat(rng.uniform(0, 9, 20), 4),
+            "number": pa.array(np.array(bits, np.uint64)[number].view(np.float64)),
+            "word": pa.DictionaryArray.from_arrays(word, pa.array(["cafe", "bar", "cafe", "zoo"])),
+        }
+    )
+    monkeypatch.setattr(read, "_choose_parts", lambda *_: 3)
+    found = []
+    for order in (np.arange(80), np.arange(80)[::-1], rng.permutation(80)):
+        with pa.ipc.new_file(tmp_path / "log.arrow", table.schema) as writer:
+            writer.write_table(table.take(order).combine_chunks(), max_chunksize=30)
+        columns = tc.LogColumns(requests=("number", "word"))
+        run = Run(tmp_path / "log.arrow", columns, 3, {"length": 2})
+        for make in (run.in_memory, run.in_bounded_memory):
+            with new_folder() as folder:
+                found.append(outcome(make, folder))
+                rows = pq.read_table(folder / "release" / "requests.parquet")
+    assert all(one == found[0] for one in found)
+    distinct = rows.group_by(rows.column_names).aggregate([]).num_rows
+    assert distinct == rows.num_rows
+    seen = set(rows["number"].to_numpy().view(np.uint64).tolist())
+    assert seen == {0, 0x7FF8 << 48, 0x3FF0 << 48}

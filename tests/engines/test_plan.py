@@ -355,3 +355,30 @@ def test_the_policy_file_is_private(tmp_path):
     result = anonymize_on(LocalEngine(), path, tc.LogColumns(), asked)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert (tmp_path / "policy.parquet").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("form", ["{1} x {0}", "{0}", "{1} kids"])
+@pytest.mark.parametrize("first", [0, 100_000])
+def test_ids_among_other_numbers_are_judged_alike(first, form):
+    """How many users send a number is known only when all parts were counted."""
+    rows = [
+        Row(first + user, time, user % 16, time, form.format(first + user, (7 * user + time) % 20))
+        for user in range(24)
+        for time in range(2)
+    ]
+    outcome = compare(rows, 3, sizes=Sizes(2, 10))
+    assert (outcome.error is None) == (form == "{1} kids")
+
+
+def test_floats_of_other_bits_are_one_value_on_all_parts(tmp_path):
+    bits = np.array([0, 1 << 63, 0x7FF8 << 48, 0xFFF8 << 48, 0x3FF0 << 48], np.uint64)
+    rows = draw_skewed(0, "even", 40, 3)
+    table = pq.read_table(write_log(tmp_path, [row._replace(request="r") for row in rows]))
+    what = pa.array(bits[np.arange(len(rows)) % 5].view(np.float64))
+    table = table.set_column(table.schema.get_field_index("what"), "what", what)
+    found = []
+    for order in (np.arange(len(rows)), np.arange(len(rows))[::-1]):
+        pq.write_table(table.take(order), tmp_path / "log.parquet", row_group_size=7)
+        found.append(compare(tmp_path / "log.parquet", 3, sizes=Sizes(20, 20)))
+    assert found[0].error is None
+    assert found[0] == found[1]

@@ -2,6 +2,7 @@
 
 import datetime
 import uuid
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -187,6 +188,111 @@ def test_text_ids_are_found_in_any_case():
     log = read_columns(user, what=[f" {value.upper()}" for value in user])
     with pytest.raises(tc.InputError, match="the ids of 20 of its senders"):
         check(log)
+
+
+@pytest.mark.parametrize("num_users", [30, 150, 2000])
+@pytest.mark.parametrize("first", [0, 100_000], ids=["short", "long"])
+@pytest.mark.parametrize("form", ["{0} x {1}", "{1}/{0}", "request {2} of {1}, {0} kg"])
+def test_the_own_id_is_found_among_other_numbers(num_users, first, form):
+    """The more of them there are, the more would be there by chance."""
+    user = [first + i % num_users for i in range(4 * num_users)]
+    what = [form.format(i % 3, u, i // num_users) for i, u in enumerate(user)]
+    log = read_columns(user, what=what)
+    for allow in ((), ("what",)):
+        with pytest.raises(tc.InputError, match=f"the ids of {num_users:,} of its senders"):
+            check(log, *allow)
+
+
+def test_many_ids_of_others_are_found_among_other_numbers():
+    rng = np.random.default_rng(3)
+    user = 100_000 + rng.permutation(np.repeat(np.arange(150), 4))
+    friend = rng.permutation(user)
+    log = read_columns(user, what=[f"{i % 3} for {u}" for i, u in enumerate(friend)])
+    with pytest.raises(tc.InputError, match="the ids of 150 users of the log"):
+        check(log, "what")
+
+
+STORED = {
+    "decimal": lambda ids: pa.array(map(Decimal, ids), pa.decimal128(20, 0)),
+    "money": lambda ids: pa.array(map(Decimal, ids), pa.decimal128(20, 2)),
+    "wide": lambda ids: pa.array(map(Decimal, ids), pa.decimal256(60, 30)),
+    "moment": lambda ids: pa.array(ids).cast(pa.timestamp("us", "UTC")),
+    "duration": lambda ids: pa.array(ids).cast(pa.duration("ms")),
+    "day": lambda ids: pa.array(ids, pa.int32()).cast(pa.date32()),
+    "clock": lambda ids: pa.array(ids).cast(pa.time64("us")),
+    "bytes": lambda ids: pa.array([f"by {i}".encode() for i in ids]),
+}
+
+
+@pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
+def test_ids_are_found_whatever_type_they_are_stored_as(stored):
+    ids = [100_000 + 7919 * (i % 60) for i in range(240)]
+    log = read_columns(ids, what=stored(ids))
+    for allow in ((), ("what",)):
+        with pytest.raises(tc.InputError, match="the ids of 60 of its senders"):
+            check(log, *allow)
+    friends = ids[1:] + ids[:1]
+    with pytest.raises(tc.InputError, match="the ids of 60 users of the log"):
+        check(read_columns(ids, what=stored(friends)), "what")
+
+
+@pytest.mark.parametrize("is_bare", [False, True])
+@pytest.mark.parametrize(
+    "form",
+    [str, str.upper, "by {}".format, lambda name: f"by {name}".upper(),
+     lambda name: name.replace("-", ""), lambda name: str(uuid.UUID(name)).upper() + "!"],
+    ids=["same", "upper", "inside", "upper inside", "bare", "dashed inside"],
+)  # fmt: skip
+def test_uuids_are_found_however_they_are_spelt(form, is_bare):
+    rng = np.random.default_rng(5)
+    ids = [uuid.UUID(bytes=rng.bytes(16)) for _ in range(20)]
+    user = [(one.hex if is_bare else str(one)) for one in ids] * 3
+    with pytest.raises(tc.InputError, match="the ids of 20"):
+        check(read_columns(user, what=[form(name) for name in user]), "what")
+    with pytest.raises(tc.InputError, match="the ids of 1 users of the log"):
+        check(read_columns(user, what=[form(user[0])] + ["cafe"] * 59), "what")
+
+
+HONEST = {
+    "prices": lambda rng: f"{rng.integers(1, 60)}.{rng.integers(0, 100):02d} EUR",
+    "families": lambda rng: f"{rng.integers(1, 5)} adults, {rng.integers(0, 5)} children",
+    "streets": lambda rng: f"{rng.integers(1, 300)} Main Street, {rng.integers(10_000, 99_999)}",
+    "phones": spell_phone,
+    "orders": lambda rng: f"order {rng.integers(100_000, 999_999)}",
+    "days": lambda rng: f"2024-{rng.integers(1, 13):02d}-{rng.integers(1, 29):02d}",
+}
+
+
+@pytest.mark.parametrize("draw", HONEST.values(), ids=HONEST)
+@settings(max_examples=10)
+@given(SEEDS, st.sampled_from([100, 1000, 100_000, 10**6]))
+def test_numbers_in_texts_are_ids_by_chance(draw, seed, size):
+    """Ids and texts are drawn apart from each other; one is found where one is expected."""
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(size)[:100]
+    user = ids[rng.integers(0, 100, 1000)]
+    texts = [draw(rng) for _ in range(300)]
+    log = read_columns(user, what=[texts[i] for i in rng.integers(0, 300, 1000)])
+    check(log, "what")
+
+
+@settings(max_examples=10)
+@given(SEEDS, st.sampled_from([100, 100_000, 10**6]))
+def test_decimals_and_moments_are_ids_by_chance(seed, size):
+    rng = np.random.default_rng(seed)
+    user = rng.permutation(size)[:100][rng.integers(0, 100, 2000)]
+    cents = rng.integers(100, 2000, 2000)
+    seconds = 60 * rng.integers(0, 100, 2000)
+    check(
+        read_columns(
+            user,
+            price=pa.array([Decimal(int(c)) / 100 for c in cents], pa.decimal128(9, 2)),
+            day=pa.array((19_000 + cents % 365).astype(np.int32)).cast(pa.date32()),
+            at=pa.array(1_700_000_000_000 + 1000 * seconds).cast(pa.timestamp("ms")),
+            waited=pa.array(1000 * seconds).cast(pa.duration("ms")),
+        ),
+        "price",
+    )
 
 
 def test_ids_of_other_users_are_refused():

@@ -193,6 +193,10 @@ def test_the_delimiter_can_be_given(tmp_path):
             r"row 31: field 'user_id'",
         ),
         ('{"user_id": "u", "time": "2024-05-01", "lon": "1", "lat": 1.0}', r"row 31: field 'lon'"),
+        (
+            '{"user_id": "u", "time": "2024-05-01", "lon": 1.0, "lat": 1e400}',
+            r"row 31: field 'lat'",
+        ),
         ('{"user_id": "u", "time": "soon", "lon": 1.0, "lat": 1.0}', r"row 31: column 'time'"),
         ('{"user_id": "u", "time": "2024-05-01", "lon": 1.0}', r"row 31: column 'lat' is empty"),
     ],
@@ -209,6 +213,29 @@ def test_geometries_that_are_no_points(tmp_path):
     lines = [b"\x01\x02\x00\x00\x00" + b"\x00" * 16] * table.num_rows
     with pytest.raises(tc.InputError, match="row 1: the geometry is no point"):
         tc.read_log(table.append_column("geometry", pa.array(lines)), COLUMNS)
+
+
+@pytest.mark.parametrize("kind", ["wkb", "struct"])
+@pytest.mark.parametrize("has_others", [False, True])
+def test_points_are_not_published(tmp_path, kind, has_others):
+    """Be it that the places of the log stand in other columns, too, or in one file only."""
+    points, rest = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    write_points(points, kind)
+    if has_others:
+        table, metadata = pq.read_table(points), pq.read_schema(points).metadata
+        for name in ("lon", "lat"):
+            table = table.append_column(name, build_table()[name])
+        pq.write_table(table.replace_schema_metadata(metadata), points)
+    for name in ("geometry", "geometry.x")[: 1 + (kind == "struct")]:
+        columns = tc.LogColumns(requests=(name,))
+        with pytest.raises(tc.OptionError, match="request column 'geometry' also holds the user"):
+            tc.read_log(points, columns)
+    pq.write_table(build_table().append_column("geometry", build_table()["what"]), rest)
+    columns = tc.LogColumns(requests=("geometry",))
+    assert tc.read_log(rest, columns).requests.kinds.num_rows > 0
+    if has_others:
+        with pytest.raises(tc.OptionError, match="request column 'geometry' also holds the user"):
+            tc.read_log([rest, points], columns)
 
 
 @pytest.mark.parametrize("name", ["log.txt", "log.gz", "log.parquet.gz", "log", "log.xlsx"])

@@ -312,3 +312,24 @@ def test_progress_ends_with_all_rows(tmp_path):
     tc.read_log(write_parquet(tmp_path, x=[1.0] * 7), progress=lambda *call: heard.append(call))
     assert heard[-1] == ("reading log", 7, 7)
     assert all(done <= total for _, done, total in heard)
+
+
+def test_files_without_rows_are_named_as_they_were_given(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("user_id,time,x,y\n")
+    with pytest.raises(tc.InputError) as caught:
+        tc.read_log([tmp_path / "a.csv", str(tmp_path / "b.csv")])
+    assert str(caught.value).startswith(f"{tmp_path}/a.csv, {tmp_path}/b.csv: the log has no rows")
+
+
+@pytest.mark.parametrize("name", ["Factory", "posixrules", "Mars/Phobos", "", "/etc/passwd"])
+def test_zones_that_not_all_readers_know_are_refused(name):
+    with pytest.raises(tc.OptionError, match="expected the name of a time zone"):
+        tc.LogColumns(tz=name)
+
+
+def test_seeds_fit_a_signed_word():
+    assert tc.Options(k=2, seed=2**63 - 1).seed == 2**63 - 1
+    for seed in (-1, 2**63, 1.5, True):
+        with pytest.raises(tc.OptionError, match="expected a whole number from 0 to"):
+            tc.Options(k=2, seed=seed)

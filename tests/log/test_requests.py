@@ -156,6 +156,7 @@ def test_types_that_cannot_be_one_are_refused(tmp_path):
         (["007", "7"], ["007", "7"]),
         (["1.0", "1.00"], ["1.0", "1.00"]),
         (["1", "1.0"], ["1", "1.0"]),
+        (["0.0", "-0.0"], ["0.0", "-0.0"]),
         (["+1", "2"], ["+1", "2"]),
         (["1e3", "2"], ["1e3", "2"]),
         (["nan", "1.5"], ["nan", "1.5"]),
@@ -184,12 +185,34 @@ def test_csv_and_parquet_together(tmp_path):
     assert sent(both) == [("b",), ("a",), ("a",), ("x",)]
 
 
-def test_zeros_of_both_signs_are_in_an_order_of_their_own(tmp_path):
-    """Equal numbers would otherwise be numbered in the order of the rows."""
-    values = [0.0, -0.0, 1.0, -1.0, float("nan"), -0.0]
+@pytest.mark.parametrize("size", [np.uint32, np.uint64])
+def test_floats_that_are_one_number_are_one_value(tmp_path, size):
+    """Bits that nobody sees would be numbered in the order of the rows."""
+    float_, nan = {
+        np.uint32: (np.float32, [0x7FC00000, 0xFFC00000, 0x7FC0BEEF]),
+        np.uint64: (np.float64, [0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 0xDEADBEEF]),
+    }[size]
+    values = np.concatenate(
+        [np.array(nan, size).view(float_), np.array([0, -0.0, 1, -1, -np.inf], float_)]
+    )
     for column in (values, values[::-1]):
-        kinds = read_values(tmp_path, pa.array(column)).kinds["what"].to_pylist()
-        assert list(map(str, kinds)) == ["-1.0", "-0.0", "0.0", "1.0", "nan"]
+        kinds = read_values(tmp_path, pa.array(column)).kinds["what"].to_numpy()
+        assert kinds.dtype == float_
+        expected = np.array([-np.inf, -1, 0, 1, np.nan], float_)
+        assert kinds.view(size).tolist() == expected.view(size).tolist()
+    both = read_values(tmp_path, pa.array(values[:4]), pa.array(values[4:]))
+    assert both.kind.tolist() == [4, 4, 4, 2, 2, 3, 1, 0]
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.int32()])
+@pytest.mark.parametrize("texts", [["cafe", "bar", "cafe"], ["cafe", "bar", "cafe", None]])
+def test_a_dictionary_may_repeat_values(index, texts):
+    """How often a value was sent must not show."""
+    what = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0, 2], index), pa.array(texts))
+    base = {"user_id": list(range(6)), "time": [0] * 6, "x": [1.0] * 6, "y": [1.0] * 6}
+    log = tc.read_log(pa.table({**base, "what": what}), tc.LogColumns(requests=("what",)))
+    assert log.requests.kinds["what"].to_pylist() == ["bar", "cafe"]
+    assert log.requests.kind.tolist() == [1, 0, 1, 1, 1]
 
 
 def test_text_is_in_the_order_of_its_bytes(tmp_path):

@@ -197,6 +197,18 @@ def test_values_that_are_null_or_numbers(tmp_path):
     assert set(release.count_requests(EVERYWHERE, "kind")) == {"a", "b", "c"}
 
 
+def put(name, value):
+    def damage(path):
+        file = path / "bundles.parquet"
+        table = pq.read_table(file)
+        field = table.schema.field(name)
+        values = pa.array([value, *table[name].to_pylist()[1:]], field.type)
+        column = table.schema.get_field_index(name)
+        pq.write_table(table.set_column(column, field, values), file)
+
+    return damage
+
+
 def drop_requests(path):
     (path / "requests.parquet").unlink()
 
@@ -208,6 +220,11 @@ def drop_requests(path):
         (drop_all_rows, "rows are missing or out of order"),
         (reverse_rows, "rows are missing or out of order"),
         (drop_column, "has no column 'users'"),
+        (put("users", None), "a bundle has no users, or a cloak no bounds"),
+        (put("users", -3), "a bundle has no users, or a cloak no bounds"),
+        (put("x_min", float("nan")), "a bundle has no users, or a cloak no bounds"),
+        (put("y_max", float("inf")), "a bundle has no users, or a cloak no bounds"),
+        (put("y_min", None), "a bundle has no users, or a cloak no bounds"),
         (drop_field, "the manifest has no usable field 'cloak'"),
         (drop_grid, "the manifest has no usable field 'region'"),
         (drop_requests, "cannot be read; expected a file of a release"),

@@ -8,7 +8,13 @@ def count_ids(sent, users):
 
     ``sent``: a pair of a user's id and a value, or None, for each request.
     """
-    return _count_own(sent) or _count_inside(sent, users) or _count_known(sent, users)
+    sent = [(user, value) for user, value in sent if value is not None]
+    return (
+        _count_own(sent, users, lambda value: {_spell(value)})
+        or _count_own(sent, users, _list_numbers)
+        or _count_inside(sent, users)
+        or _count_known(sent, users)
+    )
 
 
 def _spell(value):
@@ -17,42 +23,44 @@ def _spell(value):
     return str(value).strip().lower()
 
 
-def _count_own(sent):
-    def whole(value):
-        return _spell(value)
+def _list_numbers(value):
+    return set(re.findall("[0-9]+", value)) if isinstance(value, str) else set()
 
-    def single(value):
-        numbers = re.findall("[0-9]+", value) if isinstance(value, str) else []
-        return numbers[0] if len(numbers) == 1 else None
 
-    senders = {user for user, _ in sent}
-    for take in (whole, single):
-        taken = [(user, take(value)) for user, value in sent if value is not None]
-        own = {user for user, value in taken if value == _spell(user)}
-        by_chance = 0
-        for user in {user for user, _ in taken} | senders:
-            # Of the values that are spelt like the id, the first one counts.
-            same = sorted({str(v) for _, v in sent if v is not None and take(v) == _spell(user)})
-            if same:
-                by_chance += len({u for u, v in sent if str(v) == same[0]})
-        if len(own) > 3 + 4 * by_chance / len(senders):
-            return len(own)
-    return 0
+def _count_own(sent, users, list_parts):
+    named = {(user, part) for user, value in sent for part in list_parts(value)}
+    own = {user for user in users if (user, _spell(user)) in named}
+    ids = {_spell(user) for user in users}
+    by_chance = sum(part in ids for _, part in named) / max(len({user for user, _ in sent}), 1)
+    return len(own) if len(own) > 3 + 4 * by_chance else 0
 
 
 def _count_inside(sent, users):
-    texts = {value for _, value in sent if isinstance(value, str)}
-    numbers = {number for text in texts for number in re.findall("[0-9]+", text)}
-    found = 0
-    for user in users:
-        if re.fullmatch("-?[0-9]+", str(user)):
-            found += len(str(user)) >= 6 and str(user) in numbers
-        elif len(user) >= 6:
-            found += any(user in text for text in texts)
+    texts = {value.lower() for _, value in sent if isinstance(value, str)}
+    names = {_spell(user) for user in users if len(_spell(user)) >= 6}
+    numbers = {name for name in names if re.fullmatch("-?[0-9]+", name)}
+    found = sum(any(_is_inside(name, text) for text in texts) for name in names - numbers)
+    sent_numbers = {n for text in texts for n in _list_numbers(text) if len(n) >= 6}
+    by_chance = sum(
+        10.0 ** -len(n) for name in numbers for n in sent_numbers if len(n) == len(name)
+    )
+    num_found = len(numbers & sent_numbers)
+    if by_chance <= 0.01 or (num_found > 3 and num_found > 4 * by_chance):
+        found += num_found
     return found
 
 
+def _is_inside(name, text):
+    if re.fullmatch("[0-9a-f]{32}", name.replace("-", "")):
+        return name.replace("-", "") in text.replace("-", "")
+    return name in text
+
+
 def _count_known(sent, users):
-    values = {_spell(value) for _, value in sent if value is not None} - {None}
-    found = sum(len(_spell(user)) >= 6 and _spell(user) in values for user in users)
-    return found if found > 3 else 0
+    values = {_spell(value) for _, value in sent} - {None}
+    numbers = {value for value in values if re.fullmatch("[0-9]{6,}", value)}
+    ids = {_spell(user) for user in users if len(_spell(user)) >= 6}
+    by_chance = sum(10.0 ** -len(n) for n in numbers for name in ids
+                    if len(n) == len(name) and name.isdigit())  # fmt: skip
+    found = len(ids & values)
+    return found if found > 3 + 4 * by_chance else 0

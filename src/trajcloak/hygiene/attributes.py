@@ -143,10 +143,10 @@ def _count_masks(masks, joined):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _count_many(user, row, kind, code, num_values, num_users):  # type: ignore[no-untyped-def]
-    """Count the users of each value, the requests of a user put together by counting.
+def group_by_user(user, row, kind, code, num_users):  # type: ignore[no-untyped-def]
+    """Put the requests of each user together, by counting.
 
-    O(requests + users + values) time.
+    Returns where those of each user start, and the codes of all; O(requests + users) time.
     """
     first = np.zeros(num_users + 1, np.int64)
     for r in range(len(row)):
@@ -159,6 +159,13 @@ def _count_many(user, row, kind, code, num_values, num_users):  # type: ignore[n
         u = user[row[r]]
         grouped[place[u]] = code[kind[r]]
         place[u] += 1
+    return first, grouped
+
+
+@njit(cache=True, nogil=True)
+def _count_many(user, row, kind, code, num_values, num_users):  # type: ignore[no-untyped-def]
+    """Count the users of each value; O(requests + users + values) time."""
+    first, grouped = group_by_user(user, row, kind, code, num_users)
     users = np.zeros(num_values, np.int64)
     last = np.full(num_values, -1, np.int64)
     for u in range(num_users):

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from trajcloak.hygiene.attributes import Attribute
-from trajcloak.hygiene.ids import ABOVE_CHANCE, LONG_ID, MIN_FOUND, Ids, spell
-from trajcloak.hygiene.patterns import is_text
+from trajcloak.hygiene.attributes import Attribute, group_by_user
+from trajcloak.hygiene.ids import ABOVE_CHANCE, BY_CHANCE, LONG_ID, MIN_FOUND, Ids, spell, to_text
+from trajcloak.hygiene.numbers import Numbers, list_numbers
 from trajcloak.log import RequestLog
 
 MANY_VALUES = 200
@@ -19,8 +19,6 @@ MANY_VALUES = 200
 
 NEAR_UNIQUE = 0.5
 """Share of distinct values among requests, or of values of one user among values."""
-
-ONE_NUMBER = r"^[^0-9]*(?P<number>[0-9]+)[^0-9]*$"
 
 
 def is_near_unique(attribute: Attribute) -> bool:
@@ -39,94 +37,188 @@ class IdCounts(NamedTuple):
 
     Attributes
     ----------
-    own : (ways, 3) int64
-        Of each way to compare ids with values: users who sent their own id, senders of
-        all values that are ids, and users who sent anything.
-    inside : int
-        Long ids that stand somewhere in the values.
+    own : (3,) int64
+        Users who sent their own id as a value, senders of all values that are ids, and
+        users who sent anything.
+    own_inside : (2,) int64
+        Users who sent their own id as a number in a text, and users who sent anything.
+    number_users : (numbers,) int64
+        How many users sent each number in a text.
+    number_is_id : (numbers,) int64
+        1: it is the id of a user.
+    names : int
+        Long ids that are no numbers and stand somewhere in the values.
     known : int
         Users whose id is a long value.
     """
 
     own: npt.NDArray[np.int64]
-    inside: int
+    own_inside: npt.NDArray[np.int64]
+    number_users: npt.NDArray[np.int64]
+    number_is_id: npt.NDArray[np.int64]
+    names: int
     known: int
 
 
 def count_ids(ids: Ids, log: RequestLog, attribute: Attribute) -> IdCounts:
     """Find the ids of users in an attribute.
 
-    Text is compared as a whole, and by the number in it if it holds just one.
+    Values are compared as a whole, and text also by each number in it.
     """
-    own = []
-    for texts in _list_texts(attribute.values):
-        user, value = ids.match(texts)
-        wanted = np.full(log.num_users, -1, np.int64)
-        wanted[user] = value
-        counts = [
-            _count_own(part.user, part.requests.row, part.requests.kind, attribute.code, wanted)
-            for part in (log.parts() if len(user) else ())
-        ]
-        num_own, num_senders = np.sum(counts, axis=0) if counts else (0, 0)
-        own.append([num_own, attribute.users[value].sum(), num_senders])
-    texts = _list_long(attribute)
+    texts = to_text(attribute.values)
+    long_texts = _list_long(spell(attribute.values))
     return IdCounts(
-        np.array(own, np.int64),
-        ids.count_inside(attribute.values) if is_text(attribute.values.type) else 0,
-        len(ids.match(texts)[0]) if len(texts) else 0,
+        _count_own(ids, log, attribute),
+        *_count_inside(ids, log, attribute),
+        names=0 if texts is None else ids.count_names(texts),
+        known=len(ids.match(long_texts)[0]) if len(long_texts) else 0,
     )
+
+
+def _count_own(ids: Ids, log: RequestLog, attribute: Attribute) -> npt.NDArray[np.int64]:
+    """Compare ids with whole values."""
+    spelt = spell(attribute.values)
+    user, value = ids.match(spelt)
+    each = np.arange(len(spelt) + 1)
+    num_own, num_senders = _count_owners(log, attribute, Numbers(spelt, each, each), user, value)
+    return np.array([num_own, attribute.users[value].sum(), num_senders], np.int64)
+
+
+def _count_inside(
+    ids: Ids, log: RequestLog, attribute: Attribute
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Compare ids with the numbers in texts."""
+    numbers = _list_numbers(ids, attribute)
+    user, number = ids.match(numbers.spelt)
+    is_id = np.zeros(len(numbers.spelt), np.int64)
+    is_id[number] = 1
+    own = _count_owners(log, attribute, numbers, user, number)
+    # At least as many users sent a number as sent any text with it; that is known already.
+    users = np.zeros_like(is_id)
+    senders = np.repeat(attribute.users, np.diff(numbers.first))
+    np.maximum.at(users, numbers.number, senders)
+    if not ids.are_some and _is_chance(own[0], int(users @ is_id), own[1]):
+        return own, users, is_id
+    users[:] = 0
+    for part in log.parts() if len(users) else ():
+        requests = part.requests
+        first, code = group_by_user(
+            part.user, requests.row, requests.kind, attribute.code, log.num_users
+        )
+        _add_users(first, code, numbers.first, numbers.number, users)
+    return own, users, is_id
+
+
+def _count_owners(
+    log: RequestLog,
+    attribute: Attribute,
+    numbers: Numbers,
+    user: npt.NDArray[np.int64],
+    number: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """Count the users who sent the number that is their id, and all who sent anything."""
+    wanted = np.full(log.num_users, -1, np.int64)
+    wanted[user] = number
+    counts = np.zeros(2, np.int64)
+    for part in log.parts() if len(user) else ():
+        requests = part.requests
+        counts += _count_senders(
+            part.user, requests.row, requests.kind, attribute.code, *numbers[1:], wanted
+        )
+    return counts
 
 
 def add_id_counts(parts: Sequence[IdCounts]) -> IdCounts:
     """Add the counts of parts of a log."""
-    return IdCounts(
-        np.sum([part.own for part in parts], axis=0),
-        sum(part.inside for part in parts),
-        sum(part.known for part in parts),
-    )
+    return IdCounts(*(sum(counts) for counts in zip(*parts, strict=True)))
 
 
 def judge_own_ids(counts: IdCounts) -> int:
     """Count the users who sent their own id, or 0 if chance explains it."""
-    for num_own, num_alike, num_senders in counts.own.tolist():
-        if num_own > MIN_FOUND + ABOVE_CHANCE * (num_alike / max(num_senders, 1)):
+    num_inside, num_senders = counts.own_inside.tolist()
+    num_alike = int(counts.number_users @ counts.number_is_id)
+    ways = counts.own.tolist(), (num_inside, num_alike, num_senders)
+    for num_own, num_alike, num_senders in ways:
+        if not _is_chance(num_own, num_alike, num_senders):
             return int(num_own)
     return 0
 
 
-def judge_known_ids(counts: IdCounts, ids: Ids, attribute: Attribute) -> int:
-    """Count the users whose id is a value, or 0 if chance explains it.
+def _is_chance(num_own: int, num_alike: int, num_senders: int) -> bool:
+    """Whether as many users may have sent their own id by chance, as the senders of ids go."""
+    return num_own <= MIN_FOUND + ABOVE_CHANCE * (num_alike / max(num_senders, 1))
 
-    In text a single long id, in whatever it stands, is no chance.
+
+def judge_known_ids(counts: IdCounts, ids: Ids, attribute: Attribute) -> int:
+    """Count the users whose id is a value or stands in one, or 0 if chance explains it.
+
+    A single long id is no chance where it is text, or a number in texts that hold few.
     """
-    if counts.inside:
-        return counts.inside
+    inside = counts.names + _judge_numbers(counts, ids, attribute)
+    if inside:
+        return inside
     if counts.known <= MIN_FOUND:
         return 0
-    by_chance = ids.expect(_list_long(attribute))
+    by_chance = ids.expect(_list_long(spell(attribute.values)))
     return counts.known if counts.known > MIN_FOUND + ABOVE_CHANCE * by_chance else 0
 
 
-def _list_long(attribute: Attribute) -> pa.Array:
-    texts = spell(attribute.values)
+def _judge_numbers(counts: IdCounts, ids: Ids, attribute: Attribute) -> int:
+    """Count the long ids among the numbers in texts, or 0 if chance explains them."""
+    if not counts.number_is_id.any():
+        return 0
+    spelt = _list_numbers(ids, attribute).spelt
+    is_long = pc.greater_equal(pc.utf8_length(spelt), LONG_ID)
+    found = int(counts.number_is_id[is_long.to_numpy(zero_copy_only=False)].sum())
+    by_chance = ids.expect(spelt.filter(is_long))
+    if by_chance > BY_CHANCE and found <= max(MIN_FOUND, ABOVE_CHANCE * by_chance):
+        return 0
+    return found
+
+
+def _list_numbers(ids: Ids, attribute: Attribute) -> Numbers:
+    texts = to_text(attribute.values)
+    if texts is None:
+        texts = pa.nulls(attribute.num_values, pa.string())
+    return list_numbers(texts, ids.num_digits)
+
+
+def _list_long(texts: pa.Array) -> pa.Array:
     return texts.filter(pc.greater_equal(pc.utf8_length(texts), LONG_ID))
 
 
-def _list_texts(values: pa.Array) -> list[pa.Array]:
-    texts = [spell(values)]
-    if is_text(values.type):
-        texts.append(pc.extract_regex(texts[0], ONE_NUMBER).field("number"))
-    return texts
-
-
 @njit(cache=True, nogil=True)
-def _count_own(user, row, kind, code, wanted):  # type: ignore[no-untyped-def]
-    """Count the users who sent the value that equals their id, and all who sent a request."""
+def _count_senders(user, row, kind, code, first, number, wanted):  # type: ignore[no-untyped-def]
+    """Count the users who sent the number that is wanted of them, and all who sent a request.
+
+    ``first`` and ``number`` are those of :class:`Numbers`.
+    """
     is_sender = np.zeros(len(wanted), np.bool_)
     is_own = np.zeros(len(wanted), np.bool_)
     for r in range(len(row)):
         u = user[row[r]]
         is_sender[u] = True
-        if wanted[u] >= 0 and wanted[u] == code[kind[r]]:
-            is_own[u] = True
-    return is_own.sum(), is_sender.sum()
+        c = code[kind[r]]
+        if wanted[u] >= 0 and c >= 0:
+            for i in range(first[c], first[c + 1]):
+                is_own[u] |= number[i] == wanted[u]
+    return np.array([is_own.sum(), is_sender.sum()])
+
+
+@njit(cache=True, nogil=True)
+def _add_users(first, code, first_number, number, users):  # type: ignore[no-untyped-def]
+    """Add how many users sent each number; O(users + requests * numbers in a text) time.
+
+    ``first`` and ``code`` are the values that each user sent, as ``group_by_user`` gives
+    them; -1 is none.
+    """
+    last = np.full(len(users), -1, np.int64)
+    for u in range(len(first) - 1):
+        for r in range(first[u], first[u + 1]):
+            if code[r] < 0:
+                continue
+            for i in range(first_number[code[r]], first_number[code[r] + 1]):
+                n = number[i]
+                if last[n] != u:
+                    last[n] = u
+                    users[n] += 1

@@ -1,6 +1,7 @@
 """The ids of users as they may stand in requests."""
 
 import re
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -18,8 +19,9 @@ ABOVE_CHANCE = 4
 """Ids are published if more than ``MIN_FOUND`` are, and so many times more than by chance."""
 
 BY_CHANCE = 0.01
-"""Numbers in texts that may be ids by chance before a single one means nothing."""
+"""Where no more numbers in texts would be ids by chance, a single one is none."""
 
+UUID = "^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$"
 WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
 LIMIT = 2**63
 """Integer ids are smaller."""
@@ -43,6 +45,11 @@ class Ids:
         self._given_digits = num_digits
         self._is_integer = pa.types.is_integer(users.type)
 
+    @property
+    def are_some(self) -> bool:
+        """Whether there are other ids than these."""
+        return self._given_digits is not None
+
     def match(self, texts: pa.Array) -> tuple[Positions, Positions]:
         """Find the users whose id, as :func:`spell` spells it, is among some texts.
 
@@ -54,23 +61,23 @@ class Ids:
         user = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
         return user, found.drop_null().to_numpy().astype(np.int64)
 
-    def count_inside(self, texts: pa.Array) -> int:
-        """Count the long ids that stand anywhere in some texts, as the audit searches them.
+    def count_names(self, texts: pa.Array) -> int:
+        """Count the long ids that are no numbers and stand anywhere in some texts.
 
-        A number must be all the digits that stand together; those that may be ids by
-        chance are none.
+        Case means nothing, nor do the dashes of ids that are UUIDs.
         """
-        distinct = set(texts.to_pylist())
         if self._is_integer:
-            return self._count_numbers(distinct)
-        is_number = pc.match_substring_regex(self._users, "^-?[0-9]+$")
-        names = self._users.filter(pc.invert(is_number))
-        lengths = [n for n in pc.utf8_length(names).unique().to_pylist() if n >= LONG_ID]
-        parts = {text[i : i + n] for n in lengths for text in distinct
-                 for i in range(len(text) - n + 1)}  # fmt: skip
-        found = pc.is_in(names, value_set=pa.array(sorted(parts), names.type)) if parts else None
-        num_found = 0 if found is None else int(pc.sum(found).as_py() or 0)
-        return num_found + self._count_numbers(distinct)
+            return 0
+        is_long = pc.greater_equal(pc.utf8_length(self._spelt), LONG_ID)
+        is_number = pc.match_substring_regex(self._spelt, "^-?[0-9]+$")
+        names = self._spelt.filter(pc.and_not(is_long, is_number))
+        lowered = pc.utf8_lower(texts.unique())
+        is_found = _is_inside(names, lowered)
+        is_uuid = pc.match_substring_regex(names, UUID).to_numpy(zero_copy_only=False)
+        if is_uuid.any():
+            bare = pc.replace_substring(names.filter(pa.array(is_uuid)), "-", "")
+            is_found[is_uuid] |= _is_inside(bare, pc.replace_substring(lowered, "-", ""))
+        return int(is_found.sum())
 
     def expect(self, texts: pa.Array) -> float:
         """How many whole numbers would be ids by chance: length by length, as digits go."""
@@ -107,33 +114,51 @@ class Ids:
         is_found = users[np.minimum(user, len(users) - 1)] == wanted
         return user[is_found], value[is_found]
 
-    def _count_numbers(self, texts: set[str]) -> int:
-        numbers = {n for text in texts for n in re.findall("[0-9]+", text) if len(n) >= LONG_ID}
-        found = pa.array(sorted(numbers), pa.string())
-        if not numbers or self.expect(found) > BY_CHANCE:
-            return 0
-        return len(self.match(found)[0])
+
+def _is_inside(names: pa.Array, texts: pa.Array) -> npt.NDArray[np.bool_]:
+    """Tell which names stand anywhere in some texts."""
+    lengths = pc.utf8_length(names).unique().to_pylist()
+    parts = {text[i : i + n] for n in lengths for text in texts.to_pylist()
+             for i in range(len(text) - n + 1)}  # fmt: skip
+    is_found: npt.NDArray[np.bool_] = pc.is_in(
+        names, value_set=pa.array(parts, names.type)
+    ).to_numpy(zero_copy_only=False)
+    return is_found.copy()
 
 
 def spell(values: pa.Array) -> pa.Array:
-    """Spell values as ids are spelt, without regard to case."""
+    """Spell values as ids are spelt, without regard to case.
+
+    Moments, days and durations are spelt as the numbers that they are stored as; numbers
+    that are not whole, and what else is neither text nor a number, as null.
+    """
     type_ = values.type
-    if is_text(type_):
-        return pc.utf8_lower(pc.utf8_trim_whitespace(values)).cast(pa.string())
-    if is_bytes(type_):
-        return spell(pa.array(map(_decode, values.to_pylist()), pa.string()))
+    texts = to_text(values)
+    if texts is not None:
+        return pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    if pa.types.is_decimal(type_):
+        return pa.array(map(_spell_decimal, values.to_pylist()), pa.string())
     if pa.types.is_floating(type_):
         numbers = values.to_numpy(zero_copy_only=False)
         is_whole = (np.abs(numbers) < 2**53) & (np.rint(numbers) == numbers)
         values = pa.array(np.where(is_whole, numbers, 0).astype(np.int64), mask=~is_whole)
+    elif pa.types.is_temporal(type_):
+        values = values.view(pa.int32() if type_.bit_width == 32 else pa.int64())
     elif not pa.types.is_integer(type_):
         return pa.nulls(len(values), pa.string())
     return values.cast(pa.string())
 
 
-def _decode(value: bytes) -> str | None:
-    """Take bytes as text, where they are text."""
-    try:
-        return value.rstrip(b"\0").decode()
-    except UnicodeDecodeError:
-        return None
+def to_text(values: pa.Array) -> pa.Array | None:
+    """Take text, and bytes as far as they are text, as it is; None for other types."""
+    if is_text(values.type):
+        return values.cast(pa.string())
+    if is_bytes(values.type):
+        decoded = (value.rstrip(b"\0").decode(errors="replace") for value in values.to_pylist())
+        return pa.array(decoded, pa.string())
+    return None
+
+
+def _spell_decimal(value: Decimal) -> str | None:
+    numerator, denominator = value.as_integer_ratio()
+    return str(numerator) if denominator == 1 else None

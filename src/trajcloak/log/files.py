@@ -27,11 +27,11 @@ from trajcloak.log.formats import (
     read_header,
 )
 from trajcloak.log.frames import to_table
-from trajcloak.log.geometry import find_geometry, split_points
+from trajcloak.log.geometry import find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
 from trajcloak.log.nested import list_roots
 from trajcloak.log.types import check_batch, find_common_type, to_common_type
-from trajcloak.options import LogColumns
+from trajcloak.options import LogColumns, holds_fixed
 
 BATCH_ROWS = 1 << 20
 PREFETCH = 2
@@ -101,7 +101,10 @@ def _list_folder(folder: Path) -> list[Path]:
 
 def read_names(file: LogFile, delimiter: str | None = None) -> list[str]:
     """List the columns of a file: its own, those of its folders, and those of its points."""
-    schema = _read_schema(file, delimiter)
+    return _list_names(file, _read_schema(file, delimiter))
+
+
+def _list_names(file: LogFile, schema: pa.Schema) -> list[str]:
     names = list(schema.names)
     if isinstance(file, Path):
         names += [name for name in find_partitions(file) if name not in names]
@@ -284,8 +287,12 @@ def _choose_columns(file: LogFile, columns: LogColumns) -> list[str]:
 
 
 def _check_columns(file: LogFile, wanted: list[str], delimiter: str | None) -> None:
-    """Raise unless a file has each column once."""
-    names = read_names(file, delimiter)
+    """Raise unless a file has each column once, and requests are none of its places."""
+    schema = _read_schema(file, delimiter)
+    names = _list_names(file, schema)
+    points = name_points(schema)
+    if points in wanted[NUM_FIXED:]:
+        raise holds_fixed(points)
     # The first line of a CSV file that lacks a header is a user's row, so it is not shown.
     listed = f" among {', '.join(names)}"
     if isinstance(file, Path) and find_kind(file) == CSV:

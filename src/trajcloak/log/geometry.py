@@ -23,10 +23,10 @@ def find_geometry(schema: pa.Schema) -> tuple[str, tuple[str, str], str | None] 
     names = set(schema.names)
     if {"lon", "lat"} <= names or {"x", "y"} <= names:
         return None
-    geo = _read_metadata(schema.metadata or {})
-    name = geo.get("primary_column", DEFAULT_NAME)
-    if name not in names or not _may_hold_points(schema.field(name).type):
+    name = name_points(schema)
+    if name is None:
         return None
+    geo = _read_metadata(schema.metadata or {})
     system = geo.get("columns", {}).get(name, {}).get("crs")
     if not isinstance(system, dict):
         return name, ("lon", "lat"), None
@@ -38,6 +38,14 @@ def find_geometry(schema: pa.Schema) -> tuple[str, tuple[str, str], str | None] 
     if crs.is_geographic:
         return name, ("lon", "lat"), None
     return name, ("x", "y"), ":".join(authority) if authority else None
+
+
+def name_points(schema: pa.Schema) -> str | None:
+    """Name the geometry column of a file, whether its coordinates are used or not."""
+    name = _read_metadata(schema.metadata or {}).get("primary_column", DEFAULT_NAME)
+    if schema.names.count(name) != 1 or not _may_hold_points(schema.field(name).type):
+        return None
+    return str(name)
 
 
 def _read_metadata(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Logs of JSON objects, one per line, read some megabytes of lines at a time."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,8 +120,11 @@ def _explain(file: Path, lines: list[bytes], schema: pa.Schema, rows_before: int
             f"{file}: row {row} is no JSON object; expected one on each line, in UTF-8 and no "
             f"more than {MAX_DEPTH} levels deep; correct or remove the row"
         )
+    # Arrow reads no field of a line with a number that is too large, which Python takes for inf.
+    too_large = [name for name, value in record.items() if value in (math.inf, -math.inf)]
     for field in schema:
-        if field.name in record and _read_rows([line], pa.schema([field])) is None:
+        is_named = field.name in (too_large or record)
+        if is_named and _read_rows([line], pa.schema([field])) is None:
             return InputError(
                 f"{file}: row {row}: field '{field.name}' is of another type than in the first "
                 f"rows; expected {field.type}; correct or remove the row"

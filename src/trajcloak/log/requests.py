@@ -225,9 +225,11 @@ def merge_kinds(tables: Sequence[pa.Table]) -> tuple[pa.Table, list[npt.NDArray[
 
 
 def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
-    """Keep a dictionary of text as it is, and make everything else plain."""
-    if column.type == ENCODED_TEXT and column.dictionary.null_count == 0:
-        return column
+    """Keep a dictionary of distinct texts as it is, and make everything else plain."""
+    if column.type == ENCODED_TEXT and len(column.dictionary) <= len(column):
+        texts = column.dictionary
+        if texts.null_count == 0 and len(texts.unique()) == len(texts):
+            return column
     return to_plain(column)
 
 
@@ -255,20 +257,25 @@ def _sort_codes(
     )
     if from_text:
         values = to_plain_numbers(values)
-    order = _sort_values(values)
+    if pa.types.is_floating(values.type):
+        encoded = to_one_spelling(values).dictionary_encode()
+        values = encoded.dictionary
+        # The last entry is that of null, whose code is -1.
+        codes = np.append(encoded.indices.to_numpy(), -1)[codes]
+    order = pc.sort_indices(values).to_numpy()
     rank = np.zeros(len(order) + 1, np.int64)
     rank[order] = np.arange(1, len(order) + 1)
     return rank[codes], values.take(pa.array(order))
 
 
-def _sort_values(values: pa.Array) -> npt.NDArray[np.uint64]:
-    """Sort distinct values, -0.0 before 0.0, so that the order of rows does not show."""
-    order: npt.NDArray[np.uint64] = pc.sort_indices(values).to_numpy()
-    if pa.types.is_floating(values.type):
-        numbers = values.to_numpy(zero_copy_only=False)[order]
-        positive = np.isnan(numbers) | ~np.signbit(numbers)
-        order = order[np.argsort(positive, kind="stable")]
-    return order
+def to_one_spelling(values: pa.Array) -> pa.Array:
+    """Give floats that are the same number the same bits: zeros of both signs, and all NaN.
+
+    Bits that nobody sees could tell senders apart, and have no order.
+    """
+    numbers = values.to_numpy(zero_copy_only=False)
+    zero, nan = numbers.dtype.type(0), numbers.dtype.type(np.nan)
+    return pa.array(np.where(np.isnan(numbers), nan, numbers + zero), values.type)
 
 
 def to_plain_numbers(values: pa.Array) -> pa.Array:
@@ -282,8 +289,8 @@ def to_plain_numbers(values: pa.Array) -> pa.Array:
         pc.match_substring_regex(values, PLAIN_DECIMAL),
     )
     if pc.all(decimal).as_py():
-        numbers = values.cast(pa.float64())
-        # 1.0 and 1.00 would become one value.
+        numbers = to_one_spelling(values.cast(pa.float64()))
+        # 1.0 and 1.00 would become one value, as would 0.0 and -0.0.
         if len(numbers.unique()) == len(values):
             return numbers
     return values

@@ -137,7 +137,11 @@ class RowChecker:
         """Raise if no row was left."""
         if self._ids is not None:
             return
-        raise no_rows(self.num_read, source if isinstance(self._source, Path) else "the table")
+        if not isinstance(self._source, Path):
+            source = "the table"
+        elif not isinstance(source, str | Path):
+            source = ", ".join(map(str, source))
+        raise no_rows(self.num_read, source)
 
     def number_users(self) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
         """List the users in the order of their ids; and the place there of each number so far.

@@ -48,6 +48,12 @@ def read_windows(path: Path) -> list[PublishedWindow]:
         table.column(name).to_numpy() for name in ("window", "bundle_id", "instant", "users")
     )
     cloaks = np.stack([table.column(name).to_numpy() for name in EDGES])
+    is_empty = any(column.null_count for column in table.columns)
+    if is_empty or not np.isfinite(cloaks).all() or (users < 1).any():
+        raise InputError(
+            f"{file}: a bundle has no users, or a cloak no bounds; expected numbers in all rows; "
+            f"audit the release"
+        )
     stops = [*np.flatnonzero(np.diff(number)) + 1, len(number)]
     windows: list[PublishedWindow] = []
     start = 0
