@@ -18,6 +18,7 @@ from trajcloak.auditor.cloaks import GEO_WORDS
 from trajcloak.auditor.files import plain, plain_type
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import FIELDS, REASONS, Manifest
+from trajcloak.auditor.parameters import RULES
 from trajcloak.auditor.parts import ARROW_SCHEMA, Part, bundle_columns
 from trajcloak.auditor.search import Words
 
@@ -139,8 +140,8 @@ def _join_text(column: Any) -> bytes:
 def _list_vocabulary(manifest: Manifest, log: Log) -> bytes:
     """List the words that every such release has: an id among them names nobody."""
     columns = [name for name, _ in bundle_columns(log.stamped, log.zoned)]
-    words = [*columns, *log.requests, *FIELDS, *REASONS, *GEO_WORDS]
-    words.append(FORMAT_WORDS)
+    words = [*columns, *log.requests, *FIELDS, *RULES, *REASONS, *GEO_WORDS]
+    words += [FORMAT_WORDS, log.clock or ""]
     # Moments and durations are compared with the log's own; an id that looks like one is none.
     for part in (manifest["parameters"], manifest["ingest"]):
         words += _walk([part.get(name) for name in TIMED])

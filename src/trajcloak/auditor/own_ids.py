@@ -41,7 +41,7 @@ def find_own_ids(
     ids = pc.cast(log.ids, pa.string())
     problems = []
     for name in log.requests:
-        codes, values = _encode(table[name], log.request_types[name])
+        codes, values = _encode(table[name])
         for mentions in _list_mentions(values, ids):
             num_own = num_rows = 0
             expected = 0.0
@@ -102,23 +102,21 @@ class _Mentions:
         return row, self.user[np.repeat(self.first[codes], counts) + within]
 
 
-def _encode(column: Any, sent_as: Any) -> tuple[Ints, Any]:
-    """Replace values by codes; null has the code after the last. Also lists the values.
-
-    Moments and durations are counted in the unit in which they were sent.
-    """
+def _encode(column: Any) -> tuple[Ints, Any]:
+    """Replace values by codes; null has the code after the last. Also lists the values."""
     if not len(column):
         return np.zeros(0, np.int64), pa.array([], plain_type(column.type))
     encoded = pa.chunked_array([plain(chunk) for chunk in column.chunks]).dictionary_encode()
     values = encoded.chunk(0).dictionary
     codes = [pc.fill_null(chunk.indices, len(values)).to_numpy() for chunk in encoded.chunks]
-    if sent_as is not None and pa.types.is_temporal(values.type):
-        values = pc.cast(values, sent_as, safe=False)
     return np.concatenate(codes).astype(np.int64), values
 
 
 def _list_mentions(values: Any, ids: Any) -> Iterator[_Mentions]:
-    """Find the users whose ids are values, and whose ids are numbers in values that are text."""
+    """Find the users whose ids are values, and whose ids are numbers in values that are text.
+
+    Moments and durations may have been sent in a coarser unit than Parquet has.
+    """
     texts = _spell(values)
     if texts is None:
         return
@@ -126,6 +124,12 @@ def _list_mentions(values: Any, ids: Any) -> Iterator[_Mentions]:
     yield _match(every, texts, ids, len(values))
     if pa.types.is_string(values.type):
         yield _match(*_list_numbers(texts), ids, len(values))
+    if pa.types.is_timestamp(values.type) or pa.types.is_duration(values.type):
+        counts = values.view(pa.int64())
+        for unit in (10**3, 10**6, 10**9):
+            coarser = pc.divide(counts, unit)
+            if pc.multiply(coarser, unit).equals(counts):
+                yield _match(every, pc.cast(coarser, pa.string()), ids, len(values))
 
 
 def _spell(values: Any) -> Any:
