@@ -28,7 +28,7 @@ MOST_DIVISIONS = 192
 """More lower the cost by less than 1%, even at one instant."""
 
 
-MOST_TIMES = 20
+MOST_TIMES = 10
 """A trajectory is given so many times the time that it has among very many, at most: twice
 that lowered the cost by another 1 to 2%."""
 
@@ -67,7 +67,7 @@ LEVELS = {
         rounds=4, group=100, heat=0.015, passes=2, near=1, samples=10, divisions=4, time_for=0
     ),
     "normal": Effort(
-        rounds=8, group=100, heat=0.04, passes=2, near=2, samples=16, divisions=16, time_for=400_000
+        rounds=8, group=100, heat=0.04, passes=2, near=2, samples=16, divisions=16, time_for=200_000
     ),
     "high": Effort(
         rounds=48, group=100, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
