@@ -185,10 +185,12 @@ def build_manifest(
     windows: Sequence[tuple[int, Totals]],
     left_out: LeftOut,
     ingest: Ingest,
+    attributes: Sequence[str],
 ) -> dict[str, Any]:
     """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it.
 
     ``windows`` are the published ones: how many instants each has, and its totals.
+    ``attributes`` are the names of what requests have.
     """
     region = places.region
     total = merge_totals([totals for _, totals in windows])
@@ -213,6 +215,7 @@ def build_manifest(
             "seed": asked.seed,
             "suppress_above": asked.suppress_above,
             "max_suppressed": asked.max_suppressed,
+            "requests": list(attributes),
             "allow": sorted(set(asked.allow)),
             "rare": asked.rare,
             "rare_below": asked.rare_below or asked.k,

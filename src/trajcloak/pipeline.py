@@ -318,7 +318,15 @@ def build_release(
     region = prepared.places.region
     totals = [(bundles.stop - bundles.start, add_up(bundles, region)) for bundles in published]
     manifest = build_manifest(
-        log, prepared.asked, grid, prepared.max_gap, prepared.places, totals, left_out, ingest
+        log,
+        prepared.asked,
+        grid,
+        prepared.max_gap,
+        prepared.places,
+        totals,
+        left_out,
+        ingest,
+        kinds.column_names,
     )
     return Release(
         manifest=manifest,

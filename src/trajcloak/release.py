@@ -73,11 +73,6 @@ class Release:
     first_ids: Sequence[int] | None = None
     box: Sequence[float] | None = None
 
-    def __post_init__(self) -> None:
-        # Every engine knows the attributes by now; some build the manifest without them.
-        parameters = {**self.manifest["parameters"], "requests": self.kinds.column_names}
-        object.__setattr__(self, "manifest", {**self.manifest, "parameters": parameters})
-
     def __repr__(self) -> str:
         """Say how much there is, and of nobody: notebooks keep what they show."""
         names = "k", "windows", "bundles", "users", "requests"

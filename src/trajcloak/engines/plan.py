@@ -190,7 +190,7 @@ def run_plan(
         bundled.append(Bundled((), found.counts, found.num_blocks))
     progress("bundling", len(num_users), len(num_users))
     left_out = _count_left_out(engine, attendance, bundled, is_published)
-    manifest = _build_manifest(summary, scene, ranges, left_out, ingest)
+    manifest = _build_manifest(summary, scene, ranges, left_out, ingest, kinds.column_names)
     num_blocks = [found.num_blocks for found in bundled if found.counts]
     if max(num_blocks) > 1:
         manifest["parameters"]["blocks"] = sum(num_blocks)
@@ -269,6 +269,7 @@ def _build_manifest(
     ranges: Sequence[Range],
     left_out: LeftOut,
     ingest: Ingest,
+    attributes: Sequence[str],
 ) -> Manifest:
     windows = {r.window: r.length for r in ranges}
     totals = [
@@ -285,4 +286,5 @@ def _build_manifest(
         totals,
         left_out,
         ingest,
+        attributes,
     )
