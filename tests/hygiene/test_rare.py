@@ -198,7 +198,7 @@ def test_the_audit_finds_rare_values(tmp_path, rule, published_by):
     path = tmp_path / "release" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["parameters"]["rare"] = rule
-    path.write_text(json.dumps(manifest))
+    path.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
     files = tmp_path / "log.parquet", tmp_path / "release", tmp_path / "policy.parquet"
     failed = {check.name for check in audit(*files, COLUMNS).checks if not check.passed}
     assert ("rare values" in failed) == (published_by == "keep")
