@@ -199,6 +199,14 @@ def test_user_ids_are_found(tmp_path, log, places, as_group):
     assert "person" not in str(report)
 
 
+@pytest.mark.parametrize("hide", [lambda name: [name], lambda name: name.encode() + b"\xff"])
+def test_user_ids_are_found_in_lists_and_in_bytes_that_are_no_text(tmp_path, log, places, hide):
+    columns = cover(places, split(40, 8))
+    columns["note"] = [hide(f"person-{8 * group:04d}") for group in columns["group"]]
+    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    assert "holds the ids of 5 users" in report["user ids"].detail
+
+
 def test_columns_that_look_like_identifiers(tmp_path, log, places):
     columns = cover(places, split(40, 8))
     columns["contact"] = [f"a{i}@b.example" for i in range(15)]

@@ -292,10 +292,11 @@ def find_id_problems(foreign: Foreign, log: Log) -> list[str]:
 def _join(values: Any) -> bytes:
     """Join the distinct values of a column, as text."""
     try:
-        texts = pc.cast(values.unique(), pa.string())
+        texts = pc.cast(values.unique(), pa.string()).drop_null().to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return b""
-    return "\0".join(texts.drop_null().to_pylist()).lower().encode()
+        # Such as bytes of which some are no text: as Python shows them, so that none is missed.
+        texts = [str(value) for value in values.to_pylist()]
+    return "\0".join(texts).lower().encode()
 
 
 def find_lookalikes(foreign: Foreign) -> list[str]:

@@ -90,7 +90,14 @@ def read_columns(path: Path) -> dict[str, Any]:
     if not table.num_rows:
         raise InputError(f"{path}: has no rows; expected at least one; check the path")
     table = table.combine_chunks()
-    return {name: plain(table[name].chunk(0)) for name in table.column_names}
+    return {name: _flatten(plain(table[name].chunk(0))) for name in table.column_names}
+
+
+def _flatten(column: Any) -> Any:
+    """Take lists and records as text: the comparisons know plain values only."""
+    if not pa.types.is_nested(column.type):
+        return column
+    return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
 
 
 def read_foreign(path: Path, log: Log, grid: Grid, group: str | None) -> Foreign:

@@ -97,10 +97,7 @@ def judge_misplaced(log: Bounded, count_parts: CountParts, find_parts: FindParts
     """Raise as :func:`check_misplaced` does, from what is found of each part of a log."""
 
     def find_rows(find: Find) -> SomeRows:
-        rows = SomeRows()
-        for numbers in find_parts(find, _find_bulk(log.num_rows, count_parts)):
-            rows.add(numbers)
-        return rows
+        return SomeRows(find_parts(find, _find_bulk(log.num_rows, count_parts)))
 
     swapped = find_rows(find_swapped) if may_be_swapped(log) else SomeRows()
     if swapped.count:

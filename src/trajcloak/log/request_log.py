@@ -1,6 +1,6 @@
 """A log in memory, as columns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,11 +123,19 @@ class RequestLog:
 
 
 class SomeRows:
-    """Counts rows, and remembers the first few of their numbers for a message."""
+    """Counts rows, and remembers the first few of their numbers for a message.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    parts
+        Numbers of rows to begin with.
+    """
+
+    def __init__(self, parts: Iterable[npt.NDArray[np.int64]] = ()) -> None:
         self.count = 0
         self._first = np.empty(0, np.int64)
+        for numbers in parts:
+            self.add(numbers)
 
     def add(self, numbers: npt.NDArray[np.int64]) -> "SomeRows":
         """Add rows by their numbers, as messages have them."""

@@ -32,12 +32,9 @@ def judge_reach(bounds: Bounds, find_parts: FindRows) -> None:
     """Raise as :func:`check_reach` does, from what :func:`find_beyond` finds of each part."""
     if max(map(abs, bounds)) <= MAX_COORDINATE:
         return
-    rows = SomeRows()
-    for numbers in find_parts():
-        rows.add(numbers)
     raise InputError(
-        f"{rows} beyond {MAX_COORDINATE:g}; expected coordinates of a place; correct or remove "
-        f"the rows, or leave them out with --clip"
+        f"{SomeRows(find_parts())} beyond {MAX_COORDINATE:g}; expected coordinates of a place; "
+        f"correct or remove the rows, or leave them out with --clip"
     )
 
 
@@ -64,12 +61,9 @@ def judge_inside(bounds: Bounds, region: Region, find_parts: FindRows) -> None:
         and bounds[3] < top
     ):
         return
-    rows = SomeRows()
-    for numbers in find_parts():
-        rows.add(numbers)
     raise InputError(
-        f"{rows} outside the region; expected every location strictly inside it; correct or "
-        f"remove them, leave them out with --clip, or pass a larger region"
+        f"{SomeRows(find_parts())} outside the region; expected every location strictly inside "
+        f"it; correct or remove them, leave them out with --clip, or pass a larger region"
     )
 
 
