@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from numpy._core.multiarray import _get_madvise_hugepage
 
 import trajcloak as tc
 from clusters import write_certificates
@@ -18,6 +19,12 @@ def test_certificates_are_taken_from_files(tmp_path, cluster, scratch):
     files = write_certificates(cluster, tmp_path)
     with open_dask(scratch, cluster.scheduler_address, None, files) as engine:
         assert engine.ask(len, [([1, 2],)]) == [2]
+
+
+def test_workers_have_huge_pages_whatever_the_client_has(monkeypatch, scratch):
+    monkeypatch.setenv("NUMPY_MADVISE_HUGEPAGE", "0")
+    with open_dask(scratch, workers=1) as engine:
+        assert engine.ask(_get_madvise_hugepage, [()]) == [True]
 
 
 def test_a_missing_dask_is_named(monkeypatch, scratch):
