@@ -1,9 +1,9 @@
 """Connections to a cluster."""
 
+import os
 import sys
 
 import pytest
-from numpy._core.multiarray import _get_madvise_hugepage
 
 import trajcloak as tc
 from clusters import write_certificates
@@ -21,10 +21,9 @@ def test_certificates_are_taken_from_files(tmp_path, cluster, scratch):
         assert engine.ask(len, [([1, 2],)]) == [2]
 
 
-def test_workers_have_huge_pages_whatever_the_client_has(monkeypatch, scratch):
-    monkeypatch.setenv("NUMPY_MADVISE_HUGEPAGE", "0")
+def test_workers_keep_memory_for_the_next_job(scratch):
     with open_dask(scratch, workers=1) as engine:
-        assert engine.ask(_get_madvise_hugepage, [()]) == [True]
+        assert engine.ask(os.getenv, [("MALLOC_MMAP_MAX_",)]) == ["0"]
 
 
 def test_a_missing_dask_is_named(monkeypatch, scratch):

@@ -214,9 +214,9 @@ def test_values_stay_with_the_workers_and_go_stage_by_stage(tmp_path, engine):
     result = anonymize_on(engine, path, COLUMNS, asked, sizes=Sizes(60, 60), progress=look)
     assert stat.S_IMODE(engine.scratch.folder.stat().st_mode) == 0o700
     result.write(tmp_path / "release", progress=look)
-    # Of the log, its parts alone; then the shares; after bundling, counts and ranges as well;
-    # in the end the ranges alone.
-    assert folders == [0, 1, 1, 1, 3, 1, 1]
+    # Of the log, its parts alone, then their places, too; then the shares; after bundling, counts
+    # and ranges as well; in the end the ranges alone.
+    assert folders == [0, 1, 2, 1, 3, 1, 1]
     # The scheduler may be late to let go of the last call, which has no value.
     held = engine.client.run(lambda dask_worker: list(dask_worker.data.values()))
     assert {value for values in held.values() for value in values} <= {None}

@@ -1,7 +1,6 @@
 """Clusters of dask's: one that runs already, or one on this machine for the while."""
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,8 +11,18 @@ from trajcloak.engines.scratch import Scratch
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import default_threads
 
-PAGES = "NUMPY_MADVISE_HUGEPAGE"
 TIMEOUT = "30s"
+
+KEPT_MEMORY = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+"""Has the C library keep memory that is freed: workers need as much again for the next job.
+
+Fresh memory has to be found and cleared first. Dask asks for the opposite, for workers that
+hold values; variables that are set already count more than either.
+"""
 
 
 @contextmanager
@@ -61,30 +70,16 @@ def open_dask(
 
 
 @contextmanager
-def _huge_pages() -> Iterator[None]:
-    """Have numpy ask for huge pages in worker processes that are started meanwhile.
-
-    Workers use the same memory again and again, where these save time. The command line asks for
-    small ones, for arrays that are filled once; its variable goes, because dask leaves variables
-    alone that are set already.
-    """
-    import dask
-
-    asked = os.environ.pop(PAGES, None)
-    try:
-        with dask.config.set({f"distributed.nanny.pre-spawn-environ.{PAGES}": "1"}):
-            yield
-    finally:
-        if asked is not None:
-            os.environ[PAGES] = asked
-
-
-@contextmanager
 def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
     """Start a cluster on this machine."""
     distributed = import_distributed()
+    import dask
+
+    environment = {
+        f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT_MEMORY.items()
+    }
     with (
-        _huge_pages(),
+        dask.config.set(environment),
         distributed.LocalCluster(
             n_workers=workers or default_threads(),
             threads_per_worker=1,

@@ -1,8 +1,9 @@
 """What is done with a part of the log that holds some users with all their rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,9 @@ from trajcloak.trajectories import (
     compare_reports,
     sum_spans,
 )
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Reading = tuple[dict[str, int], dict[str, int]]
 """How many rows were dropped while reading, and how many times were shifted, by reason."""
@@ -113,13 +117,37 @@ def describe(part: Cleaned) -> Description:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """What changes when a part of the log is laid on the plane.
+
+    Attributes
+    ----------
+    plane : (float64, float64) or None
+        Planar coordinates of the rows; None if they are those of the log.
+    bounds : Bounds
+        Of the rows on the plane.
+    kind : int32
+        Numbers of the requests, as those of the whole log are numbered.
+    kinds : pyarrow.Table
+        The distinct requests of the whole log.
+    whole : LogSummary
+        Of the whole log.
+    """
+
+    plane: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None
+    bounds: Bounds
+    kind: npt.NDArray[np.int32]
+    kinds: pa.Table
+    whole: LogSummary
+
+
+@dataclass(frozen=True)
 class Placed:
     """A part of the log on the plane, its requests numbered as those of the whole log are."""
 
     log: RequestLog
     x: npt.NDArray[np.float64]
     y: npt.NDArray[np.float64]
-    bounds: Bounds
 
 
 def place(
@@ -129,19 +157,41 @@ def place(
     number: npt.NDArray[np.int32],
     projection: Projection,
     threads: int,
-) -> Placed:
+) -> Placement:
     """Project a part of the log if need be."""
     assert part.log is not None
-    log = replace(
-        part.log,
-        requests=replace(part.log.requests, kind=number[part.log.requests.kind], kinds=kinds),
-        time_range=whole.time_range,
-        step=whole.step,
-        bounds=whole.bounds,
+    x, y = projection.place(part.log, threads)
+    return Placement(
+        (x, y) if projection.is_needed else None,
+        (float(x.min()), float(y.min()), float(x.max()), float(y.max())),
+        number[part.log.requests.kind],
+        kinds,
+        whole,
     )
-    x, y = projection.place(log, threads)
-    bounds = float(x.min()), float(y.min()), float(x.max()), float(y.max())
-    return Placed(log, x, y, bounds)
+
+
+def of_placed(
+    function: Callable[Concatenate[Placed, P], T],
+) -> Callable[Concatenate[Cleaned, Placement, P], T]:
+    """Let a function of a :class:`Placed` take the part and its :class:`Placement`.
+
+    These are files of their own: most of a part stays as it is.
+    """
+
+    @wraps(function)
+    def run(part: Cleaned, placement: Placement, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        assert part.log is not None
+        log = replace(
+            part.log,
+            requests=replace(part.log.requests, kind=placement.kind, kinds=placement.kinds),
+            time_range=placement.whole.time_range,
+            step=placement.whole.step,
+            bounds=placement.whole.bounds,
+        )
+        x, y = placement.plane or (log.x, log.y)
+        return function(Placed(log, x, y), *args, **kwargs)
+
+    return run
 
 
 def count_part_measures(
@@ -166,21 +216,24 @@ def bound_part_turned(part: Cleaned) -> tuple[float, float]:
     return bound_east(part.log)
 
 
+@of_placed
 def sum_part_spans(part: Placed, step: int) -> int:
     """Sum the spans of the users of a part."""
     return sum_spans(part.log, step)
 
 
+@of_placed
 def compare_part_reports(part: Placed, max_gap: int, threads: int) -> Reports:
     """Compare the reports of the users of a part."""
     return compare_reports(part.log, max_gap, threads)
 
 
-def get_bounds(part: Placed) -> Bounds:
+def get_bounds(placement: Placement) -> Bounds:
     """Bound a part on the plane."""
-    return part.bounds
+    return placement.bounds
 
 
+@of_placed
 def count_part_places(
     part: Placed, bounds: Bounds, threads: int
 ) -> dict[int, npt.NDArray[np.int64]]:
@@ -188,6 +241,7 @@ def count_part_places(
     return count_places(part.x, part.y, bounds, threads)
 
 
+@of_placed
 def find_part_far(
     part: Placed, stretches: Stretches
 ) -> tuple[npt.NDArray[np.int64], Bounds | None]:
@@ -195,11 +249,13 @@ def find_part_far(
     return find_far(part.log, part.x, part.y, stretches)
 
 
+@of_placed
 def find_part_beyond(part: Placed) -> npt.NDArray[np.int64]:
     """Number the rows of a part that are too far out."""
     return find_beyond(part.log, part.x, part.y)
 
 
+@of_placed
 def find_part_outside(part: Placed, region: Region) -> npt.NDArray[np.int64]:
     """Number the rows of a part that are not strictly inside a region."""
     return find_outside(part.log, part.x, part.y, region)
@@ -230,6 +286,7 @@ class Scene(NamedTuple):
     crs: str | None
 
 
+@of_placed
 def build_shares(part: Placed, number: int, scene: Scene, threads: int) -> list[Any]:
     """Build the participants of each window of a part; the last piece is an Attendance."""
     places = Places(part.x, part.y, scene.region, scene.crs)

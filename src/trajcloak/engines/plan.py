@@ -144,7 +144,7 @@ def run_plan(
     try:
         *shares, attendance = engine.exchange(
             build_shares,
-            [(part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
+            [(*part, i, scene, engine.threads) for i, part in enumerate(log.parts)],
             len(scene.ranges) + 1,
         )
         present = engine.ask(count_participants, [(part,) for part in attendance])

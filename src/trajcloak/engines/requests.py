@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.engines.engine import Engine, Handle
-from trajcloak.engines.partition import Placed, Scene
+from trajcloak.engines.engine import Engine, Job
+from trajcloak.engines.partition import Placed, Scene, of_placed
 from trajcloak.hygiene import (
     Attribute,
     RareColumn,
@@ -29,20 +29,20 @@ from trajcloak.options import KEEP
 
 
 def check_spread_requests(
-    engine: Engine, parts: Sequence[Handle], kinds: pa.Table, scene: Scene
+    engine: Engine, parts: Sequence[Job], kinds: pa.Table, scene: Scene
 ) -> tuple[tuple[RareColumn, ...], Treatment | None]:
     """Refuse requests that must not be published; see :func:`trajcloak.pipeline.check_requests`."""
     asked = scene.asked
-    counted = engine.ask(count_part_values, [(part,) for part in parts])
+    counted = engine.ask(count_part_values, parts)
     attributes = [_add_up(of_parts) for of_parts in zip(*counted, strict=True)]
     rare = find_rare(attributes, asked.rare_below or asked.k)
     published = attributes
     if asked.rare != KEEP:
         published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
-    digits = engine.ask(count_part_digits, [(part,) for part in parts])
+    digits = engine.ask(count_part_digits, parts)
     num_digits = np.sum([np.pad(d, (0, max(map(len, digits)) - len(d))) for d in digits], axis=0)
     shared = engine.put(attributes), engine.put(published)
-    jobs = [(part, num_digits, *shared, asked.allow) for part in parts]
+    jobs = [(*part, num_digits, *shared, asked.allow) for part in parts]
     id_counts, place_counts = zip(*engine.ask(count_part_ids, jobs), strict=True)
     judge_hygiene(
         attributes,
@@ -59,22 +59,25 @@ def check_spread_requests(
 
     def count(attribute: Attribute, is_rare: npt.NDArray[np.bool_]) -> int:
         shared = engine.put(attribute), engine.put(is_rare)
-        jobs = [(part, *shared, windows) for part in parts]
+        jobs = [(*part, *shared, windows) for part in parts]
         return count_recurring(engine.ask(list_part_sent, jobs))
 
     return describe_rare(attributes, rare, count), treat_rare(kinds, attributes, rare, asked.rare)
 
 
+@of_placed
 def count_part_values(part: Placed) -> list[Attribute]:
     """Count requests and users of a part for each value of each attribute."""
     return list_attributes(part.log)
 
 
+@of_placed
 def count_part_digits(part: Placed) -> npt.NDArray[np.int64]:
     """Count the ids of a part that are numbers, by their digits."""
     return Ids(part.log.users).num_digits
 
 
+@of_placed
 def count_part_ids(
     part: Placed,
     num_digits: npt.NDArray[np.int64],
@@ -91,6 +94,7 @@ def count_part_ids(
     )
 
 
+@of_placed
 def list_part_sent(
     part: Placed,
     attribute: Attribute,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.engines.engine import Engine, Handle, fetch
+from trajcloak.engines.engine import Engine, Job, fetch
 from trajcloak.engines.partition import (
     Description,
     Scene,
@@ -61,14 +61,16 @@ class SpreadLog:
 
     Attributes
     ----------
-    parts : list of Handle
-        Of :class:`trajcloak.engines.partition.Cleaned`, later of ``Placed``.
+    parts : list of Job
+        The first arguments of functions of a part: a handle of its
+        :class:`trajcloak.engines.partition.Cleaned`, and of its ``Placement`` as soon as the
+        log lies on the plane.
     summary : LogSummary
     kinds : pyarrow.Table
         The distinct requests of the whole log.
     """
 
-    parts: list[Handle]
+    parts: list[Job]
     summary: LogSummary
     kinds: pa.Table
 
@@ -112,18 +114,18 @@ def exchange_log(
         far.add(part.far)
     check_reachable(far, summary, columns)
     kinds, numbers = merge_kinds([part.kinds for part in described if part.kinds is not None])
-    return SpreadLog([cleaned[i] for i in kept], summary, kinds), numbers
+    return SpreadLog([(cleaned[i],) for i in kept], summary, kinds), numbers
 
 
 def check_spread_misplaced(engine: Engine, log: SpreadLog) -> None:
     """Raise if rows are swapped or at 0, 0; see :func:`trajcloak.log.misplaced.check_misplaced`."""
 
     def count(measure: Measure, found: np.uint64, shift: int) -> list[npt.NDArray[np.int64]]:
-        jobs = [(part, measure, found, shift) for part in log.parts]
+        jobs = [(*part, measure, found, shift) for part in log.parts]
         return engine.ask(count_part_measures, jobs)
 
     def number(find: Find, bulk: Bulk) -> list[npt.NDArray[np.int64]]:
-        jobs = [(part, log.summary.bounds, find, bulk) for part in log.parts]
+        jobs = [(*part, log.summary.bounds, find, bulk) for part in log.parts]
         return engine.ask(number_part_found, jobs)
 
     judge_misplaced(log.summary, count, number)
@@ -136,34 +138,36 @@ def place_log(
     summary = log.summary
     projection = Projection(summary.crs, summary.bounds)
     if summary.geographic:
-        jobs = [(part,) for part in log.parts]
-        bounds, joins = join_bounds(summary.bounds, lambda: engine.ask(bound_part_turned, jobs))
+        bounds, joins = join_bounds(
+            summary.bounds, lambda: engine.ask(bound_part_turned, log.parts)
+        )
         projection = Projection(choose_projection(bounds), None, joins)
     kinds = engine.put(log.kinds)
     placed = engine.run(
         place,
         [
-            (part, summary, kinds, engine.put(number), projection, engine.threads)
+            (*part, summary, kinds, engine.put(number), projection, engine.threads)
             for part, number in zip(log.parts, numbers, strict=True)
         ],
     )
-    return SpreadLog(list(placed), summary, log.kinds), projection.crs
+    parts = [(*part, placement) for part, placement in zip(log.parts, placed, strict=True)]
+    return SpreadLog(parts, summary, log.kinds), projection.crs
 
 
 def lay_out_log(engine: Engine, log: SpreadLog, asked: Options, crs: str | None) -> Scene:
     """Choose instants, windows and region."""
 
     def spans(step: int) -> int:
-        return sum(engine.ask(sum_part_spans, [(part, step) for part in log.parts]))
+        return sum(engine.ask(sum_part_spans, [(*part, step) for part in log.parts]))
 
     grid, max_gap, ranges, region = lay_out(log.summary, asked, spans)
-    bounds = merge_bounds(engine.ask(get_bounds, [(p,) for p in log.parts]))
-    judge_reach(bounds, lambda: engine.ask(find_part_beyond, [(p,) for p in log.parts]))
+    bounds = merge_bounds(engine.ask(get_bounds, [(placement,) for _, placement in log.parts]))
+    judge_reach(bounds, lambda: engine.ask(find_part_beyond, log.parts))
     if region is None:
         _check_outliers(engine, log, bounds)
         region = fit_region(bounds, asked.height, in_metres=crs is not None)
     else:
-        jobs = [(part, region) for part in log.parts]
+        jobs = [(*part, region) for part in log.parts]
         judge_inside(bounds, region, lambda: engine.ask(find_part_outside, jobs))
     check_cells(region)
     check_size(region)
@@ -174,8 +178,8 @@ def _check_outliers(engine: Engine, log: SpreadLog, bounds: Bounds) -> None:
     """Raise if a few far rows blow the region up; see :func:`trajcloak.space.check_outliers`."""
     judge_outliers(
         bounds,
-        lambda: engine.ask(count_part_places, [(p, bounds, engine.threads) for p in log.parts]),
-        lambda stretches: engine.ask(find_part_far, [(part, stretches) for part in log.parts]),
+        lambda: engine.ask(count_part_places, [(*p, bounds, engine.threads) for p in log.parts]),
+        lambda stretches: engine.ask(find_part_far, [(*part, stretches) for part in log.parts]),
     )
 
 
@@ -197,6 +201,6 @@ def build_spread_ingest(
 
 def compare_spread_reports(engine: Engine, log: SpreadLog, long: int) -> Reports:
     """Compare the reports of all users; see :func:`trajcloak.trajectories.compare_reports`."""
-    jobs = [(part, long, engine.threads) for part in log.parts]
+    jobs = [(*part, long, engine.threads) for part in log.parts]
     parts: list[Reports] = engine.ask(compare_part_reports, jobs)
     return reduce(Reports.plus, parts)
