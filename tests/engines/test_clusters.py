@@ -1,9 +1,11 @@
 """Connections to a cluster."""
 
+import gc
 import os
 import sys
 
 import pytest
+from distributed import Client
 
 import trajcloak as tc
 from clusters import write_certificates
@@ -13,6 +15,16 @@ from trajcloak.engines.clusters import connect, open_dask
 def test_connections_without_the_right_certificate_are_refused(cluster):
     with pytest.raises(tc.OptionError, match="no scheduler answers"):
         connect(cluster.scheduler_address, (None, None, None))
+
+
+def test_a_client_that_did_not_connect_is_not_left_to_be_collected_later(cluster):
+    def count() -> int:
+        return sum(isinstance(known, Client) for known in gc.get_objects())
+
+    before = count()
+    with pytest.raises(tc.OptionError):
+        connect(cluster.scheduler_address, (None, None, None))
+    assert count() == before
 
 
 def test_certificates_are_taken_from_files(tmp_path, cluster, scratch):

@@ -1,5 +1,6 @@
 """Clusters of dask's: one that runs already, or one on this machine for the while."""
 
+import gc
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -112,11 +113,14 @@ def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
     try:
         return distributed.Client(scheduler, security=security, timeout=TIMEOUT)
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
-        raise OptionError(
-            f"{scheduler}: no scheduler answers ({type(error).__name__}); expected the address of "
-            f"one, such as tls://host:8786; check --scheduler and the certificates (--tls-ca, "
-            f"--tls-cert, --tls-key)"
-        ) from error
+        name = type(error).__name__
+    # The client that did not connect ends here: if it were collected while another one starts,
+    # each of the two would wait for the other.
+    gc.collect()
+    raise OptionError(
+        f"{scheduler}: no scheduler answers ({name}); expected the address of one, such as "
+        f"tls://host:8786; check --scheduler and the certificates (--tls-ca, --tls-cert, --tls-key)"
+    )
 
 
 def import_distributed() -> Any:
