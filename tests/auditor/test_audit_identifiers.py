@@ -18,9 +18,12 @@ def with_ids(example, rename):
     """Rename all users of an example."""
     for row in [*example.log, *example.policy]:
         row["user_id"] = rename(row["user_id"])
-    kind = pa.string() if isinstance(example.log[0]["user_id"], str) else pa.int64()
-    example.columns["user_id"] = kind
+    example.columns["user_id"] = _find_id_type(example.log)
     return example
+
+
+def _find_id_type(log):
+    return pa.string() if isinstance(log[0]["user_id"], str) else pa.int64()
 
 
 def planted_planar(attribute, value, kind, rename=None, **changes):
@@ -34,7 +37,7 @@ def planted_planar(attribute, value, kind, rename=None, **changes):
             row["user_id"] = rename(row["user_id"])
     return make(
         rows,
-        base.columns | {attribute: kind},
+        base.columns | {"user_id": _find_id_type(rows), attribute: kind},
         k=changes.get("k", 3),
         attributes=base.attributes,
         every=1,
@@ -208,6 +211,18 @@ def test_few_ids_in_texts_of_many_numbers_are_chance():
 )
 def test_ids_in_disguise(find_failed, kind, value):
     example = planted_planar("amount", lambda row: value(row["user_id"]), kind)
+    assert find_failed(example) == {"user ids"}
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(12)])
+@pytest.mark.parametrize("spell", ["Device-{:05}".format, "D{}".format])
+def test_ids_in_bytes(find_failed, kind, spell):
+    def choose(row):
+        # The least and the greatest value, which are in the statistics, too, are no ids.
+        user = row["user_id"]
+        return ["!", "~", spell(user)][user % 3].encode().ljust(12, b"\0")
+
+    example = planted_planar("category", choose, kind, rename=spell)
     assert find_failed(example) == {"user ids"}
 
 

@@ -164,6 +164,20 @@ def plain(array: Any) -> Any:
     return array if array.type == kind else pc.cast(array, kind)
 
 
+def may_be_text(kind: Any) -> bool:
+    """Whether values of a plain type are text, or bytes."""
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(is_bytes or pa.types.is_string(kind))
+
+
+def to_text(values: Any) -> Any:
+    """Take text as it is, and bytes as text as far as they are; no value is null."""
+    if pa.types.is_string(values.type):
+        return values
+    texts = (value.decode(errors="replace").rstrip("\0") for value in values.to_pylist())
+    return pa.array(texts, pa.string())
+
+
 def settle(values: Any) -> Any:
     """Make all zeros of floats one value, and all NaNs; other types are left as they are."""
     kind = values.type

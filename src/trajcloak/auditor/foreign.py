@@ -34,7 +34,6 @@ FOREIGN_CHECKS = (
 """Names of all checks of a foreign table, in the order of the report."""
 
 MAX_INSTANTS = 2**31 - 1
-BY_CHANCE = 0.01
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
 """What more than ``MIN_FOUND``, and so many times more than chance has, is no chance."""

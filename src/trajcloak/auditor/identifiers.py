@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyproj
 
 from trajcloak.auditor.cloaks import GEO_WORDS
-from trajcloak.auditor.files import plain, plain_type
+from trajcloak.auditor.files import may_be_text, plain, plain_type, to_text
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.manifest import FIELDS, REASONS, Manifest
 from trajcloak.auditor.parameters import RULES
@@ -26,7 +26,7 @@ LONG = 6
 """Characters of an id that is searched for in text."""
 
 BY_CHANCE = 0.01
-"""Where no more numbers of a text would be ids by chance, a single one is none."""
+"""Where at most so many numbers of a text would be ids by chance, a single id is no chance."""
 
 FEW = 3
 ABOVE_CHANCE = 4
@@ -120,15 +120,12 @@ def count_numbers(numbers: Words, text: bytes, more: bytes = b"", vocabulary: by
 
 
 def _join_text(column: Any) -> bytes:
-    """Join the distinct values of a text column, in lower case; nothing for other columns."""
+    """Join the distinct values of a column of text or bytes, in lower case; nothing for others."""
     kind = plain_type(column.type)
-    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+    if not may_be_text(kind):
         return b""
     distinct = pa.chunked_array([plain(chunk) for chunk in column.chunks], kind).unique()
-    distinct = distinct.drop_null()
-    if pa.types.is_string(kind):
-        distinct = pc.utf8_lower(distinct)
-    distinct = distinct.cast(pa.large_binary())
+    distinct = pc.utf8_lower(to_text(distinct.drop_null())).cast(pa.large_binary())
     _, offsets, data = distinct.buffers()
     if not len(distinct) or data is None:
         return b""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.auditor.arrays import find_runs, pick
-from trajcloak.auditor.files import plain, plain_type
+from trajcloak.auditor.files import may_be_text, plain, plain_type, to_text
 from trajcloak.auditor.layout import Layout
 from trajcloak.auditor.logs import Log
 from trajcloak.auditor.members import Members
@@ -122,7 +122,7 @@ def _list_mentions(values: Any, ids: Any) -> Iterator[_Mentions]:
         return
     every = np.arange(len(values), dtype=np.int64)
     yield _match(every, texts, ids, len(values))
-    if pa.types.is_string(values.type):
+    if may_be_text(values.type):
         yield _match(*_list_numbers(texts), ids, len(values))
     if pa.types.is_timestamp(values.type) or pa.types.is_duration(values.type):
         counts = values.view(pa.int64())
@@ -135,6 +135,8 @@ def _list_mentions(values: Any, ids: Any) -> Iterator[_Mentions]:
 def _spell(values: Any) -> Any:
     """Spell values as ids are spelled; None if they cannot be ids."""
     kind = values.type
+    if may_be_text(kind):
+        return to_text(values)
     if pa.types.is_floating(kind):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
         whole = np.isfinite(numbers) & (np.rint(numbers) == numbers) & (abs(numbers) < 2**53)
@@ -143,7 +145,7 @@ def _spell(values: Any) -> Any:
         return pc.replace_substring_regex(pc.cast(values, pa.string()), r"\.0*$", "")
     elif pa.types.is_temporal(kind):
         values = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+    elif not pa.types.is_integer(kind):
         return None
     return pc.cast(values, pa.string())
 

@@ -109,10 +109,7 @@ def exchange_log(
         dropped=add_counts([dropped, *cleaning]),
         shifted=shifted,
     )
-    far = SomeRows()
-    for part in described:
-        far.add(part.far)
-    check_reachable(far, summary, columns)
+    check_reachable(SomeRows(part.far for part in described), summary, columns)
     kinds, numbers = merge_kinds([part.kinds for part in described if part.kinds is not None])
     return SpreadLog([(cleaned[i],) for i in kept], summary, kinds), numbers
 

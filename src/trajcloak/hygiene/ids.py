@@ -19,7 +19,7 @@ ABOVE_CHANCE = 4
 """Ids are published if more than ``MIN_FOUND`` are, and so many times more than by chance."""
 
 BY_CHANCE = 0.01
-"""Where no more numbers in texts would be ids by chance, a single one is none."""
+"""Where at most so many numbers in texts would be ids by chance, a single id is no chance."""
 
 UUID = "^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$"
 WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
