@@ -15,6 +15,7 @@ from trajcloak.auditor import audit
 from trajcloak.options import LogColumns
 from trajcloak.parquet.compact import (
     BINARY,
+    I64,
     LIST,
     STRUCT,
     Field,
@@ -25,7 +26,8 @@ from trajcloak.parquet.compact import (
 
 ROW_GROUPS, METADATA, CREATED_BY = 4, 5, 6
 COLUMNS, CHUNK, CHUNK_METADATA, STATISTICS = 1, 3, 8, 12
-MAX, MIN = 5, 6
+NULLS, DISTINCT, MAX, MIN = 3, 4, 5, 6
+UNKNOWN = 100
 
 
 def rewrite(path, change, hidden=b""):
@@ -41,6 +43,14 @@ def rewrite(path, change, hidden=b""):
 
 def find_chunk(footer, number):
     return footer[ROW_GROUPS].value.items[0][COLUMNS].value.items[number][CHUNK].value
+
+
+def put(struct, number, field):
+    """Set a field; fields are written in the order of their numbers."""
+    struct[number] = field
+    ordered = dict(sorted(struct.items()))
+    struct.clear()
+    struct.update(ordered)
 
 
 def note(key, value):
@@ -84,11 +94,8 @@ def test_another_writer(find_failed):
 
 def test_metadata_of_a_piece(find_failed):
     def change(footer):
-        chunk = find_chunk(footer, 3)
-        chunk[CHUNK_METADATA] = Field(LIST, Items(STRUCT, [note(b"who", b"jane")]))
-        ordered = dict(sorted(chunk.items()))
-        chunk.clear()
-        chunk.update(ordered)
+        notes = Field(LIST, Items(STRUCT, [note(b"who", b"jane")]))
+        put(find_chunk(footer, 3), CHUNK_METADATA, notes)
 
     failed = find_failed(planar(), lambda p: rewrite(p.release / "requests.parquet", change))
     assert failed == {"requests file"}
@@ -115,17 +122,38 @@ def test_another_arrow_schema(find_failed, inner):
 
 
 @pytest.mark.parametrize(
-    ("file", "number", "value"),
+    ("file", "number", "field", "value"),
     [
-        ("requests", 3, b"zzzz"),
-        ("requests", 4, (100_000).to_bytes(8, "little")),
-        ("bundles", 3, bytes(8)),
-        ("bundles", 8, bytes(93)),
+        ("requests", 3, MAX, Field(BINARY, b"zzzz")),
+        ("requests", 3, MIN, Field(BINARY, b"aaaa")),
+        ("requests", 3, NULLS, Field(I64, 12345)),
+        ("requests", 3, DISTINCT, Field(I64, 12345)),
+        ("requests", 4, MAX, Field(BINARY, (100_000).to_bytes(8, "little"))),
+        ("bundles", 3, MAX, Field(BINARY, bytes(8))),
+        ("bundles", 3, MIN, Field(BINARY, (2**63 - 1).to_bytes(8, "little"))),
+        ("bundles", 8, MAX, Field(BINARY, bytes(93))),
     ],
 )
-def test_wrong_statistics(find_failed, file, number, value):
+def test_wrong_statistics(find_failed, file, number, field, value):
     def change(footer):
-        find_chunk(footer, number)[STATISTICS].value[MAX].value = value
+        put(find_chunk(footer, number)[STATISTICS].value, field, value)
+
+    failed = find_failed(planar(), lambda p: rewrite(p.release / f"{file}.parquet", change))
+    assert failed == {f"{file} file"}
+
+
+@pytest.mark.parametrize("file", ["bundles", "requests"])
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda footer: footer,
+        lambda footer: find_chunk(footer, 2),
+        lambda footer: find_chunk(footer, 2)[STATISTICS].value,
+    ],
+)
+def test_fields_that_parquet_does_not_have(find_failed, file, find):
+    def change(footer):
+        put(find(footer), UNKNOWN, Field(BINARY, zlib.compress(b"jane, joe, jim")))
 
     failed = find_failed(planar(), lambda p: rewrite(p.release / f"{file}.parquet", change))
     assert failed == {f"{file} file"}

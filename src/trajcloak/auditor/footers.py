@@ -1,5 +1,6 @@
 """What a Parquet file holds beside its values: places where something could be hidden."""
 
+import io
 import re
 from typing import Any
 
@@ -10,6 +11,7 @@ from trajcloak.auditor.files import plain_type
 from trajcloak.auditor.parts import ARROW_SCHEMA, Part
 
 WRITER = re.compile(r"parquet-cpp-arrow version [0-9]{1,3}(\.[0-9]{1,3}){2}(-SNAPSHOT)?")
+MAGIC = b"PAR1"
 FRAME = 12
 """Bytes around the footer: the magic at both ends, and the footer's length."""
 
@@ -34,6 +36,11 @@ def find_footer_problems(part: Part, allowed: set[bytes], file: str) -> list[str
     hidden = sum(map(len, part.outside)) - part.footer.serialized_size - FRAME
     if hidden:
         problems.append(f"{file} has {hidden:,} bytes that belong to no column")
+    known = io.BytesIO()
+    part.footer.write_metadata_file(known)
+    # Fields that Arrow does not know are gone when it writes a footer again.
+    if not part.outside[-1].endswith(known.getvalue()[len(MAGIC) :]):
+        problems.append(f"{file} has fields in its footer that Parquet does not have")
     chunks = [
         part.footer.row_group(group).column(number)
         for group in range(part.footer.num_row_groups)
