@@ -98,6 +98,19 @@ def test_the_proposed_gap_is_the_least_that_keeps_most():
     assert found.proposed.max_gap == 3
     assert found.proposed.reports == 1
     check_gap(found)
+    # One of fifty users has such a gap: the rest are enough.
+    rows = [Row(f"u{u}", t, 1, 1) for u in range(50) for t in range(100) if u or t not in (1, 2)]
+    found = tc.inspect_log(read_rows(rows), length=50)
+    assert [choice.reports == 1 for choice in found.by_max_gap[:2]] == [False, True]
+    assert found.proposed.max_gap == 2
+
+
+def test_windows_are_as_long_as_most_gaps_allow():
+    # An eighth of the gaps is longer than the others.
+    rows = [Row(f"u{u}", t, 1, 1) for u in range(3) for t in range(100) if t % 10 not in (1, 2)]
+    found = tc.inspect_log(read_rows(rows))
+    assert found.proposed.length == max(choice.length for choice in found.by_length)
+    assert found.proposed.reports == 1
 
 
 def test_values_that_are_given_are_kept():

@@ -42,8 +42,10 @@ def test_a_log_on_disk_shows_no_more():
 def test_the_result_of_files_holds_no_ids(tmp_path):
     source = tmp_path / "log.csv"
     rows = (
-        f"{user},{time},{x},{x}" for time in (0, 1) for user, x in zip(IDS, PLACES, strict=True)
+        f"{user},{time},{x},{x},a" for time in (0, 1) for user, x in zip(IDS, PLACES, strict=True)
     )
-    source.write_text("user_id,time,x,y\n" + "\n".join(rows))
-    result = tc.anonymize_files(source, tmp_path / "release", 3, memory="1GiB")
+    source.write_text("user_id,time,x,y,category\n" + "\n".join(rows))
+    columns = tc.LogColumns(requests=("category",))
+    result = tc.anonymize_files(source, tmp_path / "release", 3, columns=columns, memory="1GiB")
+    assert result.manifest["requests"] == 4
     assert not any(user in repr(result) for user in IDS)

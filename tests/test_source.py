@@ -1,4 +1,7 @@
-"""The package runs nothing that comes from a file: no pickles, no eval, no shell."""
+"""The package runs nothing that comes from a file: no pickles, no eval, no shell.
+
+But for the values of a cluster's workers, which are pickles in a private folder.
+"""
 
 import ast
 from pathlib import Path
@@ -13,7 +16,7 @@ MODULES = {
 CALLS = {"eval", "exec", "compile", "__import__"}
 METHODS = {"system", "popen", "execv", "execve", "execvp", "spawnl", "spawnv", "startfile"}
 ARGUMENTS = {"shell", "allow_pickle"}
-ALLOWED = {"trajcloak/engines/scratch.py": ["pickle"]}
+ALLOWED = {"trajcloak/engines/scratch.py": ["pickle", "pickle.dumps", "pickle.loads"]}
 """Values of a cluster's workers, in a folder that is private to them; dask sends its own so."""
 
 
@@ -28,8 +31,10 @@ def list_dangers(text: str) -> list[str]:
             function = node.func
             if isinstance(function, ast.Name) and function.id in CALLS:
                 found.append(function.id)
-            if isinstance(function, ast.Attribute) and function.attr in METHODS:
-                found.append(function.attr)
+            if isinstance(function, ast.Attribute):
+                found += [function.attr] * (function.attr in METHODS)
+                owner = function.value.id if isinstance(function.value, ast.Name) else ""
+                found += [f"{owner}.{function.attr}"] * (owner in MODULES)
             found += [word.arg for word in node.keywords if word.arg in ARGUMENTS]
     return found
 
@@ -39,7 +44,7 @@ def list_dangers(text: str) -> list[str]:
 )
 def test_nothing_is_run(file):
     allowed = ALLOWED.get(file.relative_to(SOURCE).as_posix(), [])
-    assert list_dangers(file.read_text()) == allowed
+    assert sorted(list_dangers(file.read_text())) == allowed
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,7 @@ def test_nothing_is_run(file):
         "import numpy, subprocess as s",
         "from marshal import loads",
         "def f():\n    from pickle import loads",
+        "pickle.loads(x)",
         "eval('1')",
         "x = [exec(t) for t in y]",
         "os.system('ls')",

@@ -100,6 +100,8 @@ def test_wrong_projection(find_failed):
         ("blocks", "many"),
         ("tz", "Factory"),
         ("tz", "posixrules"),
+        ("log_crs", "nonsense"),
+        ("log_crs", 4326),
         ("clip", "-3, -3, -2, -2"),
         ("clip", "1e2,-3.0,200.0,-2.0"),
         ("drop", "clip"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 
 def write_log(path):
@@ -26,18 +27,30 @@ def test_a_report_and_a_proposal(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv"]
 
 
-def test_rows_that_keep_everything_are_shown_once(run, tmp_path):
-    """And the proposed one, which may be another; no bar where nothing is kept."""
+def list_choices(run, *options):
+    """Inspect a log with one gap; the rows of the tables by every, by max-gap and by length."""
     lines = [f"user-{u},{t},{u},1" for u in range(3) for t in (0, 1, 2, 3, 7, 8, 9, 10)]
-    (tmp_path / "log.csv").write_text("user_id,time,x,y\n" + "\n".join(lines))
-    done = run("inspect", "log.csv")
-    _, by_every, by_gap, by_length = done.out.split("Kept, by ")
-    rows = {"every": by_every, "max-gap": by_gap, "length": by_length}
-    shown = {name: re.findall(r"^│ (.+) │$", text, re.M) for name, text in rows.items()}
-    assert [row.count("100.0%") for row in shown["max-gap"]] == [0, 0, 2]
-    for row in [row for rows in shown.values() for row in rows]:
-        assert ("█" in row) == (" 0.0%" not in row)
-    assert "reports kept" in by_gap
+    Path("log.csv").write_text("user_id,time,x,y\n" + "\n".join(lines))
+    done = run("inspect", "log.csv", *options)
+    assert "reports kept" in done.out
+    return [re.findall(r"^│ (.+) │$", text, re.M) for text in done.out.split("Kept, by ")[1:]]
+
+
+def test_rows_that_keep_everything_are_shown_once(run):
+    """And the proposed one, which may be another."""
+    _, by_gap, _ = list_choices(run)
+    assert [row.count("100.0%") for row in by_gap] == [0, 0, 2]
+    _, by_gap, _ = list_choices(run, "--max-gap", "10", "--length", "11")
+    assert [row.count("100.0%") for row in by_gap] == [0, 0, 2, 2]
+    assert by_gap[-1].split()[2] == "10"
+
+
+def test_bars_are_as_long_as_the_share_of_reports(run):
+    rows = [row for table in list_choices(run, "--max-gap", "2") for row in table]
+    shares = [[float(share) for share in re.findall(r"([0-9.]+)%", row)] for row in rows]
+    assert any(users != reports for users, reports in shares)
+    for row, (_, reports) in zip(rows, shares, strict=True):
+        assert row.count("█") == round(reports / 10)
 
 
 def test_the_proposal_can_be_used(run, tmp_path):

@@ -221,6 +221,7 @@ def drop_requests(path):
         (reverse_rows, "rows are missing or out of order"),
         (drop_column, "has no column 'users'"),
         (put("users", None), "a bundle has no users, or a cloak no bounds"),
+        (put("users", 0), "a bundle has no users, or a cloak no bounds"),
         (put("users", -3), "a bundle has no users, or a cloak no bounds"),
         (put("x_min", float("nan")), "a bundle has no users, or a cloak no bounds"),
         (put("y_max", float("inf")), "a bundle has no users, or a cloak no bounds"),
