@@ -232,3 +232,10 @@ def clustered_rows(
                 Row(f"u{number:02d}", instant, 6 * x + step % 2, 6 * y + step // 2, request)
             )
     return rows
+
+
+def rows_with_addresses() -> list[Row]:
+    """Rows of nine users whose requests look like identifiers, and are refused unless allowed."""
+    return [
+        Row(u, t, float(u), 0.0, "abcdefghi"[u] + "@post.org") for u in range(9) for t in (0, 1)
+    ]

@@ -18,6 +18,7 @@ from small_logs import (
     publish,
     publish_rows,
     read_rows,
+    rows_with_addresses,
 )
 
 SEEDS_PER_TEST = 30
@@ -329,9 +330,7 @@ def test_numbers_of_any_type_are_written_as_json():
 
 
 def test_the_manifest_says_what_was_allowed():
-    log = read_rows(
-        [Row(u, t, 5.0 * u, 0.0, "abcdefghi"[u] + "@post.org") for u in range(9) for t in (0, 1)]
-    )
+    log = read_rows(rows_with_addresses())
     with pytest.raises(tc.InputError, match="--allow"):
         tc.anonymize(log, 3)
     manifest = tc.anonymize(log, 3, allow=("what", "what")).manifest

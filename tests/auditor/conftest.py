@@ -1,5 +1,6 @@
 import pytest
 
+from auditor.expected import list_failed
 from reference.release_by_hand import write
 from trajcloak.auditor import audit
 from trajcloak.options import LogColumns
@@ -8,10 +9,6 @@ from trajcloak.options import LogColumns
 def audit_files(example, paths, **options):
     columns = options.pop("columns", LogColumns(requests=tuple(example.attributes)))
     return audit(options.pop("log", paths.log), paths.release, paths.policy, columns, **options)
-
-
-def list_failed(report):
-    return {check.name for check in report.checks if not check.passed}
 
 
 @pytest.fixture

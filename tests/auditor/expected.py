@@ -15,3 +15,8 @@ NEEDS_CONTENTS = {
     "user ids",
 }
 """The checks that cannot pass where the contents cannot be read."""
+
+
+def list_failed(report):
+    """List the checks of an audit that failed."""
+    return {check.name for check in report.checks if not check.passed}

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from auditor.expected import list_failed
 from trajcloak.auditor import FOREIGN_CHECKS, audit_foreign
 
 EDGES = ("x_min", "y_min", "x_max", "y_max")
@@ -70,10 +71,6 @@ def count_inside(places, columns, number):
 
 def split(num_users, size):
     return [list(range(i, min(i + size, num_users))) for i in range(0, num_users, size)]
-
-
-def list_failed(report):
-    return {check.name for check in report.checks if not check.passed}
 
 
 @pytest.fixture

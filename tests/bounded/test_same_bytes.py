@@ -7,7 +7,7 @@ import pytest
 
 import trajcloak as tc
 from bounded.runs import Run, cut_small, draw_run
-from small_logs import COLUMNS, Row, list_tree, new_folder, write_parquet
+from small_logs import COLUMNS, list_tree, new_folder, rows_with_addresses, write_parquet
 from trajcloak.bounded import read
 
 PER_TEST = 15
@@ -72,10 +72,7 @@ def test_most_rows_are_most_of_the_whole_log(tmp_path, monkeypatch, drop):
 
 
 def test_what_was_allowed_is_said(tmp_path):
-    rows = [
-        Row(u, t, float(u), 0.0, "abcdefghi"[u] + "@post.org") for u in range(9) for t in (0, 1)
-    ]
-    path = write_parquet(tmp_path / "log.parquet", rows)
+    path = write_parquet(tmp_path / "log.parquet", rows_with_addresses())
     run = Run(path, COLUMNS, 3, {"allow": ("what", "what")})
     with new_folder() as one, new_folder() as other:
         expected = outcome(run.in_memory, one)

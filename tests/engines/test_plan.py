@@ -12,7 +12,15 @@ from pyproj import CRS
 
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, write_log
-from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
+from small_logs import (
+    COLUMNS,
+    UNIT_CELLS,
+    Row,
+    clustered_rows,
+    draw_log,
+    list_tree,
+    rows_with_addresses,
+)
 from trajcloak.engines import anonymize_on, publishing
 from trajcloak.engines.local import LocalEngine
 from trajcloak.engines.plan import MAX_PARTS, Sizes, choose_sizes
@@ -275,10 +283,7 @@ def test_ids_in_requests_are_refused():
 
 
 def test_what_is_allowed_is_in_the_manifest():
-    rows = [
-        Row(u, t, float(u), 0.0, "abcdefghi"[u] + "@post.org") for u in range(9) for t in (0, 1)
-    ]
-    found = compare(rows, 3, allow=("what", "what"))
+    found = compare(rows_with_addresses(), 3, allow=("what", "what"))
     assert json.loads(found.files["manifest.json"])["parameters"]["allow"] == ["what"]
 
 
