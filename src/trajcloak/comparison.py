@@ -265,6 +265,9 @@ def _run(
         if not here.poll(time_limit):
             return time.monotonic() - started, TIMED_OUT
         seconds, problem = here.recv()
+        # This process may have been late to look.
+        if time_limit is not None and seconds > time_limit:
+            return seconds, TIMED_OUT
     except EOFError:
         process.join()
         return 0.0, f"failed: the process ended with exit code {process.exitcode}"
