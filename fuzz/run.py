@@ -1,7 +1,7 @@
-"""Run the fuzzer: ``python -m fuzz.run [--runs N | --seconds S] [TARGET ...]``.
+"""Run the fuzzer: ``python -m fuzz.run [--runs N | --seconds S] [--seed N] [TARGET ...]``.
 
-Each target is a process of its own, with a fixed seed. What the kernels do is left to the
-tests: here they run as plain Python, so that the fuzzer sees their branches too.
+Each target is a process of its own, which draws the same inputs each time. What the kernels do
+is left to the tests: here they run as plain Python, so that the fuzzer sees their branches too.
 """
 
 import argparse
@@ -11,11 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-SEED = 1
 TIMEOUT = 20
 """Seconds for one input; more is a hang."""
 
 MEGABYTES = 4000
+SETTINGS = {"NUMBA_DISABLE_JIT": "1", "PYTHONHASHSEED": "0"}
 FOUND = Path(__file__).parent / "found"
 """What was found and is to be a test: ``tests/fuzz`` runs every file there."""
 
@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--runs", type=int, default=1000, help="inputs for each target")
     parser.add_argument("--seconds", type=int, help="time for each target, instead of --runs")
+    parser.add_argument("--seed", type=int, default=1, help="of the inputs that are drawn")
     asked = parser.parse_args()
     try:
         import atheris  # noqa: F401
@@ -35,7 +36,8 @@ def main() -> int:
     from fuzz.seeds import SEEDS
 
     limit = f"-max_total_time={asked.seconds}" if asked.seconds else f"-runs={asked.runs}"
-    failed = [name for name in asked.targets or SEEDS if not fuzz(name, SEEDS[name], limit)]
+    options = [limit, f"-seed={asked.seed}"]
+    failed = [name for name in asked.targets or SEEDS if not fuzz(name, SEEDS[name], options)]
     for name in failed:
         print(
             f"fuzz: {name} found an input that is neither read nor refused; it is in {FOUND}: "
@@ -44,20 +46,20 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def fuzz(name: str, seeds: list[bytes], limit: str) -> bool:
+def fuzz(name: str, seeds: list[bytes], options: list[str]) -> bool:
     """Fuzz one target in a process of its own; tells whether nothing was found."""
     FOUND.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as corpus:
         for number, seed in enumerate(seeds):
             Path(corpus, f"{number:02d}").write_bytes(seed)
         command = [
-            sys.executable, "-m", "fuzz.one", name, corpus, limit, f"-seed={SEED}",
+            sys.executable, "-m", "fuzz.one", name, corpus, *options, "-reload=0",
             f"-timeout={TIMEOUT}", f"-rss_limit_mb={MEGABYTES}", "-max_len=4096",
             f"-artifact_prefix={FOUND / name}-", "-print_final_stats=1",
         ]  # fmt: skip
         print(f"fuzz: {name}", flush=True)
         done = subprocess.run(
-            command, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True
+            command, env={**os.environ, **SETTINGS}, capture_output=True, text=True
         )
     told = done.stderr.splitlines()
     shown = told[-40:] if done.returncode else [line for line in told if "stat::" in line][:2]

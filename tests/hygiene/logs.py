@@ -11,7 +11,7 @@ from trajcloak.hygiene import check_hygiene, list_attributes
 WORDS = ["café", "fuel", "pharmacy", "book shop", "party office", "zoo & park", "24/7", "A-1", "wc"]
 
 
-def read_columns(user, place=None, geographic=False, time=None, **columns):
+def read_columns(user, place=None, geographic=False, time=None, drop=(), **columns):
     """Read a log with a row for each user given; requests are the other columns."""
     n = len(user)
     x, y = place if place is not None else (np.arange(n) * 7.0 % 100, np.arange(n) * 13.0 % 100)
@@ -20,7 +20,7 @@ def read_columns(user, place=None, geographic=False, time=None, **columns):
     table = pa.table(base | dict(zip(names, (x, y), strict=True)) | columns)
     with new_folder() as folder:
         pq.write_table(table, folder / "log.parquet")
-        asked = tc.LogColumns(requests=tuple(columns))
+        asked = tc.LogColumns(requests=tuple(columns), drop=drop)
         return tc.read_log(folder / "log.parquet", asked, threads=1)
 
 

@@ -1,10 +1,10 @@
 """Requests and users are counted for each value."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hygiene.logs import read_columns
@@ -43,3 +43,27 @@ def test_counts(sent):
         }
         assert found == {value: (len(us), len(set(us))) for value, us in senders.items()}
         assert attribute.num_sent == len(column) - column.count(None)
+
+
+@settings(max_examples=100)
+@given(sent_logs(), st.integers(1, 12))
+def test_values_of_dropped_rows_are_not_counted(sent, num_times):
+    """Who is at two places at once has neither row counted."""
+    users, what, size = sent
+    times = (np.arange(len(users)) * 7 % num_times).tolist()
+    moments = list(zip(users, times, strict=True))
+    kept = [row for row, moment in enumerate(moments) if moments.count(moment) == 1]
+    assume(kept)
+    columns = {"what": pa.array(what, pa.string()), "size": pa.array(size, pa.int8())}
+    place = np.arange(len(users)) * 1.0, np.zeros(len(users))
+    names = [f"u{user}" for user in users]
+    log = read_columns(names, place, time=times, drop=("conflict",), **columns)
+    for attribute, column in zip(list_attributes(log), (what, size), strict=True):
+        sent_values = Counter(column[row] for row in kept if column[row] is not None)
+        assert dict(zip(attribute.values.to_pylist(), attribute.sent, strict=True)) == sent_values
+        of_requests = [
+            None if code < 0 else attribute.values[code].as_py()
+            for code in attribute.code[log.requests.kind].tolist()
+        ]
+        rows = [row for row in kept if (what[row], size[row]) != (None, None)]
+        assert of_requests == [column[row] for row in rows]

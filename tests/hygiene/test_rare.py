@@ -167,6 +167,17 @@ def test_rare_values_are_counted(tmp_path):
     assert result.release.manifest["generalised"] == 0
 
 
+def test_values_of_dropped_rows_are_not_counted(tmp_path):
+    rows = [(*row[:4], "common", 1) for row in many_rows()]
+    rows += [("user-0", 9, place, 1.0, "dropped", 8) for place in (3.0, 4.0)]
+    columns = tc.LogColumns(requests=NAMES, drop=("conflict",))
+    log = tc.read_log(write(tmp_path / "log.parquet", rows), columns)
+    result = tc.anonymize(log, 3, **CELLS)
+    assert log.dropped == {"conflict": 2}
+    assert result.rare == ()
+    assert result.release.kinds.to_pylist() == [{"what": "common", "size": 1}]
+
+
 def test_no_value_is_rare(tmp_path):
     _, result = run(tmp_path, many_rows(), 3, rare="drop", rare_below=1)
     assert result.rare == ()

@@ -2,6 +2,8 @@
 
 from trajcloak.hygiene.attributes import (
     Attribute,
+    add_values,
+    count_values,
     list_attributes,
     select_values,
 )
@@ -21,9 +23,11 @@ __all__ = [
     "Attribute",
     "RareColumn",
     "Treatment",
+    "add_values",
     "check_hygiene",
     "count_rare",
     "count_recurring",
+    "count_values",
     "describe_rare",
     "find_rare",
     "list_attributes",

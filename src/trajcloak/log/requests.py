@@ -30,7 +30,8 @@ class Requests:
     kind : (requests,) int32
         Which row of ``kinds`` the request is.
     kinds : pyarrow.Table
-        The distinct requests, one column per attribute, sorted, null first.
+        The distinct requests, one column per attribute, sorted, null first. Those of
+        rows that were dropped may be among them.
     """
 
     row: npt.NDArray[np.int64]
