@@ -41,8 +41,8 @@ test-kernels: setup
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
 		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels
 
-# A coverage-guided fuzzer on the readers: so many inputs for each of them, drawn in the same way
-# each time. It is installed on its own, since not every platform has it.
+# A coverage-guided fuzzer on the readers: so many inputs for each of them. It is installed on its
+# own, since not every platform has it.
 FUZZ_RUNS ?= 1500
 fuzz: setup
 	$(BIN)/python -m pip install --quiet --group fuzz || echo "fuzz: atheris cannot be installed here"
