@@ -1,6 +1,8 @@
 """Where a run is done."""
 
+import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -9,6 +11,7 @@ from cli.conftest import SCRIPT
 from engines.releases import write_log
 from small_logs import clustered_rows, list_tree
 from trajcloak.cli import EXIT_INTERRUPTED
+from trajcloak.cli.engine import _interrupted_if_terminated
 
 FILES = ["bundles.parquet", "manifest.json", "requests.parquet"]
 
@@ -94,6 +97,47 @@ def test_a_run_that_is_terminated_leaves_nothing(tmp_path, log):
     assert running.returncode == EXIT_INTERRUPTED
     assert b"Interrupted; nothing unfinished was left behind." in printed
     assert list_tree(tmp_path) == before
+
+
+class _SignalledAtTheEnd:
+    """Gets a signal while it is collected, when Python drops exceptions."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __del__(self):
+        signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interruption_that_python_drops_is_raised_again(capsys, number):
+    def work():
+        with _interrupted_if_terminated():
+            _SignalledAtTheEnd(number)
+            time.sleep(10)
+
+    kept = signal.getsignal(number), sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert (signal.getsignal(number), sys.unraisablehook) == kept
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interruption_that_comes_too_late_is_none(monkeypatch):
+    monkeypatch.setattr("trajcloak.cli.engine.MOMENT", 60)
+    with _interrupted_if_terminated():
+        _SignalledAtTheEnd(signal.SIGTERM)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+def test_other_errors_that_python_drops_are_reported(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    with _interrupted_if_terminated():
+        _SignalledAtTheEnd("no number")
+    assert [dropped.exc_type for dropped in reported] == [TypeError]
 
 
 def test_a_scheduler_that_does_not_answer(run, tmp_path, log, monkeypatch):

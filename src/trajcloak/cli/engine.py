@@ -1,6 +1,7 @@
 """Options that say where a run is done."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LOCAL, DASK = "local", "dask"
 ENGINE_OPTIONS = ("engine", "scheduler", "workers", "tls_ca", "tls_cert", "tls_key", "scratch")
+MOMENT = 0.01
+"""Seconds until an interruption that Python dropped is raised again."""
 
 
 def engine_options(function: F) -> F:
@@ -117,13 +120,29 @@ def open_engine(
 
 @contextmanager
 def _interrupted_if_terminated() -> Iterator[None]:
-    """Let a run that is told to end clean up first: rows of the log stand in its scratch folder."""
+    """Let a run that is told to end clean up first: rows of the log stand in its scratch folder.
+
+    Python drops what is raised in a finalizer, or in a function that is called when garbage is
+    collected, of which dask has one. An interruption that is dropped is raised again.
+    """
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    def raise_again(dropped: "sys.UnraisableHookArgs") -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, MOMENT)
+        else:
+            report(dropped)
+
+    report, sys.unraisablehook = sys.unraisablehook, raise_again
+    handlers = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGALRM)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = report
