@@ -63,7 +63,7 @@ def read(source: object, columns: tc.LogColumns) -> bool:
         return False
     assert 0 < log.num_users <= log.num_rows
     assert len(log.x) == len(log.y) == len(log.time) == log.num_rows
-    assert len(log.requests.row) == len(log.requests.kind) <= log.num_rows
+    assert log.requests.kinds.num_rows <= len(log.requests.row) <= log.num_rows
     assert (log.requests.kind < log.requests.kinds.num_rows).all()
     log.users.validate(full=True)
     log.requests.kinds.validate(full=True)

@@ -1,8 +1,8 @@
 """Run the fuzzer: ``python -m fuzz.run [--runs N | --seconds S] [--seed N] [TARGET ...]``.
 
-Each target is a process of its own. Its seed is fixed, its inputs are not quite: what they cover
-depends on threads too. What the kernels do is left to the tests: here they run as plain Python,
-so that the fuzzer sees their branches too.
+Each target is a process of its own. A seed does not quite fix its inputs: two runs differ. What
+the kernels do is left to the tests: here they run as plain Python, so that the fuzzer sees their
+branches too.
 """
 
 import argparse

@@ -13,6 +13,7 @@ from trajcloak.algorithms.policy import Policy
 from trajcloak.cloaks import Cloaks, order_by_cloaks
 from trajcloak.hygiene import Treatment
 from trajcloak.kernels.threads import build_slices, run_all, run_sliced
+from trajcloak.log.requests import keep_kinds
 from trajcloak.trajectories import Window
 
 MARKS_PER_REQUEST = 16
@@ -163,8 +164,7 @@ def number_published_kinds(
     is_published = np.zeros(kinds.num_rows, np.bool_)
     for bundles in windows:
         is_published[bundles.request_kind] = True
-    number = np.cumsum(is_published, dtype=np.int32) - np.int32(1)
-    return number, kinds.take(pa.array(np.flatnonzero(is_published)))
+    return keep_kinds(kinds, is_published)
 
 
 def renumber_kinds(windows: Sequence[Bundles], number: npt.NDArray[np.int32]) -> Sequence[Bundles]:

@@ -47,9 +47,9 @@ def test_counts(sent):
 
 @settings(max_examples=100)
 @given(sent_logs(), st.integers(1, 12))
-def test_values_of_dropped_rows_are_not_counted(sent, num_times):
+def test_values_of_dropped_rows_are_not_counted(rows, num_times):
     """Who is at two places at once has neither row counted."""
-    users, what, size = sent
+    users, what, size = rows
     times = (np.arange(len(users)) * 7 % num_times).tolist()
     moments = list(zip(users, times, strict=True))
     kept = [row for row, moment in enumerate(moments) if moments.count(moment) == 1]
@@ -58,6 +58,10 @@ def test_values_of_dropped_rows_are_not_counted(sent, num_times):
     place = np.arange(len(users)) * 1.0, np.zeros(len(users))
     names = [f"u{user}" for user in users]
     log = read_columns(names, place, time=times, drop=("conflict",), **columns)
+    sent = {(what[row], size[row]) for row in kept} - {(None, None)}
+    kinds = log.requests.kinds.to_pylist()
+    assert len(kinds) == len(sent)
+    assert {(kind["what"], kind["size"]) for kind in kinds} == sent
     for attribute, column in zip(list_attributes(log), (what, size), strict=True):
         sent_values = Counter(column[row] for row in kept if column[row] is not None)
         assert dict(zip(attribute.values.to_pylist(), attribute.sent, strict=True)) == sent_values
@@ -65,5 +69,6 @@ def test_values_of_dropped_rows_are_not_counted(sent, num_times):
             None if code < 0 else attribute.values[code].as_py()
             for code in attribute.code[log.requests.kind].tolist()
         ]
-        rows = [row for row in kept if (what[row], size[row]) != (None, None)]
-        assert of_requests == [column[row] for row in rows]
+        assert of_requests == [
+            column[row] for row in kept if (what[row], size[row]) != (None, None)
+        ]

@@ -27,6 +27,7 @@ from trajcloak.log.clean import (
 )
 from trajcloak.log.files import count_rows, stream_batches
 from trajcloak.log.misplaced import find_bulk, find_swapped, may_be_swapped
+from trajcloak.log.requests import keep_kinds
 from trajcloak.log.rows import RowChecker, Rows
 from trajcloak.options import SWAPPED, LogColumns
 from trajcloak.progress import Progress
@@ -201,16 +202,19 @@ def _keep(
     choose: Callable[[RequestLog], npt.NDArray[np.bool_]],
     check: Callable[[], None] = lambda: None,
 ) -> StoredLog:
-    """Take some rows of a log, and the users who have one, once all parts have been checked."""
+    """Take some rows of a log, once all parts have been checked; see ``keep_rows``."""
     spill = Spill(work.new_folder(name), PART_TYPES, [0] * log.num_parts)
     present = np.zeros(log.num_users, np.bool_)
+    is_sent = np.zeros(log.requests.kinds.num_rows, np.bool_)
     kept = _KeptFacts()
     num_requests = 0
     for number, part in log.numbered_parts():
         keep = choose(part)
         present[part.user[keep]] = True
         kept.add(part, keep)
-        num_requests += int(keep[part.requests.row].sum())
+        kind = part.requests.kind[keep[part.requests.row]]
+        is_sent[kind] = True
+        num_requests += len(kind)
         stored = log.spill.load(number)
         spill.append(number, {name: column[keep] for name, column in stored.items()})
     check()
@@ -218,11 +222,15 @@ def _keep(
         return log
     check_some_left(sum(spill.sizes))
     place = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
+    kind_place, kinds = keep_kinds(log.requests.kinds, is_sent)
     return replace(
         log,
         users=log.users.filter(pa.array(present)),
         spill=spill,
         user_numbers=place[log.user_numbers],
+        requests=replace(log.requests, kinds=kinds),
+        # The last is that of -1, which stands for no request.
+        kind_numbers=np.append(kind_place, np.int32(-1))[log.kind_numbers],
         stored_requests=num_requests,
         **kept.to_dict(),
     )

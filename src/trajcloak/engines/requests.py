@@ -1,6 +1,7 @@
 """Hygiene of requests that are spread over workers: counts add up, since no user is in two."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,10 @@ from trajcloak.hygiene import (
     Attribute,
     RareColumn,
     Treatment,
-    add_values,
     count_recurring,
-    count_values,
     describe_rare,
     find_rare,
+    list_attributes,
     list_sent,
     select_values,
     treat_rare,
@@ -33,7 +33,8 @@ def check_spread_requests(
 ) -> tuple[tuple[RareColumn, ...], Treatment | None]:
     """Refuse requests that must not be published; see :func:`trajcloak.pipeline.check_requests`."""
     asked = scene.asked
-    attributes = add_values(engine.ask(count_part_values, parts))
+    counted = engine.ask(count_part_values, parts)
+    attributes = [_add_up(of_parts) for of_parts in zip(*counted, strict=True)]
     rare = find_rare(attributes, asked.rare_below or asked.k)
     published = attributes
     if asked.rare != KEEP:
@@ -67,7 +68,7 @@ def check_spread_requests(
 @of_placed
 def count_part_values(part: Placed) -> list[Attribute]:
     """Count requests and users of a part for each value of each attribute."""
-    return count_values(part.log)
+    return list_attributes(part.log)
 
 
 @of_placed
@@ -102,3 +103,12 @@ def list_part_sent(
 ) -> npt.NDArray[np.int64]:
     """List the rare values that users of a part sent, with the windows."""
     return list_sent(part.log, attribute, is_rare, windows)
+
+
+def _add_up(parts: Sequence[Attribute]) -> Attribute:
+    """Add the counts of parts, which have the same values."""
+    return replace(
+        parts[0],
+        sent=np.sum([part.sent for part in parts], axis=0),
+        users=np.sum([part.users for part in parts], axis=0),
+    )

@@ -2,8 +2,6 @@
 
 from trajcloak.hygiene.attributes import (
     Attribute,
-    add_values,
-    count_values,
     list_attributes,
     select_values,
 )
@@ -23,11 +21,9 @@ __all__ = [
     "Attribute",
     "RareColumn",
     "Treatment",
-    "add_values",
     "check_hygiene",
     "count_rare",
     "count_recurring",
-    "count_values",
     "describe_rare",
     "find_rare",
     "list_attributes",

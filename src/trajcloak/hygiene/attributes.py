@@ -1,6 +1,5 @@
 """The request attributes of a log by value: how often each was sent, and by how many users."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -56,17 +55,11 @@ class Attribute:
 
 def list_attributes(log: RequestLog) -> list[Attribute]:
     """Count requests and users for each value of each attribute."""
-    return add_values(count_values(part) for part in log.parts())
+    parts = (_list_part(part) for part in log.parts())
+    return reduce(lambda one, other: list(map(Attribute.plus, one, other)), parts)
 
 
-def add_values(parts: Iterable[Sequence[Attribute]]) -> list[Attribute]:
-    """Add the counts of parts of a log; values that only dropped rows have are left out."""
-    total = reduce(lambda one, other: list(map(Attribute.plus, one, other)), parts)
-    return [select_values(attribute, attribute.sent > 0) for attribute in total]
-
-
-def count_values(log: RequestLog) -> list[Attribute]:
-    """Count requests and users of a part of a log for each value that any part has."""
+def _list_part(log: RequestLog) -> list[Attribute]:
     requests = log.requests
     num_kinds = requests.kinds.num_rows
     sent_kinds = _count_kinds(requests.kind, num_kinds)

@@ -13,7 +13,7 @@ from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
 from trajcloak.log.misplaced import find_swapped
 from trajcloak.log.request_log import RequestLog, SomeRows
-from trajcloak.log.requests import Requests
+from trajcloak.log.requests import Requests, drop_unsent
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
 
 
 def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
-    """Take some rows of a log, and the users who have one."""
+    """Take some rows of a log, the users who have one, and the distinct requests of these rows."""
     if keep.all():
         return log
     rows = np.flatnonzero(keep)
@@ -160,10 +160,12 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
         time=time,
         x=x,
         y=y,
-        requests=Requests(
-            position[log.requests.row[with_request]],
-            log.requests.kind[with_request],
-            log.requests.kinds,
+        requests=drop_unsent(
+            Requests(
+                position[log.requests.row[with_request]],
+                log.requests.kind[with_request],
+                log.requests.kinds,
+            )
         ),
         step=int(np.gcd.reduce(time - time[0])),
         time_range=(int(time.min()), int(time.max())),

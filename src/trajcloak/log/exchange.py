@@ -10,7 +10,7 @@ import pyarrow as pa
 from trajcloak.kernels.group import group_by_number
 from trajcloak.kernels.ids import IntegerIds, TextIds, hash_ids, intern_array
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.requests import Requests, merge_kinds
+from trajcloak.log.requests import Requests, drop_unsent, merge_kinds
 from trajcloak.log.rows import copy_place, copy_times, mixed_times
 from trajcloak.log.summary import add_counts
 from trajcloak.log.user_ids import mixed_ids, sort_ids
@@ -132,17 +132,20 @@ def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> Requ
         x=columns[2],
         y=columns[3],
         file_row=columns[4],
-        requests=Requests(
-            np.concatenate(
-                [
-                    log.requests.row + (end - log.num_rows)
-                    for log, end in zip(logs, ends, strict=True)
-                ]
-            ),
-            np.concatenate(
-                [n[log.requests.kind] for log, n in zip(logs, kind_numbers, strict=True)]
-            ),
-            kinds,
+        # A piece has the distinct requests of all pieces that were read with it.
+        requests=drop_unsent(
+            Requests(
+                np.concatenate(
+                    [
+                        log.requests.row + (end - log.num_rows)
+                        for log, end in zip(logs, ends, strict=True)
+                    ]
+                ),
+                np.concatenate(
+                    [n[log.requests.kind] for log, n in zip(logs, kind_numbers, strict=True)]
+                ),
+                kinds,
+            )
         ),
         step=step,
         time_range=(low, high),

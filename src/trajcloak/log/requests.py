@@ -30,13 +30,28 @@ class Requests:
     kind : (requests,) int32
         Which row of ``kinds`` the request is.
     kinds : pyarrow.Table
-        The distinct requests, one column per attribute, sorted, null first. Those of
-        rows that were dropped may be among them.
+        The distinct requests, one column per attribute, sorted, null first.
     """
 
     row: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int32]
     kinds: pa.Table
+
+
+def drop_unsent(requests: Requests) -> Requests:
+    """Leave out the distinct requests that no row has, and number the others anew."""
+    is_sent = np.zeros(requests.kinds.num_rows, np.bool_)
+    is_sent[requests.kind] = True
+    number, kinds = keep_kinds(requests.kinds, is_sent)
+    return Requests(requests.row, number[requests.kind], kinds)
+
+
+def keep_kinds(
+    kinds: pa.Table, keep: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int32], pa.Table]:
+    """Take some distinct requests; returns the new number of each, and those that are left."""
+    number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
+    return number, kinds.take(pa.array(np.flatnonzero(keep)))
 
 
 class RequestBuilder:
