@@ -1,7 +1,7 @@
 """The dask engine on a cluster of processes on this machine, against the local engine.
 
 ``make bench-dask`` runs it on 1 and 2 million users, and on the larger log once more with
-parts of half the size; ``--users`` makes it smaller. Each worker may use ``--worker-memory``
+parts of half the size, each three times; ``--users`` makes it smaller. Each worker may use ``--worker-memory``
 and spills nothing, so that a run that needs more does not end. A run that misses a target
 ends with exit code 1.
 """
@@ -30,6 +30,8 @@ GIB = 2**30
 REQUESTS = ("category", "detail")
 FILES = ("bundles.parquet", "requests.parquet", "manifest.json")
 WARM_UP_USERS = 20_000
+RUNS = 3
+PEAKS = ("client_gib", "worker_gib", "idle_gib", "scratch_gib", "part_gib", "startup")
 
 console = Console(highlight=False)
 
@@ -85,7 +87,15 @@ def main() -> None:
 
 
 def measure(log: Path, release: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    """Run on a cluster of fresh processes."""
+    """Run on clusters of fresh processes: the run of the median time, the most memory of all.
+
+    How far a worker gets to its most depends on which jobs meet there, so that one run varies.
+    """
+    runs = sorted((_run_once(log, release, asked) for _ in range(RUNS)), key=lambda r: r["seconds"])
+    return runs[RUNS // 2] | {name: max(run[name] for run in runs) for name in PEAKS}
+
+
+def _run_once(log: Path, release: Path, asked: argparse.Namespace) -> dict[str, Any]:
     shutil.rmtree(release, ignore_errors=True)
     command = [sys.executable, __file__, "--workers", str(asked.workers)]
     command += ["--worker-memory", str(asked.worker_memory), "--rows", str(asked.rows)]
