@@ -1,9 +1,9 @@
 """The dask engine on a cluster of processes on this machine, against the local engine.
 
 ``make bench-dask`` runs it on 1 and 2 million users, and on the larger log once more with
-parts of half the size, each three times; ``--users`` makes it smaller. Each worker may use ``--worker-memory``
-and spills nothing, so that a run that needs more does not end. A run that misses a target
-ends with exit code 1.
+parts of half the size, each three times; ``--users`` makes it smaller. Each worker may use
+``--worker-memory`` and spills nothing, so that a run that needs more does not end. A run that
+misses a target ends with exit code 1.
 """
 
 import argparse
