@@ -45,7 +45,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak.cloaks import build_bounding_boxes
     from trajcloak.kernels.threads import default_threads
     from trajcloak.log import read_log
-    from trajcloak.manifest import LeftOut
+    from trajcloak.release.manifest import LeftOut
     from trajcloak.options import LogColumns, Options
     from trajcloak.pipeline import build_release, check_requests, prepare
 
@@ -55,7 +55,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     prepared = clock("grid and region", prepare, request_log, Options(k=int(k)), threads)
     clock("request hygiene", check_requests, prepared)
     window = clock("pivot", lambda: next(prepared.windows()))
-    cells, height = window.cells, prepared.places.region.height
+    cells, height = window.cells, prepared.layout.region.height
     length = cells.shape[1]
     layout = build_layout(length, height)
     keys = clock("sort keys", sort_keys, cells, layout, threads)
@@ -169,7 +169,7 @@ def _dense(log: str, users: int | None) -> tuple[np.ndarray, int]:
 
     prepared = prepare(read_log(log), Options(k=2), threads=1)
     window = next(prepared.windows())
-    return np.ascontiguousarray(window.cells[:users]), prepared.places.region.height
+    return np.ascontiguousarray(window.cells[:users]), prepared.layout.region.height
 
 
 def _warm_up() -> None:

@@ -77,7 +77,7 @@ def measure(log: Path) -> tuple[list[tuple[str, Any, Any]], dict[str, float]]:
     request_log = read_log(log, columns)
     prepared = prepare(request_log, Options(k=K), threads)
     window = next(prepared.windows())
-    layout = build_layout(window.cells.shape[1], prepared.places.region.height)
+    layout = build_layout(window.cells.shape[1], prepared.layout.region.height)
     sort = clock(lambda: sort_keys(window.cells, layout, threads))
     with _timed_kernels() as parts:
         order = sort_keys(window.cells, layout, threads).order
@@ -93,7 +93,7 @@ def measure(log: Path) -> tuple[list[tuple[str, Any, Any]], dict[str, float]]:
 
     def write() -> None:
         shutil.rmtree(release, ignore_errors=True)
-        result.release.write(release)
+        result.write(release)
 
     def rewrite() -> None:
         shutil.rmtree(copy, ignore_errors=True)

@@ -73,7 +73,7 @@ def dense(name: str, users: int, **options: Any) -> tuple[np.ndarray, int]:
     cells = next(prepared.windows()).cells
     if stays:
         cells = cells[(cells[:, -1] != cells[:, -2]).any(axis=1)][:users]
-    return np.ascontiguousarray(cells), prepared.places.region.height
+    return np.ascontiguousarray(cells), prepared.layout.region.height
 
 
 def solve(

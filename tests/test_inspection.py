@@ -51,7 +51,7 @@ def test_the_report_is_that_of_a_run():
             result = tc.anonymize(log, 2, length=proposed.length, **options)
         except tc.NotEnoughUsersError:
             continue
-        assert result.release.manifest["ingest"] == found
+        assert result.manifest["ingest"] == found
 
 
 def draw_irregular(num_users=40, num_reports=200, seed=1):

@@ -44,9 +44,9 @@ def test_a_request_that_is_not_published_is_nowhere(tmp_path, reason, algorithm)
     write_log(log, reason)
     result = tc.anonymize(tc.read_log(log, COLUMNS), k=5, algorithm=algorithm, **OPTIONS[reason])
     result.write(release, policy)
-    why = result.release.manifest["withheld"]["why"]
+    why = result.manifest["withheld"]["why"]
     assert why[reason]["requests"] > 0
-    assert SECRET not in result.release.kinds.column("what").to_pylist()
+    assert SECRET not in result.kinds.column("what").to_pylist()
     for file in release.iterdir():
         assert SECRET.encode() not in file.read_bytes()
     encoded = pq.ParquetFile(release / "requests.parquet", read_dictionary=["what"]).read()

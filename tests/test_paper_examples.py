@@ -153,7 +153,7 @@ def publish(folder, policy):
     number = {user: cloaks.index(bundle.cloaks) for user, bundle in policy.items()}
     sizes = [list(number.values()).count(b) for b in range(len(cloaks))]
     areas = [[c.width * c.height for c in sequence] for sequence in cloaks]
-    kinds = result.release.kinds["request"].to_pylist()
+    kinds = result.kinds["request"].to_pylist()
     sent = sorted(
         (number[history.user], instant, kinds.index(request))
         for history in HISTORIES
@@ -177,7 +177,7 @@ def publish(folder, policy):
         rare_requests=0,
         generalised_requests=0,
     )
-    manifest = result.release.manifest | {
+    manifest = result.manifest | {
         "bundles": len(cloaks),
         "smallest_bundle": min(sizes),
         "cost": float(sum(size * sum(area) for size, area in zip(sizes, areas, strict=True))),
@@ -298,7 +298,7 @@ def test_example_8_our_release_of_the_log_is_tp_aware_2_anonymous(tmp_path, cloa
 def test_example_8_our_release_costs_the_optimum_of_the_tree(tmp_path):
     result = anonymize_example_3(tmp_path, cloak="quad")
     tree = build_tree([cells_of(h) for h in HISTORIES], HEIGHT, "binary-axis-major")
-    assert result.release.manifest["cost"] == solve(tree, 2)[0]
+    assert result.manifest["cost"] == solve(tree, 2)[0]
 
 
 def test_example_10_u_tree_of_figure_6():

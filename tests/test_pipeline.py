@@ -364,4 +364,4 @@ def test_progress_names_every_stage():
     result = tc.anonymize(read_rows(clustered_rows()), 3, progress=listen)
     assert {"building trajectories", "bundling", "refining"} <= set(stages)
     assert all(done == total for done, total in stages.values())
-    assert result.release.manifest["bundles"] == 4
+    assert result.manifest["bundles"] == 4

@@ -31,7 +31,7 @@ def test_what_holds_ids_and_places_shows_counts_alone(log):
     assert repr(result.release) == release
     assert repr(result) == f"Result({release})"
     bundles = "Bundles(window=0, start=0, stop=2, bundles=2, users=6)"
-    assert repr(list(result.release.windows)) == f"[{bundles}]"
+    assert repr(list(result.windows)) == f"[{bundles}]"
 
 
 def test_a_log_on_disk_shows_no_more():

@@ -245,9 +245,9 @@ def test_a_region_that_the_caller_gives_keeps_far_rows():
     to_null_island(lon, lat, [41])
     log = read_degrees(lon, lat)
     kept = tc.anonymize(log, 2, region=(-4e6, -4e6, 8e6))
-    assert kept.release.manifest["region"] == {"x_min": -4e6, "y_min": -4e6, "side": 8e6}
-    assert kept.release.manifest["height"] == 20
-    assert kept.release.manifest["users"] == 900
+    assert kept.manifest["region"] == {"x_min": -4e6, "y_min": -4e6, "side": 8e6}
+    assert kept.manifest["height"] == 20
+    assert kept.manifest["users"] == 900
 
 
 def test_two_towns_are_one_connected_area():

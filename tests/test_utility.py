@@ -105,7 +105,7 @@ def test_questions_that_cannot_be_asked_are_left_out(tmp_path):
 def test_suppressed_users_need_the_policy(tmp_path):
     log = read_rows([*ROWS, *(Row("far", t, 15, 15, "r9") for t in range(4))])
     result = tc.anonymize(log, 3, threads=1, max_suppressed=0.05, **UNIT_CELLS)
-    assert result.release.manifest["suppressed"] == 1
+    assert result.manifest["suppressed"] == 1
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     with pytest.raises(tc.OptionError, match=r"users were suppressed; .* pass --policy"):
         tc.measure_utility(log, tmp_path / "release")

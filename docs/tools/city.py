@@ -67,7 +67,7 @@ def build_city(users: int, k: int, junctions: int) -> City:
         table = pq.read_table(path, columns=["user_id", "time", "x", "y"])
     prepared = prepare(log, Options(k=k), threads=1)
     (window,) = prepared.windows()
-    region = prepared.places.region
+    region = prepared.layout.region
     table = table.sort_by([("user_id", "ascending"), ("time", "ascending")])
     places = np.column_stack([table["x"], table["y"]]).reshape(users, LENGTH, 2) / 1000
     return City(

@@ -5,9 +5,8 @@
     import trajcloak as tc
 
     columns = tc.LogColumns(requests=("category",))
-    log = tc.read_log("log.parquet", columns)
-    result = tc.anonymize(log, k=50)
-    result.write("release", policy="policy.parquet")
+    release = tc.anonymize("log.parquet", k=50, columns=columns)
+    release.write("release", policy="policy.parquet")
     report = tc.audit("log.parquet", "release", "policy.parquet", columns)
 """
 
@@ -19,9 +18,7 @@ from trajcloak.version import __version__
 if TYPE_CHECKING:
     from trajcloak.attackers import Attack, attack
     from trajcloak.auditor import AuditReport, audit, audit_foreign
-    from trajcloak.bounded import FilesResult, anonymize_files
     from trajcloak.comparison import Comparison, compare
-    from trajcloak.engines import SpreadResult, anonymize
     from trajcloak.errors import (
         InputError,
         NotEnoughUsersError,
@@ -34,10 +31,10 @@ if TYPE_CHECKING:
     from trajcloak.log import RequestLog, read_log
     from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
-    from trajcloak.pipeline import Result
-    from trajcloak.published import read_manifest
+    from trajcloak.pipeline import anonymize
     from trajcloak.query import Answer, PublishedRelease, build_route, open_release
-    from trajcloak.release import Release
+    from trajcloak.release.reading import read_manifest
+    from trajcloak.release.result import Release
     from trajcloak.report import Report, write_report
     from trajcloak.utility import Utility, measure_utility
 
@@ -46,7 +43,6 @@ __all__ = [
     "Attack",
     "AuditReport",
     "Comparison",
-    "FilesResult",
     "InputError",
     "Inspection",
     "LogColumns",
@@ -58,13 +54,10 @@ __all__ = [
     "Release",
     "Report",
     "RequestLog",
-    "Result",
-    "SpreadResult",
     "TrajcloakError",
     "Utility",
     "__version__",
     "anonymize",
-    "anonymize_files",
     "attack",
     "audit",
     "audit_foreign",
@@ -82,7 +75,6 @@ __all__ = [
 
 _HOMES = {
     "trajcloak.attackers": ("Attack", "attack"),
-    "trajcloak.bounded": ("FilesResult", "anonymize_files"),
     "trajcloak.comparison": ("Comparison", "compare"),
     "trajcloak.auditor": ("AuditReport", "audit", "audit_foreign"),
     "trajcloak.errors": (
@@ -97,11 +89,10 @@ _HOMES = {
     "trajcloak.log": ("RequestLog", "read_log"),
     "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),
-    "trajcloak.engines": ("SpreadResult", "anonymize"),
-    "trajcloak.pipeline": ("Result",),
-    "trajcloak.published": ("read_manifest",),
+    "trajcloak.pipeline": ("anonymize",),
+    "trajcloak.release.reading": ("read_manifest",),
     "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
-    "trajcloak.release": ("Release",),
+    "trajcloak.release.result": ("Release",),
     "trajcloak.report": ("Report", "write_report"),
     "trajcloak.utility": ("Utility", "measure_utility"),
 }

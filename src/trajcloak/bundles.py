@@ -1,7 +1,7 @@
 """A policy and the requests of a window to bundles, ready to publish."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,10 +10,10 @@ import pyarrow as pa
 from numba import njit
 
 from trajcloak.algorithms.policy import Policy
-from trajcloak.cloaks import Cloaks, order_by_cloaks
-from trajcloak.hygiene import Treatment
+from trajcloak.cloaks import Cloaks, group_members, order_by_cloaks
+from trajcloak.kernels.group import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all, run_sliced
-from trajcloak.log.requests import keep_kinds
+from trajcloak.requests import Treatment
 from trajcloak.trajectories import Window
 
 MARKS_PER_REQUEST = 16
@@ -22,7 +22,7 @@ MARKS_PER_REQUEST = 16
 
 @dataclass(frozen=True, repr=False)
 class Bundles:
-    """The bundles of one window, numbered from 0 in order of their cloak sequences.
+    """Bundles of one window, numbered from 0 in order of their cloak sequences.
 
     Attributes
     ----------
@@ -35,16 +35,8 @@ class Bundles:
     request_bundle, request_instant, request_kind : int32
         The distinct requests of each bundle and instant, in that order. Instants
         count from ``start``.
-    user : (n,) int32
-        Participants, as positions in the log's users. Private.
-    bundle : (n,) int32
-        Bundle of each participant; -1: suppressed. Private.
-    suppressed_requests : int
-        Requests of suppressed participants, which are not published.
-    rare_requests : int
-        Requests of the others that are not published, because few users sent a value.
-    generalised_requests : int
-        Requests that are published with a value replaced.
+    ids : pyarrow.Array
+        Ids of the members, bundle after bundle, ascending in each. Private.
     """
 
     window: int
@@ -55,33 +47,83 @@ class Bundles:
     request_bundle: npt.NDArray[np.int32]
     request_instant: npt.NDArray[np.int32]
     request_kind: npt.NDArray[np.int32]
-    user: npt.NDArray[np.int32]
-    bundle: npt.NDArray[np.int32]
-    suppressed_requests: int
-    rare_requests: int
-    generalised_requests: int
+    ids: pa.Array
 
     def __repr__(self) -> str:
-        """Say how much there is, and of nobody: notebooks keep what they show."""
+        """Show counts only: notebook output gets saved, so no ids."""
         return (
             f"Bundles(window={self.window}, start={self.start}, stop={self.stop}, "
             f"bundles={len(self.sizes)}, users={int(self.sizes.sum())})"
         )
 
-    @property
-    def num_suppressed(self) -> int:
-        """How many participants are in no bundle."""
-        return int((self.bundle < 0).sum())
+    def take(self, chosen: npt.NDArray[np.integer]) -> "Bundles":
+        """Take some bundles, in the order given."""
+        number = np.full(len(self.sizes), -1, np.int32)
+        number[chosen] = np.arange(len(chosen), dtype=np.int32)
+        requests, first = group_by_number(number[self.request_bundle], len(chosen))
+        members, _ = group_by_number(np.repeat(number, self.sizes), len(chosen))
+        return replace(
+            self,
+            cloaks=self.cloaks[chosen],
+            sizes=self.sizes[chosen],
+            request_bundle=np.repeat(np.arange(len(chosen), dtype=np.int32), np.diff(first)),
+            request_instant=self.request_instant[requests],
+            request_kind=self.request_kind[requests],
+            ids=self.ids.take(pa.array(members)),
+        )
+
+
+def join_bundles(parts: Sequence[Bundles]) -> Bundles:
+    """Put bundles of one window together, one part after another."""
+    starts = np.cumsum([0] + [len(part.sizes) for part in parts[:-1]])
+    request_bundle = [
+        part.request_bundle + np.int32(start) for part, start in zip(parts, starts, strict=True)
+    ]
+    return replace(
+        parts[0],
+        cloaks=np.concatenate([part.cloaks for part in parts]),
+        sizes=np.concatenate([part.sizes for part in parts]),
+        request_bundle=np.concatenate(request_bundle),
+        request_instant=np.concatenate([part.request_instant for part in parts]),
+        request_kind=np.concatenate([part.request_kind for part in parts]),
+        ids=pa.concat_arrays([part.ids for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class NotPublished:
+    """Participants and requests of a window that are left out on purpose.
+
+    Attributes
+    ----------
+    is_suppressed : (n,) bool
+        Of each participant.
+    reported : int
+        Suppressed participants who have a report in the window.
+    suppressed_requests : int
+        Their requests.
+    rare_requests : int
+        Requests of the others that are not published, because few users sent a value.
+    generalised_requests : int
+        Requests that are published with a value replaced.
+    """
+
+    is_suppressed: npt.NDArray[np.bool_]
+    reported: int
+    suppressed_requests: int
+    rare_requests: int
+    generalised_requests: int
 
 
 def build_bundles(
     window: Window,
+    ids: pa.Array,
     policy: Policy,
     num_kinds: int,
     k: int,
     rare: Treatment | None = None,
     threads: int = 1,
-) -> Bundles:
+) -> tuple[Bundles, NotPublished, npt.NDArray[np.int64]]:
     """Number a policy's bundles and gather each one's sets of requests.
 
     Requests come in only here, after membership and cloaks are settled
@@ -91,6 +133,8 @@ def build_bundles(
     Parameters
     ----------
     window : Window
+    ids : pyarrow.Array
+        Of the window's participants, ascending.
     policy : Policy
         For the window's participants, in their order.
     num_kinds : int
@@ -100,6 +144,13 @@ def build_bundles(
         What becomes of requests with rare values; default: they are published.
     threads : int
         Changes the time, never the result.
+
+    Returns
+    -------
+    bundles : Bundles
+    not_published : NotPublished
+    order : int64
+        The policy's number of each bundle.
     """
     sizes = policy.sizes
     if len(sizes) and int(sizes.min()) < k:
@@ -109,13 +160,16 @@ def build_bundles(
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
     num_rare = num_generalised = 0
+    is_suppressed = bundle < 0
+    reported = int(window.reported[is_suppressed].sum())
     if rare is not None:
         window, num_rare, num_generalised = _treat_rare(window, bundle, rare)
         num_kinds = rare.kinds.num_rows
     (request_bundle, request_instant, request_kind), suppressed_requests = _gather_requests(
         window, bundle, (len(order), window.stop - window.start, num_kinds), threads
     )
-    return Bundles(
+    members, _ = group_members(bundle, len(order))
+    bundles = Bundles(
         window=window.number,
         start=window.start,
         stop=window.stop,
@@ -124,12 +178,12 @@ def build_bundles(
         request_bundle=request_bundle,
         request_instant=request_instant,
         request_kind=request_kind,
-        user=window.user,
-        bundle=bundle,
-        suppressed_requests=suppressed_requests,
-        rare_requests=num_rare,
-        generalised_requests=num_generalised,
+        ids=ids.take(pa.array(members)),
     )
+    not_published = NotPublished(
+        is_suppressed, reported, suppressed_requests, num_rare, num_generalised
+    )
+    return bundles, not_published, order
 
 
 def _treat_rare(
@@ -149,27 +203,6 @@ def _treat_rare(
         request_kind=np.maximum(kind[left], 0),
     )
     return treated, int(gone.sum()), int(changed.sum())
-
-
-def number_published_kinds(
-    windows: Iterable[Bundles], kinds: pa.Table
-) -> tuple[npt.NDArray[np.int32], pa.Table]:
-    """Drop the distinct requests that no bundle holds, and number the others anew.
-
-    What withheld and suppressed users alone sent must leave no trace in a release, not
-    even in a table of values that no row refers to.
-
-    Returns the new number of each kind, and the kinds that are left.
-    """
-    is_published = np.zeros(kinds.num_rows, np.bool_)
-    for bundles in windows:
-        is_published[bundles.request_kind] = True
-    return keep_kinds(kinds, is_published)
-
-
-def renumber_kinds(windows: Sequence[Bundles], number: npt.NDArray[np.int32]) -> Sequence[Bundles]:
-    """Give the requests of all windows the numbers of the kinds that are left."""
-    return [replace(bundles, request_kind=number[bundles.request_kind]) for bundles in windows]
 
 
 def _gather_requests(

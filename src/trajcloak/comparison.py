@@ -124,7 +124,7 @@ def compare(
     for name in algorithms:
         _build(name, asked)
     prepared = prepare(log, asked, threads)
-    height, cell = prepared.places.region.height, prepared.places.region.cell
+    height, cell = prepared.layout.region.height, prepared.layout.region.cell
     trajectories = [w.cells for w in prepared.windows(progress) if len(w.cells) >= k]
     if not trajectories:
         raise NotEnoughUsersError(

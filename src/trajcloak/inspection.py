@@ -9,16 +9,17 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.kernels.threads import choose_threads, run_sliced
-from trajcloak.log import RequestLog, sort_rows
+from trajcloak.log import RequestLog, hold_in_memory, sort_rows
 from trajcloak.log.suspects import Suspect, list_suspects
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import (
     Ingest,
     Located,
     TimeGrid,
-    build_grid,
     build_ingest,
+    build_time_grid,
     format_duration,
+    is_dense,
     parse_duration,
 )
 from trajcloak.trajectories.grid import find_own_step, most_instants
@@ -141,9 +142,14 @@ def inspect_log(
     gap = parse(max_gap, "max-gap")
     size = length or _propose_length(weigher, step, gap or _find_typical_gap(weigher, step))
     gap = gap or _propose_gap(weigher, step, size)
-    grid = build_grid(log, step)
+    whole = hold_in_memory(log)
+    grid = build_time_grid(whole, step)
+    located = weigher.locate(grid, gap)
+    reports = None
+    if not (is_dense(whole.facts, grid) and located.reported == log.num_rows):
+        reports = compare_reports(log, gap, weigher.threads)
     return Inspection(
-        ingest=build_ingest(log, grid, gap, weigher.locate(grid, gap), weigher.threads),
+        ingest=build_ingest(whole.facts, grid, gap, located, reports),
         proposed=weigher.weigh(step, gap, size),
         by_every=[
             weigher.weigh(other, max(gap, 2 * other), max(1, size * step // other))
@@ -183,7 +189,9 @@ class _Weigher:
         """Count what a choice would keep."""
         key = every, max_gap, length
         if key not in self._known:
-            users, reports, requests, *_ = self._count(build_grid(self.log, every), max_gap, length)
+            users, reports, requests, *_ = self._count(
+                build_time_grid(hold_in_memory(self.log), every), max_gap, length
+            )
             num_requests = len(self.log.requests.row)
             self._known[key] = Choice(
                 format_duration(every, has_timestamps=self.log.has_timestamps),
@@ -210,7 +218,7 @@ class _Weigher:
 
 def _propose_every(weigher: _Weigher) -> int:
     """Choose the log's own grid, or else the next round step from the median gap up."""
-    own = find_own_step(weigher.log)
+    own = find_own_step(hold_in_memory(weigher.log))
     if own is not None:
         return own
     typical = weigher.reports.quantile(0.5) if weigher.reports.num_gaps else 1
@@ -234,7 +242,7 @@ def _propose_gap(weigher: _Weigher, every: int, length: int) -> int:
 
 def _propose_length(weigher: _Weigher, every: int, max_gap: int) -> int:
     """Choose the longest windows that keep nearly as much as the shortest."""
-    lengths = _list_lengths(build_grid(weigher.log, every), None)
+    lengths = _list_lengths(build_time_grid(hold_in_memory(weigher.log), every), None)
     kept = [weigher.weigh(every, max_gap, length).reports for length in lengths]
     return max(
         length
@@ -251,7 +259,9 @@ def _list_steps(log: RequestLog) -> list[int]:
         steps += [86400 * SECOND * 2**i for i in range(20)]
     else:
         steps = [digit * 10**exponent for exponent in range(18) for digit in (1, 2, 5)]
-    return [step for step in steps if (high - low) // step < most_instants(log)]
+    return [
+        step for step in steps if (high - low) // step < most_instants(hold_in_memory(log).facts)
+    ]
 
 
 def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:

@@ -1,197 +1,106 @@
-"""The stages from a log to a release, in order. Read this first.
+"""The stages from a log to a release, in order, for every engine. Read this first.
 
 ::
 
-    read_log       files                    -> RequestLog          trajcloak.log
-    build_places   RequestLog               -> Places, Region      trajcloak.space
-    build_grid     RequestLog               -> TimeGrid            trajcloak.trajectories
-    check_requests RequestLog               -> Treatment           trajcloak.hygiene
-    stream_windows RequestLog, Places, Grid -> Window, Window, ... trajcloak.trajectories
-    solve          cells, k                 -> Policy              trajcloak.algorithms
-    build_bundles  Window, Policy           -> Bundles             trajcloak.bundles
-    Release.write  Bundles                  -> release folder      trajcloak.release
+    read_shards     files                -> ShardedLog                   trajcloak.log
+    lay_out         ShardedLog           -> Layout: instants, windows,   trajcloak.trajectories
+                                            region; rows on the plane
+    decide_values   ShardedLog           -> Treatment of request values  trajcloak.requests
+    cut_shard       shard                -> WindowInput of each window   trajcloak.window_inputs
+    bundle_run      WindowInputs         -> Bundles of small windows     trajcloak.bundling
+    bundle_by_tree  WindowInputs         -> Bundles of a large window    trajcloak.bundling
+    order_parts     Bundles              -> the same, in published order trajcloak.bundling
+    Release.write   Bundles              -> release folder               trajcloak.release
+
+An engine (:mod:`trajcloak.engines`) holds the shards and calls the functions: whatever holds
+a row, a trajectory or a user stays with it. What is decided here rests on counts, bounds,
+samples of keys and distinct requests.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from trajcloak.algorithms import Algorithm, build_algorithm
-from trajcloak.bundles import Bundles, build_bundles, number_published_kinds, renumber_kinds
-from trajcloak.cloaks import group_members
+from trajcloak.bundling.bundle_windows import BundledLog, bundle_windows, count_left_out
+from trajcloak.bundling.runs import BUILDING, BundlingTask
+from trajcloak.engines.engine import Engine
+from trajcloak.engines.folder import (
+    FolderEngine,
+    has_moved_policy,
+    name_work_folder,
+    open_work_folder,
+    parse_memory,
+)
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.open import open_engine
 from trajcloak.errors import NotEnoughUsersError, OptionError
-from trajcloak.hygiene import (
-    RareColumn,
-    Treatment,
-    check_hygiene,
-    count_rare,
-    find_rare,
-    list_attributes,
-    select_values,
-    treat_rare,
-)
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.log import AnyLog, RequestLog
-from trajcloak.manifest import LeftOut, add_up, build_manifest
-from trajcloak.options import HOLD, KEEP, Options
+from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
+from trajcloak.log.files import count_rows, list_files
+from trajcloak.log.request_values import keep_kinds
+from trajcloak.log.sharded_log import build_shard
+from trajcloak.options import DAY, LogColumns, Options
 from trajcloak.progress import Progress, silent
-from trajcloak.published import Manifest
-from trajcloak.release import Release, check_outputs, cut_policy, new_policy_file, write_policy
-from trajcloak.space import Places, Region, build_places, default_height
+from trajcloak.release.manifest import LeftOut, build_manifest, merge_totals
+from trajcloak.release.output_checks import check_outputs, check_outside_log
+from trajcloak.release.published_rows import ReleaseHead, place_box
+from trajcloak.release.result import Release
+from trajcloak.requests import decide_values
 from trajcloak.trajectories import (
-    Ranges,
-    SumSpans,
-    TimeGrid,
+    Layout,
     Window,
-    build_grid,
+    WindowCutter,
     build_ingest,
-    cut_windows,
-    parse_duration,
-    stream_windows,
+    check_conflicts,
+    compare_all_reports,
+    is_dense,
+    lay_out,
 )
+from trajcloak.version import __version__
 
-DEFAULT_GAP = 2
-"""Default of ``max_gap``, in steps of the grid."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A log laid out in time and space, ready to be cut into windows.
-
-    Attributes
-    ----------
-    log : RequestLog
-    asked : Options
-    grid : TimeGrid
-    max_gap : int
-        In the unit of the log's times.
-    places : Places
-    ranges : Ranges
-        The instants of each window.
-    threads : int
-    """
-
-    log: RequestLog
-    asked: Options
-    grid: TimeGrid
-    max_gap: int
-    places: Places
-    ranges: Ranges
-    threads: int
-
-    def windows(self, progress: Progress = silent) -> Iterator[Window]:
-        """Yield the windows in order."""
-        return stream_windows(
-            self.log,
-            self.places,
-            self.grid,
-            length=self.asked.length,
-            max_gap=self.max_gap,
-            missing=self.asked.missing,
-            threads=self.threads,
-            progress=progress,
-            ranges=self.ranges,
-        )
-
-
-def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
-    """Lay a log out in time and space."""
-    grid, max_gap, ranges, region = lay_out(log, asked)
-    places = build_places(log, height=asked.height, region=region, threads=threads)
-    return Prepared(log, asked, grid, max_gap, places, ranges, threads)
-
-
-def lay_out(
-    log: AnyLog, asked: Options, spans: SumSpans | None = None
-) -> tuple[TimeGrid, int, Ranges, Region | None]:
-    """Choose the instants, the longest gap, the windows and, if asked for, the region.
-
-    ``spans`` is as :func:`trajcloak.trajectories.build_grid` takes it.
-    """
-    every = _parse(asked.every, log, "every")
-    grid = build_grid(log, every, hold=asked.missing == HOLD, spans=spans)
-    max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
-    ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
-    region = None if asked.region is None else _build_region(asked, in_metres=log.crs is not None)
-    return grid, max_gap, ranges, region
-
-
-@dataclass(frozen=True, repr=False)
-class Result:
-    """What :func:`anonymize` made: the release to publish, and the private policy.
-
-    Attributes
-    ----------
-    release : Release
-    users : pyarrow.Array
-        Private: the ids of the log's users.
-    rare : tuple of RareColumn
-        Attributes with values that few users sent. Private: it is no part of the release.
-    """
-
-    release: Release
-    users: pa.Array
-    rare: tuple[RareColumn, ...]
-
-    def __repr__(self) -> str:
-        """Say how much there is, and of nobody: notebooks keep what they show."""
-        return f"Result({self.release})"
-
-    @property
-    def manifest(self) -> Manifest:
-        """The content of ``manifest.json``."""
-        return self.release.manifest
-
-    @cached_property
-    def policy(self) -> pa.Table:
-        """Private: which user is in which bundle."""
-        return _build_policy_table(self.users, self.release.windows)
-
-    def write(
-        self,
-        release: str | Path,
-        policy: str | Path | None = None,
-        *,
-        progress: Progress = silent,
-    ) -> None:
-        """Write the release and, if asked for, the policy file: both or neither."""
-        check_outputs(Path(release), None if policy is None else Path(policy))
-        if policy is None:
-            self.release.write(release, progress=progress)
-            return
-        with new_policy_file(cut_policy(self.policy), Path(policy)):
-            self.release.write(release, progress=progress)
-
-    def write_policy(self, path: str | Path) -> None:
-        """Write the private policy file."""
-        write_policy(self.policy, path)
+HASHED_BYTES = 1 << 16
+"""At either end of each file of the log, for telling whether it is the same."""
 
 
 def anonymize(
-    log: RequestLog,
+    log: Any,
     k: int,
     *,
+    columns: LogColumns | None = None,
+    engine: Any = None,
+    memory: str | int | None = None,
+    scratch: str | Path | None = None,
     threads: int | None = None,
     progress: Progress = silent,
     **options: Any,
-) -> Result:
+) -> Release:
     """Bundle the users of a log so that every request has at least k possible senders.
 
     Parameters
     ----------
-    log : RequestLog
-        From :func:`trajcloak.read_log`.
+    log
+        A log that :func:`trajcloak.read_log` has read; or what it reads: files, or a table.
+        With a client of dask's, also a dask DataFrame.
     k : int
         Least number of users in a bundle; at least 2.
+    columns : LogColumns, optional
+        Which columns to read, if the log is not read yet.
+    engine : optional
+        The cluster to work on: a ``distributed.Client`` or a ``SparkSession``. Default: this
+        process. See ``docs/scale.md``.
+    memory : optional
+        Most memory that this process may take, such as ``4GiB``: the log may be larger.
+        Default: the log is held in memory.
+    scratch : str or Path, optional
+        With ``engine`` or ``memory``: a folder, as private as the log, in which shards wait as
+        long as the release is there; workers must see it, too. Default: the system's folder
+        for temporary files, unless workers may be on other machines.
     threads : int, optional
-        Default: all cores. Never changes the result.
+        In this process; default: all cores. Never changes the result.
     progress : Progress
         Called as work is done.
     **options
@@ -202,41 +111,197 @@ def anonymize(
     OptionError
         If an option cannot be used.
     InputError
-        If the log breaks a rule that depends on several rows, or a request attribute
-        looks like identifiers or places and is not allowed.
+        If the log breaks a rule, or a request attribute looks like identifiers or places and
+        is not allowed.
     NotEnoughUsersError
         If no window has k users whose location is known throughout.
+    OutputError
+        If something cannot be written into the scratch folder.
 
     Examples
     --------
     >>> import trajcloak as tc
     >>> log = tc.read_log("log.parquet")
-    >>> result = tc.anonymize(log, k=50)
-    >>> result.write("new-release", policy="new-policy.parquet")
+    >>> release = tc.anonymize(log, k=50)
+    >>> release.write("anonymized", policy="who-is-where.parquet")
+
+    With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
+    scratch="/shared/private")``.
     """
     asked = Options(k=k, **options)
+    if isinstance(log, RequestLog):
+        if columns is not None or engine is not None or memory is not None or scratch is not None:
+            raise OptionError(
+                "the log is in memory already; columns, engine, memory and scratch are for one "
+                "that is still to be read; pass the path of the log, or leave them out"
+            )
+        in_memory = MemoryEngine(threads, progress)
+        return run_plan(hold_in_memory(log, in_memory), asked)
+    opened = open_engine(engine, memory=memory, scratch=scratch, threads=threads, progress=progress)
+    try:
+        return anonymize_on(opened, log, columns or LogColumns(), asked)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def anonymize_on(engine: Engine, source: LogPath, columns: LogColumns, asked: Options) -> Release:
+    """Read a log and bundle its users on an engine."""
+    return run_plan(read_shards(engine, source, columns), asked)
+
+
+def anonymize_files(
+    source: LogPath,
+    release: Path,
+    policy: Path | None,
+    columns: LogColumns,
+    asked: Options,
+    *,
+    memory: str | int,
+    resume: bool = False,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Release:
+    """Turn a log that may be larger than memory into a release, in a run that can be continued.
+
+    The files are those that :func:`anonymize` would have made. Its work stands in a private
+    folder beside the release until the release is complete.
+
+    Parameters
+    ----------
+    source, columns
+        As for :func:`trajcloak.read_log`; files only.
+    release, policy
+        What to write.
+    asked
+        How to anonymize.
+    memory
+        Most memory that the process may take, such as ``4GiB``.
+    resume
+        Continue a run that was interrupted, with the same log and options. If there is
+        nothing to continue, start anew.
+    threads, progress
+        As for :func:`anonymize`.
+
+    Raises
+    ------
+    TrajcloakError
+        As :func:`anonymize`; also if memory is too little for a window, or if an interrupted
+        run is in the way.
+    """
+    limit = parse_memory(memory)
     threads = choose_threads(threads)
-    prepared = prepare(log, asked, threads)
-    algorithm = choose_algorithm(prepared)
-    published: list[Bundles] = []
-    left_out = LeftOut(log.num_users)
-    with ThreadPoolExecutor(1) as pool:
-        # The first window is built meanwhile; neither needs the other.
-        checking = pool.submit(check_requests, prepared)
-        windows = prepared.windows(progress)
-        first = next(windows, None)
-        rare, treatment = checking.result()
-    for window in chain([] if first is None else [first], windows):
-        bundles = bundle_window(prepared, algorithm, window, treatment, progress)
-        left_out.add(window, bundles)
-        if bundles is not None:
-            published.append(bundles)
-    return Result(build_release(prepared, published, treatment, left_out), log.users, rare)
+    files = list_files(source)
+    if not all(isinstance(file, Path) for file in files):
+        raise OptionError("the log is a table in memory; expected files; leave out memory")
+    folder = name_work_folder(release)
+    folders = [source] if isinstance(source, str | Path) else source
+    check_outside_log([Path(part) for part in folders], [p for p in (release, policy) if p])
+    check_outputs(release, None if has_moved_policy(folder) else policy)
+    _check_cut(FolderEngine(folder, limit), files, asked)
+    fingerprint = _identify(files, columns, asked, policy)
+    with open_work_folder(folder, fingerprint, limit, resume=resume) as known_limit:
+        engine = FolderEngine(folder, known_limit, threads, progress)
+        made = anonymize_on(engine, source, columns, asked)
+        made.write(release, policy, progress=progress)
+        return made
 
 
-def choose_algorithm(prepared: Prepared) -> Algorithm:
+def _check_cut(engine: Engine, files: Sequence[Path], asked: Options) -> None:
+    """Raise, before anything is read, if a log that does not fit is to be one window."""
+    num_rows = count_rows(files)
+    is_one = asked.length is None and asked.windows is None and asked.align != DAY
+    limit = engine.choose_sizes(num_rows).window_cells
+    if is_one and num_rows > limit and asked.algorithm != "traj-anon":
+        raise OptionError(
+            f"the {num_rows:,} rows of the log are one window, of which {limit:,} fit into the "
+            f"memory that is left besides what the program itself needs; expected windows that "
+            f"fit; pass --length, a larger --memory, or --algorithm traj-anon, which takes windows "
+            f"apart"
+        )
+
+
+def _identify(
+    files: Sequence[Path], columns: LogColumns, asked: Options, policy: Path | None
+) -> dict[str, Any]:
+    """Say what must be the same for a run to be continued."""
+    return {
+        "log files": [_identify_file(file) for file in files],
+        "log options": asdict(columns),
+        "options": asdict(asked),
+        "software": __version__,
+        "policy file": None if policy is None else str(policy.absolute()),
+    }
+
+
+def _identify_file(file: Path) -> list[Any]:
+    found = file.stat()
+    ends = hashlib.blake2b(digest_size=16)
+    with file.open("rb") as stream:
+        ends.update(stream.read(HASHED_BYTES))
+        stream.seek(max(0, found.st_size - HASHED_BYTES))
+        ends.update(stream.read(HASHED_BYTES))
+    return [str(file.absolute()), found.st_size, found.st_mtime_ns, ends.hexdigest()]
+
+
+def run_plan(log: ShardedLog, asked: Options) -> Release:
+    """Bundle the users of a log in shards."""
+    facts = log.facts
+    log, layout = lay_out(log, asked)
+    reports = None
+    if not is_dense(facts, layout.grid):
+        reports = compare_all_reports(log, layout.max_gap)
+        check_conflicts(reports)
+    rare, treatment = decide_values(log, layout)
+    kinds = log.kinds if treatment is None else treatment.kinds
+    task = BundlingTask(
+        asked.k,
+        layout.region.height,
+        asked.cloak,
+        choose_algorithm(layout),
+        log.kinds.num_rows,
+        treatment,
+    )
+    sizes = log.engine.choose_sizes(facts.num_rows)
+    bundled = bundle_windows(log, layout, task, sizes, kinds.num_rows)
+    if reports is None and bundled.located.reported != facts.num_rows:
+        reports = compare_all_reports(log, layout.max_gap)
+        check_conflicts(reports)
+    log.drop()
+    _check_published(bundled, asked.k, facts.num_users)
+    left_out = _count_left_out(log, bundled, asked.k)
+    log.engine.drop(bundled.inputs)
+    number, kinds = keep_kinds(kinds, bundled.is_sent)
+    ranges = list(chain.from_iterable(bundled.ranges))
+    manifest = build_manifest(
+        facts,
+        layout,
+        [
+            (of_window[0].length, merge_totals([r.totals for r in of_window]))
+            for of_window in bundled.ranges
+            if of_window
+        ],
+        left_out,
+        build_ingest(facts, layout.grid, layout.max_gap, bundled.located, reports),
+        kinds.column_names,
+        bundled.num_blocks,
+    )
+    total = merge_totals([r.totals for r in ranges])
+    head = ReleaseHead(
+        layout.crs,
+        kinds,
+        number,
+        layout.region,
+        (layout.grid.origin, layout.grid.every) if facts.has_timestamps else None,
+        facts.zone,
+        place_box(layout.region, total.low, total.high),
+    )
+    return Release(manifest, rare, head, ranges, log.engine)
+
+
+def choose_algorithm(layout: Layout) -> Algorithm:
     """Build the algorithm that is asked for."""
-    asked, cell = prepared.asked, prepared.places.region.cell
+    asked, cell = layout.asked, layout.region.cell
     return build_algorithm(
         asked.algorithm,
         seed=asked.seed,
@@ -247,125 +312,81 @@ def choose_algorithm(prepared: Prepared) -> Algorithm:
     )
 
 
-def bundle_window(
-    prepared: Prepared,
-    algorithm: Algorithm,
-    window: Window,
-    treatment: Treatment | None,
-    progress: Progress,
-) -> Bundles | None:
-    """Bundle the users of a window; None if they are fewer than k."""
-    asked, height = prepared.asked, prepared.places.region.height
-    if len(window.user) < asked.k:
-        return None
-    policy = algorithm.solve(
-        window.cells, height, asked.k, asked.cloak, threads=prepared.threads, progress=progress
-    )
-    num_kinds = prepared.log.requests.kinds.num_rows
-    bundles = build_bundles(window, policy, num_kinds, asked.k, treatment, prepared.threads)
-    if not len(bundles.sizes):
-        raise nobody_left(window.number)
-    return bundles
+def _check_published(bundled: BundledLog, k: int, num_users: int) -> None:
+    """Raise if no window has k participants, or all participants of one would be left out."""
+    largest = max(bundled.num_users, default=0)
+    if largest < k:
+        raise NotEnoughUsersError(
+            f"at most {largest} of {num_users} users take part in a window; expected at least "
+            f"k = {k}; lower --k, or keep more users with --missing hold, a larger --max-gap or a "
+            f"smaller --length"
+        )
+    for window, count in enumerate(bundled.num_users):
+        if count >= k and not bundled.ranges[window]:
+            raise OptionError(
+                f"window {window}: everybody would be left out; expected a price above the cost of "
+                f"the cheapest bundle; pass a higher --suppress-above"
+            )
 
 
-def nobody_left(window: int) -> OptionError:
-    """Say that all participants of a window would be left out."""
-    return OptionError(
-        f"window {window}: everybody would be left out; expected a price above the cost of the "
-        f"cheapest bundle; pass a higher --suppress-above"
-    )
+def _count_left_out(log: ShardedLog, bundled: BundledLog, k: int) -> LeftOut:
+    """Count who and what is not published."""
+    suppressed = [
+        [(part.shard, part.user) for part in of_window if len(part.user)]
+        for of_window in bundled.unpublished
+    ]
+    is_published = [count >= k for count in bundled.num_users]
+    shared = log.engine.put(suppressed)
+    jobs = [
+        (list(of_shard), shard, is_published, shared)
+        for shard, of_shard in enumerate(bundled.presences)
+    ]
+    left_out = LeftOut()
+    for of_shard in log.engine.ask(count_left_out, jobs):
+        left_out.merge(of_shard)
+    for part in chain.from_iterable(bundled.unpublished):
+        left_out.add("suppressed", part.reported, part.suppressed_requests)
+        left_out.add("rare_value", 0, part.rare_requests)
+        left_out.num_generalised += part.generalised_requests
+        left_out.num_suppressed += len(part.user)
+    left_out.add("outside_windows", 0, log.facts.num_requests - left_out.num_requests)
+    return left_out
 
 
-def too_few_users(largest_window: int, num_users: int, k: int) -> NotEnoughUsersError:
-    """Say that no window has k participants."""
-    return NotEnoughUsersError(
-        f"at most {largest_window} of {num_users} users take part in a window; expected at least "
-        f"k = {k}; lower --k, or keep more users with --missing hold, a larger --max-gap or a "
-        f"smaller --length"
-    )
+@dataclass(frozen=True)
+class Prepared:
+    """A log in memory, laid out in time and space, ready to be cut into windows.
+
+    Attributes
+    ----------
+    log : RequestLog
+        On the plane.
+    layout : Layout
+    threads : int
+    """
+
+    log: RequestLog
+    layout: Layout
+    threads: int
+
+    def windows(self, progress: Progress = silent) -> Iterator[Window]:
+        """Yield the windows in order."""
+        cutter = WindowCutter(self.log, self.layout)
+        total = len(self.layout.ranges)
+        for number in range(total):
+            progress(BUILDING, number, total)
+            yield cutter.cut(number, self.threads)
+        progress(BUILDING, total, total)
 
 
-def check_requests(prepared: Prepared) -> tuple[tuple[RareColumn, ...], Treatment | None]:
-    """Refuse requests that must not be published, and say what becomes of rare values."""
-    log, asked, grid = prepared.log, prepared.asked, prepared.grid
-    attributes = list_attributes(log)
-    rare = find_rare(attributes, asked.rare_below or asked.k)
-    published = attributes
-    if asked.rare != KEEP:
-        published = [select_values(a, ~mask) for a, mask in zip(attributes, rare, strict=True)]
-    check_hygiene(log, attributes, published, asked.allow)
-    windows = grid.origin + prepared.ranges * grid.every
-    treatment = treat_rare(log.requests.kinds, attributes, rare, asked.rare)
-    return count_rare(log, attributes, rare, windows), treatment
+def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
+    """Lay a log out in time and space.
 
-
-def build_release(
-    prepared: Prepared,
-    published: Sequence[Bundles],
-    treatment: Treatment | None,
-    left_out: LeftOut,
-    renumber: Callable[..., Sequence[Bundles]] = renumber_kinds,
-) -> Release:
-    """Put the bundles of all windows together with their requests and manifest."""
-    log, grid = prepared.log, prepared.grid
-    if not published:
-        raise too_few_users(left_out.largest_window, log.num_users, prepared.asked.k)
-    left_out.add_outside(log.num_requests)
-    kinds = log.requests.kinds if treatment is None else treatment.kinds
-    number, kinds = number_published_kinds(published, kinds)
-    published = renumber(published, number)
-    ingest = build_ingest(log, grid, prepared.max_gap, left_out.located, prepared.threads)
-    region = prepared.places.region
-    totals = [(bundles.stop - bundles.start, add_up(bundles, region)) for bundles in published]
-    manifest = build_manifest(
-        log,
-        prepared.asked,
-        grid,
-        prepared.max_gap,
-        prepared.places,
-        totals,
-        left_out,
-        ingest,
-        kinds.column_names,
-    )
-    return Release(
-        manifest=manifest,
-        windows=published,
-        kinds=kinds,
-        region=prepared.places.region,
-        moments=(grid.origin, grid.every) if log.has_timestamps else None,
-        zone=log.zone,
-    )
-
-
-def _build_region(asked: Options, *, in_metres: bool) -> Region:
-    assert asked.region is not None
-    x_min, y_min, side = map(float, asked.region)
-    return Region(x_min, y_min, side, asked.height or default_height(side, in_metres=in_metres))
-
-
-def _parse(text: str | None, log: AnyLog, name: str) -> int | None:
-    if text is None:
-        return None
-    return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
-
-
-def _build_policy_table(users: pa.Array, published: Sequence[Bundles]) -> pa.Table:
-    parts = []
-    first_id = 0
-    for bundles in published:
-        parts.append(build_policy_rows(users, bundles, first_id))
-        first_id += len(bundles.sizes)
-    return pa.concat_tables(parts)
-
-
-def build_policy_rows(users: pa.Array, bundles: Bundles, first_id: int) -> pa.Table:
-    """List the members of the bundles of a window, of which ``first_id`` is the first."""
-    members, first = group_members(bundles.bundle, len(bundles.sizes))
-    return pa.table(
-        {
-            "window": np.full(len(members), bundles.window, np.int32),
-            "user_id": users.take(pa.array(bundles.user[members])),
-            "bundle_id": np.repeat(np.arange(len(bundles.sizes)), np.diff(first)) + first_id,
-        }
-    )
+    Raises
+    ------
+    InputError
+        If a user has two different places at one time.
+    """
+    placed, layout = lay_out(hold_in_memory(log, MemoryEngine(threads)), asked)
+    check_conflicts(compare_all_reports(placed, 0))
+    return Prepared(build_shard(placed.shards[0]), layout, threads)

@@ -11,8 +11,8 @@ from trajcloak.errors import InputError
 from trajcloak.log import RequestLog
 from trajcloak.options import Options
 from trajcloak.pipeline import Prepared, prepare
-from trajcloak.published import read_columns
 from trajcloak.query import PublishedRelease
+from trajcloak.release.reading import read_columns
 from trajcloak.trajectories import Window
 
 
@@ -41,9 +41,9 @@ def lay_out(log: RequestLog, release: PublishedRelease, threads: int) -> Prepare
         raise other_log(release, "one has timestamps, the other instants")
     prepared = prepare(log, asked, threads)
     origin = made["origin"] if release.times.moments is None else release.times.moments[0]
-    if prepared.grid.origin != origin:
+    if prepared.layout.grid.origin != origin:
         raise other_log(release, "its instants start at another time")
-    if prepared.places.crs != manifest["crs"]:
+    if prepared.layout.crs != manifest["crs"]:
         raise other_log(release, "it has another projection")
     return prepared
 

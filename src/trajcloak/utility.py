@@ -191,7 +191,7 @@ def _find_truths(
     members = None if policy is None else read_members(Path(policy))
     sizes = {window.start: int(window.users.sum()) for window in release.windows}
     for window in prepared.windows(progress):
-        if len(window.user) < prepared.asked.k:
+        if len(window.user) < prepared.layout.asked.k:
             continue
         is_published = np.ones(len(window.user), np.bool_)
         if members is not None:
@@ -207,7 +207,7 @@ class _Workload:
     def __init__(
         self, prepared: Prepared, truths: Sequence[_Truth], release: PublishedRelease
     ) -> None:
-        self._region = prepared.places.region
+        self._region = prepared.layout.region
         self._truths = truths
         self._release = release
         self._attribute = release.attributes[0] if release.attributes else None

@@ -31,7 +31,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def engine(client: Client, scratch: Path) -> Iterator[DaskEngine]:
-    folder = Scratch(scratch)
-    yield DaskEngine(client, folder)
-    folder.close()
+def dask_engine(client: Client, scratch: Path) -> Iterator[DaskEngine]:
+    engine = DaskEngine(client, Scratch(scratch))
+    yield engine
+    engine.close()

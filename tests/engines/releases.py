@@ -1,4 +1,4 @@
-"""Runs of a log in memory and by the plan, to be compared byte for byte."""
+"""Runs of a log in one shard and in many, to be compared byte for byte."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from small_logs import COLUMNS, UNIT_CELLS, Row, list_tree, new_folder, write_parquet
-from trajcloak.engines import anonymize_on
-from trajcloak.engines.local import LocalEngine
-from trajcloak.engines.plan import Sizes
+from trajcloak.engines.engine import Engine, Sizes
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.pipeline import anonymize_on
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ def compare(
     rows: Sequence[Row] | Path,
     k: int,
     *,
-    engine: Any = None,
-    sizes: Sizes | None = None,
+    engine: Engine | None = None,
+    sizes: Sizes = Sizes(20, 20),  # noqa: B008
     columns: tc.LogColumns = COLUMNS,
     same_message: bool = True,
     **options: Any,
 ) -> Outcome:
-    """Check that a log gives the same release in memory and by the plan; returns it."""
+    """Check that a log gives the same release in one shard and in many; returns it."""
     options = {"algorithm": "traj-anon", **UNIT_CELLS, **options}
     with new_folder() as folder:
         path = rows if isinstance(rows, Path) else write_log(folder, rows)
@@ -71,13 +71,12 @@ def compare(
         )
         actual = run(
             lambda: anonymize_on(
-                engine or LocalEngine(),
+                engine or MemoryEngine(1, sizes=sizes),
                 [path],
                 columns,
                 tc.Options(k=k, **options),
-                sizes=sizes or Sizes(20, 20),
             ),
-            folder / "plan",
+            folder / "shards",
         )
     if expected.error is not None and not same_message:
         assert actual.error is not None

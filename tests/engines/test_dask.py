@@ -18,42 +18,42 @@ from distributed import Client, Future
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, run, write_log
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
-from trajcloak.engines import anonymize_on
-from trajcloak.engines import scratch as scratch_module
-from trajcloak.engines.plan import Sizes
+from trajcloak.engines import shard_files
+from trajcloak.engines.engine import Sizes
+from trajcloak.pipeline import anonymize_on
 
 OPTIONS = {"algorithm": "traj-anon", **UNIT_CELLS}
 
 
 @pytest.mark.parametrize("skew", SKEWS)
-def test_skewed_logs(engine, skew):
+def test_skewed_logs(dask_engine, skew):
     rows = draw_skewed(SKEWS.index(skew), skew, 90, 3)
-    outcome = compare(rows, 4, engine=engine, sizes=Sizes(90, 60))
+    outcome = compare(rows, 4, engine=dask_engine, sizes=Sizes(90, 60))
     assert outcome.error is None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_logs_with_gaps_and_windows(engine, seed):
+def test_logs_with_gaps_and_windows(dask_engine, seed):
     drawn = draw_log(seed)
-    compare(drawn.rows, drawn.k, engine=engine, sizes=Sizes(9, 9), **drawn.run_options)
+    compare(drawn.rows, drawn.k, engine=dask_engine, sizes=Sizes(9, 9), **drawn.run_options)
 
 
-def test_empty_parts_and_ranges(engine):
+def test_empty_parts_and_ranges(dask_engine):
     """Two users in nine parts, all of them in one place."""
     rows = [Row(user, t, 1, 1, "x") for t in range(9) for user in range(2)]
-    assert compare(rows, 2, engine=engine, sizes=Sizes(2, 1)).error is None
+    assert compare(rows, 2, engine=dask_engine, sizes=Sizes(2, 1)).error is None
 
 
-def test_fewer_than_k_users(engine):
-    outcome = compare(clustered_rows(), 50, engine=engine)
+def test_fewer_than_k_users(dask_engine):
+    outcome = compare(clustered_rows(), 50, engine=dask_engine)
     assert outcome.error is not None
     assert outcome.error[0] == "NotEnoughUsersError"
 
 
-def test_a_bad_row_is_named_and_no_value_is_logged(engine, capfd):
+def test_a_bad_row_is_named_and_no_value_is_logged(dask_engine, capfd):
     rows = clustered_rows()
     rows[20] = rows[20]._replace(x=float("nan"))
-    outcome = compare(rows, 3, engine=engine)
+    outcome = compare(rows, 3, engine=dask_engine)
     assert outcome.error is not None
     assert "row 21" in outcome.error[1]
     printed = "".join(capfd.readouterr())
@@ -61,46 +61,46 @@ def test_a_bad_row_is_named_and_no_value_is_logged(engine, capfd):
     assert "array" not in printed
 
 
-def test_a_call_that_fails_is_finished_to_dask(engine, monkeypatch):
+def test_a_call_that_fails_is_finished_to_dask(dask_engine, monkeypatch):
     """A worker logs the arguments of calls that are not."""
-    gather = engine.client.gather
+    gather = dask_engine.client.gather
     states = []
 
     def look(futures: list[Future]) -> object:
         states.extend(future.status for future in futures)
         return gather(futures)
 
-    monkeypatch.setattr(engine.client, "gather", look)
-    for method in (engine.ask, engine.run):
+    monkeypatch.setattr(dask_engine.client, "gather", look)
+    for method in (dask_engine.ask, dask_engine.derive):
         with pytest.raises(ValueError, match="invalid literal"):
             method(int, [("1",), ("x",)])
     assert states == ["finished"] * 4
 
 
-def test_conflicts_of_several_parts_are_counted_together(engine):
+def test_conflicts_of_several_parts_are_counted_together(dask_engine):
     rows = clustered_rows()
     rows += [row._replace(x=9) for row in rows[3:30:4]]
-    outcome = compare(rows, 3, engine=engine, sizes=Sizes(5, 5))
+    outcome = compare(rows, 3, engine=dask_engine, sizes=Sizes(5, 5))
     assert outcome.error is not None
     assert "7 such pairs in the log" in outcome.error[1]
 
 
-def test_rows_at_zero_are_judged_by_the_whole_log(engine, tmp_path):
+def test_rows_at_zero_are_judged_by_the_whole_log(dask_engine, tmp_path):
     places = [(0.0, 0.0) if i % 9 == 4 else (-8 - i / 999, 40 + i / 999) for i in range(40)]
     rows = [Row(user, 0, *place) for user, place in enumerate(places)]
     path = write_log(tmp_path, rows)
     pq.write_table(pq.read_table(path).rename_columns({"x": "lon", "y": "lat"}), path)
     options = {"sizes": Sizes(5, 5), "region": None, "height": None}
-    outcome = compare(path, 3, engine=engine, columns=tc.LogColumns(), **options)
+    outcome = compare(path, 3, engine=dask_engine, columns=tc.LogColumns(), **options)
     assert outcome.error is not None
     assert "4 rows (5, 14, 23, 32) are" in outcome.error[1]
 
 
 @pytest.mark.parametrize("stage", ["bundling", "writing release"])
-def test_a_worker_killed_in_mid_run(tmp_path, engine, stage):
+def test_a_worker_killed_in_mid_run(tmp_path, dask_engine, stage):
     """What it was doing is done again."""
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
-    pids = list(engine.client.run(os.getpid).values())
+    pids = list(dask_engine.client.run(os.getpid).values())
     killed = []
 
     def kill(name: str, done: int, total: int) -> None:
@@ -110,7 +110,7 @@ def test_a_worker_killed_in_mid_run(tmp_path, engine, stage):
 
     def work() -> object:
         return anonymize_on(
-            engine, path, COLUMNS, tc.Options(k=4, **OPTIONS),
+            dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS),
             sizes=Sizes(60, 60), progress=kill,
         )  # fmt: skip
 
@@ -143,21 +143,21 @@ def kill_while_writing() -> None:
     scratch_module._write = write_half
 
 
-def test_a_worker_killed_while_it_writes_a_file(tmp_path, engine):
+def test_a_worker_killed_while_it_writes_a_file(tmp_path, dask_engine):
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
-    workers = engine.client.run(os.getpid)
-    engine.client.run(kill_while_writing, workers=[min(workers)])
+    workers = dask_engine.client.run(os.getpid)
+    dask_engine.client.run(kill_while_writing, workers=[min(workers)])
     actual = run(
         lambda: anonymize_on(
-            engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), sizes=Sizes(60, 60)
+            dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), sizes=Sizes(60, 60)
         ),
         tmp_path / "killed",
     )
     expected = run(
         lambda: tc.anonymize(tc.read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
     )
-    engine.client.wait_for_workers(2, timeout=60)
-    assert workers[min(workers)] not in engine.client.run(os.getpid).values()
+    dask_engine.client.wait_for_workers(2, timeout=60)
+    assert workers[min(workers)] not in dask_engine.client.run(os.getpid).values()
     assert actual == expected
 
 
@@ -165,10 +165,10 @@ def end_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_workers_that_are_lost_again_and_again(engine, cluster, monkeypatch):
+def test_workers_that_are_lost_again_and_again(dask_engine, cluster, monkeypatch):
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(tc.OptionError, match="give them more of it, or fewer threads"):
-        engine.ask(end_this_process, [()])
+        dask_engine.ask(end_this_process, [()])
 
 
 def limit_files(size: int) -> None:
@@ -177,51 +177,51 @@ def limit_files(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
 
-def test_a_full_scratch_folder_is_named(tmp_path, engine):
+def test_a_full_scratch_folder_is_named(tmp_path, dask_engine):
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
     before = list_tree(tmp_path)
-    engine.client.run(limit_files, 1000)
+    dask_engine.client.run(limit_files, 1000)
     try:
         with pytest.raises(tc.OutputError, match=r"File too large.*choose another --scratch"):
-            anonymize_on(engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)).write(tmp_path / "r")
+            anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)).write(tmp_path / "r")
     finally:
-        engine.client.run(limit_files, -1)
+        dask_engine.client.run(limit_files, -1)
     assert list_tree(tmp_path) == before
-    assert not list(engine.scratch.folder.rglob("*.unfinished"))
+    assert not list(dask_engine.scratch.folder.rglob("*.unfinished"))
 
 
-def test_a_scratch_folder_that_goes_away_in_mid_run_is_named(tmp_path, engine):
+def test_a_scratch_folder_that_goes_away_in_mid_run_is_named(tmp_path, dask_engine):
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
     before = list_tree(tmp_path)
 
     def remove(stage: str, done: int, total: int) -> None:
         if stage == "bundling":
-            shutil.rmtree(engine.scratch.folder, ignore_errors=True)
+            shutil.rmtree(dask_engine.scratch.folder, ignore_errors=True)
 
     with pytest.raises(tc.OutputError, match=r"No such file.*choose another --scratch"):
-        anonymize_on(engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), progress=remove)
+        anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), progress=remove)
     assert list_tree(tmp_path) == before
 
 
-def test_values_stay_with_the_workers_and_go_stage_by_stage(tmp_path, engine):
+def test_values_stay_with_the_workers_and_go_stage_by_stage(tmp_path, dask_engine):
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
     folders = []
 
     def look(*_: object) -> None:
-        folders.append(len(list(engine.scratch.folder.iterdir())))
+        folders.append(len(list(dask_engine.scratch.folder.iterdir())))
 
     asked = tc.Options(k=4, **OPTIONS)
-    result = anonymize_on(engine, path, COLUMNS, asked, sizes=Sizes(60, 60), progress=look)
-    assert stat.S_IMODE(engine.scratch.folder.stat().st_mode) == 0o700
+    result = anonymize_on(dask_engine, path, COLUMNS, asked, sizes=Sizes(60, 60), progress=look)
+    assert stat.S_IMODE(dask_engine.scratch.folder.stat().st_mode) == 0o700
     result.write(tmp_path / "release", progress=look)
     # Of the log, its parts alone, then their places, too; then the shares; after bundling, counts
     # and ranges as well; in the end the ranges alone.
     assert folders == [0, 1, 2, 1, 3, 1, 1]
     # The scheduler may be late to let go of the last call, which has no value.
-    held = engine.client.run(lambda dask_worker: list(dask_worker.data.values()))
+    held = dask_engine.client.run(lambda dask_worker: list(dask_worker.data.values()))
     assert {value for values in held.values() for value in values} <= {None}
     del result
-    assert list(engine.scratch.folder.iterdir()) == []
+    assert list(dask_engine.scratch.folder.iterdir()) == []
 
 
 def test_the_scratch_folder_goes_with_the_result_or_the_failure(
@@ -254,11 +254,11 @@ def test_a_scratch_folder_that_is_not_there(tmp_path, client):
         tc.anonymize("log.parquet", 3, engine=client, scratch=tmp_path / "none")
 
 
-def test_a_run_whose_values_go_away_leaves_nothing(tmp_path, engine):
+def test_a_run_whose_values_go_away_leaves_nothing(tmp_path, dask_engine):
     path = write_log(tmp_path, clustered_rows())
     before = list_tree(tmp_path)
-    result = anonymize_on(engine, path, COLUMNS, tc.Options(k=3, **OPTIONS))
-    engine.scratch.close()
+    result = anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=3, **OPTIONS))
+    dask_engine.scratch.close()
     with pytest.raises(tc.OutputError, match="--scratch"):
         result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert list_tree(tmp_path) == before

@@ -1,4 +1,4 @@
-"""The plan against the pipeline in memory: the same bytes, whatever the parts."""
+"""The plan in many shards against one shard: the same bytes, whatever the sizes."""
 
 import json
 import struct
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from pyproj import CRS
@@ -21,10 +23,12 @@ from small_logs import (
     list_tree,
     rows_with_addresses,
 )
-from trajcloak.engines import anonymize_on, publishing
-from trajcloak.engines.local import LocalEngine
-from trajcloak.engines.plan import MAX_PARTS, Sizes, choose_sizes
+from trajcloak.engines.engine import Sizes
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.stored import MAX_SHARDS, SHARD_ROWS, StoredEngine
 from trajcloak.options import TREES
+from trajcloak.pipeline import anonymize_on
+from trajcloak.release import result as result_module
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -69,7 +73,7 @@ def test_suppression_within_a_budget(seed, share):
 def test_numbers_of_threads_and_parts_change_nothing():
     rows = draw_skewed(7, "duplicates", 60, 3)
     outcomes = [
-        compare(rows, 3, sizes=Sizes(r, c), engine=LocalEngine(t))
+        compare(rows, 3, engine=MemoryEngine(t, sizes=Sizes(r, c)))
         for r, c, t in ((1, 1, 1), (17, 6, 3), (1000, 1000, 2))
     ]
     assert outcomes[0] == outcomes[1] == outcomes[2]
@@ -97,9 +101,8 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
         folder = tmp_path / str(rows)
         folder.mkdir()
         result = anonymize_on(
-            LocalEngine(), path, COLUMNS,
+            MemoryEngine(1, sizes=Sizes(rows, 40, 1)), path, COLUMNS,
             tc.Options(k=4, algorithm="refined", cloak=cloak, **UNIT_CELLS),
-            sizes=Sizes(rows, 40, 1),
         )  # fmt: skip
         result.write(folder / "release", folder / "policy.parquet")
         report = tc.audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
@@ -119,9 +122,8 @@ def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
     log = tc.read_log(path)
     in_memory = tc.anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
     asked = tc.Options(k=20, algorithm="refined", cloak=cloak, effort="low")
-    spread = anonymize_on(
-        LocalEngine(), path, tc.LogColumns(), asked, sizes=Sizes(1 << 16, 8000 * 6, 1)
-    )
+    engine = MemoryEngine(1, sizes=Sizes(1 << 16, 8000 * 6, 1))
+    spread = anonymize_on(engine, path, tc.LogColumns(), asked)
     assert spread.manifest["parameters"]["blocks"] == 3
     assert spread.manifest["cost"] <= 1.02 * in_memory.manifest["cost"]
 
@@ -131,16 +133,22 @@ def test_long_windows_are_not_cut_into_small_blocks(tmp_path):
     path = write_log(tmp_path, draw_skewed(2, "even", 90, 2))
     asked = tc.Options(k=4, algorithm="refined", **UNIT_CELLS)
     for bundles, blocks in ((12, None), (11, 2)):
-        sizes = Sizes(50, 60, bundles)
-        result = anonymize_on(LocalEngine(), path, COLUMNS, asked, sizes=sizes)
+        engine = MemoryEngine(1, sizes=Sizes(50, 60, bundles))
+        result = anonymize_on(engine, path, COLUMNS, asked)
         assert result.manifest["parameters"].get("blocks") == blocks
 
 
+class TwoWorkers(StoredEngine):
+    parallel = 2
+
+
 @pytest.mark.parametrize("num_rows", [1, 10**7, 10**9, 3 * 10**10])
-def test_parts_are_larger_only_where_they_would_be_too_many(num_rows):
-    sizes = choose_sizes(num_rows)
-    assert -(-num_rows // sizes.rows) <= MAX_PARTS
-    assert sizes == Sizes() or num_rows > Sizes().rows * MAX_PARTS
+def test_shards_are_larger_only_where_they_would_be_too_many(num_rows):
+    sizes = TwoWorkers(Path()).choose_sizes(num_rows)
+    num_shards = -(-num_rows // sizes.rows)
+    assert num_shards <= MAX_SHARDS
+    assert sizes.rows <= SHARD_ROWS or num_rows > SHARD_ROWS * MAX_SHARDS
+    assert num_shards == 1 or num_shards % 2 == 0
 
 
 def test_more_parts_than_users():
@@ -313,45 +321,81 @@ def test_numbers_that_follow_the_place_are_refused():
     assert "coordinates of the row's place" in outcome.error[1]
 
 
-def test_swapped_rows_are_not_dropped_by_parts(tmp_path):
-    path = write_log(tmp_path, clustered_rows())
-    with pytest.raises(tc.OptionError, match="--drop swapped"):
-        anonymize_on(
-            LocalEngine(), path, tc.LogColumns(drop=("swapped",)),
-            tc.Options(k=2, algorithm="traj-anon"),
-        )  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("algorithm", "options"),
     [
-        ({"algorithm": "slow-clustering"}, "traj-anon"),
-        ({"algorithm": "refined", "max_suppressed": 0.1}, "price"),
+        *((name, {}) for name in ("baseline", "hilbert-clustering", "slow-clustering", "exact")),
+        ("refined", {"max_suppressed": 0.2}),
     ],
 )
-def test_what_only_the_local_engine_does_is_refused(tmp_path, options, expected):
-    path = write_log(tmp_path, clustered_rows())
-    with pytest.raises(tc.OptionError, match=expected):
-        anonymize_on(LocalEngine(), path, tc.LogColumns(), tc.Options(k=2, **options))
+def test_rivals_and_budgets_work_in_many_shards(algorithm, options):
+    rows = draw_skewed(1, "even", 16, 2)
+    compare(rows, 3, sizes=Sizes(5, 8, 10**6), algorithm=algorithm, length=1, **options)
 
 
-def test_logs_of_other_kinds_are_refused(tmp_path):
-    path = tmp_path / "log.csv"
-    path.write_text("user_id,time,x,y\n1,2,3,4\n")
-    with pytest.raises(tc.OptionError, match="Parquet"):
-        anonymize_on(LocalEngine(), path, tc.LogColumns(), tc.Options(k=2, algorithm="traj-anon"))
+def test_a_budget_holds_in_many_blocks(tmp_path):
+    path = write_log(tmp_path, draw_skewed(2, "even", 90, 2))
+    asked = tc.Options(k=4, algorithm="refined", max_suppressed=0.2, **UNIT_CELLS)
+    made = anonymize_on(MemoryEngine(1, sizes=Sizes(30, 40, 1)), path, COLUMNS, asked)
+    assert made.manifest["parameters"]["blocks"] > 1
+    assert 0 < made.manifest["suppressed"] <= 0.2 * 90
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "arrow"])
+def test_files_of_other_kinds_are_read_in_many_shards(tmp_path, ending):
+    rows = draw_skewed(1, "even", 30, 3)
+    (tmp_path / "log").mkdir()
+    table = pq.read_table(write_log(tmp_path, rows))
+    for number, start in enumerate(range(0, len(rows), 40)):
+        write_table(table.slice(start, 40), tmp_path / "log" / f"{number}.{ending}")
+    assert compare(tmp_path / "log", 3, sizes=Sizes(7, 20)).error is None
+
+
+def test_columns_of_folders_are_read_in_many_shards(tmp_path):
+    table = pq.read_table(write_log(tmp_path, draw_skewed(1, "even", 30, 3)))
+    for number in range(3):
+        folder = tmp_path / "by_place" / f"what={'abc'[number]}"
+        folder.mkdir(parents=True)
+        part = table.slice(number * 30, 30).drop_columns(["what"])
+        pq.write_table(part, folder / "part.parquet", row_group_size=4)
+    assert compare(tmp_path / "by_place", 3, sizes=Sizes(7, 20)).error is None
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as the ending of its name says."""
+    if path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    elif path.suffix == ".arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=9)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+
+
+@pytest.mark.parametrize("bad", [0, 57, 89])
+def test_a_bad_row_of_a_text_file_is_named_alike(tmp_path, bad):
+    """Rows are numbered over all files, which workers read side by side."""
+    (tmp_path / "log").mkdir()
+    for number in range(3):
+        lines = ["user_id,time,x,y,what"]
+        for row in range(30 * number, 30 * number + 30):
+            lines.append(f"{row % 10},{row // 10},{'far' if row == bad else 1.5},2.5,a")
+        (tmp_path / "log" / f"{number}.csv").write_text("\n".join(lines) + "\n")
+    outcome = compare(tmp_path / "log", 3, sizes=Sizes(7, 20))
+    assert outcome.error is not None
+    assert f"row {bad + 1}:" in outcome.error[1]
 
 
 def test_a_run_that_cannot_finish_leaves_nothing(tmp_path, monkeypatch):
     path = write_log(tmp_path, clustered_rows())
     asked = tc.Options(k=3, algorithm="traj-anon")
-    result = anonymize_on(LocalEngine(), path, tc.LogColumns(requests=("what",)), asked)
+    result = anonymize_on(MemoryEngine(1), path, tc.LogColumns(requests=("what",)), asked)
     before = list_tree(tmp_path)
 
     def fail(*_: object) -> None:
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr(publishing, "join_row_groups", fail)
+    monkeypatch.setattr(result_module, "join_row_groups", fail)
     with pytest.raises(tc.OutputError, match="no space"):
         result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert list_tree(tmp_path) == before
@@ -360,7 +404,7 @@ def test_a_run_that_cannot_finish_leaves_nothing(tmp_path, monkeypatch):
 def test_the_policy_file_is_private(tmp_path):
     path = write_log(tmp_path, clustered_rows())
     asked = tc.Options(k=3, algorithm="traj-anon")
-    result = anonymize_on(LocalEngine(), path, tc.LogColumns(), asked)
+    result = anonymize_on(MemoryEngine(1), path, tc.LogColumns(), asked)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert (tmp_path / "policy.parquet").stat().st_mode & 0o777 == 0o600
 

@@ -49,7 +49,7 @@ def run(folder, log, *, k=2, options=None, **reading):
     names = {name: reading[name] for name in ("x", "y", "lon", "lat") if name in reading}
     report = audit(log, folder / "release", folder / "policy.parquet", tc.LogColumns(**names))
     assert report.passed, [check for check in report.checks if not check.passed]
-    return result.release.manifest
+    return result.manifest
 
 
 CASES = {

@@ -33,7 +33,7 @@ def run(folder, log, *, tz=None, **options):
     report = audit(log, folder / "release", folder / "policy.parquet")
     assert report.passed, [check for check in report.checks if not check.passed]
     bundles = pq.read_table(folder / "release" / "bundles.parquet").to_pylist()
-    return result.release.manifest, bundles
+    return result.manifest, bundles
 
 
 def spans(bundles):

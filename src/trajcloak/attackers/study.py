@@ -121,7 +121,7 @@ def attack(
         raise OptionError("no algorithm is named; expected at least one; pass --algorithms")
     threads = choose_threads(threads)
     prepared = prepare(log, asked, threads)
-    height = prepared.places.region.height
+    height = prepared.layout.region.height
 
     def bundle(bundler: Algorithm, window: Window) -> Policy:
         return bundler.solve(window.cells, height, k, MBR, threads=threads)
@@ -142,8 +142,8 @@ def attack_windows(
         What bundles the users of a window, by the name of the policy.
     progress : Progress
     """
-    log, k, threads = prepared.log, prepared.asked.k, prepared.threads
-    height = prepared.places.region.height
+    log, k, threads = prepared.log, prepared.layout.asked.k, prepared.threads
+    height = prepared.layout.region.height
     names = [*SNAPSHOT_POLICIES, *bundlers]
     gathered: dict[tuple[str, str], list[Finding]] = {
         (name, attacker): [] for name in names for attacker in ATTACKERS

@@ -21,12 +21,17 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
-from trajcloak.cli.engine import ENGINE_OPTIONS, LOCAL, engine_options, open_engine
+from trajcloak.cli.engine_options import (
+    ENGINE_OPTIONS,
+    IN_MEMORY,
+    engine_options,
+    open_engine,
+)
 from trajcloak.cli.tables import facts_table
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
 if TYPE_CHECKING:
-    from trajcloak.hygiene import RareColumn
+    from trajcloak.requests import RareColumn
 
 TREATED = {
     "keep": "kept (see --rare)",
@@ -168,15 +173,14 @@ def command(
     LOG is a .csv or .parquet file, a folder of them, or a glob.
     """
     from trajcloak.errors import OptionError
-    from trajcloak.log import read_log
     from trajcloak.options import Options
-    from trajcloak.pipeline import anonymize
-    from trajcloak.release import check_outputs, check_outside_log
+    from trajcloak.pipeline import anonymize_files, anonymize_on
+    from trajcloak.release.output_checks import check_outputs, check_outside_log
 
     started = time.monotonic()
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
-    Options(**options)
+    asked = Options(**options)
     if memory is None:
         if resume:
             raise OptionError(
@@ -186,43 +190,32 @@ def command(
         check_outputs(output, policy)
         check_outside_log(log, [output] if policy is None else [output, policy])
         if chosen["scratch"] is not None:
-            check_outside_log(log, [chosen["scratch"] / "values"])
-    if memory is not None and chosen["engine"] != LOCAL:
+            check_outside_log(log, [chosen["scratch"] / "shards"])
+    elif chosen["engine"] != IN_MEMORY:
         raise OptionError(
             "memory is limited, and the engine is a cluster; expected the limit of its workers, "
-            "which hold a part of the log at a time; leave out --memory, or --engine"
+            "which hold a shard of the log at a time; leave out --memory, or --engine"
         )
     with (
         progress_bars(hidden=as_json) as progress,
-        open_engine(**chosen, beside=output) as engine,
+        open_engine(**chosen, beside=output, threads=threads, progress=progress) as engine,
     ):
-        manifest: dict[str, Any]
-        if engine is not None:
-            from trajcloak.engines import anonymize_on
-
-            spread = anonymize_on(engine, list(log), columns, Options(**options), progress=progress)
-            spread.write(output, policy, progress=progress)
-            manifest, rare = spread.manifest, spread.rare
-        elif memory is None:
-            request_log = read_log(list(log), columns, threads=threads, progress=progress)
-            result = anonymize(request_log, threads=threads, progress=progress, **options)
-            result.write(output, policy, progress=progress)
-            manifest, rare = result.release.manifest, result.rare
+        if memory is None:
+            release = anonymize_on(engine, list(log), columns, asked)
+            release.write(output, policy, progress=progress)
         else:
-            from trajcloak.bounded import anonymize_files
-
-            written = anonymize_files(
+            release = anonymize_files(
                 list(log),
                 output,
+                policy,
+                columns,
+                asked,
                 memory=memory,
-                columns=columns,
-                policy=policy,
                 resume=resume,
                 threads=threads,
                 progress=progress,
-                **options,
             )
-            manifest, rare = written.manifest, written.rare
+    manifest, rare = release.manifest, release.rare
     seconds = time.monotonic() - started
     if as_json:
         print_json(

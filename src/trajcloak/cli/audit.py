@@ -114,7 +114,7 @@ def check_time(release: Path, asked: dict[str, Any]) -> None:
 
     What cannot be read in the manifest is left to the audit to find.
     """
-    from trajcloak.published import read_manifest
+    from trajcloak.release.reading import read_manifest
 
     try:
         made = read_manifest(release).get("parameters")

@@ -68,7 +68,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
             result = anonymize(request_log, k, progress=progress)
             result.write(release, policy, progress=progress)
             seconds = time.monotonic() - started
-            manifest = result.release.manifest
+            manifest = result.manifest
             attacked = attack(request_log, k, algorithms=[manifest["algorithm"]], progress=progress)
         tell(story.tell_attack(attacked, k))
         tell(story.tell_release(manifest, output / NAMES["release"], seconds))

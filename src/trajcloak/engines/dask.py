@@ -1,146 +1,86 @@
-"""The plan on a cluster of dask's: workers exchange values through files."""
+"""The plan on a cluster of dask's: one that runs already, or one on this machine for the while."""
 
+import gc
+import logging
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trajcloak.engines.engine import Handle, Job
-from trajcloak.engines.scratch import Piece, Pieces, Scratch, Stage, write_pieces
-from trajcloak.engines.sources import Part, Source
+from trajcloak.engines.engine import Sizes
+from trajcloak.engines.scratch import Scratch
+from trajcloak.engines.shard_files import Piece, Pieces
+from trajcloak.engines.stored import Call, StoringCall
+from trajcloak.engines.workers import WorkersEngine, choose_parent, raise_failed, run_on_worker
 from trajcloak.errors import OptionError
-from trajcloak.log.frames import to_table
+from trajcloak.kernels.threads import default_threads
+from trajcloak.progress import Progress, silent
 
 Client: TypeAlias = Any
 """A ``distributed.Client``."""
 
+TIMEOUT = "30s"
 
-@dataclass(frozen=True)
-class Failed:
-    """What a call returns that did not end well.
+KEPT_MEMORY = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+"""Has the C library keep freed memory, which workers need again for the next call.
 
-    An exception that leaves a function would be logged by the worker together with the
-    function's arguments, which hold users and places (invariant 6 of ``docs/guarantee.md``).
-    """
-
-    error: Exception
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a function on a worker.
-
-    Attributes
-    ----------
-    function : callable
-    job : tuple
-        Its arguments; handles among them are read just before the call.
-    """
-
-    function: Callable[..., Any]
-    job: Job
-
-    def make(self, *more: Any) -> Any:
-        """Call the function; further arguments come last."""
-        return self.function(*map(_read, self.job), *more)
+Fresh memory has to be found and cleared first. Dask asks for the opposite, for workers that
+hold values. Variables that are set already count more than either.
+"""
 
 
-@dataclass(frozen=True)
-class Storing:
-    """A call whose value is written to a file.
-
-    Attributes
-    ----------
-    call : Call
-    stage : Stage
-    number : int
-        Of the job in its stage.
-    is_cut : bool
-        Whether the value is a sequence of pieces; otherwise it is the only piece.
-    """
-
-    call: Call
-    stage: Stage
-    number: int
-    is_cut: bool
-
-    def make(self, *more: Any) -> None:
-        """Call the function, and write what it returns."""
-        value = self.call.make(*more)
-        write_pieces(value if self.is_cut else [value], self.stage.get_file(self.number))
-
-
-class DaskEngine:
-    """Runs functions on the workers of a cluster; values wait in files.
-
-    A worker holds what its running function needs, and nothing else: a worker that is lost
-    takes no value with it, and only what it was just doing is done again. Each stage ends
-    before the next one begins, so that the scheduler knows neither values nor what depends
-    on what.
+class DaskEngine(WorkersEngine):
+    """Runs calls on the workers of a cluster.
 
     Parameters
     ----------
     client
-        Connected to the cluster. The workers see the files of the log, the folder of the
-        release and the scratch folder under the same paths as the client.
-    scratch
-        Where values wait.
+        Connected to the cluster.
+    scratch, progress, sizes
+        As :class:`trajcloak.engines.workers.WorkersEngine` takes them.
     """
 
-    def __init__(self, client: Client, scratch: Scratch) -> None:
+    def __init__(
+        self,
+        client: Client,
+        scratch: Scratch,
+        progress: Progress = silent,
+        sizes: Sizes | None = None,
+    ) -> None:
+        super().__init__(scratch, progress, sizes)
         self.client = client
-        self.scratch = scratch
 
     @property
-    def threads(self) -> int:
-        """One for each function: a worker runs as many at once as it has threads."""
-        return 1
+    def parallel(self) -> int:
+        """How many threads the workers have."""
+        return max(1, sum(map(int, self.client.nthreads().values())))
 
-    def put(self, value: Any) -> Piece:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        stage = self.scratch.new_stage()
-        write_pieces([value], stage.get_file(0))
-        return Piece(stage, 0, 0)
+    def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
+        """See :class:`trajcloak.engines.stored.StoredEngine`."""
+        futures = self.client.map(run_on_worker, calls, pure=False, key=stage.name)
+        if label is not None:
+            self._count_done(futures, label)
+        return self._finish(futures)
 
-    def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> Pieces:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        return Pieces(self._store(function, jobs, is_cut=False), len(jobs), 0)
-
-    def exchange(
-        self, function: Callable[..., Sequence[Any]], jobs: Sequence[Job], parts: int
-    ) -> list[Sequence[Handle]]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        stage = self._store(function, jobs, is_cut=True)
-        return [Pieces(stage, len(jobs), part) for part in range(parts)]
-
-    def ask(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Any]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        return self._map(function.__name__, [Call(function, job) for job in jobs])
-
-    def store_delayed(self, function: Callable[[Any], Any], values: Sequence[Any]) -> Pieces:
-        """Call a function on values that are delayed, each of which is let go of after that."""
+    def store_frame(self, frame: Any, convert: Callable[[Any], Any]) -> Sequence[Piece]:
+        """Store the partitions of a dask DataFrame, each converted by a function."""
         from dask.delayed import delayed
 
-        stage = self.scratch.new_stage()
-        make = delayed(_make, pure=False)
-        calls = [Storing(Call(function, ()), stage, i, is_cut=False) for i in range(len(values))]
+        stage = self._new_stage("store_frame")
+        store = delayed(_store_partition, pure=False)
+        partitions = frame.to_delayed()
         self._finish(
             self.client.compute(
-                [make(call, value) for call, value in zip(calls, values, strict=True)]
+                [store(convert, part, stage / str(i)) for i, part in enumerate(partitions)]
             )
         )
-        return Pieces(stage, len(values), 0)
-
-    def _store(self, function: Callable[..., Any], jobs: Sequence[Job], *, is_cut: bool) -> Stage:
-        stage = self.scratch.new_stage()
-        calls = [Storing(Call(function, job), stage, i, is_cut) for i, job in enumerate(jobs)]
-        self._map(function.__name__, calls)
-        return stage
-
-    def _map(self, name: str, calls: Sequence[Call | Storing]) -> list[Any]:
-        return self._finish(self.client.map(_make, calls, pure=False, key=name))
+        return Pieces(stage, len(partitions), 0)
 
     def _finish(self, futures: Sequence[Any]) -> list[Any]:
         """Wait for all calls to end, also if one fails: none writes a file after that."""
@@ -157,52 +97,157 @@ class DaskEngine:
                 "memory for what each of their threads works on; give them more of it, or fewer "
                 "threads"
             ) from None
-        for value in values:
-            if isinstance(value, Failed):
-                raise value.error
-        return values
+        return raise_failed(values)
+
+    def _count_done(self, futures: Sequence[Any], label: str) -> None:
+        """Report each call that is done; dask calls back in a thread of its own."""
+        lock = threading.Lock()
+        done = 0
+
+        def count(_: Any) -> None:
+            nonlocal done
+            with lock:
+                done += 1
+                self.progress(label, done, len(futures))
+
+        self.progress(label, 0, len(futures))
+        for future in futures:
+            future.add_done_callback(count)
 
 
-def _make(call: Call | Storing, *more: Any) -> Any:
-    """Make a call on a worker."""
-    try:
-        return call.make(*more)
-    except Exception as error:
-        return Failed(error)
+def _store_partition(convert: Callable[[Any], Any], partition: Any, path: Path) -> Any:
+    return run_on_worker(StoringCall(convert, (partition,), path, is_generator=False))
 
 
-def _read(argument: Any) -> Any:
-    """Read the values that handles stand for."""
-    if isinstance(argument, Piece | Pieces):
-        return argument.read()
-    return [_read(item) for item in argument] if isinstance(argument, list) else argument
+def connect_dask(
+    client: Client, scratch: str | Path | None, progress: Progress = silent
+) -> DaskEngine:
+    """Build an engine for a client that is connected already.
+
+    The default of ``scratch`` is the system's folder for temporary files if the cluster is a
+    ``LocalCluster``; otherwise workers may be on other machines, and there is none.
+    """
+    from distributed import LocalCluster
+
+    is_local = isinstance(client.cluster, LocalCluster)
+    parent = choose_parent(scratch, Path(tempfile.gettempdir()) if is_local else None)
+    return DaskEngine(client, Scratch(parent), progress)
 
 
-def choose_scratch(client: Client) -> Path:
-    """Choose where values wait: on a cluster of this machine, in its folder for such files.
+@contextmanager
+def open_dask(
+    scratch: Path,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    tls: Sequence[Path | None] = (None, None, None),
+    *,
+    progress: Progress = silent,
+    sizes: Sizes | None = None,
+    memory_limit: int | str = "auto",
+) -> Iterator[DaskEngine]:
+    """Connect to a cluster, or start one on this machine for the while.
+
+    Parameters
+    ----------
+    scratch
+        A folder that client and workers share: shards wait in a private folder inside it.
+    scheduler
+        Address of its scheduler; default: a cluster of processes on this machine.
+    workers
+        How many processes to start; default: one for each core.
+    tls
+        Files of the certification authority, of the client's certificate and of its key;
+        default: those of dask's own configuration. A cluster on this machine makes its own.
+    progress, sizes
+        As :class:`DaskEngine` takes them.
+    memory_limit
+        Bytes that each process may use; default: its share.
 
     Raises
     ------
     OptionError
-        If the workers may be on other machines.
+        If dask is not installed, or the scheduler cannot be reached.
+    OutputError
+        If nothing can be written into the scratch folder.
     """
-    from distributed import LocalCluster
+    import_distributed()
+    with ExitStack() as stack:
+        # Closed last, when no worker of a cluster on this machine can be writing.
+        folder = Scratch(scratch)
+        stack.callback(folder.close)
+        if scheduler is None:
+            client = stack.enter_context(_start(workers, memory_limit))
+        else:
+            client = stack.enter_context(connect(scheduler, tls))
+        yield DaskEngine(client, folder, progress, sizes)
 
-    if isinstance(client.cluster, LocalCluster):
-        return Path(tempfile.gettempdir())
+
+@contextmanager
+def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
+    """Start a cluster on this machine."""
+    distributed = import_distributed()
+    import dask
+
+    environment = {
+        f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT_MEMORY.items()
+    }
+    with (
+        dask.config.set(environment),
+        distributed.LocalCluster(
+            n_workers=workers or default_threads(),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            # The scheduler's pages are on this machine only, and on no port that may be taken.
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+            memory_limit=memory_limit,
+            silence_logs=logging.ERROR,
+            # Whoever can reach a scheduler can have its workers do things.
+            security=distributed.Security.temporary(),
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
+    """Connect to a scheduler, encrypted if certificates are given or configured."""
+    distributed = import_distributed()
+    ca, certificate, key = (None if file is None else str(file) for file in tls)
+    security = None
+    if ca is not None or certificate is not None or key is not None:
+        security = distributed.Security(
+            tls_ca_file=ca,
+            tls_client_cert=certificate,
+            tls_client_key=key,
+            require_encryption=True,
+        )
+    try:
+        return distributed.Client(scheduler, security=security, timeout=TIMEOUT)
+    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+        name = type(error).__name__
+    # The client that did not connect ends here: if it were collected while another one starts,
+    # each of the two would wait for the other.
+    gc.collect()
     raise OptionError(
-        "no scratch folder is given, and the workers may be on other machines; expected a folder "
-        "that client and workers share, as private as the log; pass scratch"
+        f"{scheduler}: no scheduler answers ({name}); expected the address of one, such as "
+        f"tls://host:8786; check --scheduler and the certificates (--tls-ca, --tls-cert, --tls-key)"
     )
 
 
-def open_frame(engine: DaskEngine, frame: Any) -> Source:
-    """Take the partitions of a dask DataFrame as the parts of a log."""
-    tables = engine.store_delayed(to_table, frame.to_delayed())
-    counts = engine.ask(len, [(part,) for part in tables])
-    parts = zip(tables, accumulate([0, *counts]), counts, strict=False)
-    return Source(
-        name="the table",
-        parts=[Part(*part) for part in parts],
-        head=to_table(frame._meta),
-    )
+def import_distributed() -> Any:
+    """Import dask's scheduler.
+
+    Raises
+    ------
+    OptionError
+        If it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError:
+        raise OptionError(
+            "dask is not installed; expected it for --engine dask; install it with "
+            "pip install 'trajcloak[dask]'"
+        ) from None
+    return distributed

@@ -1,50 +1,136 @@
-"""What the plan asks of an engine."""
+"""What the plan asks of an engine: to hold the shards, and to call functions on them.
 
+A *shard* holds all rows of some users, or something derived from them. The plan in
+:mod:`trajcloak.pipeline` needs three verbs: *ask* for a small answer about each shard,
+*derive* new shards from shards, and *shuffle* pieces from all shards to all others. Engines
+differ in where shards wait between two stages, and in who calls the functions.
+"""
+
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from trajcloak.progress import Progress
 
 Handle: TypeAlias = Any
-"""A value that is somewhere: in this process, or in a file."""
+"""Reference to a value in memory or in a scratch file."""
 
 Job: TypeAlias = tuple[Any, ...]
-"""Arguments of a function; handles among them, or in lists among them, stand for their values."""
+"""Arguments of a call. Handles among them, or in lists among them, are replaced by their values."""
+
+WRITING = "writing release"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much one call works on at a time. Sizes change time and memory, not the release.
+
+    ``refined`` is the exception: a window of several blocks is bundled block by block, and
+    the manifest says so.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the log in a shard.
+    cells : int
+        Users times instants in a run of windows, or in a part of a window that is taken apart.
+    bundles : int
+        Least number of bundles of k users in a block of ``refined``, however long the window
+        is: bundles cannot reach across the edges of a block.
+    window_cells : int
+        Users times instants of a window that is bundled whole, at most.
+    """
+
+    rows: int
+    cells: int
+    bundles: int = 400
+    window_cells: int = sys.maxsize
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log is one shard, whatever its size."""
+        return self.rows == sys.maxsize
 
 
 class Engine(Protocol):
-    """Runs functions on values that stay where they are.
+    """Holds shards, and calls functions on them.
 
-    Functions are pure: one whose worker is lost is called again.
+    Functions are pure, so that a call whose worker is lost can be repeated.
     """
 
     @property
     def threads(self) -> int:
         """How many threads a function may use."""
 
+    @property
+    def parallel(self) -> int:
+        """How many calls run side by side."""
+
+    @property
+    def progress(self) -> Progress:
+        """Listener for the stages of the plan."""
+
+    @property
+    def inner_progress(self) -> Progress:
+        """Listener that is passed into functions; silent where they run in other processes."""
+
+    def choose_sizes(self, num_rows: int) -> Sizes:
+        """Choose how much a call works on for a log of so many rows."""
+
+    def close(self) -> None:
+        """Free everything that the engine holds."""
+
     def put(self, value: Any) -> Handle:
-        """Hand over a value that many jobs need; otherwise each would carry it along."""
+        """Store a value that many jobs share, so that it is not sent with each of them."""
 
-    def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> Sequence[Handle]:
-        """Call ``function(*job)`` for each job; returns handles of the values.
+    def ask(
+        self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
+    ) -> list[Any]:
+        """Call ``function(*job)`` for each job and return the values, which must be small.
 
-        The sequence as a whole is a handle, too: of the list of the values.
+        ``label`` names the stage for progress.
         """
 
-    def exchange(
-        self, function: Callable[..., Sequence[Any]], jobs: Sequence[Job], parts: int
+    def derive(
+        self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
+    ) -> Sequence[Handle]:
+        """Call ``function(*job)`` for each job and return handles of the values.
+
+        The sequence as a whole is a handle of the list of values.
+        """
+
+    def shuffle(
+        self,
+        function: Callable[..., Any],
+        jobs: Sequence[Job],
+        parts: int,
+        label: str | None = None,
     ) -> list[Sequence[Handle]]:
-        """Call a function that returns ``parts`` pieces for each job.
+        """Call a generator that yields, once or more often, a list of ``parts`` pieces.
 
-        Returns, of each part, the piece of each job: what workers exchange.
+        Returns, of each part, a handle of the list of its pieces from all jobs.
         """
 
-    def ask(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Any]:
-        """Call ``function(*job)`` for each job, and fetch the values, which are to be small."""
+    def read(self, handle: Handle) -> Any:
+        """Read a value."""
+
+    def drop(self, handles: Sequence[Handle]) -> None:
+        """Free the values of a stage, which nobody needs any more."""
+
+    def publish(
+        self,
+        write: Callable[[Path, Path | None], None],
+        release: Path,
+        policy: Path | None,
+    ) -> None:
+        """Have release and policy file written: both appear complete, or neither."""
 
 
-def fetch(engine: Engine, handles: Sequence[Handle]) -> list[Any]:
-    """Fetch values, which are to be small."""
-    return engine.ask(_get, [(handle,) for handle in handles])
+@runtime_checkable
+class TakesFrames(Protocol):
+    """An engine that reads frames whose partitions are on its workers."""
 
-
-def _get(value: Any) -> Any:
-    return value
+    def store_frame(self, frame: Any, convert: Callable[[Any], Any]) -> Sequence[Handle]:
+        """Store the partitions of a frame, each converted by a function."""

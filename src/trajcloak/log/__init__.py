@@ -1,19 +1,23 @@
-"""Files to a :class:`RequestLog`: every row checked, columns kept as arrays."""
+"""Files to a log in shards: every row checked, columns kept as arrays."""
 
 from trajcloak.log.clean import sort_rows
 from trajcloak.log.files import LogPath
-from trajcloak.log.read import read_log
+from trajcloak.log.read import read_log, read_shards
 from trajcloak.log.request_log import RequestLog, SomeRows
-from trajcloak.log.requests import Requests
-from trajcloak.log.summary import AnyLog, LogSummary
+from trajcloak.log.request_values import Requests
+from trajcloak.log.sharded_log import Bounds, Change, LogFacts, ShardedLog, hold_in_memory
 
 __all__ = [
-    "AnyLog",
+    "Bounds",
+    "Change",
+    "LogFacts",
     "LogPath",
-    "LogSummary",
     "RequestLog",
     "Requests",
+    "ShardedLog",
     "SomeRows",
+    "hold_in_memory",
     "read_log",
+    "read_shards",
     "sort_rows",
 ]

@@ -1,8 +1,9 @@
-"""Rows that contradict others: swapped axes, two places at once, too far in too short."""
+"""Rows that contradict others: swapped axes, two places at once, impossible speeds."""
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,11 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
-from trajcloak.log.misplaced import find_swapped
+from trajcloak.log.misplaced import Bulk, find_bulk, find_swapped, may_be_swapped
 from trajcloak.log.request_log import RequestLog, SomeRows
-from trajcloak.log.requests import Requests, drop_unsent
+from trajcloak.log.request_values import Requests, drop_unsent
+from trajcloak.log.sharded_log import LogFacts, ShardedLog, add_counts, call_on_shard
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
-
-if TYPE_CHECKING:
-    from trajcloak.log.summary import AnyLog
 
 EARTH_RADIUS = 6_371_008.8
 """Metres."""
@@ -28,23 +27,78 @@ DEFAULT_SPEED = 340.0
 SECOND = 1e6
 
 
-def clean_log(log: RequestLog, columns: LogColumns) -> RequestLog:
+def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict[str, int]]:
     """Drop, or refuse, rows that contradict others, as asked for.
+
+    Returns also how many rows were dropped, by reason. The facts of the log are as before.
 
     Raises
     ------
     InputError
         If there are teleports that are not to be dropped, or no row is left.
     """
+    dropped: dict[str, int] = {}
     if SWAPPED in columns.drop:
-        swapped = find_swapped(log)
-        dropped = {**log.dropped, SWAPPED: int(swapped.sum())}
-        log = keep_rows(replace(log, dropped=dropped), ~swapped)
-    if not has_contradictions(columns):
-        return log
+        bulk = find_bulk(log) if may_be_swapped(log.facts) else None
+        log, dropped = _keep_shards(log, columns, drop_swapped, bulk)
+    if has_contradictions(columns):
+        log, more = _keep_shards(log, columns, drop_contradictions, columns)
+        dropped |= more
+    return log, dropped
+
+
+class Cleaned(NamedTuple):
+    """What was dropped of a shard.
+
+    Attributes
+    ----------
+    is_left : bool
+        Whether a row is left.
+    dropped : dict
+        How many rows were dropped, by reason.
+    far : int64
+        Numbers of the rows that cannot be reached and are not to be dropped.
+    """
+
+    is_left: bool
+    dropped: dict[str, int]
+    far: npt.NDArray[np.int64]
+
+
+def _keep_shards(
+    log: ShardedLog, columns: LogColumns, drop: Callable[..., Any], *args: Any
+) -> tuple[ShardedLog, dict[str, int]]:
+    """Drop rows of all shards; shards of which nothing is left are gone."""
+    engine = log.engine
+    shards, cleaned = engine.shuffle(call_on_shard, log.jobs(drop, *args), 2)
+    found: list[Cleaned] = engine.ask(list, [(cleaned,)])[0]
+    check_reachable(SomeRows(shard.far for shard in found), log, columns)
+    left = [[shard] for shard, note in zip(shards, found, strict=True) if note.is_left]
+    check_some_left(len(left))
+    return replace(log, shards=left), add_counts([shard.dropped for shard in found])
+
+
+def drop_swapped(log: RequestLog, bulk: Bulk | None) -> Iterator[list[Any]]:
+    """Drop the rows of a shard whose axes are swapped; ``bulk`` is that of the whole log."""
+    keep = ~find_swapped(log, bulk)
+    yield _keep_shard(log, keep, {SWAPPED: int((~keep).sum())}, np.empty(0, np.int64))
+
+
+def drop_contradictions(log: RequestLog, columns: LogColumns) -> Iterator[list[Any]]:
+    """Drop the rows of a shard that contradict others."""
     found = find_contradictions(log, columns)
-    check_reachable(SomeRows().add(log.number_rows(found.far)), log, columns)
-    return keep_rows(replace(log, dropped={**log.dropped, **found.dropped}), found.keep)
+    far = log.number_rows(found.far) if TELEPORT not in columns.drop else found.far[:0]
+    yield _keep_shard(log, found.keep, found.dropped, far)
+
+
+def _keep_shard(
+    log: RequestLog,
+    keep: npt.NDArray[np.bool_],
+    dropped: dict[str, int],
+    far: npt.NDArray[np.int64],
+) -> list[Any]:
+    is_left = bool(keep.any())
+    return [keep_rows(log, keep) if is_left else None, Cleaned(is_left, dropped, far)]
 
 
 def has_contradictions(columns: LogColumns) -> bool:
@@ -87,13 +141,13 @@ def find_contradictions(log: RequestLog, columns: LogColumns) -> Contradictions:
     return Contradictions(keep, far, dropped)
 
 
-def check_reachable(far: SomeRows, log: "AnyLog", columns: LogColumns) -> None:
+def check_reachable(far: SomeRows, log: ShardedLog, columns: LogColumns) -> None:
     """Raise if there are teleports that are not to be dropped."""
     if far.count and TELEPORT not in columns.drop:
         raise InputError(
             f"{far} farther from the same user's report before than a speed of "
-            f"{_choose_speed(log, columns):g} allows; expected places that can be reached; correct "
-            f"the rows, drop them with --drop {TELEPORT}, or pass a higher --max-speed"
+            f"{_choose_speed(log.facts, columns):g} allows; expected places that can be reached; "
+            f"correct the rows, drop them with --drop {TELEPORT}, or pass a higher --max-speed"
         )
 
 
@@ -118,7 +172,7 @@ def _group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))
 
 
-def _choose_speed(log: "AnyLog", columns: LogColumns) -> float:
+def _choose_speed(log: RequestLog | LogFacts, columns: LogColumns) -> float:
     if columns.max_speed is not None:
         return columns.max_speed
     if log.has_timestamps and log.crs is not None:
@@ -142,11 +196,13 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
 
 
 def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
-    """Take some rows of a log, the users who have one, and the distinct requests of these rows."""
+    """Take some rows of a shard, the users who have one, and the distinct requests of these rows.
+
+    At least one row is kept.
+    """
     if keep.all():
         return log
     rows = np.flatnonzero(keep)
-    check_some_left(len(rows))
     present = np.zeros(log.num_users, np.bool_)
     present[log.user[rows]] = True
     number = (np.cumsum(present) - 1).astype(np.int32)
@@ -174,9 +230,9 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
     )
 
 
-def check_some_left(num_rows: int) -> None:
-    """Raise if no row is left."""
-    if not num_rows:
+def check_some_left(num_shards: int) -> None:
+    """Raise if no row of any shard is left."""
+    if not num_shards:
         raise InputError(
             "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
             "--max-speed"

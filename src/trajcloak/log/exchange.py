@@ -1,4 +1,4 @@
-"""Parts of a log that hold some rows, to parts that hold some users with all their rows."""
+"""Some rows of a log to shards, which hold all rows of some users."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,9 +10,9 @@ import pyarrow as pa
 from trajcloak.kernels.group import group_by_number
 from trajcloak.kernels.ids import IntegerIds, TextIds, hash_ids, intern_array
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.requests import Requests, drop_unsent, merge_kinds
-from trajcloak.log.rows import copy_place, copy_times, mixed_times
-from trajcloak.log.summary import add_counts
+from trajcloak.log.request_values import Requests, drop_unsent, merge_kinds
+from trajcloak.log.row_checks import copy_place, copy_times, mixed_times
+from trajcloak.log.sharded_log import add_counts
 from trajcloak.log.user_ids import mixed_ids, sort_ids
 
 
@@ -33,6 +33,8 @@ def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | 
         None for a part that gets no user. Their steps, bounds and time ranges are those
         of ``log``, and their counts of dropped rows and shifted times are left out.
     """
+    if parts == 1 and first_row == 0:
+        return [log]
     part = (hash_ids(log.users) % np.uint64(parts)).astype(np.int32)
     users, first_user = group_by_number(part, parts)
     rows, first = group_by_number(part[log.user], parts)
@@ -78,7 +80,9 @@ def _count_from_first(
     return rank
 
 
-def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> RequestLog | None:
+def join_logs(
+    pieces: Sequence[RequestLog | None], user: str, time: str, *, from_text: bool = False
+) -> RequestLog | None:
     """Join pieces of a log, in the order of their rows; None if there is none.
 
     Parameters
@@ -86,6 +90,8 @@ def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> Requ
     pieces
     user, time
         Names of the columns, for messages.
+    from_text
+        Whether a file of the log is text, so that request values of several types become text.
 
     Raises
     ------
@@ -96,6 +102,8 @@ def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> Requ
     if not logs:
         return None
     one = logs[0]
+    if len(pieces) == 1:
+        return one
     is_integer = pa.types.is_integer(one.users.type)
     if any(pa.types.is_integer(log.users.type) != is_integer for log in logs):
         raise mixed_ids(user)
@@ -103,7 +111,7 @@ def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> Requ
         raise mixed_times(time, [(log.has_timestamps, log.zone) for log in logs])
     ends = np.cumsum([log.num_rows for log in logs])
     users, numbers = _merge_users(logs)
-    kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs])
+    kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs], from_text=from_text)
     columns = (
         np.empty(ends[-1], np.int32),
         np.empty(ends[-1], np.int64),

@@ -4,6 +4,7 @@ import glob
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,6 +31,7 @@ from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
 from trajcloak.log.nested import list_roots
+from trajcloak.log.systems import choose_system
 from trajcloak.log.types import check_batch, find_common_type, to_common_type
 from trajcloak.options import LogColumns, holds_fixed
 
@@ -155,41 +157,94 @@ def count_rows(files: Sequence[LogFile]) -> int:
         if isinstance(file, pa.Table):
             num_rows += file.num_rows
         elif find_kind(file) == PARQUET:
-            try:
-                num_rows += pq.read_metadata(file).num_rows
-            except UNREADABLE as error:
-                raise _unreadable(file, error) from None
+            num_rows += read_parquet_metadata(file).num_rows
     return num_rows
 
 
-def is_csv(file: LogFile) -> bool:
-    """Whether a file is delimited text."""
-    return isinstance(file, Path) and find_kind(file) == CSV
+def read_parquet_metadata(file: Path) -> pq.FileMetaData:
+    """Read the footer of a Parquet file."""
+    try:
+        return pq.read_metadata(file)
+    except UNREADABLE as error:
+        raise _unreadable(file, error) from None
 
 
-def has_partitions(file: LogFile) -> bool:
-    """Whether the folders of a file stand for columns."""
-    return isinstance(file, Path) and bool(find_partitions(file))
+def count_file_rows(file: LogFile, columns: LogColumns) -> int | None:
+    """Count the rows of any file, reading it if need be; None if it cannot be read."""
+    if isinstance(file, pa.Table) or find_kind(file) == PARQUET:
+        return count_rows([file])
+    try:
+        # Only the column of users is read, as the first of the four fixed columns.
+        fixed = [columns.user, *[""] * (NUM_FIXED - 1)]
+        batches = _open_own(file, fixed, [columns.user], 0, columns.delimiter)
+        return sum(int(batch.num_rows) for batch in batches)
+    except (*UNREADABLE, InputError):
+        return None
+
+
+@dataclass(frozen=True)
+class LogSystem:
+    """What the files of a log say about all of its rows.
+
+    Attributes
+    ----------
+    crs : str or None
+        Coordinate system; None if it is not known.
+    geographic : bool
+        Whether coordinates are degrees.
+    has_csv : bool
+        Whether a file is delimited text.
+    from_text : bool
+        Whether ids may be text that stands for numbers: cells of CSV files, names of folders.
+    """
+
+    crs: str | None
+    geographic: bool
+    has_csv: bool
+    from_text: bool
+
+
+def find_system(files: Sequence[LogFile], columns: LogColumns) -> LogSystem:
+    """Find out what the files of a log say; the first one says the coordinate system."""
+    paths = [file for file in files if isinstance(file, Path)]
+    has_csv = any(find_kind(file) == CSV for file in paths)
+    crs, geographic = choose_system(
+        read_system(files[0]) if columns.crs is None else columns.crs,
+        geographic=columns.place(read_names(files[0], columns.delimiter))[2],
+    )
+    from_text = has_csv or any(find_partitions(file) for file in paths)
+    return LogSystem(crs, geographic, has_csv, from_text)
 
 
 def stream_batches(
-    files: Sequence[LogFile], columns: LogColumns, *, batch_rows: int | None = None
+    files: Sequence[LogFile],
+    columns: LogColumns,
+    *,
+    groups: Sequence[int] | None = None,
+    first_row: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order, read ahead in a thread.
 
     Columns come as the file has them; in CSV, coordinates as float64, times as
     int64 or timestamp, and all else as text.
+
+    Parameters
+    ----------
+    files
+    columns
+    groups
+        The row groups to read of a single Parquet file; default: all.
+    first_row
+        Rows of the log before these files, for messages.
     """
 
     def produce() -> Iterator[pa.RecordBatch]:
         wanted = _choose_columns(files[0], columns)
-        num_rows = 0
+        num_rows = first_row
         for file in files:
             _check_columns(file, wanted, columns.delimiter)
             try:
-                for batch in _open_file(
-                    file, wanted, num_rows, columns.delimiter, batch_rows or BATCH_ROWS
-                ):
+                for batch in _open_file(file, wanted, num_rows, columns.delimiter, groups):
                     num_rows += batch.num_rows
                     yield batch
             except UNREADABLE as error:
@@ -199,7 +254,11 @@ def stream_batches(
 
 
 def _open_file(
-    file: LogFile, wanted: list[str], rows_before: int, delimiter: str | None, batch_rows: int
+    file: LogFile,
+    wanted: list[str],
+    rows_before: int,
+    delimiter: str | None,
+    groups: Sequence[int] | None,
 ) -> Iterator[pa.RecordBatch]:
     """Open a file of any kind; adds the columns of its folders and of its points."""
     schema = _read_schema(file, delimiter)
@@ -207,7 +266,7 @@ def _open_file(
     own = _find_own(schema, wanted)
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
-    for batch in _open_own(file, wanted, own, rows_before, delimiter, batch_rows):
+    for batch in _open_own(file, wanted, own, rows_before, delimiter, groups):
         check_batch(batch, num_rows)
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in wanted:
@@ -236,7 +295,7 @@ def _open_own(
     own: list[str],
     rows_before: int,
     delimiter: str | None,
-    batch_rows: int,
+    groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Open a file for the columns that stand in it."""
     if isinstance(file, pa.Table):
@@ -244,7 +303,7 @@ def _open_own(
         return
     kind = find_kind(file)
     if kind == PARQUET:
-        yield from _open_parquet(file, own, wanted[NUM_FIXED:], batch_rows)
+        yield from _open_parquet(file, own, wanted[NUM_FIXED:], groups)
     elif kind == ARROW:
         with _open_ipc(file) as reader:
             batches = (
@@ -314,7 +373,7 @@ def _label(file: LogFile) -> str:
 
 
 def _open_parquet(
-    file: Path, own: list[str], requests: list[str], batch_rows: int
+    file: Path, own: list[str], requests: list[str], groups: Sequence[int] | None
 ) -> Iterator[pa.RecordBatch]:
     encoded = _find_dictionaries(file, [name for name in requests if name in own])
     # Pre-buffering would hold the bytes of the whole file until its last row is read; without
@@ -322,20 +381,7 @@ def _open_parquet(
     with pq.ParquetFile(
         file, read_dictionary=encoded, pre_buffer=False, buffer_size=READ_BYTES
     ) as parquet:
-        yield from parquet.iter_batches(batch_rows, columns=own)
-
-
-def read_row_groups(file: Path, groups: Sequence[int], columns: LogColumns) -> pa.Table:
-    """Read some row groups of a Parquet file, the columns of a log only."""
-    wanted = _choose_columns(file, columns)
-    _check_columns(file, wanted, None)
-    try:
-        own = _find_own(_read_schema(file, None), wanted)
-        encoded = _find_dictionaries(file, [name for name in wanted[NUM_FIXED:] if name in own])
-        with pq.ParquetFile(file, read_dictionary=encoded, pre_buffer=False) as parquet:
-            return parquet.read_row_groups(list(groups), columns=own)
-    except UNREADABLE as error:
-        raise _unreadable(file, error) from None
+        yield from parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=own)
 
 
 def _find_dictionaries(file: Path, names: list[str]) -> list[str]:

@@ -1,26 +1,54 @@
-"""Read a log: stream, check, number the users, collect the requests."""
+"""Read a log: files to shards, every row checked."""
 
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.kernels.threads import choose_threads, run_sliced
-from trajcloak.log.clean import clean_log
+from trajcloak.engines.engine import Engine, Handle, Sizes, TakesFrames
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.errors import OptionError
+from trajcloak.kernels.threads import run_sliced
+from trajcloak.log.clean import clean_shards
+from trajcloak.log.exchange import join_logs, split_log
 from trajcloak.log.files import (
+    LogFile,
     LogPath,
+    LogSystem,
+    count_file_rows,
     count_rows,
+    find_system,
     list_files,
+    read_parquet_metadata,
     stream_batches,
 )
+from trajcloak.log.formats import PARQUET, find_kind
+from trajcloak.log.frames import to_table
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.rows import RowChecker, Rows
-from trajcloak.log.user_ids import renumber
+from trajcloak.log.request_values import merge_kinds
+from trajcloak.log.row_checks import RowChecker, RowColumns, check_time_span, no_rows
+from trajcloak.log.sharded_log import (
+    Change,
+    ShardedLog,
+    add_counts,
+    build_shard,
+    call_on_shard,
+    describe,
+    merge_facts,
+    renumber_kinds,
+)
+from trajcloak.log.user_ids import mixed_ids, renumber, sort_ids, to_integers_if_plain
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
 FIRST_ROWS = 1 << 16
+READING = "reading log"
 
 
 def read_log(
@@ -56,66 +84,280 @@ def read_log(
     >>> log.num_users
     600
     """
-    columns = columns or LogColumns()
-    files = list_files(source)
-    expected_rows = count_rows(files)
-    threads = choose_threads(threads)
-    with ThreadPoolExecutor(threads) as pool:
-        checker = RowChecker(files, columns, pool)
-        builder = _Builder(expected_rows)
-        for batch in stream_batches(files, columns):
-            builder.add(batch, checker)
-            progress("reading log", checker.num_read, expected_rows)
-        checker.check_not_empty(source)
-        log = builder.finish(checker, threads=threads)
-    log = clean_log(log, columns)
-    progress("reading log", log.num_rows, log.num_rows)
-    return log
+    engine = MemoryEngine(threads, progress)
+    read = read_shards(engine, source, columns or LogColumns())
+    log = build_shard(read.shards[0])
+    return replace(log, dropped=read.facts.dropped, shifted=read.facts.shifted)
 
 
-def read_part(
-    table: pa.Table, columns: LogColumns, *, head: pa.Table, first_row: int, threads: int
-) -> tuple[RequestLog | None, dict[str, int]]:
-    """Read and check some rows of a log; what contradicts other rows stays.
+@dataclass(frozen=True)
+class SourcePiece:
+    """Some rows of a log, as they are read by one call.
+
+    Attributes
+    ----------
+    content
+        A list of files; or a handle of an Arrow table.
+    groups : tuple of int or None
+        The row groups to read, of a single Parquet file.
+    first_row : int
+        How many rows of the log come before.
+    """
+
+    content: Any
+    groups: tuple[int, ...] | None
+    first_row: int
+
+
+class ReadCounts(NamedTuple):
+    """What is counted while rows are read.
+
+    Attributes
+    ----------
+    dropped, shifted : dict
+        Rows that were dropped, and local times that were shifted, by reason.
+    num_read : int
+        Rows that came, those dropped among them.
+    has_integer_ids : bool
+        Whether a file has ids that are numbers.
+    """
+
+    dropped: dict[str, int]
+    shifted: dict[str, int]
+    num_read: int
+    has_integer_ids: bool
+
+
+def read_shards(engine: Engine, source: LogPath, columns: LogColumns) -> ShardedLog:
+    """Read and check a log, and give each user with all rows to one shard.
 
     Parameters
     ----------
-    table
-        The rows.
+    engine
+        Holds the shards.
+    source
+        As for :func:`read_log`; also a dask DataFrame, for an engine of dask's.
     columns
-        As :func:`read_log` takes them.
-    head
-        The first file of the log, without rows: it says the coordinate system of all.
-    first_row
-        How many rows of the log come before.
-    threads
-
-    Returns
-    -------
-    log : RequestLog or None
-        None if no row is left.
-    dropped : dict
-        How many rows were dropped, by reason.
+        What to read.
     """
+    files, num_rows, pieces = _cut_source(engine, source, columns)
+    system = find_system(files, columns)
+    sizes = engine.choose_sizes(num_rows)
+    num_shards = max(1, -(-num_rows // sizes.rows))
+    jobs = [
+        (
+            piece.content, piece.groups, piece.first_row, columns, system, num_shards,
+            _choose_chunk(sizes), engine.threads, engine.inner_progress,
+        )
+        for piece in pieces
+    ]  # fmt: skip
+    *rows, counts = engine.shuffle(read_rows, jobs, num_shards + 1, READING)
+    total = _add_up(engine.ask(list, [(counts,)])[0])
+    joined = engine.derive(join_rows, [(of_shard, columns, system.has_csv) for of_shard in rows])
+    is_there = engine.ask(_is_there, [(shard,) for shard in joined])
+    engine.drop(rows)
+    shards = [[shard] for shard, there in zip(joined, is_there, strict=True) if there]
+    if not shards:
+        raise no_rows(total.num_read, _name_source(source, files))
+    log = _describe_shards(engine, shards, columns, total)
+    if system.from_text:
+        log = _settle_text(log, columns, system, has_integer_ids=total.has_integer_ids)
+    log, dropped = clean_shards(log, columns)
+    if dropped:
+        total = total._replace(dropped={**total.dropped, **dropped})
+        log = _describe_shards(engine, log.shards, columns, total)
+    engine.progress(READING, log.facts.num_rows, log.facts.num_rows)
+    if len(log.shards) == 1:
+        return log
+    return renumber_kinds(log, *merge_kinds(log.ask(_list_kinds)))
+
+
+def _cut_source(
+    engine: Engine, source: LogPath, columns: LogColumns
+) -> tuple[list[LogFile], int, list[SourcePiece]]:
+    """List the files of a log, count its rows, and cut it into what one call reads.
+
+    Where a log is one shard, one call reads all, and rows of text files are not counted.
+    """
+    if hasattr(source, "to_delayed"):
+        if not isinstance(engine, TakesFrames):
+            raise OptionError(
+                "the log is a dask DataFrame; expected a cluster of dask's to work on; pass engine"
+            )
+        tables = engine.store_frame(source, to_table)
+        counts = engine.ask(len, [(table,) for table in tables])
+        first_rows = accumulate([0, *counts])
+        pieces = [SourcePiece(t, None, row) for t, row in zip(tables, first_rows, strict=False)]
+        return [to_table(source._meta)], sum(counts), pieces
+    files = list_files(source)
+    num_rows = count_rows(files)
+    if engine.choose_sizes(num_rows).is_whole:
+        return files, num_rows, [SourcePiece(files, None, 0)]
+    files = [file.absolute() if isinstance(file, Path) else file for file in files]
+    counted = engine.ask(count_file_rows, [(_share(engine, file), columns) for file in files])
+    # A file that cannot be read ends the run when it is its turn, with a message that names it.
+    counts = [count or 0 for count in counted]
+    chunk = _choose_chunk(engine.choose_sizes(sum(counts))) or 1
+    pieces = []
+    for file, first_row in zip(files, accumulate([0, *counts]), strict=False):
+        if isinstance(file, Path) and find_kind(file) == PARQUET:
+            pieces += _cut_parquet(file, first_row, chunk)
+        else:
+            pieces.append(SourcePiece([_share(engine, file)], None, first_row))
+    return files, sum(counts), pieces
+
+
+def _share(engine: Engine, file: LogFile) -> LogFile:
+    """Hand a table in memory over to the engine; a path is seen by all."""
+    return engine.put(file) if isinstance(file, pa.Table) else file
+
+
+def _choose_chunk(sizes: Sizes) -> int | None:
+    """Choose how many rows a call reads at a time; None: all.
+
+    They are held several times over, encoded and decoded, so they are half a shard.
+    """
+    return None if sizes.is_whole else -(-sizes.rows // 2)
+
+
+def _cut_parquet(file: Path, first_row: int, chunk: int) -> Iterator[SourcePiece]:
+    """Cut a Parquet file into pieces of about ``chunk`` rows, or of one row group."""
+    metadata = read_parquet_metadata(file)
+    groups: list[int] = []
+    num_rows = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        num_rows += metadata.row_group(group).num_rows
+        if num_rows >= chunk or group == metadata.num_row_groups - 1:
+            yield SourcePiece([file], tuple(groups), first_row)
+            first_row += num_rows
+            groups, num_rows = [], 0
+
+
+def _name_source(source: LogPath, files: Sequence[LogFile]) -> str:
+    """Name a log in a message."""
+    if not isinstance(files[0], Path):
+        return "the table"
+    if isinstance(source, str | Path):
+        return str(source)
+    return ", ".join(map(str, source))
+
+
+def read_rows(
+    content: Any,
+    groups: tuple[int, ...] | None,
+    first_row: int,
+    columns: LogColumns,
+    system: LogSystem,
+    num_shards: int,
+    chunk: int | None,
+    threads: int,
+    progress: Progress,
+) -> Iterator[list[Any]]:
+    """Read some rows, ``chunk`` at a time, and give each to the shard of its user.
+
+    Yields, of each chunk, the rows of every shard, and the :class:`ReadCounts`.
+    """
+    files = content if isinstance(content, list) else [content]
+    expected_rows = count_rows(files) if groups is None else 0
     with ThreadPoolExecutor(threads) as pool:
-        checker = RowChecker([head], columns, pool)
-        checker.filter.num_read = first_row
-        builder = _Builder(table.num_rows)
-        for batch in stream_batches([table], columns):
+        checker = RowChecker(columns, system, pool, first_row)
+        builder = _RowBuilder(chunk or expected_rows)
+        for batch in stream_batches(files, columns, groups=groups, first_row=first_row):
             builder.add(batch, checker)
-        log = builder.finish(checker, threads=threads) if checker.has_rows else None
-    return log, checker.filter.dropped
+            progress(READING, checker.num_read, expected_rows)
+            if chunk is not None and checker.num_read - first_row >= chunk:
+                yield _end_chunk(checker, builder, num_shards, first_row, threads)
+                first_row = checker.num_read
+                checker = RowChecker(columns, system, pool, first_row)
+                builder = _RowBuilder(chunk)
+        yield _end_chunk(checker, builder, num_shards, first_row, threads)
 
 
-class _Builder:
+def _end_chunk(
+    checker: RowChecker, builder: "_RowBuilder", num_shards: int, first_row: int, threads: int
+) -> list[Any]:
+    num_read = checker.num_read - first_row
+    dropped = checker.filter.dropped
+    if not checker.has_rows:
+        counts = ReadCounts(dropped, {}, num_read, checker.has_integer_ids)
+        return [*[None] * num_shards, counts]
+    log = builder.finish(checker, threads=threads)
+    counts = ReadCounts(dropped, dict(log.shifted), num_read, checker.has_integer_ids)
+    return [*split_log(log, num_shards, first_row), counts]
+
+
+def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
+    dropped, shifted, num_read, has_integer_ids = zip(*counts, strict=True)
+    return ReadCounts(add_counts(dropped), add_counts(shifted), sum(num_read), any(has_integer_ids))
+
+
+def join_rows(
+    pieces: Sequence[RequestLog | None], columns: LogColumns, has_csv: bool
+) -> RequestLog | None:
+    """Put the rows of a shard together; None if there are none."""
+    return join_logs(pieces, columns.user, columns.time, from_text=has_csv)
+
+
+def _is_there(log: RequestLog | None) -> bool:
+    return log is not None
+
+
+def _list_kinds(log: RequestLog) -> pa.Table:
+    return log.requests.kinds
+
+
+def _describe_shards(
+    engine: Engine, shards: list[list[Handle]], columns: LogColumns, total: ReadCounts
+) -> ShardedLog:
+    """Add up what is known of all shards."""
+    described = engine.ask(call_on_shard, [(describe, shard) for shard in shards])
+    facts = merge_facts(described, columns.user, columns.time)
+    facts = replace(facts, dropped=total.dropped, shifted=total.shifted)
+    kinds = pa.table({})
+    if len(shards) == 1:
+        kinds = engine.ask(call_on_shard, [(_list_kinds, shards[0])])[0]
+    log = ShardedLog(engine, shards, facts, kinds)
+    check_time_span(facts.time_range, columns.time, log.find_ends)
+    return log
+
+
+def _settle_text(
+    log: ShardedLog, columns: LogColumns, system: LogSystem, *, has_integer_ids: bool
+) -> ShardedLog:
+    """Turn ids and request values that are numbers in all text files into numbers."""
+    are_numbers = all(log.ask(_has_plain_ids))
+    if has_integer_ids and not are_numbers:
+        raise mixed_ids(columns.user)
+    if are_numbers:
+        log = log.change(log.derive(_to_integer_ids))
+        log = replace(log, facts=replace(log.facts, has_integer_ids=True))
+    if not system.has_csv:
+        return log
+    return renumber_kinds(log, *merge_kinds(log.ask(_list_kinds), from_text=True, to_numbers=True))
+
+
+def _has_plain_ids(log: RequestLog) -> bool:
+    return bool(pa.types.is_integer(to_integers_if_plain(log.users).type))
+
+
+def _to_integer_ids(log: RequestLog) -> Change:
+    users = to_integers_if_plain(log.users)
+    order = sort_ids(users)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return {"users": users.take(pa.array(order)), "user": rank[log.user]}
+
+
+class _RowBuilder:
     """Appends checked batches to growing columns."""
 
     def __init__(self, expected_rows: int) -> None:
         self._num_rows = 0
-        self._rows = Rows.empty(max(expected_rows, FIRST_ROWS))
+        self._rows = RowColumns.empty(max(expected_rows, FIRST_ROWS))
         self._file_rows: list[npt.NDArray[np.int64]] = []
 
-    def add(self, batch: pa.RecordBatch, checker: "RowChecker") -> None:
+    def add(self, batch: pa.RecordBatch, checker: RowChecker) -> None:
         batch = checker.filter.apply(batch)
         start, stop = self._num_rows, self._num_rows + batch.num_rows
         self._reserve(stop)
@@ -124,7 +366,7 @@ class _Builder:
         if checker.filter.is_needed:
             self._file_rows.append(checker.filter.list_rows())
 
-    def finish(self, checker: "RowChecker", *, threads: int) -> RequestLog:
+    def finish(self, checker: RowChecker, *, threads: int) -> RequestLog:
         requests = checker.pool.submit(checker.requests.finish)
         users, rank = checker.number_users()
         rows = self._rows.cut(0, self._num_rows)
@@ -141,7 +383,7 @@ class _Builder:
     def _reserve(self, rows: int) -> None:
         size = len(self._rows.user)
         if rows > size:
-            larger = Rows.empty(max(rows, 2 * size))
-            for name in Rows._fields:
+            larger = RowColumns.empty(max(rows, 2 * size))
+            for name in RowColumns._fields:
                 getattr(larger, name)[:size] = getattr(self._rows, name)
             self._rows = larger

@@ -1,13 +1,13 @@
-"""A log in memory, as columns."""
+"""The rows of a log, or of a shard of it, in memory, as columns."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.log.requests import Requests
+from trajcloak.log.request_values import Requests
 
 SHOWN_ROWS = 5
 
@@ -52,6 +52,8 @@ class RequestLog:
         How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
     reading : dict
         How the log was read, as the manifest says it.
+    plane_x, plane_y : (rows,) float64 or None
+        Planar coordinates, if ``x`` and ``y`` had to be projected.
     """
 
     users: pa.Array
@@ -72,9 +74,11 @@ class RequestLog:
     file_row: npt.NDArray[np.int64] | None = None
     shifted: Mapping[str, int] = field(default_factory=dict)
     reading: Mapping[str, object] = field(default_factory=dict)
+    plane_x: npt.NDArray[np.float64] | None = None
+    plane_y: npt.NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
-        """Say how much there is, and of nobody: notebooks keep what they show."""
+        """Show counts only: notebook output gets saved, so no ids."""
         return (
             f"{type(self).__name__}(rows={self.num_rows}, users={self.num_users}, "
             f"requests={self.num_requests})"
@@ -90,14 +94,6 @@ class RequestLog:
         """How many requests the log has."""
         return len(self.requests.row)
 
-    def parts(self) -> Iterator["RequestLog"]:
-        """Yield the log in parts, each with all rows of some of the users.
-
-        A log in memory is one part. What can be added up over parts is computed so, for
-        the sake of logs that are not held in memory.
-        """
-        yield self
-
     @property
     def num_users(self) -> int:
         """How many users the log has."""
@@ -107,15 +103,18 @@ class RequestLog:
         """Number rows as messages do: from 1, over the files in order."""
         return (rows if self.file_row is None else self.file_row[rows]) + 1
 
-    def find_ends(self) -> tuple[int, int]:
-        """Number the first row with the earliest time, and the first with the latest."""
-        early, late = [], []
-        for part in self.parts():
-            ends = np.array([part.time.argmin(), part.time.argmax()])
-            (first, last), (one, other) = part.time[ends].tolist(), part.number_rows(ends).tolist()
-            early.append((first, one))
-            late.append((-last, other))
-        return min(early)[1], min(late)[1]
+    @property
+    def plane(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Planar coordinates of the rows: those of the log, if it was not projected."""
+        if self.plane_x is None or self.plane_y is None:
+            return self.x, self.y
+        return self.plane_x, self.plane_y
+
+    def find_ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Find the earliest and the latest time, each with the number of its first row."""
+        ends = np.array([self.time.argmin(), self.time.argmax()])
+        (early, late), (one, other) = self.time[ends].tolist(), self.number_rows(ends).tolist()
+        return (early, one), (late, other)
 
     def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Name the first of some rows in a message: ``3 rows (4, 7, 9) are``."""

@@ -6,8 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.log.clean import DEFAULT_SPEED, find_teleports
-from trajcloak.log.misplaced import find_null_island, find_swapped
+from trajcloak.log.misplaced import (
+    find_bulk,
+    find_null_island,
+    find_swapped,
+    may_be_at_zero,
+    may_be_swapped,
+)
 from trajcloak.log.request_log import RequestLog
+from trajcloak.log.sharded_log import hold_in_memory
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT
 
 
@@ -35,7 +42,11 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
 
     The last only where there are metres and seconds. A row is listed once.
     """
-    masks = {NULL_ISLAND: find_null_island(log), SWAPPED: find_swapped(log)}
+    whole = hold_in_memory(log)
+    bulk = None
+    if may_be_swapped(whole.facts) or may_be_at_zero(whole.facts):
+        bulk = find_bulk(whole)
+    masks = {NULL_ISLAND: find_null_island(log, bulk), SWAPPED: find_swapped(log, bulk)}
     listed = masks[NULL_ISLAND] | masks[SWAPPED]
     if log.has_timestamps and log.crs is not None:
         masks[TELEPORT] = find_teleports(log, DEFAULT_SPEED, ~listed)

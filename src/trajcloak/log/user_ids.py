@@ -8,7 +8,7 @@ from numba import njit
 
 from trajcloak.errors import InputError
 from trajcloak.kernels.sort import sort_words
-from trajcloak.log.requests import to_plain_numbers
+from trajcloak.log.request_values import to_plain_numbers
 
 
 def mixed_ids(name: str) -> InputError:

@@ -12,7 +12,6 @@ import pyproj
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import MBR
-from trajcloak.published import BUNDLES_FILE, Manifest, read_manifest
 from trajcloak.query.answers import Answer, RequestAnswer, intersect
 from trajcloak.query.bounds import Bounds, Grid, bound_inside, intersect_bounds
 from trajcloak.query.questions import Region, Step, check_region
@@ -25,6 +24,7 @@ from trajcloak.query.requests import (
 )
 from trajcloak.query.times import Times
 from trajcloak.query.windows import PublishedWindow, read_windows
+from trajcloak.release.reading import BUNDLES_FILE, Manifest, read_manifest
 
 FIELDS = ("cloak", "crs", "k", "parameters", "suppressed", "users", "withheld")
 """What is needed of a manifest, besides the grid."""

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajcloak.errors import OptionError
-from trajcloak.published import NUM_KEYS, REQUESTS_FILE, read_columns, read_schema
 from trajcloak.query.answers import Answer, RequestAnswer, add, unite
 from trajcloak.query.bounds import Bounds, Numbers
 from trajcloak.query.windows import PublishedWindow, damaged
+from trajcloak.release.reading import NUM_KEYS, REQUESTS_FILE, read_columns, read_schema
 
 MARKS_PER_KEY = 16
 """Up to so many bytes per key, marking the ones seen is faster than sorting them."""

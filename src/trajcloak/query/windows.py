@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from trajcloak.errors import InputError
-from trajcloak.published import BUNDLES_FILE, read_columns
 from trajcloak.query.bounds import Edges, Numbers
+from trajcloak.release.reading import BUNDLES_FILE, read_columns
 
 EDGES = ("x_min", "y_min", "x_max", "y_max")
 

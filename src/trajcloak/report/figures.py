@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.published import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
 from trajcloak.query import PublishedRelease
 from trajcloak.query.windows import PublishedWindow
+from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
 from trajcloak.report.signing import digest_files
 
 Numbers = npt.NDArray[np.int64]

@@ -4,13 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajcloak.hygiene import RareColumn, count_rare, find_rare, list_attributes
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, hold_in_memory
 from trajcloak.options import DROP, KEEP
-from trajcloak.published import Manifest
 from trajcloak.query import PublishedRelease
+from trajcloak.release.reading import Manifest
 from trajcloak.report.markup import Element, Rows, element, section, table
 from trajcloak.report.words import count
+from trajcloak.requests import RareColumn
+from trajcloak.requests.attributes import list_attributes
+from trajcloak.requests.rare_values import count_rare, find_rare
 
 
 class RareValues(NamedTuple):
@@ -36,10 +38,11 @@ def count_rare_values(log: RequestLog, release: PublishedRelease) -> list[RareVa
     made = manifest["parameters"]
     origin, every = release.times.moments or (made["origin"], made["every"])
     windows = origin + np.array(release.times.ranges, np.int64) * every
+    whole = hold_in_memory(log)
     attributes = list_attributes(log)
     counted = []
     for below in sorted({made["rare_below"], manifest["k"]}):
-        rare = count_rare(log, attributes, find_rare(attributes, below), windows)
+        rare = count_rare(whole, attributes, find_rare(attributes, below), windows)
         by_name = {column.column: column for column in rare}
         counted += [
             RareValues(below, by_name.get(a.name, RareColumn(a.name, 0, 0, 0)), a.num_values)

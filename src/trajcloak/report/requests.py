@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.published import REQUESTS_FILE, read_columns
 from trajcloak.query import PublishedRelease
+from trajcloak.release.reading import REQUESTS_FILE, read_columns
 from trajcloak.report.markup import show_text
 from trajcloak.report.sample import Drawn
 

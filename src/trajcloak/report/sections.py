@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trajcloak.options import KEEP
-from trajcloak.published import Manifest
 from trajcloak.query import PublishedRelease
+from trajcloak.release.reading import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures
 from trajcloak.report.markup import Child, Element, Rows, details, element, facts, section, table

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from trajcloak.published import Manifest
+from trajcloak.release.reading import Manifest
 from trajcloak.report.figures import Figures
 from trajcloak.report.markup import Child, Element, element
 from trajcloak.report.public_checks import PublicCheck

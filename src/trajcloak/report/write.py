@@ -11,7 +11,7 @@ from trajcloak.options import LogColumns
 from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease, open_release
-from trajcloak.release import check_outside_log, check_outside_releases
+from trajcloak.release.output_checks import check_outside_log, check_outside_releases
 from trajcloak.report.assemble import assemble
 from trajcloak.report.backdrop import Backdrop, build_backdrop
 from trajcloak.report.figures import count_figures

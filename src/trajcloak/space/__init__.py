@@ -1,23 +1,8 @@
 """Projection, region and grid: from coordinates to cells and back."""
 
-from trajcloak.space.checks import (
-    check_inside,
-    find_beyond,
-    find_outside,
-    judge_inside,
-    judge_reach,
-)
-from trajcloak.space.outliers import Stretches, count_places, find_far, judge_outliers
-from trajcloak.space.places import Places, build_places, choose_region
-from trajcloak.space.projection import (
-    Projection,
-    bound_east,
-    choose_projection,
-    find_projection,
-    join_bounds,
-)
+from trajcloak.log import Bounds, ShardedLog
+from trajcloak.space.projection import choose_projection, place_log
 from trajcloak.space.region import (
-    Bounds,
     Region,
     check_cells,
     check_height,
@@ -26,31 +11,49 @@ from trajcloak.space.region import (
     find_cell,
     fit_region,
 )
+from trajcloak.space.region_checks import check_inside, check_outliers, check_reach
 
 __all__ = [
-    "Bounds",
-    "Places",
-    "Projection",
     "Region",
-    "Stretches",
-    "bound_east",
-    "build_places",
-    "check_cells",
     "check_height",
-    "check_inside",
-    "check_size",
     "choose_projection",
     "choose_region",
-    "count_places",
     "default_height",
-    "find_beyond",
     "find_cell",
-    "find_far",
-    "find_outside",
-    "find_projection",
     "fit_region",
-    "join_bounds",
-    "judge_inside",
-    "judge_outliers",
-    "judge_reach",
+    "place_log",
 ]
+
+
+def choose_region(
+    log: ShardedLog,
+    bounds: Bounds,
+    *,
+    height: int | None,
+    region: Region | None,
+    in_metres: bool,
+) -> Region:
+    """Fit the region to all places, or check that they are inside the one asked for.
+
+    Parameters
+    ----------
+    log
+        Placed on the plane.
+    bounds
+        Of its places.
+    height
+        Default: the smallest with cells of at most 10 m; 16 for planar logs.
+    region
+        A square to use instead of one fitted to the log.
+    in_metres
+        Whether the unit of the plane is known.
+    """
+    check_reach(log, bounds)
+    if region is None:
+        check_outliers(log, bounds)
+        region = fit_region(bounds, height, in_metres=in_metres)
+    else:
+        check_inside(log, bounds, region)
+    check_cells(region)
+    check_size(region)
+    return region

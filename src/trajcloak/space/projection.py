@@ -1,8 +1,6 @@
 """From longitude and latitude to the plane."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,87 +8,56 @@ import pyproj
 
 from trajcloak.errors import InputError
 from trajcloak.kernels.threads import build_slices, run_sliced
-from trajcloak.log import RequestLog
-from trajcloak.log.misplaced import check_misplaced
-from trajcloak.space.region import Bounds
+from trajcloak.log import Bounds, Change, RequestLog, ShardedLog
+from trajcloak.log.sharded_log import merge_bounds
 
 HALF_TURN = 180.0
 CENTRE_DECIMALS = 2
 PROJECTION_BLOCK = 1 << 18
 
 
-@dataclass(frozen=True)
-class Projection:
-    """How the coordinates of a log become planar ones.
+def place_log(log: ShardedLog) -> tuple[ShardedLog, str | None, Bounds]:
+    """Give the rows of a log planar coordinates; those of a planar log are used as they are.
 
-    Attributes
-    ----------
-    crs : str or None
-        Of the planar coordinates; None if it is not known.
-    bounds : (float, float, float, float) or None
-        Of the planar coordinates, if they are those of the log itself.
-    joins : bool
-        Whether longitudes go on beyond the 180th meridian.
+    Returns the log, the coordinate system of the plane (None if it is not known), and the
+    bounds on the plane.
     """
-
-    crs: str | None
-    bounds: Bounds | None
-    joins: bool = False
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether planar coordinates are others than those of the log."""
-        return self.bounds is None
-
-    def place(
-        self, log: RequestLog, threads: int
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Compute the planar coordinates of all rows of a log, or of a part of it."""
-        if not self.is_needed:
-            return log.x, log.y
-        lon = _continue_east(log.x) if self.joins else log.x
-        return _project(log, lon, str(self.crs), threads)
+    facts = log.facts
+    if not facts.geographic:
+        return log, facts.crs, facts.bounds
+    bounds, joins = _join_hemispheres(log)
+    crs = choose_projection(bounds)
+    placed = log.change(log.derive(_place_shard, crs, joins, log.engine.threads))
+    return placed, crs, merge_bounds(placed.ask(_bound_plane))
 
 
-def find_projection(log: RequestLog, *, is_fitted: bool) -> Projection:
-    """Choose how to project a log, or to take its coordinates as they are.
-
-    ``is_fitted``: whether the region is to be fitted to them, so that they had better be right.
-    """
-    if is_fitted:
-        check_misplaced(log)
-    if not log.geographic:
-        return Projection(log.crs, log.bounds)
-    bounds, joins = join_hemispheres(log)
-    return Projection(choose_projection(bounds), None, joins)
+def _place_shard(log: RequestLog, crs: str, joins: bool, threads: int) -> Change:
+    lon = _continue_east(log.x) if joins else log.x
+    x, y = _project(log, lon, crs, threads)
+    return {"plane_x": x, "plane_y": y}
 
 
-def join_hemispheres(log: RequestLog) -> tuple[Bounds, bool]:
+def _bound_plane(log: RequestLog) -> Bounds:
+    x, y = log.plane
+    return float(x.min()), float(y.min()), float(x.max()), float(y.max())
+
+
+def _join_hemispheres(log: ShardedLog) -> tuple[Bounds, bool]:
     """Let the longitudes of a log that crosses the 180th meridian go on beyond it.
 
-    Returns the bounds of the log, and whether it is so.
+    Returns the bounds of the log in degrees, and whether it is so.
     """
-    return join_bounds(log.bounds, lambda: [bound_east(part) for part in log.parts()])
-
-
-def join_bounds(
-    bounds: Bounds, bound_parts: Callable[[], Sequence[tuple[float, float]]]
-) -> tuple[Bounds, bool]:
-    """Join hemispheres by the bounds of a log, and those of its parts if need be.
-
-    ``bound_parts`` lists what :func:`bound_east` finds of each part.
-    """
-    west, south, east, north = bounds
+    west, south, east, north = log.facts.bounds
     if east - west <= HALF_TURN:
-        return bounds, False
-    lows, highs = zip(*bound_parts(), strict=True)
+        return log.facts.bounds, False
+    lows, highs = zip(*log.ask(_bound_east), strict=True)
     if max(highs) - min(lows) > HALF_TURN:
-        return bounds, False
+        return log.facts.bounds, False
     return (min(lows), south, max(highs), north), True
 
 
-def bound_east(log: RequestLog) -> tuple[float, float]:
-    """Find the least and the greatest longitude of a log if it goes on beyond 180 degrees."""
+def _bound_east(log: RequestLog) -> tuple[float, float]:
+    """Find the least and the greatest longitude of a shard if it goes on beyond 180 degrees."""
     lon = _continue_east(log.x)
     return float(lon.min()), float(lon.max())
 

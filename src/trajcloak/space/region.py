@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,6 @@ MIN_CELL_ULPS = 4
 MAX_COORDINATE = 1e100
 GRANULES = 1024
 """The region's corner and side are multiples of about a thousandth of the log's extent."""
-
-Bounds: TypeAlias = tuple[float, float, float, float]
-"""Least x and y, greatest x and y."""
 
 
 @dataclass(frozen=True)

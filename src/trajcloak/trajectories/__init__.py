@@ -5,40 +5,39 @@ The rules are in ``docs/data-model.md``, "From rows to trajectories".
 
 from trajcloak.trajectories.clock import Ranges, cut_windows
 from trajcloak.trajectories.grid import (
-    SumSpans,
     TimeGrid,
-    build_grid,
+    build_time_grid,
     format_duration,
     parse_duration,
-    sum_spans,
 )
 from trajcloak.trajectories.ingest import (
     Ingest,
     Located,
     build_ingest,
     format_moment,
-    sum_up_ingest,
+    is_dense,
 )
-from trajcloak.trajectories.reports import Reports, compare_reports
-from trajcloak.trajectories.windows import Window, judge_conflicts, stream_windows
+from trajcloak.trajectories.layout import Layout, lay_out
+from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
+from trajcloak.trajectories.windows import Window, WindowCutter
 
 __all__ = [
     "Ingest",
+    "Layout",
     "Located",
     "Ranges",
     "Reports",
-    "SumSpans",
     "TimeGrid",
     "Window",
-    "build_grid",
+    "WindowCutter",
     "build_ingest",
-    "compare_reports",
+    "build_time_grid",
+    "check_conflicts",
+    "compare_all_reports",
     "cut_windows",
     "format_duration",
     "format_moment",
-    "judge_conflicts",
+    "is_dense",
+    "lay_out",
     "parse_duration",
-    "stream_windows",
-    "sum_spans",
-    "sum_up_ingest",
 ]

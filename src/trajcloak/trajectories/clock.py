@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.log import AnyLog
+from trajcloak.log import ShardedLog
 from trajcloak.options import DAY
 from trajcloak.trajectories.grid import TimeGrid
 
@@ -28,7 +28,7 @@ Ranges = npt.NDArray[np.int64]
 
 
 def cut_windows(
-    log: AnyLog,
+    log: ShardedLog,
     grid: TimeGrid,
     *,
     length: int | None,
@@ -49,7 +49,7 @@ def cut_windows(
     """
     if hours is None and align != DAY:
         return _check_number(log, _cut(np.array([[0, grid.num_instants]]), length))
-    if not log.has_timestamps:
+    if not log.facts.has_timestamps:
         raise OptionError(
             "windows are to follow the clock, and the log has integer instants; expected "
             "timestamps; leave out --align and --windows, or convert the times"
@@ -61,14 +61,14 @@ def cut_windows(
     return _check_number(log, _cut(inside[inside[:, 0] < inside[:, 1]], length))
 
 
-def _check_number(log: AnyLog, ranges: Ranges) -> Ranges:
+def _check_number(log: ShardedLog, ranges: Ranges) -> Ranges:
     """Raise if there are far more windows than rows, as a time that is wrong makes them."""
-    if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.num_rows):
+    if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.facts.num_rows):
         early, late = log.find_ends()
         raise InputError(
             f"rows {early} and {late}: there are {len(ranges):,} windows from one to the other, "
-            f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
-            f"rows, or pass a larger --length or --every"
+            f"and {log.facts.num_rows:,} rows in all; expected times near to each other; correct "
+            f"the rows, or pass a larger --length or --every"
         )
     return ranges
 
@@ -102,10 +102,10 @@ def _bad_hours(text: str, expected: str) -> OptionError:
 
 
 def _list_moments(
-    log: AnyLog, grid: TimeGrid, stretches: Sequence[tuple[int, int]]
+    log: ShardedLog, grid: TimeGrid, stretches: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """List the first and the last moment of each stretch of each day of a log."""
-    zone = ZoneInfo(log.clock) if log.clock else UTC
+    zone = ZoneInfo(log.facts.clock) if log.facts.clock else UTC
     low, high = grid.origin, grid.origin + grid.num_instants * grid.every
     try:
         day = (EPOCH + low * MICROSECOND).replace(hour=0, minute=0, second=0, microsecond=0)

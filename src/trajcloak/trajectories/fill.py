@@ -6,8 +6,9 @@ from numba import njit
 
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log import RequestLog
-from trajcloak.space import Places, find_cell
+from trajcloak.space import find_cell
 from trajcloak.trajectories.grid import TimeGrid
+from trajcloak.trajectories.layout import Layout
 
 UNKNOWN = np.uint32(0xFFFFFFFF)
 """Stands for a cell that is not known."""
@@ -19,13 +20,12 @@ Timeline = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 def scatter_reports(
     log: RequestLog,
-    places: Places,
-    grid: TimeGrid,
+    layout: Layout,
     rows: npt.NDArray[np.int64] | None,
     start: int,
     stop: int,
     threads: int,
-) -> tuple[npt.NDArray[np.uint32], int]:
+) -> npt.NDArray[np.uint32]:
     """Place the reports that stand exactly at an instant of a window.
 
     Parameters
@@ -39,25 +39,22 @@ def scatter_reports(
     -------
     cells : (users, stop - start, 2) uint32
         UNKNOWN where a user has no such report.
-    num_placed : int
-        How many reports were placed. More than there are known cells means that
-        some stand at the same place and time, or conflict.
     """
     shape = log.num_users, stop - start, 2
     cells = np.empty(shape, np.uint32)
     run_sliced(lambda a, b: cells[a:b].fill(UNKNOWN), log.num_users, threads)
-    region = places.region
+    region, grid = layout.region, layout.grid
     where = region.x_min, region.y_min, region.cell, 1 << region.height
     when = grid.origin + start * grid.every, grid.every
     chosen = np.empty(0, np.int64) if rows is None else rows
-    placed = run_sliced(
+    run_sliced(
         lambda a, b: _scatter(
-            log.user, log.time, places.x, places.y, chosen, rows is None, when, where, a, b, cells
+            log.user, log.time, *log.plane, chosen, rows is None, when, where, a, b, cells
         ),
         log.num_rows if rows is None else len(rows),
         threads,
     )
-    return cells, sum(placed)
+    return cells
 
 
 def count_known(cells: npt.NDArray[np.uint32], threads: int) -> npt.NDArray[np.int64]:
@@ -98,14 +95,12 @@ def collect_requests(
 
 def complete_users(
     log: RequestLog,
-    places: Places,
-    grid: TimeGrid,
+    layout: Layout,
     rows: npt.NDArray[np.int64] | None,
     timeline: Timeline | None,
     start: int,
     stop: int,
     margin: int,
-    max_gap: int,
     hold: bool,
     done: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.uint32],
@@ -122,7 +117,7 @@ def complete_users(
     margin
         How many instants around the window can matter for interpolation.
     hold
-        Also fill gaps longer than ``max_gap``, with the last place before or else
+        Also fill gaps longer than the layout's ``max_gap``, with the last place before or else
         the first place after.
     done : (users,) bool
         Users to leave alone.
@@ -134,6 +129,7 @@ def complete_users(
     int
         How many cells are held.
     """
+    grid, region = layout.grid, layout.region
     lacking = np.flatnonzero(~done)
     number = np.full(log.num_users, _NO_ROW, np.int32)
     number[lacking] = np.arange(len(lacking), dtype=np.int32)
@@ -149,22 +145,20 @@ def complete_users(
     if hold and timeline is not None:
         edges = when[0], when[0] + bins * grid.every
         _find_nearest(log.time, *timeline, lacking, edges, earlier, later)
-    region = places.region
     where = region.x_min, region.y_min, region.cell, 1 << region.height
     held = _complete(
-        log.time, places.x, places.y, first, last, earlier, later,
-        when, where, margin, max_gap, hold, lacking, cells,
+        log.time, *log.plane, first, last, earlier, later,
+        when, where, margin, layout.max_gap, hold, lacking, cells,
     )  # fmt: skip
     return int(held)
 
 
 @njit(cache=True, nogil=True)
 def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells):  # type: ignore[no-untyped-def]
-    """Write the cell of each report at an exact instant; returns how many there were."""
+    """Write the cell of each report at an exact instant."""
     origin, every = when
     low_x, low_y, cell, num_cells = where
     length = cells.shape[1]
-    placed = 0
     last_time = origin - 1
     instant = np.int64(-1)
     for i in range(begin, end):
@@ -179,8 +173,6 @@ def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells): 
             target = cells[user[row], instant]
             target[0] = find_cell(x[row], low_x, cell, num_cells)
             target[1] = find_cell(y[row], low_y, cell, num_cells)
-            placed += 1
-    return placed
 
 
 @njit(cache=True, nogil=True)

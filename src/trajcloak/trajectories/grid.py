@@ -1,14 +1,13 @@
 """The grid of instants that a log is laid on."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.log import AnyLog, RequestLog
+from trajcloak.log import LogFacts, RequestLog, ShardedLog
 
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 MAX_INSTANTS = 2**31 - 1
@@ -76,29 +75,21 @@ def format_duration(value: int, *, has_timestamps: bool) -> int | str:
     return f"{value // UNITS[unit]}{unit}"
 
 
-SumSpans = Callable[[int], int]
-"""Sums, over the users of a log, the instants of a step from the first report to the last."""
-
-
-def build_grid(
-    log: AnyLog, every: int | None, *, hold: bool = False, spans: SumSpans | None = None
-) -> TimeGrid:
+def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -> TimeGrid:
     """Lay the grid of instants over a log.
 
     Parameters
     ----------
-    log : RequestLog or LogSummary
+    log : ShardedLog
     every : int, optional
         Default: the log's own step, if its reports fill it.
     hold : bool
         Whether users are located before their first report.
-    spans
-        How to sum spans, for a log whose rows are not here.
     """
-    low, high = log.time_range
+    low, high = log.facts.time_range
     if every is None:
-        every = _own_step(log, spans)
-    on_grid = log.step % every == 0
+        every = _own_step(log)
+    on_grid = log.facts.step % every == 0
     origin = low if on_grid else low - low % every
     # Nobody is located before the first report, unless there is no other instant.
     if not on_grid and not hold and low % every and origin + every <= high:
@@ -109,65 +100,59 @@ def build_grid(
             f"the log has {num_instants} instants; expected at most {MAX_INSTANTS}; "
             f"pass a larger --every"
         )
-    first, last = (YEAR_1, YEAR_10000) if log.has_timestamps else (-MAX_DURATION, MAX_DURATION)
+    first, last = (
+        (YEAR_1, YEAR_10000) if log.facts.has_timestamps else (-MAX_DURATION, MAX_DURATION)
+    )
     if origin < first or origin + num_instants * every >= last:
         early, late = log.find_ends()
-        limits = "the years 1 to 9999" if log.has_timestamps else "-2^62 to 2^62"
+        limits = "the years 1 to 9999" if log.facts.has_timestamps else "-2^62 to 2^62"
         raise InputError(
             f"row {early if origin < first else late}: an instant is out of range; expected "
             f"{limits}; correct the row, or pass a smaller --every"
         )
-    if num_instants > most_instants(log):
+    if num_instants > most_instants(log.facts):
         early, late = log.find_ends()
         raise InputError(
             f"rows {early} and {late}: there are {num_instants:,} instants from one to the other, "
-            f"and {log.num_rows:,} rows in all; expected times near to each other; correct the "
-            f"rows, or pass a larger --every"
+            f"and {log.facts.num_rows:,} rows in all; expected times near to each other; correct "
+            f"the rows, or pass a larger --every"
         )
     return TimeGrid(origin, every, num_instants, on_grid)
 
 
-def most_instants(log: AnyLog) -> int:
+def most_instants(facts: LogFacts) -> int:
     """Tell how many instants a log of so many rows may have."""
-    return min(MAX_INSTANTS, max(FEW_INSTANTS, INSTANTS_PER_ROW * log.num_rows))
+    return min(MAX_INSTANTS, max(FEW_INSTANTS, INSTANTS_PER_ROW * facts.num_rows))
 
 
-def find_own_step(log: AnyLog, spans: SumSpans | None = None) -> int | None:
+def find_own_step(log: ShardedLog) -> int | None:
     """Find the step of the grid that a log's reports fill; None if they fill none."""
-    step = log.step or 1
-    low, high = log.time_range
-    most = log.num_users * ((high - low) // step + 1)
-    if log.num_rows < MIN_FILLED * most:
-        most = _sum_spans(log, step, spans)
-    return step if log.num_rows >= MIN_FILLED * most else None
+    facts = log.facts
+    step = facts.step or 1
+    low, high = facts.time_range
+    most = facts.num_users * ((high - low) // step + 1)
+    if facts.num_rows < MIN_FILLED * most:
+        most = sum(log.ask(sum_spans, step))
+    return step if facts.num_rows >= MIN_FILLED * most else None
 
 
-def _own_step(log: AnyLog, spans: SumSpans | None) -> int:
-    step = find_own_step(log, spans)
+def _own_step(log: ShardedLog) -> int:
+    step = find_own_step(log)
     if step is None:
-        share = log.num_rows / _sum_spans(log, log.step, spans)
+        share = log.facts.num_rows / sum(log.ask(sum_spans, log.facts.step))
         raise InputError(
-            f"the log's {log.num_rows:,} reports fill only {100 * share:.2g}% of its finest time "
-            f"grid; expected reports at regular times, or to be told the grid; pass --every, such "
-            f"as --every 60s; trajcloak inspect proposes one"
+            f"the log's {log.facts.num_rows:,} reports fill only {100 * share:.2g}% of its finest "
+            f"time grid; expected reports at regular times, or to be told the grid; pass --every, "
+            f"such as --every 60s; trajcloak inspect proposes one"
         )
     return step
 
 
-def _sum_spans(log: AnyLog, step: int, spans: SumSpans | None) -> int:
-    if spans is not None:
-        return spans(step)
-    assert isinstance(log, RequestLog)
-    return sum_spans(log, step)
-
-
 def sum_spans(log: RequestLog, step: int) -> int:
-    """Sum, over users, the instants from the first report to the last."""
-    spans = 0
-    for part in log.parts():
-        first, last = _find_ends(part.user, part.time, log.num_users)
-        present = first <= last
-        spans += int(((last[present] - first[present]) // step).sum(dtype=np.float64))
+    """Sum, over the users of a shard, the instants from the first report to the last."""
+    first, last = _find_ends(log.user, log.time, log.num_users)
+    present = first <= last
+    spans = int(((last[present] - first[present]) // step).sum(dtype=np.float64))
     return spans + log.num_users
 
 

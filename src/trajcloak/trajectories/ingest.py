@@ -1,15 +1,15 @@
 """What came in: a report on a log as it was read and laid on its instants."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajcloak.log import AnyLog, RequestLog
+from trajcloak.log import LogFacts
 from trajcloak.options import DROPPABLE
 from trajcloak.trajectories.grid import TimeGrid, format_duration
-from trajcloak.trajectories.reports import Reports, compare_reports, round_gap
+from trajcloak.trajectories.reports import Reports, round_gap
 
 DROPPED = ("clip", *DROPPABLE)
 """Reasons for which rows are dropped."""
@@ -105,62 +105,55 @@ class Ingest:
         }
 
 
+def is_dense(facts: LogFacts, grid: TimeGrid) -> bool:
+    """Whether a log has as many rows as users times instants, all on the grid.
+
+    Then each user has, in all likelihood, one report at each instant.
+    """
+    return grid.on_grid and facts.num_rows == facts.num_users * grid.num_instants
+
+
 def build_ingest(
-    log: RequestLog, grid: TimeGrid, max_gap: int, located: Located, threads: int
+    facts: LogFacts, grid: TimeGrid, max_gap: int, located: Located, reports: Reports | None
 ) -> Ingest:
     """Report on a log.
 
-    A log with one report of each user at each instant is not looked at again.
+    ``reports`` is None if each user has one report at each instant.
     """
-    return sum_up_ingest(
-        log, grid, max_gap, located, lambda: compare_reports(log, max_gap, threads)
-    )
-
-
-def sum_up_ingest(
-    log: AnyLog,
-    grid: TimeGrid,
-    max_gap: int,
-    located: Located,
-    compare: Callable[[], Reports],
-) -> Ingest:
-    """Report on a log whose rows may be elsewhere; ``compare`` compares its reports if need be."""
     repeated = long_gaps = 0
     interval = None
-    if grid.on_grid and log.num_rows == located.reported == log.num_users * grid.num_instants:
-        if grid.num_instants > 1:
-            interval = dict.fromkeys(QUANTILES, round_gap(grid.every))
-            long_gaps = (log.num_rows - log.num_users) * (grid.every > max_gap)
-    else:
-        reports = compare()
+    if reports is not None:
         repeated, long_gaps = reports.num_repeated, reports.num_long
         if reports.num_gaps:
             interval = {name: reports.quantile(share) for name, share in QUANTILES.items()}
+    elif grid.num_instants > 1:
+        interval = dict.fromkeys(QUANTILES, round_gap(grid.every))
+        long_gaps = (facts.num_rows - facts.num_users) * (grid.every > max_gap)
     return Ingest(
-        rows=log.num_rows + sum(log.dropped.values()),
-        dropped={reason: log.dropped.get(reason, 0) for reason in DROPPED},
+        rows=facts.num_rows + sum(facts.dropped.values()),
+        dropped={reason: facts.dropped.get(reason, 0) for reason in DROPPED},
         repeated=repeated,
-        requests=log.num_requests,
-        users=log.num_users,
-        start=format_moment(log, grid.origin),
-        end=format_moment(log, grid.origin + grid.num_instants * grid.every),
+        requests=facts.num_requests,
+        users=facts.num_users,
+        start=format_moment(facts, grid.origin),
+        end=format_moment(facts, grid.origin + grid.num_instants * grid.every),
         instants=grid.num_instants,
         interval=interval
         and {
-            name: format_duration(gap, has_timestamps=log.has_timestamps)
+            name: format_duration(gap, has_timestamps=facts.has_timestamps)
             for name, gap in interval.items()
         },
         long_gaps=long_gaps,
         user_instants=located,
-        crs=log.crs,
-        zone=log.clock or log.zone,
-        ambiguous=log.shifted.get("ambiguous", 0),
-        nonexistent=log.shifted.get("nonexistent", 0),
+        crs=facts.crs,
+        zone=facts.clock or facts.zone,
+        ambiguous=facts.shifted.get("ambiguous", 0),
+        nonexistent=facts.shifted.get("nonexistent", 0),
     )
 
 
-def format_moment(log: AnyLog, moment: int) -> int | str:
+def format_moment(facts: LogFacts, moment: int) -> int | str:
     """Write a moment as the manifest does: an integer instant, or ISO 8601 text."""
-    if not log.has_timestamps:
+    if not facts.has_timestamps:
         return moment
-    return str(np.datetime64(moment, "us")) + ("Z" if log.zone else "")
+    return str(np.datetime64(moment, "us")) + ("Z" if facts.zone else "")

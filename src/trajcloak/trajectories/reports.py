@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from trajcloak.errors import InputError
 from trajcloak.kernels.threads import build_slices, run_all
-from trajcloak.log import RequestLog, sort_rows
+from trajcloak.log import RequestLog, ShardedLog, sort_rows
 
 EXACT_GAPS = 100
 PER_DECADE = 90
@@ -72,22 +73,38 @@ class Reports:
         return _gap_of_bin(int(np.searchsorted(np.cumsum(self.gaps), wanted)))
 
 
-def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
+def compare_all_reports(log: ShardedLog, long: int) -> Reports:
     """Compare each report with the one before it of the same user.
 
-    One pass where the rows of each user are in order of time; otherwise they are
-    sorted first. ``long`` is the gap beyond which one is long.
+    ``long`` is the gap beyond which one is long.
     """
-    return reduce(Reports.plus, (_compare_part(part, long, threads) for part in log.parts()))
+    shards: list[Reports] = log.ask(compare_reports, long, log.engine.threads)
+    return reduce(Reports.plus, shards)
 
 
-def _compare_part(log: RequestLog, long: int, threads: int) -> Reports:
-    parts = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
-    found = _compare_slices(log, np.empty(0, np.int64), True, long, parts)
+def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
+    """Compare the reports of a shard.
+
+    One pass where the rows of each user are in order of time; otherwise they are
+    sorted first.
+    """
+    slices = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
+    found = _compare_slices(log, np.empty(0, np.int64), True, long, slices)
     if found is None:
-        found = _compare_slices(log, sort_rows(log), False, long, parts)
+        found = _compare_slices(log, sort_rows(log), False, long, slices)
     assert found is not None
     return found
+
+
+def check_conflicts(reports: Reports) -> None:
+    """Raise if a user has two rows with the same time and different places."""
+    if reports.conflict is not None:
+        one, other = reports.conflict
+        raise InputError(
+            f"rows {one} and {other}: the same user and time with different places "
+            f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
+            f"time; remove the wrong rows, or drop all such rows with --drop conflict"
+        )
 
 
 def _compare_slices(

@@ -1,18 +1,13 @@
-"""Cut a log into windows of dense trajectories."""
+"""Cut a shard into windows of dense trajectories."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.errors import InputError
 from trajcloak.log import RequestLog, sort_rows
 from trajcloak.options import HOLD
-from trajcloak.progress import Progress, silent
-from trajcloak.space import Places
-from trajcloak.trajectories.clock import Ranges, cut_windows
+from trajcloak.trajectories.clock import Ranges
 from trajcloak.trajectories.fill import (
     Timeline,
     collect_requests,
@@ -22,7 +17,7 @@ from trajcloak.trajectories.fill import (
 )
 from trajcloak.trajectories.grid import MAX_INSTANTS, TimeGrid
 from trajcloak.trajectories.ingest import Located
-from trajcloak.trajectories.reports import Reports, compare_reports
+from trajcloak.trajectories.layout import Layout
 
 CELLS_PER_THREAD = 1 << 16
 
@@ -37,7 +32,7 @@ class Window:
     start, stop : int
         Half-open range of instants.
     user : (n,) int32
-        Position of each participant in the log's ``users``, ascending.
+        Position of each participant in the shard's ``users``, ascending.
     reported : (n,) bool
         Whether the participant has a report in the window.
     cells : (n, stop - start, 2) uint32
@@ -53,7 +48,7 @@ class Window:
     left_out_requests : int
         Requests that they sent in the window.
     located : Located
-        How the locations of all users of the log are known at its instants.
+        How the locations of all users of the shard are known at its instants.
     """
 
     number: int
@@ -70,56 +65,40 @@ class Window:
     located: Located = field(default_factory=Located)
 
 
-def stream_windows(
-    log: RequestLog,
-    places: Places,
-    grid: TimeGrid,
-    *,
-    length: int | None,
-    max_gap: int,
-    missing: str,
-    threads: int,
-    progress: Progress = silent,
-    ranges: Ranges | None = None,
-    whole: RequestLog | None = None,
-) -> Iterator[Window]:
-    """Yield the windows of a log in order, one at a time.
+class WindowCutter:
+    """Cuts a shard into windows, in any order, also from several threads at once.
 
-    ``ranges`` are the instants of the windows; default: all, cut every ``length``.
-    ``whole`` is the log that ``log`` is only a stretch of. Then the caller has checked already
-    that no rows of it contradict each other if they are not all on the grid.
-
-    Raises
-    ------
-    InputError
-        If a user has two different places at one time.
+    Parameters
+    ----------
+    log
+        A shard on the plane.
+    layout
     """
-    is_checked = not grid.on_grid
-    if is_checked and whole is None:
-        check_conflicts(log)
-    if ranges is None:
-        ranges = cut_windows(log, grid, length=length)
-    is_whole = ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= log.time_range[0]
-    rows = None if is_whole else _RowsByInstant(log, grid)
-    all_requests = np.arange(len(log.requests.row))
-    requests = [all_requests] if is_whole else _group_requests(log, grid, ranges)
-    margin = -(-max_gap // grid.every)
-    for number, (start, stop) in enumerate(ranges.tolist()):
-        progress("building trajectories", start, grid.num_instants)
-        if rows is not None and missing != HOLD and not rows.has_any(start - margin, stop + margin):
-            yield build_empty_window(number, start, stop, log.num_users)
-            continue
-        cells, known, located, has_repeats = _build_cells(
-            log, places, grid, rows, start, stop, max_gap, missing, threads
+
+    def __init__(self, log: RequestLog, layout: Layout) -> None:
+        self._log = log
+        self._layout = layout
+        grid, ranges = layout.grid, layout.ranges
+        is_whole = layout.is_one_window
+        self._rows = None if is_whole else _RowsByInstant(log, grid, layout.asked.missing == HOLD)
+        self._requests = (
+            [np.arange(len(log.requests.row))] if is_whole else _group_requests(log, grid, ranges)
         )
-        if has_repeats and not is_checked:
-            check_conflicts(log if whole is None else whole)
-            is_checked = True
+
+    def cut(self, number: int, threads: int) -> Window:
+        """Cut one window."""
+        log, layout, rows = self._log, self._layout, self._rows
+        start, stop = layout.ranges[number].tolist()
+        margin = -(-layout.max_gap // layout.grid.every)
+        is_held = layout.asked.missing == HOLD
+        if rows is not None and not is_held and not rows.has_any(start - margin, stop + margin):
+            return build_empty_window(number, start, stop, log.num_users)
+        cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
-        inside = requests[number]
-        sender, instant, kind = collect_requests(log, grid, start, inside, user)
-        yield Window(
+        inside = self._requests[number]
+        sender, instant, kind = collect_requests(log, layout.grid, start, inside, user)
+        return Window(
             number=number,
             start=start,
             stop=stop,
@@ -133,9 +112,6 @@ def stream_windows(
             left_out_requests=len(inside) - len(sender),
             located=located,
         )
-        # The next window needs the room.
-        del cells
-    progress("building trajectories", grid.num_instants, grid.num_instants)
 
 
 def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Window:
@@ -169,37 +145,31 @@ def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt
 
 def _build_cells(
     log: RequestLog,
-    places: Places,
-    grid: TimeGrid,
+    layout: Layout,
     rows: "_RowsByInstant | None",
     start: int,
     stop: int,
-    max_gap: int,
-    missing: str,
     threads: int,
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located, bool]:
-    """Locate every user at every instant of a window.
-
-    Says who is located at all of them, how, and whether a user has several reports at one.
-    """
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located]:
+    """Locate every user at every instant of a window; says who is located at all, and how."""
     # There may be many small windows: threads cost more than they save in them.
     threads = min(threads, 1 + log.num_users * (stop - start) // CELLS_PER_THREAD)
+    grid, max_gap = layout.grid, layout.max_gap
+    hold = layout.asked.missing == HOLD
     inside = None if rows is None else rows.between(start, stop)
-    cells, num_placed = scatter_reports(log, places, grid, inside, start, stop, threads)
+    cells = scatter_reports(log, layout, inside, start, stop, threads)
     found = count_known(cells, threads)
     reported = int(found.sum())
-    has_repeats = reported < num_placed
     known = found == stop - start
     held = 0
     if known.all():
-        return cells, known, Located(reported), has_repeats
-    if missing == HOLD or max_gap >= 2 * grid.every or not grid.on_grid:
+        return cells, known, Located(reported)
+    if hold or max_gap >= 2 * grid.every or not grid.on_grid:
         margin = min(-(-max_gap // grid.every), grid.num_instants)
         around = None if rows is None else rows.between(start - margin, stop + margin)
-        hold = missing == HOLD
         timeline = rows.timeline if hold and rows is not None else None
         held = complete_users(
-            log, places, grid, around, timeline, start, stop, margin, max_gap, hold, known, cells
+            log, layout, around, timeline, start, stop, margin, hold, known, cells
         )
         found = count_known(cells, threads)
         known = found == stop - start
@@ -207,25 +177,22 @@ def _build_cells(
     located = Located(
         reported, completed - reported - held, held, log.num_users * (stop - start) - completed
     )
-    return cells, known, located, has_repeats
+    return cells, known, located
 
 
 class _RowsByInstant:
     """Rows of a log in order of their instants."""
 
-    def __init__(self, log: RequestLog, grid: TimeGrid) -> None:
-        self._log = log
+    def __init__(self, log: RequestLog, grid: TimeGrid, is_held: bool) -> None:
         # The stretch before the first instant has reports, too.
         instant = ((log.time - grid.origin) // grid.every).astype(np.int32)
         self._order = np.argsort(instant, kind="stable")
         self._instant = instant[self._order]
-
-    @cached_property
-    def timeline(self) -> Timeline:
-        """All rows by user and time, and where those of each user start."""
-        order = sort_rows(self._log)
-        users = np.arange(self._log.num_users + 1)
-        return order, np.searchsorted(self._log.user[order], users)
+        self.timeline: Timeline | None = None
+        if is_held:
+            order = sort_rows(log)
+            users = np.arange(log.num_users + 1)
+            self.timeline = order, np.searchsorted(log.user[order], users)
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""
@@ -253,19 +220,3 @@ def _find_present(
     present = np.zeros(log.num_users, np.bool_)
     present[log.user[rows.between(start, stop)]] = True
     return present
-
-
-def check_conflicts(log: RequestLog) -> None:
-    """Raise if a user has two rows with the same time and different places."""
-    judge_conflicts(compare_reports(log, 0, threads=1))
-
-
-def judge_conflicts(reports: Reports) -> None:
-    """Raise as :func:`check_conflicts` does, from the reports of a whole log."""
-    if reports.conflict is not None:
-        one, other = reports.conflict
-        raise InputError(
-            f"rows {one} and {other}: the same user and time with different places "
-            f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
-            f"time; remove the wrong rows, or drop all such rows with --drop conflict"
-        )

@@ -1,0 +1,373 @@
+"""All windows of a log to bundles, in the order in which they are published."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms.refined import Refined
+from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.bundles import join_bundles
+from trajcloak.bundling.key_ranges import BundledWindow, LargeWindow, bundle_by_tree
+from trajcloak.bundling.near_blocks import bundle_by_blocks
+from trajcloak.bundling.runs import (
+    BUILDING,
+    BUNDLING,
+    BundledPart,
+    BundlingTask,
+    Unpublished,
+    WindowResult,
+    bundle_run,
+    bundle_shard,
+)
+from trajcloak.cloaks import encode_cloaks, order_by_cloaks
+from trajcloak.engines.engine import Engine, Handle, Sizes
+from trajcloak.errors import OptionError
+from trajcloak.kernels.group import group_by_number
+from trajcloak.log import ShardedLog
+from trajcloak.log.sharded_log import call_on_shard
+from trajcloak.release.manifest import LeftOut, Totals, add_up
+from trajcloak.release.result import BundleRange
+from trajcloak.space import Region
+from trajcloak.trajectories import Layout, Located
+from trajcloak.window_inputs import ShardPresence, cut_shard
+
+RUNS_PER_CALL = 4
+"""Runs of windows for each call that an engine runs side by side, so that all end together."""
+
+SAMPLE = 64
+"""Bundles of each part that are drawn to find where to cut their order."""
+
+
+class BundledLog(NamedTuple):
+    """The bundles of all windows.
+
+    Attributes
+    ----------
+    ranges : list of list of BundleRange
+        Of each window; none where fewer than k users take part, or all are suppressed.
+    unpublished : list of list of Unpublished
+        Of each window.
+    is_sent : (kinds,) bool
+        Whether a bundle holds each distinct request.
+    num_users : list of int
+        Participants of each window.
+    located : Located
+    presences : list of list of Handle
+        Of each shard, its :class:`ShardPresence`, run by run if it is the only shard.
+    num_blocks : int
+        Blocks of ``refined`` in all windows; 0 if none was taken apart.
+    inputs : sequence of Handle
+        What is to be dropped when presences are not needed any more.
+    """
+
+    ranges: list[list[BundleRange]]
+    unpublished: list[list[Unpublished]]
+    is_sent: npt.NDArray[np.bool_]
+    num_users: list[int]
+    located: Located
+    presences: list[list[Handle]]
+    num_blocks: int
+    inputs: Sequence[Handle]
+
+
+def bundle_windows(
+    log: ShardedLog, layout: Layout, task: BundlingTask, sizes: Sizes, num_kinds: int
+) -> BundledLog:
+    """Bundle the participants of every window.
+
+    ``num_kinds`` is the number of distinct requests that may be published.
+    """
+    engine = log.engine
+    lengths = np.diff(layout.ranges)[:, 0].tolist()
+    runs = choose_runs([log.facts.num_users * n for n in lengths], sizes.cells, engine.parallel)
+    can_cut = isinstance(task.algorithm, TrajAnon | Refined)
+    is_small = all(log.facts.num_users * n <= sizes.cells for n in lengths) or not can_cut
+    found = _Found(layout, num_kinds)
+    if len(log.shards) == 1 and is_small:
+        jobs = [
+            (bundle_shard, log.shards[0], layout, run, task, engine.threads, engine.inner_progress)
+            for run in runs
+        ]
+        results, presence = engine.shuffle(call_on_shard, jobs, 2, BUNDLING)
+        presences = [list(presence)]
+        num_users, located = _count_participants(engine, presences)
+        found.add_runs(engine, runs, results)
+        return found.finish(num_users, located, presences)
+    cut_jobs = [
+        (cut_shard, shard, number, layout, runs, engine.threads)
+        for number, shard in enumerate(log.shards)
+    ]
+    *inputs, presence = engine.shuffle(call_on_shard, cut_jobs, len(runs) + 1, BUILDING)
+    presences = [[of_shard] for of_shard in presence]
+    num_users, located = _count_participants(engine, presences)
+    large = {
+        r: parts
+        for r, run in enumerate(runs)
+        if len(run) == 1
+        and (parts := _count_parts(task, sizes, num_users[run[0]], lengths[run[0]])) > 1
+    }
+    whole = [r for r in range(len(runs)) if r not in large]
+    for r in whole:
+        _check_fits(sizes, runs[r], num_users, lengths)
+    bundled = engine.derive(
+        bundle_run,
+        [(inputs[r], task, engine.threads, engine.inner_progress) for r in whole],
+        BUNDLING,
+    )
+    found.add_runs(engine, [runs[r] for r in whole], bundled)
+    for r, parts in large.items():
+        number = runs[r][0]
+        engine.progress(BUNDLING, number, len(lengths))
+        window = LargeWindow(number, lengths[number], num_users[number], inputs[r])
+        if isinstance(task.algorithm, TrajAnon):
+            found.add_large(engine, window, bundle_by_tree(engine, window, task, parts))
+        else:
+            found.add_large(engine, window, bundle_by_blocks(engine, window, task, parts))
+    engine.progress(BUNDLING, len(lengths), len(lengths))
+    return found.finish(num_users, located, presences, inputs)
+
+
+def choose_runs(cells: Sequence[int], most: int, parallel: int) -> list[range]:
+    """Cut the windows into runs of neighbours.
+
+    Parameters
+    ----------
+    cells
+        Users times instants of each window, at most.
+    most
+        As many may be in a run; a larger window is a run of its own.
+    parallel
+        Calls that run side by side, which are to share the runs evenly.
+
+    Examples
+    --------
+    >>> choose_runs([4, 4, 4, 9, 1], 8, 1)
+    [range(0, 2), range(2, 3), range(3, 4), range(4, 5)]
+    """
+    if parallel > 1:
+        most = min(most, -(-sum(cells) // (RUNS_PER_CALL * parallel)))
+    runs: list[range] = []
+    held = 0
+    for number, size in enumerate(cells):
+        held += size
+        if runs and held <= most:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+            held = size
+    return runs
+
+
+def _count_parts(task: BundlingTask, sizes: Sizes, num_users: int, length: int) -> int:
+    """Count the parts that a window is taken apart into; 1: it is bundled whole."""
+    users = max(1, sizes.cells // length)
+    if isinstance(task.algorithm, TrajAnon):
+        return -(-num_users // users)
+    if isinstance(task.algorithm, Refined):
+        return num_users // max(users, sizes.bundles * task.k)
+    return 1
+
+
+def _check_fits(sizes: Sizes, run: range, num_users: Sequence[int], lengths: Sequence[int]) -> None:
+    """Raise if a window that is bundled whole does not fit into bounded memory."""
+    for number in run:
+        if num_users[number] * lengths[number] > sizes.window_cells:
+            raise OptionError(
+                f"window {number} has {num_users[number]:,} users at {lengths[number]:,} instants, "
+                f"which do not fit into the memory that is left besides what the program itself "
+                f"needs; expected windows that fit; pass a smaller --length, a larger --memory, or "
+                f"--algorithm traj-anon, which takes windows apart"
+            )
+
+
+def _count_participants(
+    engine: Engine, presences: Sequence[Sequence[Handle]]
+) -> tuple[list[int], Located]:
+    """Count the participants of each window, and how all users are located."""
+    answers = engine.ask(count_participants, [(list(of_shard),) for of_shard in presences])
+    located = Located()
+    for _, more in answers:
+        located = located.plus(more)
+    return np.sum([counts for counts, _ in answers], axis=0).tolist(), located
+
+
+def count_participants(presence: Sequence[ShardPresence]) -> tuple[list[int], Located]:
+    """Count the participants of each window, and how users are located, in a shard."""
+    windows = [window for part in presence for window in part.windows]
+    located = Located()
+    for window in windows:
+        located = located.plus(window.located)
+    return [window.num_participants for window in windows], located
+
+
+def count_left_out(
+    presence: Sequence[ShardPresence],
+    shard: int,
+    is_published: Sequence[bool],
+    suppressed: Sequence[Sequence[tuple[Any, Any]]],
+) -> LeftOut:
+    """Count who of a shard is not published, and why.
+
+    ``suppressed`` are, window by window, the shards and positions of suppressed users.
+    """
+    left_out = LeftOut()
+    num_users = presence[0].num_users
+    published = np.zeros(num_users, np.bool_)
+    on_purpose = np.zeros(num_users, np.bool_)
+    windows = [window for part in presence for window in part.windows]
+    for window, is_shown, gone in zip(windows, is_published, suppressed, strict=True):
+        left_out.located = left_out.located.plus(window.located)
+        left_out.num_requests += window.left_out_requests + window.requests
+        left_out.add("missing_location", window.left_out_users, window.left_out_requests)
+        if not is_shown:
+            left_out.add("window_below_k", window.reported, window.requests)
+            continue
+        shown = np.unpackbits(window.participants, count=num_users).astype(np.bool_)
+        for of_shard, user in gone:
+            mine = user[of_shard == shard]
+            shown[mine] = False
+            on_purpose[mine] = True
+        published |= shown
+    left_out.published_users = int(published.sum())
+    left_out.gone_users = int((~published & ~on_purpose).sum())
+    return left_out
+
+
+class _Found:
+    """Collects the bundles of windows."""
+
+    def __init__(self, layout: Layout, num_kinds: int) -> None:
+        count = len(layout.ranges)
+        self._lengths = np.diff(layout.ranges)[:, 0].tolist()
+        self._region = layout.region
+        self._ranges: list[list[BundleRange]] = [[] for _ in range(count)]
+        self._unpublished: list[list[Unpublished]] = [[] for _ in range(count)]
+        self._is_sent = np.zeros(num_kinds, np.bool_)
+        self._num_blocks = [1] * count
+
+    def add_runs(self, engine: Engine, runs: Sequence[range], handles: Sequence[Handle]) -> None:
+        """Add windows that were bundled whole."""
+        jobs = [(handle, self._region, len(self._is_sent)) for handle in handles]
+        answers = engine.ask(total_run, jobs)
+        for run, handle, (windows, is_sent) in zip(runs, handles, answers, strict=True):
+            self._is_sent |= is_sent
+            for place, (number, (totals, unpublished)) in enumerate(zip(run, windows, strict=True)):
+                if unpublished is not None:
+                    self._unpublished[number].append(unpublished)
+                if totals is not None:
+                    length = self._lengths[number]
+                    self._ranges[number].append(BundleRange(handle, place, length, totals))
+
+    def add_large(self, engine: Engine, window: LargeWindow, bundled: BundledWindow) -> None:
+        """Add a window that was taken apart."""
+        number = window.number
+        ordered = order_parts(engine, bundled.parts)
+        jobs = [(part, self._region, len(self._is_sent)) for part in ordered]
+        for part, (totals, is_sent) in zip(ordered, engine.ask(total_part, jobs), strict=True):
+            self._is_sent |= is_sent
+            if totals is not None:
+                self._ranges[number].append(BundleRange(part, None, window.length, totals))
+        self._unpublished[number] += engine.ask(_get, [(handle,) for handle in bundled.unpublished])
+        self._num_blocks[number] = bundled.num_blocks
+
+    def finish(
+        self,
+        num_users: list[int],
+        located: Located,
+        presences: list[list[Handle]],
+        inputs: Sequence[Handle] = (),
+    ) -> BundledLog:
+        """Put everything together."""
+        num_blocks = [n for n, found in zip(self._num_blocks, self._ranges, strict=True) if found]
+        return BundledLog(
+            self._ranges,
+            self._unpublished,
+            self._is_sent,
+            num_users,
+            located,
+            presences,
+            sum(num_blocks) if max(num_blocks, default=1) > 1 else 0,
+            inputs,
+        )
+
+
+def _get(value: Any) -> Any:
+    return value
+
+
+Total = tuple[Totals | None, npt.NDArray[np.bool_]]
+"""What bundles add up to, None if there are none; and which distinct requests they hold."""
+
+
+def total_part(part: BundledPart, region: Region, num_kinds: int) -> Total:
+    """Add up bundles of a window."""
+    is_sent = np.zeros(num_kinds, np.bool_)
+    is_sent[part.bundles.request_kind] = True
+    return (add_up(part.bundles, region) if len(part.bundles.sizes) else None), is_sent
+
+
+def total_run(
+    run: Sequence[WindowResult], region: Region, num_kinds: int
+) -> tuple[list[tuple[Totals | None, Unpublished | None]], npt.NDArray[np.bool_]]:
+    """Add up the bundles of each window of a run."""
+    is_sent = np.zeros(num_kinds, np.bool_)
+    windows: list[tuple[Totals | None, Unpublished | None]] = []
+    for part, unpublished in run:
+        totals = None
+        if part is not None:
+            is_sent[part.bundles.request_kind] = True
+            if len(part.bundles.sizes):
+                totals = add_up(part.bundles, region)
+        windows.append((totals, unpublished))
+    return windows, is_sent
+
+
+def order_parts(engine: Engine, parts: Sequence[Handle]) -> Sequence[Handle]:
+    """Sort the bundles of a large window into ranges, in the order in which they are numbered.
+
+    They are numbered by their cloak sequences (invariant 2 of ``docs/guarantee.md``), so they
+    are cut into ranges of that order, and each range is sorted on its own.
+    """
+    samples = engine.ask(sample_cloaks, [(part,) for part in parts])
+    cuts = choose_cuts(samples, len(parts))
+    pieces = engine.shuffle(
+        split_by_cloaks, [(part, engine.put(cuts)) for part in parts], len(cuts) + 1
+    )
+    ordered = engine.derive(join_range, [(of_range,) for of_range in pieces])
+    engine.drop(pieces)
+    return ordered
+
+
+def sample_cloaks(part: BundledPart) -> npt.NDArray[np.void]:
+    """Draw some cloak sequences, evenly from the sorted bundles."""
+    cloaks = part.bundles.cloaks
+    chosen = np.unique(np.linspace(0, len(cloaks) - 1, min(SAMPLE, len(cloaks))).astype(np.int64))
+    return encode_cloaks(cloaks[chosen])
+
+
+def choose_cuts(samples: Sequence[npt.NDArray[np.void]], parts: int) -> npt.NDArray[np.void]:
+    """Choose up to ``parts - 1`` cloak sequences, ascending, that cut the bundles evenly."""
+    every = np.sort(np.concatenate(samples))
+    if not len(every):
+        return every
+    return np.unique(every[[len(every) * part // parts for part in range(1, parts)]])
+
+
+def split_by_cloaks(part: BundledPart, cuts: npt.NDArray[np.void]) -> Iterator[list[BundledPart]]:
+    """Cut bundles into ranges of the order of cloak sequences."""
+    assert part.rank is not None
+    place = np.searchsorted(cuts, encode_cloaks(part.bundles.cloaks), side="right")
+    chosen, first = group_by_number(place, len(cuts) + 1)
+    groups = [chosen[first[i] : first[i + 1]] for i in range(len(cuts) + 1)]
+    yield [BundledPart(part.bundles.take(group), part.rank[group]) for group in groups]
+
+
+def join_range(parts: Sequence[BundledPart]) -> BundledPart:
+    """Put the bundles of a range together, in the order in which they are numbered."""
+    bundles = join_bundles([part.bundles for part in parts])
+    rank = np.concatenate([part.rank for part in parts if part.rank is not None])
+    by_rank = np.lexsort(rank.T[::-1])
+    order = by_rank[order_by_cloaks(bundles.cloaks[by_rank], bundles.sizes[by_rank])]
+    return BundledPart(bundles.take(order), rank[order])

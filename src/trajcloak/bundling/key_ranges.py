@@ -1,0 +1,346 @@
+"""A large window with ``traj-anon``: workers solve subtrees, and the client the top of the tree.
+
+The key order is cut into ranges. The functions on a range run on workers; the decisions
+between them, which need a row of costs for each subtree only, are made here. The result is
+that of the whole window: see :mod:`trajcloak.algorithms.traj_anon.forest`.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms.policy import Policy
+from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.algorithms.traj_anon.assign import build_node_cloaks, build_prefix_cloaks
+from trajcloak.algorithms.traj_anon.forest import (
+    Forest,
+    Top,
+    assign_forest,
+    assign_top,
+    build_forest,
+    build_top,
+    count_held_below,
+    decide,
+    find_top_price,
+    summarise_forest,
+)
+from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys, build_layout, sort_keys
+from trajcloak.algorithms.traj_anon.ranges import (
+    Sample,
+    Words,
+    build_words,
+    choose_splitters,
+    count_common,
+    merge_samples,
+    route,
+    sample_keys,
+)
+from trajcloak.bundling.runs import BundledPart, BundlingTask, Unpublished, bundle_input
+from trajcloak.cloaks import build_bounding_boxes
+from trajcloak.engines.engine import Engine, Handle
+from trajcloak.options import MBR
+from trajcloak.window_inputs import WindowInput, join_inputs, order_inputs, split_input
+
+SAMPLE = 64
+"""Keys that are drawn for each range."""
+
+MAX_RECUTS = 4
+TOO_LARGE = 2.0
+"""A range is cut again if it is larger than wanted by this factor."""
+
+
+@dataclass(frozen=True)
+class LargeWindow:
+    """A window whose participants are spread over shards.
+
+    Attributes
+    ----------
+    number : int
+    length : int
+        Instants of the window.
+    num_users : int
+        Participants.
+    inputs : sequence of Handle
+        Of a list with the :class:`WindowInput` of each shard.
+    """
+
+    number: int
+    length: int
+    num_users: int
+    inputs: Sequence[Handle]
+
+
+@dataclass(frozen=True)
+class BundledWindow:
+    """Bundles of a large window, in parts.
+
+    Attributes
+    ----------
+    parts : sequence of Handle
+        Of :class:`BundledPart`.
+    unpublished : sequence of Handle
+        Of :class:`Unpublished`.
+    num_blocks : int
+        How many parts were bundled without regard to the others.
+    """
+
+    parts: Sequence[Handle]
+    unpublished: Sequence[Handle]
+    num_blocks: int = 1
+
+
+class SortedRange(NamedTuple):
+    """A range of the key order."""
+
+    given: WindowInput
+    keys: SortedKeys
+
+
+class RangeDecision(NamedTuple):
+    """What is decided for a range, when the top of the tree is solved.
+
+    Attributes
+    ----------
+    of_item : int64
+        How many trajectories each item passes up.
+    top_bundle : int32
+        The top's bundle of each trajectory that the range passes up; -1: it is left out.
+    first_place : int
+        How many trajectories are in the ranges before.
+    """
+
+    of_item: npt.NDArray[np.int64]
+    top_bundle: npt.NDArray[np.int32]
+    first_place: int
+
+
+class PassedUp(NamedTuple):
+    """Trajectories that a range passes up, and the top's bundle of each."""
+
+    given: WindowInput
+    bundle: npt.NDArray[np.int32]
+
+
+def bundle_by_tree(
+    engine: Engine, window: LargeWindow, task: BundlingTask, wanted: int
+) -> BundledWindow:
+    """Bundle the participants of a window with ``traj-anon``, in about ``wanted`` ranges."""
+    tree = _get_tree(task)
+    layout = build_layout(window.length, task.height, tree.tree)
+    splitters, counts = choose_ranges(engine, window, layout, wanted)
+    jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
+    pieces = engine.shuffle(split_by_key, jobs, len(splitters) + 1)
+    chosen = np.flatnonzero(counts)
+    ranges = engine.derive(
+        sort_range, [(pieces[r], layout, engine.threads) for r in chosen.tolist()]
+    )
+    engine.drop(pieces)
+    ends = engine.ask(find_ends, [(part, layout) for part in ranges])
+    first, last = np.stack(ends).transpose(1, 0, 2)
+    common = count_common(last[:-1], first[1:])
+    edges = list(pairwise([-1, *common.tolist(), -1]))
+    forests = engine.derive(
+        solve_range,
+        [
+            (part, layout, task.k, *edge, engine.threads)
+            for part, edge in zip(ranges, edges, strict=True)
+        ],
+    )
+    top = build_top(engine.ask(summarise_forest, [(forest,) for forest in forests]), layout, task.k)
+    price = tree.suppress_above
+    if tree.max_suppressed is not None:
+        price = _find_price(engine, top, forests, window, tree.max_suppressed)
+        task = task._replace(algorithm=replace(tree, suppress_above=price, max_suppressed=None))
+    passed_up, of_item = decide(top, task.k, price)
+    top_bundle, node, rising = assign_top(top, passed_up, of_item)
+    item_ends = np.cumsum(top.per_range)[:-1]
+    place = np.append(0, np.cumsum(counts[chosen]))
+    jobs_of_ranges = [
+        (part, forest, task, layout, RangeDecision(*decision), engine.threads)
+        for part, forest, *decision in zip(
+            ranges,
+            forests,
+            np.split(of_item, item_ends),
+            np.split(top_bundle, np.cumsum(rising)[:-1]),
+            place[:-1].tolist(),
+            strict=True,
+        )
+    ]
+    parts, for_top, unpublished = engine.shuffle(bundle_range, jobs_of_ranges, 3)
+    if len(node):
+        rank = np.column_stack([top.tree.stop[node].astype(np.int64), -top.tree.depth[node]])
+        depth = top.tree.depth[node]
+        job = (for_top, task, layout, depth, rank, engine.threads)
+        above = engine.shuffle(bundle_top, [job], 2)
+        parts = [*parts, *above[0]]
+        unpublished = [*unpublished, *above[1]]
+    return BundledWindow(parts, unpublished)
+
+
+def _get_tree(task: BundlingTask) -> TrajAnon:
+    assert isinstance(task.algorithm, TrajAnon)
+    return task.algorithm
+
+
+def _find_price(
+    engine: Engine, top: Top, forests: Sequence[Handle], window: LargeWindow, share: float
+) -> float | None:
+    """Find the price that leaves out at most a share of the participants."""
+
+    def count(prices: list[float]) -> list[int]:
+        jobs = [(forest, prices) for forest in forests]
+        total: list[int] = np.sum(engine.ask(count_held_below, jobs), axis=0).tolist()
+        return total
+
+    return find_top_price(top, math.floor(share * window.num_users), count)
+
+
+def choose_ranges(
+    engine: Engine, window: LargeWindow, layout: KeyLayout, wanted: int
+) -> tuple[Words, npt.NDArray[np.int64]]:
+    """Cut the key order into about ``wanted`` ranges, from samples and then exact counts.
+
+    A range that turns out too large is cut again, unless all its keys are the same.
+
+    Returns
+    -------
+    splitters : Words
+    counts : int64
+        Trajectories in each range.
+    """
+    rate = SAMPLE * wanted / window.num_users
+    if wanted == 1:
+        return np.empty((0, 0), np.uint64), np.array([window.num_users])
+    samples = engine.ask(sample_input, [(given, layout, rate) for given in window.inputs])
+    splitters = choose_splitters(merge_samples(samples), wanted, layout)
+    for attempt in range(MAX_RECUTS + 1):
+        if not len(splitters):
+            return splitters, np.array([window.num_users])
+        shared = engine.put(splitters)
+        counts: npt.NDArray[np.int64] = np.sum(
+            engine.ask(count_ranges, [(given, layout, shared) for given in window.inputs]), axis=0
+        )
+        parts = np.ceil(counts * wanted / window.num_users / TOO_LARGE).astype(np.int64)
+        if attempt == MAX_RECUTS or parts.max() <= 1:
+            break
+        rates = np.where(parts > 1, SAMPLE * parts / np.maximum(counts, 1), 0.0)
+        drawn = engine.ask(sample_ranges, [(g, layout, shared, rates) for g in window.inputs])
+        more = [
+            choose_splitters(merge_samples(list(of_range)), int(TOO_LARGE * n), layout)
+            for n, of_range in zip(parts[parts > 1].tolist(), zip(*drawn, strict=True), strict=True)
+        ]
+        cut = np.unique(np.concatenate([splitters, *more]), axis=0)
+        if len(cut) == len(splitters):
+            break
+        splitters = cut
+    return splitters, counts
+
+
+def sample_input(given: Sequence[WindowInput], layout: KeyLayout, rate: float) -> Sample:
+    """Draw keys of a shard's participants."""
+    return sample_keys(given[0].window.cells, layout, rate)
+
+
+def sample_ranges(
+    given: Sequence[WindowInput], layout: KeyLayout, splitters: Words, rates: Any
+) -> list[Sample]:
+    """Draw keys of those ranges that have a rate above 0."""
+    cells = given[0].window.cells
+    place = route(cells, layout, splitters)
+    return [sample_keys(cells[place == r], layout, rates[r]) for r in np.flatnonzero(rates)]
+
+
+def count_ranges(
+    given: Sequence[WindowInput], layout: KeyLayout, splitters: Words
+) -> npt.NDArray[np.int64]:
+    """Count the trajectories of a shard's participants in each range."""
+    place = route(given[0].window.cells, layout, splitters)
+    return np.bincount(place, minlength=len(splitters) + 1)
+
+
+def split_by_key(
+    given: Sequence[WindowInput], layout: KeyLayout, splitters: Words
+) -> Iterator[list[WindowInput]]:
+    """Cut a shard's participants into ranges of the key order."""
+    if not len(splitters):
+        yield [given[0]]
+        return
+    place = route(given[0].window.cells, layout, splitters)
+    yield split_input(given[0], place, len(splitters) + 1)
+
+
+def sort_range(parts: Sequence[WindowInput], layout: KeyLayout, threads: int) -> SortedRange:
+    """Put a range together and sort it; ties in order of ids."""
+    given = join_inputs(parts)
+    return SortedRange(given, sort_keys(given.window.cells, layout, threads))
+
+
+def find_ends(part: SortedRange, layout: KeyLayout) -> Words:
+    """Find the first and the last key of a range."""
+    ends = part.keys.order[[0, -1]].astype(np.int64)
+    return build_words(part.given.window.cells, ends, layout)
+
+
+def solve_range(
+    part: SortedRange, layout: KeyLayout, k: int, before: int, after: int, threads: int
+) -> Forest:
+    """Solve the subtrees of a range."""
+    return build_forest(part.keys, layout, k, before, after, threads)
+
+
+def bundle_range(
+    part: SortedRange,
+    forest: Forest,
+    task: BundlingTask,
+    layout: KeyLayout,
+    decision: RangeDecision,
+    threads: int,
+) -> Iterator[list[Any]]:
+    """Bundle a range; yields its :class:`BundledPart`, what it passes up, what is left out."""
+    given, keys = part
+    cells = given.window.cells
+    price = _get_tree(task).suppress_above
+    bundle, node, passed_up = assign_forest(forest, keys, task.k, decision.of_item, price)
+    if task.cloak == MBR:
+        cloaks = build_bounding_boxes(cells, bundle, len(node), threads)
+    else:
+        cloaks = build_node_cloaks(cells, keys, layout, task.height, forest.tree, node)
+    rises = np.zeros(given.num_users, np.int32)
+    rises[passed_up[decision.top_bundle >= 0]] = 1
+    stays, goes = split_input(given, rises, 2)
+    numbers = np.full(given.num_users, -1, np.int32)
+    numbers[passed_up] = decision.top_bundle
+    rank = np.column_stack(
+        [decision.first_place + forest.tree.stop[node].astype(np.int64), -forest.tree.depth[node]]
+    )
+    bundled, unpublished = bundle_input(stays, Policy(bundle[rises == 0], cloaks), task, rank)
+    yield [bundled, PassedUp(goes, numbers[rises == 1]), unpublished]
+
+
+def bundle_top(
+    parts: Sequence[PassedUp],
+    task: BundlingTask,
+    layout: KeyLayout,
+    depth: Any,
+    rank: npt.NDArray[np.int64],
+    threads: int,
+) -> Iterator[tuple[BundledPart, Unpublished]]:
+    """Bundle what the ranges pass up.
+
+    ``depth`` is that of each bundle's node.
+    """
+    inputs = [part.given for part in parts]
+    given = join_inputs(inputs)
+    bundle = np.concatenate([part.bundle for part in parts])[order_inputs(inputs)]
+    cells = given.window.cells
+    if task.cloak == MBR:
+        cloaks = build_bounding_boxes(cells, bundle, len(depth), threads)
+    else:
+        sample = np.unique(bundle, return_index=True)[1].astype(np.int32)
+        cloaks = build_prefix_cloaks(cells, sample, depth, layout, task.height)
+    yield bundle_input(given, Policy(bundle, cloaks), task, rank)

@@ -1,0 +1,132 @@
+"""A large window with ``refined``: each call refines a block of near trajectories.
+
+Blocks are large, so that little is lost where bundles cannot reach across their edges. Where
+the edges are depends on the trajectories and on the size of a block, not on the workers.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms.refined.boxes import build_points
+from trajcloak.algorithms.refined.regions import (
+    Planes,
+    choose_planes,
+    find_blocks,
+    join_small,
+)
+from trajcloak.algorithms.traj_anon.keys import build_layout
+from trajcloak.algorithms.traj_anon.ranges import draw_distinct
+from trajcloak.bundling.key_ranges import (
+    BundledWindow,
+    LargeWindow,
+    choose_ranges,
+    split_by_key,
+)
+from trajcloak.bundling.runs import BundledPart, BundlingTask, Unpublished, bundle_input
+from trajcloak.engines.engine import Engine, Job
+from trajcloak.options import QUAD
+from trajcloak.progress import silent
+from trajcloak.window_inputs import WindowInput, join_inputs, split_input
+
+SAMPLE = 1024
+"""Trajectories that are drawn for each block."""
+
+Drawn = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.int64]]
+"""Hashes of distinct trajectories, their cells, and how often there is each."""
+
+
+def bundle_by_blocks(
+    engine: Engine, window: LargeWindow, task: BundlingTask, wanted: int
+) -> BundledWindow:
+    """Bundle the participants of a window with ``refined``, in about ``wanted`` blocks."""
+    jobs: list[Job]
+    if task.cloak == QUAD:
+        # Cuts between nodes of the tree are edges of quadrants, too.
+        layout = build_layout(window.length, task.height)
+        splitters, counts = choose_ranges(engine, window, layout, wanted)
+        splitters = splitters[find_cuts(counts, task.k)]
+        jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
+        pieces = engine.shuffle(split_by_key, jobs, len(splitters) + 1)
+    else:
+        planes, number = _choose_blocks(engine, window, task, wanted)
+        jobs = [(given, engine.put(planes), number) for given in window.inputs]
+        pieces = engine.shuffle(split_by_block, jobs, int(number.max()) + 1)
+    jobs = [(of_block, task, block, engine.threads) for block, of_block in enumerate(pieces)]
+    parts, unpublished = engine.shuffle(refine_block, jobs, 2)
+    num_blocks = len(pieces)
+    engine.drop(pieces)
+    return BundledWindow(parts, unpublished, num_blocks)
+
+
+def find_cuts(counts: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int64]:
+    """List the cuts between ranges that leave at least k trajectories on both sides.
+
+    Examples
+    --------
+    >>> find_cuts(np.array([1, 4, 0, 5, 2]), k=3).tolist()
+    [1]
+    """
+    cuts = []
+    held = 0
+    for cut, count in enumerate(counts[:-1].tolist()):
+        held += count
+        if held >= k:
+            cuts.append(cut)
+            held = 0
+    if cuts and held + int(counts[-1]) < k:
+        cuts.pop()
+    return np.array(cuts, np.int64)
+
+
+def _choose_blocks(
+    engine: Engine, window: LargeWindow, task: BundlingTask, wanted: int
+) -> tuple[Planes, npt.NDArray[np.int32]]:
+    """Choose the planes between blocks from a sample; returns them and the blocks' numbers."""
+    rate = SAMPLE * wanted / window.num_users
+    drawn = engine.ask(draw_input, [(given, rate) for given in window.inputs])
+    hashes, cells, weight = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+    _, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
+    weight = np.bincount(of_hash, weight, minlength=len(first)).astype(np.int64)
+    planes = choose_planes(build_points(cells[first]), weight, wanted)
+    shared = engine.put(planes)
+    counts = engine.ask(count_blocks, [(given, shared) for given in window.inputs])
+    return planes, join_small(planes, np.sum(counts, axis=0), task.k)
+
+
+def draw_input(given: Sequence[WindowInput], rate: float) -> Drawn:
+    """Draw trajectories of a shard's participants."""
+    cells = given[0].window.cells
+    hashes, rows, weight = draw_distinct(cells, rate)
+    return hashes, cells[rows], weight
+
+
+def count_blocks(given: Sequence[WindowInput], planes: Planes) -> npt.NDArray[np.int64]:
+    """Count the trajectories of a shard's participants in each block."""
+    return np.bincount(_find(given[0], planes), minlength=planes.num_blocks)
+
+
+def split_by_block(
+    given: Sequence[WindowInput], planes: Planes, number: npt.NDArray[np.int32]
+) -> Iterator[list[WindowInput]]:
+    """Cut a shard's participants into blocks."""
+    yield split_input(given[0], number[_find(given[0], planes)], int(number.max()) + 1)
+
+
+def refine_block(
+    parts: Sequence[WindowInput], task: BundlingTask, block: int, threads: int
+) -> Iterator[tuple[BundledPart, Unpublished]]:
+    """Put a block together and bundle it."""
+    given = join_inputs(parts)
+    policy = task.algorithm.solve(
+        given.window.cells, task.height, task.k, task.cloak, threads=threads, progress=silent
+    )
+    rank = np.column_stack(
+        [np.full(policy.num_bundles, block), np.arange(policy.num_bundles)]
+    ).astype(np.int64)
+    yield bundle_input(given, policy, task, rank, threads)
+
+
+def _find(given: WindowInput, planes: Planes) -> npt.NDArray[np.int32]:
+    return find_blocks(build_points(given.window.cells), planes)

@@ -1,0 +1,207 @@
+"""Runs of windows, bundled whole by any algorithm, side by side."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.algorithms import Algorithm, Policy
+from trajcloak.bundles import Bundles, build_bundles
+from trajcloak.kernels.threads import run_all
+from trajcloak.log import RequestLog
+from trajcloak.progress import Progress, silent
+from trajcloak.requests import Treatment
+from trajcloak.trajectories import Layout, WindowCutter
+from trajcloak.window_inputs import (
+    Presence,
+    ShardPresence,
+    WindowInput,
+    cut_input,
+    join_inputs,
+)
+
+SMALL_CELLS = 1 << 21
+"""Users times instants up to which a window gets one thread, and others run beside it."""
+
+BUILDING = "building trajectories"
+BUNDLING = "bundling windows"
+
+
+class BundlingTask(NamedTuple):
+    """What is public about the bundling of windows.
+
+    Attributes
+    ----------
+    k, height, cloak
+        As asked for.
+    algorithm : Algorithm
+    num_kinds : int
+        Distinct requests of the log.
+    treatment : Treatment or None
+        What becomes of requests with rare values.
+    """
+
+    k: int
+    height: int
+    cloak: str
+    algorithm: Algorithm
+    num_kinds: int
+    treatment: Treatment | None
+
+
+class Unpublished(NamedTuple):
+    """What is not published of some participants of a window, on purpose.
+
+    Attributes
+    ----------
+    shard, user : int32
+        The shard and the position of each suppressed user.
+    reported, suppressed_requests, rare_requests, generalised_requests : int
+        As in :class:`trajcloak.bundles.NotPublished`.
+    """
+
+    shard: npt.NDArray[np.int32]
+    user: npt.NDArray[np.int32]
+    reported: int
+    suppressed_requests: int
+    rare_requests: int
+    generalised_requests: int
+
+
+class BundledPart(NamedTuple):
+    """Bundles of a window, or of a part of it.
+
+    Attributes
+    ----------
+    bundles : Bundles
+    rank : (bundles, 2) int64 or None
+        Where a bundle stands among all of its window if cloaks and sizes are the same; None
+        if these are all.
+    """
+
+    bundles: Bundles
+    rank: npt.NDArray[np.int64] | None = None
+
+
+def bundle_input(
+    given: WindowInput,
+    policy: Policy,
+    task: BundlingTask,
+    rank: npt.NDArray[np.int64] | None = None,
+    threads: int = 1,
+) -> tuple[BundledPart, Unpublished]:
+    """Build the bundles of a policy.
+
+    ``rank`` is that of :class:`BundledPart`, as the policy numbers bundles.
+    """
+    bundles, left_out, order = build_bundles(
+        given.window, given.ids, policy, task.num_kinds, task.k, task.treatment, threads
+    )
+    gone = left_out.is_suppressed
+    unpublished = Unpublished(
+        given.shard[gone],
+        given.window.user[gone],
+        left_out.reported,
+        left_out.suppressed_requests,
+        left_out.rare_requests,
+        left_out.generalised_requests,
+    )
+    return BundledPart(bundles, None if rank is None else rank[order]), unpublished
+
+
+class WindowResult(NamedTuple):
+    """What became of a window that is bundled whole; None where fewer than k take part."""
+
+    part: BundledPart | None
+    unpublished: Unpublished | None
+
+
+def bundle_run(
+    shards: Sequence[Sequence[WindowInput]], task: BundlingTask, threads: int, progress: Progress
+) -> list[WindowResult]:
+    """Bundle a run of windows whose inputs come from several shards."""
+
+    def bundle(number: int, threads: int, progress: Progress) -> WindowResult:
+        whole = join_inputs([shard[number] for shard in shards])
+        return bundle_whole(whole, task, threads, progress)
+
+    windows = zip(*shards, strict=True)
+    cells = [sum(part.window.cells.size // 2 for part in window) for window in windows]
+    return _run_side_by_side(bundle, cells, threads, progress)
+
+
+def bundle_shard(
+    log: RequestLog,
+    layout: Layout,
+    run: range,
+    task: BundlingTask,
+    threads: int,
+    progress: Progress,
+) -> Iterator[list[Any]]:
+    """Cut a run of windows out of the only shard, and bundle them.
+
+    Yields the :class:`WindowResult` of each, and a :class:`ShardPresence`.
+    """
+    cutter = WindowCutter(log, layout)
+    presences: list[Presence | None] = [None] * len(run)
+
+    def bundle(i: int, threads: int, progress: Progress) -> WindowResult:
+        progress(BUILDING, i, len(run))
+        given, presences[i] = cut_input(log, cutter, run[i], 0, threads)
+        progress(BUILDING, i + 1, len(run))
+        return bundle_whole(given, task, threads, progress)
+
+    lengths = np.diff(layout.ranges[run.start : run.stop])[:, 0]
+    results = _run_side_by_side(bundle, (log.num_users * lengths).tolist(), threads, progress)
+    yield [results, ShardPresence(log.num_users, [p for p in presences if p is not None])]
+
+
+def bundle_whole(
+    given: WindowInput, task: BundlingTask, threads: int, progress: Progress
+) -> WindowResult:
+    """Bundle a window; None if fewer than k users take part."""
+    if given.num_users < task.k:
+        return WindowResult(None, None)
+    policy = task.algorithm.solve(
+        given.window.cells, task.height, task.k, task.cloak, threads=threads, progress=progress
+    )
+    return WindowResult(*bundle_input(given, policy, task, threads=threads))
+
+
+def _run_side_by_side(
+    bundle: Callable[[int, int, Progress], WindowResult],
+    cells: Sequence[int],
+    threads: int,
+    progress: Progress,
+) -> list[WindowResult]:
+    """Bundle windows in order: large ones with all threads, small ones next to each other.
+
+    ``cells`` is the size of each window.
+    """
+    lock = threading.Lock()
+    done = 0
+
+    def run(i: int, threads: int) -> WindowResult:
+        nonlocal done
+        is_alone = cells[i] > SMALL_CELLS or len(cells) == 1
+        result = bundle(i, threads, progress if is_alone else silent)
+        with lock:
+            done += 1
+            if len(cells) > 1:
+                progress(BUNDLING, done, len(cells))
+        return result
+
+    results: list[WindowResult] = []
+    start = 0
+    while start < len(cells):
+        stop = start + 1
+        if cells[start] > SMALL_CELLS or len(cells) == 1:
+            results.append(run(start, threads))
+        else:
+            while stop < len(cells) and cells[stop] <= SMALL_CELLS:
+                stop += 1
+            results += run_all(run, [(i, 1) for i in range(start, stop)], threads)
+        start = stop
+    return results

@@ -1,0 +1,63 @@
+"""Choose the engine that a caller in Python asks for."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from trajcloak.engines.engine import Engine
+from trajcloak.engines.folder import FolderEngine, parse_memory
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.scratch import Scratch
+from trajcloak.errors import OptionError
+from trajcloak.progress import Progress
+
+
+def open_engine(
+    engine: Any,
+    *,
+    memory: str | int | None,
+    scratch: str | Path | None,
+    threads: int | None,
+    progress: Progress,
+) -> Engine:
+    """Build the engine for a cluster, for bounded memory, or for this process.
+
+    Parameters
+    ----------
+    engine
+        A ``distributed.Client``, a ``SparkSession``, or None.
+    memory, scratch, threads, progress
+        As :func:`trajcloak.anonymize` takes them.
+    """
+    if engine is not None and memory is not None:
+        raise OptionError(
+            "memory is limited, and the engine is a cluster; expected the limit of its workers, "
+            "which hold a shard of the log at a time; leave out memory, or engine"
+        )
+    if engine is not None and _is_of(engine, "distributed"):
+        from trajcloak.engines.dask import connect_dask
+
+        return connect_dask(engine, scratch, progress)
+    if engine is not None and _is_of(engine, "pyspark"):
+        from trajcloak.engines.spark import connect_spark
+
+        return connect_spark(engine, scratch, progress)
+    if engine is not None:
+        raise OptionError(
+            f"engine is a {type(engine).__name__}; expected a distributed.Client or a "
+            f"SparkSession; connect one first"
+        )
+    if memory is None:
+        if scratch is not None:
+            raise OptionError(
+                "a scratch folder is given, and the log is held in memory; expected it with an "
+                "engine or with memory; leave it out"
+            )
+        return MemoryEngine(threads, progress)
+    limit = parse_memory(memory)
+    folder = Scratch(Path(scratch or tempfile.gettempdir()))
+    return FolderEngine(folder.folder, limit, threads, progress, scratch=folder)
+
+
+def _is_of(engine: Any, package: str) -> bool:
+    return any(base.__module__.split(".")[0] == package for base in type(engine).__mro__)

@@ -1,0 +1,334 @@
+"""Requests of a log: distinct name-value sets, numbered in sorted order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.errors import InputError
+from trajcloak.log.nested import flatten_columns
+from trajcloak.log.types import to_common_type
+
+PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+"""Text that stays the same when it is read as int64 and written again."""
+
+ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,14})\.[0-9]{1,15}$"
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The requests of a log.
+
+    Attributes
+    ----------
+    row : (requests,) int64
+        The row of the log that each request stands in, ascending.
+    kind : (requests,) int32
+        Which row of ``kinds`` the request is.
+    kinds : pyarrow.Table
+        The distinct requests, one column per attribute, sorted, null first.
+    """
+
+    row: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int32]
+    kinds: pa.Table
+
+
+def drop_unsent(requests: Requests) -> Requests:
+    """Leave out the distinct requests that no row has, and number the others anew."""
+    is_sent = np.zeros(requests.kinds.num_rows, np.bool_)
+    is_sent[requests.kind] = True
+    number, kinds = keep_kinds(requests.kinds, is_sent)
+    return Requests(requests.row, number[requests.kind], kinds)
+
+
+def keep_kinds(
+    kinds: pa.Table, keep: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int32], pa.Table]:
+    """Take some distinct requests; returns the new number of each, and those that are left."""
+    number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
+    return number, kinds.take(pa.array(np.flatnonzero(keep)))
+
+
+class RequestBuilder:
+    """Collects requests batch by batch.
+
+    Parameters
+    ----------
+    names
+        The request attributes; a struct counts as one for each of its fields.
+    from_text
+        Whether a file of the log is text. Then columns of several types become text.
+    """
+
+    def __init__(self, names: tuple[str, ...], *, from_text: bool) -> None:
+        self._named = names
+        self._from_text = from_text
+        self._types: dict[str, pa.DataType] = {}
+        self._rows: list[npt.NDArray[np.int64]] = []
+        self._columns: dict[str, list[pa.DictionaryArray]] = {}
+
+    def add(self, batch: pa.RecordBatch, first_row: int) -> None:
+        """Take the requests of a batch whose rows start at row ``first_row`` (from 0)."""
+        if not self._named:
+            return
+        columns = {
+            name: _to_encoded_or_plain(column)
+            for name, column in flatten_columns(batch, self._named).items()
+        }
+        self._check_names(list(columns))
+        for name, column in columns.items():
+            self._add_type(name, pa.string() if column.type == ENCODED_TEXT else column.type)
+        first, *others = columns.values()
+        sent = first.is_valid()
+        for column in others:
+            sent = pc.or_(sent, column.is_valid())
+        rows = np.flatnonzero(sent.to_numpy(zero_copy_only=False))
+        if not len(rows):
+            return
+        self._rows.append(rows + first_row)
+        for name, column in columns.items():
+            column = column.filter(sent)
+            is_encoded = pa.types.is_dictionary(column.type)
+            self._columns[name].append(column if is_encoded else column.dictionary_encode())
+
+    def add_kinds(self, kinds: pa.Table) -> None:
+        """Take the distinct requests of a shard."""
+        self._check_names(kinds.column_names)
+        for name, column in zip(kinds.column_names, kinds.columns, strict=True):
+            self._add_type(name, column.type)
+            self._columns[name] += column.dictionary_encode().chunks
+
+    def finish_kinds(self, *, to_numbers: bool) -> tuple[npt.NDArray[np.int32], pa.Table]:
+        """Number the distinct requests of all shards.
+
+        ``to_numbers``: text that holds only numbers in plain notation becomes numbers.
+        """
+        if not any(map(len, self._columns.get(next(iter(self._types), ""), []))):
+            return np.empty(0, np.int32), self._list_none()
+        return number_kinds(self._columns, self._types, to_numbers=to_numbers)
+
+    def _check_names(self, names: list[str]) -> None:
+        """Take the attributes of the first batch; raise if those of another differ."""
+        if not self._types:
+            self._types = dict.fromkeys(names, pa.null())
+            self._columns = {name: [] for name in names}
+        elif names != list(self._types):
+            raise InputError(
+                "a request column has other fields in one file than in another; expected the same "
+                "fields, in one order, in every file; convert one of them, or name the fields that "
+                "they share with --request COLUMN.FIELD"
+            )
+
+    def _add_type(self, name: str, type_: pa.DataType) -> None:
+        """Find one type for the values of all files."""
+        known = self._types[name]
+        if type_ == known:
+            return
+        if type_ == pa.float16():
+            raise InputError(
+                f"request column '{name}' is of type {type_}, which few readers know; expected "
+                f"float32 or float64; convert it"
+            )
+        if pa.types.is_interval(type_):
+            raise InputError(
+                f"request column '{name}' is of type {type_}, which cannot be published; expected "
+                f"durations or numbers; convert it"
+            )
+        if pa.types.is_nested(type_):
+            raise InputError(
+                f"request column '{name}' holds lists or maps; expected one value per row; make "
+                f"a row or a column of each of their values, or leave the column out"
+            )
+        try:
+            self._types[name] = pa.unify_schemas(
+                [pa.schema([(name, known)]), pa.schema([(name, type_)])],
+                promote_options="permissive",
+            ).types[0]
+        except pa.ArrowException:
+            if not self._from_text:
+                raise InputError(
+                    f"request column '{name}' is of type {known} in one file and {type_} in "
+                    f"another; expected one type; convert one of them"
+                ) from None
+            self._types[name] = pa.string()
+
+    def finish(self) -> Requests:
+        """Give each distinct request a number; text stays text."""
+        if not self._rows:
+            return Requests(np.empty(0, np.int64), np.empty(0, np.int32), self._list_none())
+        kind, kinds = number_kinds(self._columns, self._types)
+        return Requests(np.concatenate(self._rows), kind, kinds)
+
+    def _list_none(self) -> pa.Table:
+        return pa.table({name: pa.array([], self._types[name]) for name in self._types})
+
+
+def number_kinds(
+    columns: dict[str, list[pa.DictionaryArray]],
+    types: dict[str, pa.DataType],
+    *,
+    to_numbers: bool = False,
+) -> tuple[npt.NDArray[np.int32], pa.Table]:
+    """Number requests by their place among the distinct ones, sorted, null first.
+
+    Parameters
+    ----------
+    columns
+        Of each attribute, its values in parts; emptied, since they may be large.
+    types
+        Of each attribute.
+    to_numbers
+        Whether text that holds only numbers becomes numbers.
+
+    Returns
+    -------
+    kind : (requests,) int32
+    kinds : pyarrow.Table
+    """
+    names = list(columns)
+    sorted_ = [_sort_codes(columns.pop(name), types[name], to_numbers) for name in names]
+    kind, codes = _number_rows([code for code, _ in sorted_], [len(v) + 1 for _, v in sorted_])
+    kinds = pa.table(
+        [
+            values.take(pa.array(code - 1, mask=code == 0))
+            for (_, values), code in zip(sorted_, codes, strict=True)
+        ],
+        names=names,
+    )
+    return kind, kinds
+
+
+def merge_kinds(
+    tables: Sequence[pa.Table], *, from_text: bool = False, to_numbers: bool = False
+) -> tuple[pa.Table, list[npt.NDArray[np.int32]]]:
+    """Put the distinct requests of several shards together.
+
+    ``from_text`` and ``to_numbers`` are those of :class:`RequestBuilder`.
+
+    Returns
+    -------
+    kinds : pyarrow.Table
+        As in :class:`Requests`.
+    numbers : list of int32 arrays
+        The row of ``kinds`` that each row of each table is.
+    """
+    builder = RequestBuilder(tuple(tables[0].column_names), from_text=from_text)
+    for table in tables:
+        builder.add_kinds(table)
+    number, kinds = builder.finish_kinds(to_numbers=to_numbers)
+    ends = np.cumsum([table.num_rows for table in tables])[:-1]
+    return kinds, np.split(number, ends)
+
+
+def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
+    """Keep a dictionary of distinct texts as it is, and make everything else plain."""
+    if column.type == ENCODED_TEXT and len(column.dictionary) <= len(column):
+        texts = column.dictionary
+        if texts.null_count == 0 and len(texts.unique()) == len(texts):
+            return column
+    return to_plain(column)
+
+
+def to_plain(column: pa.Array) -> pa.Array:
+    """Decode a dictionary."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return to_common_type(column)
+
+
+def _sort_codes(
+    chunks: list[pa.DictionaryArray], type_: pa.DataType, to_numbers: bool
+) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Encode a column as the rank of each value, from 1; 0 is null."""
+    same_type = [
+        chunk
+        if chunk.type.value_type == type_
+        else pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(type_))
+        for chunk in chunks
+    ]
+    unified = pa.chunked_array(same_type).unify_dictionaries()
+    values = unified.chunk(0).dictionary
+    codes = np.concatenate(
+        [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in unified.chunks]
+    )
+    if to_numbers:
+        values = to_plain_numbers(values)
+    if pa.types.is_floating(values.type):
+        encoded = to_one_spelling(values).dictionary_encode()
+        values = encoded.dictionary
+        # The last entry is that of null, whose code is -1.
+        codes = np.append(encoded.indices.to_numpy(), -1)[codes]
+    order = pc.sort_indices(values).to_numpy()
+    rank = np.zeros(len(order) + 1, np.int64)
+    rank[order] = np.arange(1, len(order) + 1)
+    return rank[codes], values.take(pa.array(order))
+
+
+def to_one_spelling(values: pa.Array) -> pa.Array:
+    """Give floats that are the same number the same bits: zeros of both signs, and all NaN.
+
+    Bits that nobody sees could tell senders apart, and have no order.
+    """
+    numbers = values.to_numpy(zero_copy_only=False)
+    zero, nan = numbers.dtype.type(0), numbers.dtype.type(np.nan)
+    return pa.array(np.where(np.isnan(numbers), nan, numbers + zero), values.type)
+
+
+def to_plain_numbers(values: pa.Array) -> pa.Array:
+    """Turn text into numbers if every value is a number in plain notation."""
+    if len(values) == 0:
+        return values
+    if pc.all(pc.match_substring_regex(values, PLAIN_INTEGER)).as_py():
+        return values.cast(pa.int64())
+    decimal = pc.or_(
+        pc.match_substring_regex(values, PLAIN_INTEGER),
+        pc.match_substring_regex(values, PLAIN_DECIMAL),
+    )
+    if pc.all(decimal).as_py():
+        numbers = to_one_spelling(values.cast(pa.float64()))
+        # 1.0 and 1.00 would become one value, as would 0.0 and -0.0.
+        if len(numbers.unique()) == len(values):
+            return numbers
+    return values
+
+
+def _number_rows(
+    codes: list[npt.NDArray[np.int64]], sizes: list[int]
+) -> tuple[npt.NDArray[np.int32], list[npt.NDArray[np.int64]]]:
+    """Give numbers to the distinct rows of several code columns in lexicographic order.
+
+    Returns the number of each row, and the codes of each distinct row by column.
+    """
+    distinct = [np.empty(0, np.int64)] * len(codes)
+    number = codes[0]
+    size = sizes[0]
+    for i in range(len(codes)):
+        if i:
+            number = number * sizes[i] + codes[i]
+            size = size * sizes[i]
+        seen, number = _compress(number, size)
+        if i:
+            before, last = np.divmod(seen, sizes[i])
+            distinct = [part[before] for part in distinct[:i]] + [last] + distinct[i + 1 :]
+        else:
+            distinct[0] = seen
+        size = len(seen)
+    return number.astype(np.int32), distinct
+
+
+def _compress(
+    number: npt.NDArray[np.int64], size: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """List the distinct numbers below ``size``, ascending, and where each number stands there."""
+    if size <= max(len(number), 1 << 16):
+        rank = np.zeros(size, np.int64)
+        rank[number] = 1
+        seen = np.flatnonzero(rank)
+        rank[seen] = np.arange(len(seen))
+        return seen, rank[number]
+    return np.unique(number, return_inverse=True)

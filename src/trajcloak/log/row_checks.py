@@ -1,0 +1,399 @@
+"""Batches of a log to plain columns, every row checked."""
+
+import math
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.kernels.ids import IntegerIds, TextIds, intern_array
+from trajcloak.log.csv_text import find_bad_value
+from trajcloak.log.files import LogSystem
+from trajcloak.log.filter import RowFilter
+from trajcloak.log.request_log import RequestLog
+from trajcloak.log.request_values import RequestBuilder, Requests, to_plain
+from trajcloak.log.user_ids import mixed_ids, sort_ids
+from trajcloak.log.zones import to_utc
+from trajcloak.options import LogColumns
+
+MAX_TIME_SPAN = 1 << 62
+
+ISO_FORMS = (
+    "ISO 8601 without a zone, such as 2024-05-06T08:00:00",
+    "ISO 8601 with a zone, such as 2024-05-06T08:00:00+02:00",
+)
+
+
+class RowColumns(NamedTuple):
+    """Columns to be filled with checked rows: users by number, times, coordinates."""
+
+    user: npt.NDArray[np.int32]
+    time: npt.NDArray[np.int64]
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, size: int) -> "RowColumns":
+        """Make room for so many rows."""
+        return cls(
+            np.empty(size, np.int32),
+            np.empty(size, np.int64),
+            np.empty(size, np.float64),
+            np.empty(size, np.float64),
+        )
+
+    def cut(self, start: int, stop: int) -> "RowColumns":
+        """Take a half-open range of the rows, without a copy."""
+        part = slice(start, stop)
+        return RowColumns(self.user[part], self.time[part], self.x[part], self.y[part])
+
+
+class RowChecker:
+    """Checks the rows of a log batch by batch, and numbers their users.
+
+    Parameters
+    ----------
+    columns
+        What to read of the files.
+    system
+        What the first file says about all.
+    pool
+        Where the columns of a batch are checked side by side.
+    first_row
+        How many rows of the log come before.
+
+    Attributes
+    ----------
+    has_integer_ids : bool
+        Whether a file has ids that are numbers, although others may be text.
+    """
+
+    def __init__(
+        self, columns: LogColumns, system: LogSystem, pool: ThreadPoolExecutor, first_row: int = 0
+    ) -> None:
+        self.pool = pool
+        self._columns = columns
+        self._system = system
+        self.filter = RowFilter(columns, geographic=system.geographic)
+        self.filter.num_read = first_row
+        self.requests = RequestBuilder(columns.requests, from_text=system.has_csv)
+        self.has_integer_ids = False
+        self._ids: IntegerIds | TextIds | None = None
+        self._time_kind: tuple[bool, str | None] | None = None
+        self._origin: int | None = None
+        self._step = 0
+        self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
+        self._time_range = (2**63 - 1, -(2**63))
+        self._time_ends = (0, 0)
+        self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
+
+    @property
+    def num_read(self) -> int:
+        """How many rows came so far, those dropped among them."""
+        return self.filter.num_read
+
+    def check(self, batch: pa.RecordBatch, rows: RowColumns, first_row: int) -> None:
+        """Check the rows of a batch that the filter left, and write them to ``rows``.
+
+        Requests are kept with their rows, of which ``first_row`` is the batch's first.
+        """
+        if batch.num_rows == 0:
+            return
+        names = batch.schema.names[:4]
+        for name in names:
+            self._check_no_null(batch.column(name), name)
+        # Columns do not depend on each other; the first of them that is bad is the one reported.
+        jobs = [
+            self.pool.submit(self._add_users, batch.column(0), names[0], rows.user),
+            self.pool.submit(self._add_times, batch.column(1), names[1], rows.time),
+            self.pool.submit(self._add_places, batch.column(2), names[2], 0, rows.x),
+            self.pool.submit(self._add_places, batch.column(3), names[3], 1, rows.y),
+            self.pool.submit(self.requests.add, batch, first_row),
+        ]
+        wait(jobs)
+        for job in jobs:
+            job.result()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether any row was left so far."""
+        return self._ids is not None
+
+    def number_users(self) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
+        """List the users in the order of their ids, and the place there of each number so far.
+
+        None: the places are the numbers.
+        """
+        assert self._ids is not None
+        users = self._ids.distinct()
+        order = sort_ids(users)
+        if not (np.diff(order) != 1).any():
+            return users, None
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return users.take(pa.array(order)), rank
+
+    def build_log(
+        self,
+        users: pa.Array,
+        rows: RowColumns,
+        requests: Requests,
+        file_row: npt.NDArray[np.int64] | None,
+    ) -> RequestLog:
+        """Put rows together with what is known of all rows of the log."""
+        assert self._time_kind is not None
+        check_time_span(self._time_range, self._columns.time, lambda: self._time_ends)
+        low_x, low_y, high_x, high_y = self._bounds
+        return RequestLog(
+            users=users,
+            user=rows.user,
+            time=rows.time,
+            x=rows.x,
+            y=rows.y,
+            requests=requests,
+            has_timestamps=self._time_kind[0],
+            zone="UTC" if self._columns.tz else self._time_kind[1],
+            clock=self._columns.tz,
+            crs=self._system.crs,
+            dropped=self.filter.dropped,
+            file_row=file_row,
+            reading=self._columns.reading,
+            shifted=self._shifted,
+            geographic=self._system.geographic,
+            step=self._step,
+            time_range=self._time_range,
+            bounds=(low_x, low_y, high_x, high_y),
+        )
+
+    def _check_no_null(self, column: pa.Array, name: str) -> None:
+        if column.null_count:
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise InputError(
+                f"row {self.filter.number_row(row)}: column '{name}' is empty; expected a value in "
+                f"every row; fill or remove such rows, or drop them with --drop empty"
+            )
+
+    def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
+        column = to_plain(column)
+        kind: type[IntegerIds] | type[TextIds]
+        if pa.types.is_integer(column.type) and self._system.from_text:
+            # Ids of text files are text until all of them are known.
+            self.has_integer_ids = True
+            column = column.cast(pa.string())
+        if pa.types.is_integer(column.type):
+            kind = IntegerIds
+        elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            kind = TextIds
+        else:
+            raise InputError(
+                f"column '{name}' is of type {column.type}; expected whole numbers or text; "
+                f"convert the user ids"
+            )
+        if self._ids is None:
+            self._ids = kind()
+        if not isinstance(self._ids, kind):
+            raise mixed_ids(name)
+        if isinstance(self._ids, IntegerIds):
+            column = self._cast(column, pa.int64(), name)
+        intern_array(self._ids, column, out)
+
+    def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
+        values, kind = self._to_times(to_plain(column), name)
+        if self._time_kind is None:
+            self._time_kind = kind
+        if kind != self._time_kind:
+            raise mixed_times(name, [self._time_kind, kind])
+        if self._columns.tz is not None:
+            values = self._to_utc(values, kind)
+        if self._origin is None:
+            self._origin = int(values[0])
+        low, high, self._step = map(int, copy_times(values, self._origin, self._step, out))
+        first, last = self._time_range
+        early, late = self._time_ends
+        if low < first:
+            early = self.filter.number_row(int(out.argmin()))
+        if high > last:
+            late = self.filter.number_row(int(out.argmax()))
+        self._time_ends = early, late
+        self._time_range = min(first, low), max(last, high)
+
+    def _add_places(
+        self, column: pa.Array, name: str, axis: int, out: npt.NDArray[np.float64]
+    ) -> None:
+        limit = (180.0, 90.0)[axis]
+        values = self._to_floats(column, name)
+        low, high, bad = copy_place(values, limit if self._system.geographic else math.inf, out)
+        if bad >= 0:
+            raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
+        self._bounds[axis] = min(self._bounds[axis], float(low))
+        self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
+
+    def _to_utc(
+        self, values: npt.NDArray[np.int64], kind: tuple[bool, str | None]
+    ) -> npt.NDArray[np.int64]:
+        """Turn times without a zone into those of the zone asked for."""
+        has_timestamps, zone = kind
+        tz = self._columns.tz
+        assert tz is not None
+        if not has_timestamps:
+            raise OptionError(
+                f"tz is '{tz}', and the log has integer instants; expected timestamps; leave out "
+                f"--tz, or convert the times"
+            )
+        if zone is not None:
+            return values
+        utc, ambiguous, nonexistent = to_utc(values, tz)
+        self._shifted["ambiguous"] += ambiguous
+        self._shifted["nonexistent"] += nonexistent
+        return utc
+
+    def _to_times(
+        self, column: pa.Array, name: str
+    ) -> tuple[npt.NDArray[np.int64], tuple[bool, str | None]]:
+        """Turn a time column into integers; says whether they are microseconds, and the zone."""
+        type_ = column.type
+        if pa.types.is_integer(type_):
+            return self._cast(column, pa.int64(), name).to_numpy(), (False, None)
+        if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+            first = column[0].as_py()
+            zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
+            type_ = pa.timestamp("us", "UTC" if zoned else None)
+            column = self._cast(column, type_, name)
+        if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+            zone = getattr(type_, "tz", None)
+            # Finer than a microsecond is cut off; a zoned timestamp is stored in UTC already.
+            moments = self._cast(column, pa.timestamp("us", zone), name).cast(pa.int64())
+            return moments.to_numpy(), (True, "UTC" if zone else None)
+        raise InputError(
+            f"column '{name}' is of type {type_}; expected whole numbers (instants) or timestamps; "
+            f"convert the times"
+        )
+
+    def _cast(self, column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
+        options = pc.CastOptions(type_, allow_time_truncate=True)
+        try:
+            return column.cast(options=options)
+        except pa.ArrowInvalid:
+            # Arrow's own message quotes the value, which may be an id.
+            bad = find_bad_value(column, options) or 0
+            expected = "a value of that type"
+            if pa.types.is_timestamp(type_) and not pa.types.is_temporal(column.type):
+                expected = ISO_FORMS[type_.tz is not None]
+            raise InputError(
+                f"row {self.filter.number_row(bad)}: column '{name}' cannot be read as {type_}; "
+                f"expected {expected}; correct the row, or convert the column"
+            ) from None
+
+    def _to_floats(self, column: pa.Array, name: str) -> npt.NDArray[np.float64]:
+        is_number = (
+            pa.types.is_floating(column.type)
+            or pa.types.is_integer(column.type)
+            or pa.types.is_decimal(column.type)
+        )
+        if not is_number:
+            raise InputError(
+                f"column '{name}' is of type {column.type}; expected numbers; convert it, or name "
+                f"another column with --lon/--lat or --x/--y"
+            )
+        values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+        return values
+
+    def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
+        row = self.filter.number_row(bad)
+        if not finite:
+            return InputError(
+                f"row {row}: column '{name}' is not a finite number; expected a coordinate; "
+                f"correct or remove the row, or pass --drop out-of-range"
+            )
+        return InputError(
+            f"row {row}: column '{name}' is out of range; expected -{limit:.0f}..{limit:.0f} "
+            f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
+            f"for planar coordinates; or --drop out-of-range"
+        )
+
+
+def check_time_span(
+    time_range: tuple[int, int], name: str, find_ends: Callable[[], tuple[int, int]]
+) -> None:
+    """Raise if times are so far apart that their differences overflow.
+
+    ``find_ends`` numbers the rows with the earliest and the latest time.
+    """
+    low, high = time_range
+    if high - low >= MAX_TIME_SPAN:
+        early, late = find_ends()
+        raise InputError(
+            f"rows {early} and {late}: column '{name}' spans more than 2^62 units of time; "
+            f"expected times near to each other; are they in the unit that their type says? "
+            f"correct the rows, or convert the column"
+        )
+
+
+def no_rows(num_read: int, source: object) -> InputError:
+    """Say that a log is empty, or that all of it was dropped."""
+    if num_read:
+        return InputError(
+            f"all {num_read:,} rows of the log are dropped; expected some to be left; check "
+            f"--drop and --clip"
+        )
+    return InputError(
+        f"{source}: the log has no rows; expected at least one location report; check the path"
+    )
+
+
+def mixed_times(name: str, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
+    """Say that the times of a log are of several kinds: with timestamps or not, and of a zone."""
+    names = {
+        "whole numbers"
+        if not has_timestamps
+        else f"timestamps {'without' if zone is None else 'with'} a zone"
+        for has_timestamps, zone in kinds
+    }
+    return InputError(
+        f"column '{name}' holds times of different kinds ({', '.join(sorted(names))}); expected "
+        f"one kind; convert the times"
+    )
+
+
+@njit(cache=True, nogil=True)
+def copy_place(values, limit, out):  # type: ignore[no-untyped-def]
+    """Copy coordinates; find the least, the greatest, and the first not finite or too large."""
+    low = np.inf
+    high = -np.inf
+    for i in range(len(values)):
+        value = values[i]
+        out[i] = value
+        if not (np.isfinite(value) and -limit <= value <= limit):
+            return low, high, i
+        low = min(low, value)
+        high = max(high, value)
+    return low, high, -1
+
+
+@njit(cache=True, nogil=True)
+def copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
+    """Copy times; find the least, the greatest, and the common divisor of all differences."""
+    low = values[0]
+    high = values[0]
+    last = origin
+    for i in range(len(values)):
+        time = values[i]
+        out[i] = time
+        if time == last:
+            continue
+        last = time
+        low = min(low, time)
+        high = max(high, time)
+        rest = abs(time - origin)
+        if step == 0:
+            step = rest
+        elif rest % step != 0:
+            while rest != 0:
+                step, rest = rest, step % rest
+    return low, high, step

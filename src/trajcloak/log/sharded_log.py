@@ -1,0 +1,208 @@
+"""A log in shards, each of which holds all rows of some users.
+
+Rules about a whole log are written once: a function on a shard, and a way to add up what it
+answers. A log in memory is one shard.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.engines.engine import Engine, Handle, Job
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.log.request_log import RequestLog
+from trajcloak.log.row_checks import mixed_times
+from trajcloak.log.user_ids import mixed_ids
+
+Change = dict[str, Any]
+"""Fields of a shard that a stage changed; all others stay in the file of an earlier stage."""
+
+Bounds = tuple[float, float, float, float]
+"""Least x and y, greatest x and y."""
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What is known of a log, or of a shard, without its rows; as in :class:`RequestLog`.
+
+    Attributes
+    ----------
+    some_time : int
+        Any time of the log: differences between shards count for its step, too.
+    """
+
+    num_rows: int
+    num_users: int
+    num_requests: int
+    has_integer_ids: bool
+    some_time: int
+    has_timestamps: bool
+    zone: str | None
+    geographic: bool
+    step: int
+    time_range: tuple[int, int]
+    bounds: Bounds
+    clock: str | None
+    crs: str | None
+    dropped: Mapping[str, int]
+    shifted: Mapping[str, int]
+    reading: Mapping[str, object]
+
+
+def describe(log: RequestLog) -> LogFacts:
+    """Leave the rows of a shard out."""
+    return LogFacts(
+        num_rows=log.num_rows,
+        num_users=log.num_users,
+        num_requests=log.num_requests,
+        has_integer_ids=pa.types.is_integer(log.users.type),
+        some_time=int(log.time[0]),
+        has_timestamps=log.has_timestamps,
+        zone=log.zone,
+        geographic=log.geographic,
+        step=log.step,
+        time_range=log.time_range,
+        bounds=log.bounds,
+        clock=log.clock,
+        crs=log.crs,
+        dropped=log.dropped,
+        shifted=log.shifted,
+        reading=log.reading,
+    )
+
+
+def merge_facts(shards: Sequence[LogFacts], user_column: str, time_column: str) -> LogFacts:
+    """Add up the facts of shards.
+
+    Raises
+    ------
+    InputError
+        If their ids or times are of different kinds.
+    """
+    one = shards[0]
+    if len(shards) == 1:
+        return one
+    if any(s.has_integer_ids != one.has_integer_ids for s in shards):
+        raise mixed_ids(user_column)
+    if any((s.has_timestamps, s.zone) != (one.has_timestamps, one.zone) for s in shards):
+        raise mixed_times(time_column, [(s.has_timestamps, s.zone) for s in shards])
+    return replace(
+        one,
+        num_rows=sum(s.num_rows for s in shards),
+        num_users=sum(s.num_users for s in shards),
+        num_requests=sum(s.num_requests for s in shards),
+        step=math.gcd(*(s.step for s in shards), *(s.some_time - one.some_time for s in shards)),
+        time_range=(min(s.time_range[0] for s in shards), max(s.time_range[1] for s in shards)),
+        bounds=merge_bounds([s.bounds for s in shards]),
+        dropped=add_counts([s.dropped for s in shards]),
+        shifted=add_counts([s.shifted for s in shards]),
+    )
+
+
+def merge_bounds(bounds: Sequence[Bounds]) -> Bounds:
+    """Bound several boxes."""
+    left, bottom, right, top = zip(*bounds, strict=True)
+    return min(left), min(bottom), max(right), max(top)
+
+
+def add_counts(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Add counts by name."""
+    total: Counter[str] = Counter()
+    for some in counts:
+        total.update(some)
+    return dict(total)
+
+
+@dataclass(frozen=True)
+class ShardedLog:
+    """A log in shards.
+
+    Attributes
+    ----------
+    engine : Engine
+        Holds the shards.
+    shards : list of list of Handle
+        Of each shard, its rows and the changes that later stages made.
+    facts : LogFacts
+    kinds : pyarrow.Table
+        The distinct requests of the whole log.
+    """
+
+    engine: Engine
+    shards: list[list[Handle]]
+    facts: LogFacts
+    kinds: pa.Table
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Call ``function(shard, *args)`` for every shard and return the small answers."""
+        return self.engine.ask(call_on_shard, self.jobs(function, *args))
+
+    def derive(self, function: Callable[..., Any], *args: Any) -> Sequence[Handle]:
+        """Call ``function(shard, *args)`` for every shard and return handles of the values."""
+        return self.engine.derive(call_on_shard, self.jobs(function, *args))
+
+    def jobs(self, function: Callable[..., Any], *args: Any) -> list[Job]:
+        """List the arguments of :func:`call_on_shard` for every shard."""
+        return [(function, shard, *args) for shard in self.shards]
+
+    def change(self, changes: Sequence[Handle]) -> "ShardedLog":
+        """Add a :data:`Change` to every shard."""
+        shards = [[*shard, more] for shard, more in zip(self.shards, changes, strict=True)]
+        return replace(self, shards=shards)
+
+    def drop(self) -> None:
+        """Free the shards, which nobody needs any more."""
+        for shard in self.shards:
+            self.engine.drop(shard)
+
+    def find_ends(self) -> tuple[int, int]:
+        """Number the first row with the earliest time, and the first with the latest."""
+        early, late = zip(*self.ask(RequestLog.find_ends), strict=True)
+        return min(early)[1], min((-time, row) for time, row in late)[1]
+
+
+def call_on_shard(function: Callable[..., Any], shard: Sequence[Any], *args: Any) -> Any:
+    """Put a shard together from its rows and its changes, and call a function on it."""
+    return function(build_shard(shard), *args)
+
+
+def build_shard(parts: Sequence[Any]) -> RequestLog:
+    """Put a shard together from its rows and its changes."""
+    log: RequestLog = parts[0]
+    changes: Change = {}
+    for change in parts[1:]:
+        changes |= change
+    if not changes:
+        return log
+    requests = {name: changes.pop(name) for name in ("kind", "kinds") if name in changes}
+    return replace(log, requests=replace(log.requests, **requests), **changes)
+
+
+def hold_in_memory(log: RequestLog, engine: MemoryEngine | None = None) -> ShardedLog:
+    """Take a log in memory as one shard."""
+    return ShardedLog(engine or MemoryEngine(1), [[log]], describe(log), log.requests.kinds)
+
+
+def renumber_kinds(
+    log: ShardedLog, kinds: pa.Table, numbers: Sequence[npt.NDArray[np.int32]]
+) -> ShardedLog:
+    """Number the requests of all shards as rows of one table.
+
+    ``numbers`` are, of each shard, the rows of ``kinds`` that its own distinct requests are.
+    """
+    if len(log.shards) == 1 and np.array_equal(numbers[0], np.arange(kinds.num_rows)):
+        return replace(log.change([log.engine.put({"kinds": kinds})]), kinds=kinds)
+    jobs = [(_renumber, shard, number) for shard, number in zip(log.shards, numbers, strict=True)]
+    changed = log.change(log.engine.derive(call_on_shard, jobs))
+    shared = log.engine.put({"kinds": kinds})
+    return replace(changed.change([shared] * len(log.shards)), kinds=kinds)
+
+
+def _renumber(log: RequestLog, number: npt.NDArray[np.int32]) -> Change:
+    return {"kind": number[log.requests.kind]}

@@ -1,0 +1,1 @@
+"""The file format of a release, and all that writes and reads it."""

@@ -1,0 +1,207 @@
+"""What the manifest of a release says."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trajcloak.bundles import Bundles
+from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
+from trajcloak.log import LogFacts
+from trajcloak.release.reading import FORMAT_VERSION
+from trajcloak.space import Region
+from trajcloak.trajectories import Ingest, Layout, Located, format_duration, format_moment
+from trajcloak.version import __version__
+
+REASONS = ("outside_windows", "missing_location", "window_below_k", "suppressed", "rare_value")
+"""Why users and requests are not published."""
+
+
+@dataclass
+class LeftOut:
+    """Counts who and what is not published, and why.
+
+    Attributes
+    ----------
+    published_users, gone_users : int
+        Users who are published in some window; users who are in no window, for other reasons
+        than suppression.
+    num_suppressed : int
+        Participants left out on purpose, once for each window.
+    num_generalised : int
+        Requests that are published with a value replaced.
+    num_requests : int
+        Requests that fall into a window.
+    located : Located
+    why : dict
+        Users, once for each window, and requests by reason.
+    """
+
+    published_users: int = 0
+    gone_users: int = 0
+    num_suppressed: int = 0
+    num_generalised: int = 0
+    num_requests: int = 0
+    located: Located = field(default_factory=Located)
+    why: dict[str, dict[str, int]] = field(
+        default_factory=lambda: {why: {"user_windows": 0, "requests": 0} for why in REASONS}
+    )
+
+    def add(self, reason: str, users: int, requests: int) -> None:
+        """Count users and requests that are not published."""
+        self.why[reason]["user_windows"] += users
+        self.why[reason]["requests"] += requests
+
+    def merge(self, other: "LeftOut") -> None:
+        """Add the counts of other users."""
+        self.published_users += other.published_users
+        self.gone_users += other.gone_users
+        self.num_suppressed += other.num_suppressed
+        self.num_generalised += other.num_generalised
+        self.num_requests += other.num_requests
+        self.located = self.located.plus(other.located)
+        for reason, counts in other.why.items():
+            self.add(reason, counts["user_windows"], counts["requests"])
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What bundles add up to.
+
+    Attributes
+    ----------
+    bundles, users, smallest, requests : int
+        How many there are, their members, those of the smallest, distinct requests.
+    area, cost : tuple of float
+        Summed area of the cloaks, once for each bundle and once for each user: floats
+        whose sum is the exact sum of the areas of all bundles.
+    low, high : (2,) uint32
+        Corners of the box around all cloaks, in cells, half open.
+    """
+
+    bundles: int
+    users: int
+    smallest: int
+    requests: int
+    area: tuple[float, ...]
+    cost: tuple[float, ...]
+    low: npt.NDArray[np.uint32]
+    high: npt.NDArray[np.uint32]
+
+
+def add_up(bundles: Bundles, region: Region) -> Totals:
+    """Add up the bundles of a window, or some of them; at least one."""
+    area = _published_areas(bundles, region).sum(axis=1)
+    corners = bundles.cloaks.reshape(-1, 4)
+    return Totals(
+        len(bundles.sizes),
+        int(bundles.sizes.sum()),
+        int(bundles.sizes.min()),
+        len(bundles.request_kind),
+        _sum_exactly(area.tolist()),
+        _sum_exactly((area * bundles.sizes).tolist()),
+        corners[:, :2].min(axis=0),
+        corners[:, 2:].max(axis=0),
+    )
+
+
+def merge_totals(parts: Sequence[Totals]) -> Totals:
+    """Add up parts, at least one; their order does not matter."""
+    return Totals(
+        sum(part.bundles for part in parts),
+        sum(part.users for part in parts),
+        min(part.smallest for part in parts),
+        sum(part.requests for part in parts),
+        _sum_exactly([number for part in parts for number in part.area]),
+        _sum_exactly([number for part in parts for number in part.cost]),
+        np.min([part.low for part in parts], axis=0),
+        np.max([part.high for part in parts], axis=0),
+    )
+
+
+def _sum_exactly(numbers: list[float]) -> tuple[float, ...]:
+    """Sum numbers as a few floats, without rounding: each is what those before leave over."""
+    parts: list[float] = []
+    while rest := math.fsum(numbers + [-part for part in parts]):
+        parts.append(rest)
+    return tuple(parts)
+
+
+def build_manifest(
+    facts: LogFacts,
+    layout: Layout,
+    windows: Sequence[tuple[int, Totals]],
+    left_out: LeftOut,
+    ingest: Ingest,
+    attributes: Sequence[str],
+    num_blocks: int,
+) -> dict[str, Any]:
+    """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it.
+
+    ``windows`` are the published ones: how many instants each has, and its totals.
+    ``attributes`` are the names of what requests have. ``num_blocks`` is how many blocks
+    ``refined`` bundled apart from each other; 0 if no window was taken apart.
+    """
+    asked, grid, region = layout.asked, layout.grid, layout.region
+    total = merge_totals([totals for _, totals in windows])
+    num_cloaks = sum(length * totals.bundles for length, totals in windows)
+    return {
+        "format_version": FORMAT_VERSION,
+        "software": f"trajcloak {__version__}",
+        "k": asked.k,
+        "algorithm": asked.algorithm,
+        "parameters": {
+            "origin": format_moment(facts, grid.origin),
+            "every": format_duration(grid.every, has_timestamps=facts.has_timestamps),
+            "max_gap": format_duration(layout.max_gap, has_timestamps=facts.has_timestamps),
+            "length": asked.length,
+            "missing": asked.missing,
+            "tz": facts.clock,
+            **facts.reading,
+            "align": asked.align,
+            "windows": asked.windows,
+            "tree": asked.tree,
+            "effort": asked.effort,
+            "seed": asked.seed,
+            "suppress_above": asked.suppress_above,
+            "max_suppressed": asked.max_suppressed,
+            "requests": list(attributes),
+            "allow": sorted(set(asked.allow)),
+            "rare": asked.rare,
+            "rare_below": asked.rare_below or asked.k,
+            **({"blocks": num_blocks} if num_blocks else {}),
+        },
+        "cloak": asked.cloak,
+        "crs": layout.crs,
+        "region": {"x_min": region.x_min, "y_min": region.y_min, "side": region.side},
+        "height": region.height,
+        "windows": len(windows),
+        "instants": sum(length for length, _ in windows),
+        "users": left_out.published_users,
+        "bundles": total.bundles,
+        "smallest_bundle": total.smallest,
+        "cost": math.fsum(total.cost),
+        "mean_cloak_area": math.fsum(total.area) / num_cloaks,
+        "requests": total.requests,
+        "withheld": {
+            "users": left_out.gone_users,
+            "requests": sum(counts["requests"] for counts in left_out.why.values()),
+            "why": left_out.why,
+        },
+        "suppressed": left_out.num_suppressed,
+        "generalised": left_out.num_generalised,
+        "ingest": ingest.to_dict(),
+    }
+
+
+def _published_areas(bundles: Bundles, region: Region) -> npt.NDArray[np.float64]:
+    """Compute the area of every cloak from its edges as they are published."""
+    left, bottom, right, top = (
+        region.edges(axis, bundles.cloaks[..., side])
+        for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
+    )
+    areas: npt.NDArray[np.float64] = (right - left) * (top - bottom)
+    return areas

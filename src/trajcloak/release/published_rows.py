@@ -1,0 +1,248 @@
+"""Bundles to the rows of a release's files: the one place that knows their columns.
+
+The format is described in ``docs/data-model.md``; :mod:`.reading` reads it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyproj
+
+from trajcloak.bundles import Bundles
+from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
+from trajcloak.release.reading import BUNDLES_FILE, NUM_KEYS, POLICY_FILE, REQUESTS_FILE
+from trajcloak.release.row_groups import encode_row_group
+from trajcloak.space import Region
+
+ROWS_PER_GROUP = 1 << 17
+"""Rows in a row group, of several windows if need be."""
+
+Piece = tuple[int, slice]
+"""Some rows of a range of bundles, which is given by its place in the release."""
+
+
+@dataclass(frozen=True)
+class ReleaseHead:
+    """What all rows of a release share.
+
+    Attributes
+    ----------
+    crs : str or None
+        Coordinate system of the cloaks.
+    kinds : pyarrow.Table
+        The distinct requests that are published.
+    number : (kinds of the log,) int32
+        Row of ``kinds`` of each distinct request that bundles refer to.
+    region : Region
+    moments : (int, int) or None
+        Origin and step of the instants in microseconds; None without timestamps.
+    zone : str or None
+        "UTC" or None.
+    box : sequence of float
+        Around all cloaks: x_min, y_min, x_max, y_max.
+    """
+
+    crs: str | None
+    kinds: pa.Table
+    number: npt.NDArray[np.int32]
+    region: Region
+    moments: tuple[int, int] | None
+    zone: str | None
+    box: Sequence[float]
+
+    def encode(self, name: str, parts: Sequence[tuple[Bundles, int, slice]]) -> pa.Buffer:
+        """Encode a row group of a file.
+
+        ``parts`` are bundles, the id of the first of them, and the rows to take.
+        """
+        schema = self._schemas[name]
+        build = {
+            BUNDLES_FILE: self._build_bundle_rows,
+            REQUESTS_FILE: self._build_request_rows,
+            POLICY_FILE: self._build_policy_rows,
+        }[name]
+        batches = []
+        for bundles, first_id, rows in parts:
+            columns = [pa.array(column) for column in build(bundles, first_id, rows)]
+            if schema is None:
+                batches.append(pa.record_batch(columns, ["window", "user_id", "bundle_id"]))
+            else:
+                arrays = [c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+                batches.append(pa.record_batch(arrays, schema=schema))
+        stores_schema = name == BUNDLES_FILE or (name == REQUESTS_FILE and not self._is_all_text)
+        return encode_row_group(pa.concat_batches(batches), store_schema=stores_schema)
+
+    @cached_property
+    def _schemas(self) -> dict[str, pa.Schema | None]:
+        return {
+            BUNDLES_FILE: build_bundles_schema(self),
+            REQUESTS_FILE: self._requests_schema,
+            # The type of ids is that of the log.
+            POLICY_FILE: None,
+        }
+
+    @cached_property
+    def _requests_schema(self) -> pa.Schema:
+        """Text as dictionaries, which are written several times faster, and read as text."""
+        encoded = pa.dictionary(pa.int32(), pa.string())
+        fields = [
+            (field.name, encoded if self._is_all_text else field.type)
+            for field in self.kinds.schema
+        ]
+        keys = [("window", pa.int32()), ("bundle_id", pa.int64()), ("instant", pa.int32())]
+        return pa.schema([*keys, *fields])
+
+    @cached_property
+    def _kind_columns(self) -> list[pa.Array]:
+        return [
+            column.combine_chunks().cast(field.type)
+            for column, field in zip(
+                self.kinds.columns, list(self._requests_schema)[NUM_KEYS:], strict=True
+            )
+        ]
+
+    @cached_property
+    def _is_all_text(self) -> bool:
+        """Whether the types of all attributes are known without Arrow's own schema in the file."""
+        return all(type_ == pa.string() for type_ in self.kinds.schema.types)
+
+    def _build_bundle_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
+        """Build rows of bundles: in order, each instant by instant."""
+        length = bundles.stop - bundles.start
+        row = np.arange(rows.start, rows.stop)
+        bundle = row // length
+        instant = bundles.start + row % length
+        cloaks = bundles.cloaks.reshape(-1, 4)[rows]
+        edges = [
+            self.region.edges(axis, cloaks[:, side])
+            for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
+        ]
+        times = []
+        if self.moments is not None:
+            origin, every = self.moments
+            times = [origin + instant * every, origin + (instant + 1) * every]
+        return [
+            np.full(len(row), bundles.window, np.int32),
+            first_id + bundle,
+            instant,
+            *times,
+            *edges,
+            bundles.sizes[bundle],
+            build_rectangles(*edges),
+        ]
+
+    def _build_request_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
+        """Build rows of requests: by bundle, instant and kind."""
+        kind = pa.array(self.number[bundles.request_kind[rows]])
+        return [
+            np.full(len(kind), bundles.window, np.int32),
+            first_id + bundles.request_bundle[rows].astype(np.int64),
+            bundles.start + bundles.request_instant[rows],
+            *(column.take(kind) for column in self._kind_columns),
+        ]
+
+    def _build_policy_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
+        """Build rows of the private policy file: the members of each bundle."""
+        bundle = np.repeat(np.arange(len(bundles.sizes)), bundles.sizes)[rows]
+        return [
+            np.full(len(bundle), bundles.window, np.int32),
+            bundles.ids[rows.start : rows.stop],
+            first_id + bundle,
+        ]
+
+
+def cut_groups(counts: Sequence[int], size: int) -> Iterator[list[Piece]]:
+    """Cut the rows of all ranges of bundles, one after another, into groups of ``size``.
+
+    The last group may be smaller, and there is at least one.
+
+    Examples
+    --------
+    >>> list(cut_groups([3, 0, 2], size=4))
+    [[(0, slice(0, 3, None)), (2, slice(0, 1, None))], [(2, slice(1, 2, None))]]
+    """
+    pieces: list[Piece] = []
+    free = size
+    for place, count in enumerate(counts):
+        start = 0
+        while start < count:
+            stop = min(count, start + free)
+            pieces.append((place, slice(start, stop)))
+            free -= stop - start
+            start = stop
+            if free == 0:
+                yield pieces
+                pieces, free = [], size
+    if pieces or not sum(counts):
+        yield pieces or [(0, slice(0, 0))]
+
+
+def build_bundles_schema(head: ReleaseHead) -> pa.Schema:
+    """Build the schema of ``bundles.parquet``, with its GeoParquet metadata."""
+    moment = pa.timestamp("us", head.zone)
+    times = [("t_start", moment), ("t_end", moment)] if head.moments is not None else []
+    edges = [(name, pa.float64()) for name in ("x_min", "y_min", "x_max", "y_max")]
+    crs = head.crs
+    geo = {
+        "version": "1.1.0",
+        "primary_column": "geometry",
+        "columns": {
+            "geometry": {
+                "encoding": "WKB",
+                "geometry_types": ["Polygon"],
+                "crs": None if crs is None else pyproj.CRS(crs).to_json_dict(),
+                "bbox": list(head.box),
+            }
+        },
+    }
+    return pa.schema(
+        [
+            ("window", pa.int32()),
+            ("bundle_id", pa.int64()),
+            ("instant", pa.int32()),
+            *times,
+            *edges,
+            ("users", pa.int32()),
+            ("geometry", pa.binary()),
+        ],
+        metadata={"geo": json.dumps(geo, sort_keys=True)},
+    )
+
+
+def build_rectangles(
+    x_min: npt.NDArray[np.float64],
+    y_min: npt.NDArray[np.float64],
+    x_max: npt.NDArray[np.float64],
+    y_max: npt.NDArray[np.float64],
+) -> pa.Array:
+    """Encode rectangles as WKB polygons, counter-clockwise from the lower left corner."""
+    wkb = np.zeros(
+        len(x_min),
+        np.dtype([("order", "u1"), ("type", "<u4"), ("rings", "<u4"), ("points", "<u4"),
+                  ("ring", "<f8", (5, 2))]),
+    )  # fmt: skip
+    wkb["order"] = 1
+    wkb["type"] = 3
+    wkb["rings"] = 1
+    wkb["points"] = 5
+    corners = ((x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max), (x_min, y_min))
+    for i, (x, y) in enumerate(corners):
+        wkb["ring"][:, i, 0] = x
+        wkb["ring"][:, i, 1] = y
+    offsets = np.arange(len(wkb) + 1, dtype=np.int32) * wkb.dtype.itemsize
+    return pa.Array.from_buffers(
+        pa.binary(), len(wkb), [None, pa.py_buffer(offsets), pa.py_buffer(wkb)]
+    )
+
+
+def place_box(
+    region: Region, low: npt.NDArray[np.uint32], high: npt.NDArray[np.uint32]
+) -> list[float]:
+    """Turn the corners of a box of cells into x_min, y_min, x_max, y_max."""
+    return [float(region.edges(axis, corner[axis])) for corner in (low, high) for axis in (0, 1)]

@@ -1,0 +1,203 @@
+"""The result of a run: a release to be written, and the private policy."""
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajcloak.bundles import Bundles
+from trajcloak.engines.engine import WRITING, Engine, Handle
+from trajcloak.output import PRIVATE, new_file, new_folder
+from trajcloak.progress import Progress, silent
+from trajcloak.release.manifest import Totals
+from trajcloak.release.output_checks import check_outputs, check_outside_releases
+from trajcloak.release.published_rows import ROWS_PER_GROUP, ReleaseHead, cut_groups
+from trajcloak.release.reading import (
+    BUNDLES_FILE,
+    MANIFEST_FILE,
+    POLICY_FILE,
+    REQUESTS_FILE,
+    Manifest,
+)
+from trajcloak.release.row_groups import join_row_groups
+from trajcloak.requests import RareColumn
+
+
+@dataclass(frozen=True)
+class BundleRange:
+    """Some bundles of a window, in order.
+
+    Attributes
+    ----------
+    handle : Handle
+        Of :class:`trajcloak.bundling.runs.BundledPart`; or of a run, a list of
+        :class:`trajcloak.bundling.runs.WindowResult`.
+    place : int or None
+        Which one of the run; None if the handle is no run.
+    length : int
+        Instants of the window.
+    totals : Totals
+    """
+
+    handle: Handle
+    place: int | None
+    length: int
+    totals: Totals
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """What :func:`trajcloak.anonymize` made: bundles to publish, and the private policy.
+
+    Attributes
+    ----------
+    manifest : dict
+        The content of ``manifest.json``.
+    rare : tuple of RareColumn
+        Attributes with values that few users sent. Private: no part of what is published.
+    """
+
+    manifest: Manifest
+    rare: tuple[RareColumn, ...]
+    _head: ReleaseHead = field(compare=False)
+    _ranges: Sequence[BundleRange] = field(compare=False)
+    _engine: Engine = field(compare=False)
+
+    def __repr__(self) -> str:
+        """Show counts only: notebook output gets saved, so no ids."""
+        names = "k", "windows", "bundles", "users", "requests"
+        return f"Release({', '.join(f'{name}={self.manifest[name]}' for name in names)})"
+
+    @property
+    def kinds(self) -> pa.Table:
+        """The distinct requests that are published."""
+        return self._head.kinds
+
+    @cached_property
+    def windows(self) -> list[Bundles]:
+        """The bundles, window by window, or range by range of a large window."""
+        found = [get_bundles(self._engine.read(r.handle), r.place) for r in self._ranges]
+        return [replace(b, request_kind=self._head.number[b.request_kind]) for b in found]
+
+    @cached_property
+    def policy(self) -> pa.Table:
+        """Private: which user is in which bundle."""
+        sink = pa.BufferOutputStream()
+        self._write_file(POLICY_FILE, sink)
+        return pq.read_table(pa.BufferReader(sink.getvalue()))
+
+    def write(
+        self,
+        release: str | Path,
+        policy: str | Path | None = None,
+        *,
+        progress: Progress = silent,
+    ) -> None:
+        """Write the release folder and, if asked for, the policy file: both or neither.
+
+        Raises
+        ------
+        OutputError
+            If a path exists already or cannot be written.
+
+        Examples
+        --------
+        >>> import trajcloak as tc
+        >>> release = tc.anonymize(tc.read_log("log.parquet"), k=50)
+        >>> release.write("new-release", policy="new-policy.parquet")
+        """
+        release, policy = Path(release), None if policy is None else Path(policy)
+        progress(WRITING, 0, 1)
+        self._engine.publish(self._write, release, policy)
+        progress(WRITING, 1, 1)
+
+    def write_policy(self, path: str | Path) -> None:
+        """Write the private policy file, readable by its owner only.
+
+        Raises
+        ------
+        OptionError
+            If the path is inside a release (invariant 5 of ``docs/guarantee.md``).
+        """
+        path = Path(path)
+        check_outside_releases(path)
+        with new_file(path, PRIVATE) as file, file.open("wb") as stream:
+            self._write_file(POLICY_FILE, stream)
+
+    def _write(self, release: Path, policy: Path | None) -> None:
+        check_outputs(release, policy)
+        with ExitStack() as stack:
+            folder = stack.enter_context(new_folder(release))
+            if policy is not None:
+                file = stack.enter_context(new_file(policy, PRIVATE))
+                with file.open("wb") as stream:
+                    self._write_file(POLICY_FILE, stream)
+            for name in (BUNDLES_FILE, REQUESTS_FILE):
+                with (folder / name).open("wb") as stream:
+                    self._write_file(name, stream)
+            write_manifest(self.manifest, folder)
+
+    def _count_rows(self, name: str) -> list[int]:
+        """Count the rows of each range in a file."""
+        if name == BUNDLES_FILE:
+            return [r.totals.bundles * r.length for r in self._ranges]
+        if name == REQUESTS_FILE:
+            return [r.totals.requests for r in self._ranges]
+        return [r.totals.users for r in self._ranges]
+
+    def _write_file(self, name: str, stream: BinaryIO) -> None:
+        """Have the row groups of a file encoded, and join them."""
+        engine, ranges = self._engine, self._ranges
+        first_ids = [0, *accumulate(r.totals.bundles for r in ranges)]
+        head = engine.put(self._head)
+        jobs = []
+        for pieces in cut_groups(self._count_rows(name), ROWS_PER_GROUP):
+            handles: list[Handle] = []
+            parts = []
+            for number, rows in pieces:
+                chosen = ranges[number]
+                if not handles or handles[-1] is not chosen.handle:
+                    handles.append(chosen.handle)
+                parts.append((len(handles) - 1, chosen.place, first_ids[number], rows))
+            jobs.append((handles, head, name, tuple(parts)))
+        groups = engine.derive(encode_group, jobs)
+        join_row_groups((engine.read(group) for group in groups), stream)
+        engine.drop(groups)
+
+
+def get_bundles(value: Any, place: int | None) -> Bundles:
+    """Take the bundles of a :class:`BundleRange` out of what its handle refers to."""
+    bundles: Bundles = value.bundles if place is None else value[place].part.bundles
+    return bundles
+
+
+def encode_group(
+    values: Sequence[Any],
+    head: ReleaseHead,
+    name: str,
+    parts: Sequence[tuple[int, int | None, int, slice]],
+) -> pa.Buffer:
+    """Encode a row group of a file.
+
+    ``parts`` are: which of the values, the place in it, the id of the first bundle, the rows.
+    """
+    return head.encode(
+        name,
+        [
+            (get_bundles(values[number], place), first_id, rows)
+            for number, place, first_id, rows in parts
+        ],
+    )
+
+
+def write_manifest(manifest: Manifest, folder: Path) -> None:
+    """Write ``manifest.json``."""
+    text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False)
+    (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,102 @@
+"""One Parquet file from row groups that were encoded apart, by threads or by workers.
+
+A row group refers to its place in the file by a few offsets in the footer, and by nothing
+else. So each group is encoded as a file of its own; joined, the groups are copied one after
+the other, and their footers are merged with the offsets moved. The result is, byte for
+byte, the file that one writer would have written. Page indexes, which have offsets of their
+own, are not asked of Arrow, and refused should it write them.
+"""
+
+from collections.abc import Iterable
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajcloak.release.thrift import Items, Struct, decode_struct, encode_struct
+
+COMPRESSION = "zstd"
+COMPRESSION_LEVEL = 1
+MAGIC = b"PAR1"
+TAIL = 8
+"""Bytes after the footer: its length, and the magic again."""
+
+# Numbers of fields in the Parquet format: of the footer, of a row group, of a column chunk
+# and of the chunk's metadata.
+NUM_ROWS, ROW_GROUPS = 3, 4
+COLUMNS, GROUP_OFFSET, ORDINAL = 1, 5, 7
+CHUNK_METADATA = 3
+PAGE_OFFSETS = (9, 11)
+"""Of the first data page and of the dictionary page."""
+
+OTHER_OFFSETS = {4, 5, 6, 7}
+"""Fields of a column chunk that Arrow does not write by default: places of page indexes."""
+
+
+def encode_row_group(batch: pa.RecordBatch, *, store_schema: bool) -> pa.Buffer:
+    """Encode a batch as a Parquet file of one row group; of none if the batch is empty."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        batch.schema,
+        compression=COMPRESSION,
+        compression_level=COMPRESSION_LEVEL,
+        write_page_index=False,
+        store_schema=store_schema,
+    ) as writer:
+        if batch.num_rows:
+            writer.write_batch(batch, row_group_size=batch.num_rows)
+    return sink.getvalue()
+
+
+def join_row_groups(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
+    """Write one Parquet file from the files of its row groups.
+
+    Parameters
+    ----------
+    parts
+        At least one, from :func:`encode_row_group`, all of one schema.
+    file
+        Empty, and open for writing.
+    """
+    position = file.write(MAGIC)
+    footer: Struct = {}
+    groups: list[Struct] = []
+    num_rows = 0
+    for part in parts:
+        view = memoryview(part)
+        length = int.from_bytes(view[-TAIL : -len(MAGIC)], "little")
+        end = len(view) - TAIL - length
+        own = decode_struct(bytes(view[end:-TAIL]))
+        for group in _row_groups(own):
+            _move(group, position - len(MAGIC), len(groups))
+            groups.append(group)
+        num_rows += cast(int, own[NUM_ROWS].value)
+        position += file.write(view[len(MAGIC) : end])
+        footer = footer or own
+    footer[NUM_ROWS].value = num_rows
+    cast(Items, footer[ROW_GROUPS].value).items = list(groups)
+    text = encode_struct(footer)
+    file.write(text + len(text).to_bytes(TAIL - len(MAGIC), "little") + MAGIC)
+
+
+def _row_groups(footer: Struct) -> list[Struct]:
+    return cast(list[Struct], cast(Items, footer[ROW_GROUPS].value).items)
+
+
+def _move(group: Struct, shift: int, ordinal: int) -> None:
+    """Move a row group by so many bytes, and give it its number in the file."""
+    if ORDINAL in group:
+        group[ORDINAL].value = ordinal
+    _add(group, GROUP_OFFSET, shift)
+    for chunk in cast(list[Struct], cast(Items, group[COLUMNS].value).items):
+        if OTHER_OFFSETS & set(chunk):
+            raise AssertionError("a row group has a page index, whose offsets are not moved")
+        metadata = cast(Struct, chunk[CHUNK_METADATA].value)
+        for number in PAGE_OFFSETS:
+            _add(metadata, number, shift)
+
+
+def _add(struct: Struct, number: int, shift: int) -> None:
+    if number in struct:
+        struct[number].value = cast(int, struct[number].value) + shift

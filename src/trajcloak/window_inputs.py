@@ -1,0 +1,192 @@
+"""Participants of a window, on their way from the shards to where they are bundled."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.kernels.group import group_by_number
+from trajcloak.log import RequestLog
+from trajcloak.log.user_ids import sort_ids
+from trajcloak.trajectories import Layout, Located, Window, WindowCutter
+
+
+@dataclass(frozen=True)
+class WindowInput:
+    """Some or all participants of a window, with their trajectories and requests.
+
+    Attributes
+    ----------
+    window : Window
+        ``user`` is a position in the shard that the user is in.
+    ids : pyarrow.Array
+        Ids of the participants, ascending.
+    shard : (n,) int32
+        The shard that each participant is in.
+    """
+
+    window: Window
+    ids: pa.Array
+    shard: npt.NDArray[np.int32]
+
+    @property
+    def num_users(self) -> int:
+        """How many participants there are."""
+        return len(self.shard)
+
+
+class Presence(NamedTuple):
+    """Who of a shard takes part in a window, and what is withheld of the others.
+
+    Attributes
+    ----------
+    participants : uint8
+        A bit for each user of the shard: whether the user takes part.
+    num_participants : int
+    reported : int
+        Participants who have a report in the window.
+    requests : int
+        Requests of participants.
+    left_out_users, left_out_requests : int
+    located : Located
+        As in :class:`trajcloak.trajectories.Window`.
+    """
+
+    participants: npt.NDArray[np.uint8]
+    num_participants: int
+    reported: int
+    requests: int
+    left_out_users: int
+    left_out_requests: int
+    located: Located
+
+
+class ShardPresence(NamedTuple):
+    """Who of a shard takes part in which window.
+
+    Attributes
+    ----------
+    num_users : int
+    windows : list of Presence
+    """
+
+    num_users: int
+    windows: list[Presence]
+
+
+def cut_input(
+    log: RequestLog, cutter: WindowCutter, number: int, shard: int, threads: int
+) -> tuple[WindowInput, Presence]:
+    """Cut a window out of a shard."""
+    window = cutter.cut(number, threads)
+    is_in = np.zeros(log.num_users, np.bool_)
+    is_in[window.user] = True
+    presence = Presence(
+        np.packbits(is_in),
+        len(window.user),
+        int(window.reported.sum()),
+        len(window.request_user),
+        window.left_out_users,
+        window.left_out_requests,
+        window.located,
+    )
+    ids = log.users if len(window.user) == log.num_users else log.users.take(pa.array(window.user))
+    return WindowInput(window, ids, np.full(len(window.user), shard, np.int32)), presence
+
+
+def cut_shard(
+    log: RequestLog, shard: int, layout: Layout, runs: Sequence[range], threads: int
+) -> Iterator[list[Any]]:
+    """Cut a shard into runs of windows.
+
+    Yields, of each run, the list of its window inputs, and at last a :class:`ShardPresence`.
+    """
+    cutter = WindowCutter(log, layout)
+    inputs, presences = [], []
+    for run in runs:
+        cut = [cut_input(log, cutter, number, shard, threads) for number in run]
+        inputs.append([one for one, _ in cut])
+        presences += [presence for _, presence in cut]
+    yield [*inputs, ShardPresence(log.num_users, presences)]
+
+
+def split_input(whole: WindowInput, number: npt.NDArray[np.int32], count: int) -> list[WindowInput]:
+    """Cut an input into ``count`` parts; ``number`` says which each participant is in."""
+    members, first = group_by_number(number, count)
+    requests, first_request = group_by_number(number[whole.window.request_user], count)
+    return [
+        _take(
+            whole,
+            members[first[i] : first[i + 1]],
+            requests[first_request[i] : first_request[i + 1]],
+        )
+        for i in range(count)
+    ]
+
+
+def _take(
+    whole: WindowInput, members: npt.NDArray[np.int32], requests: npt.NDArray[np.int32]
+) -> WindowInput:
+    window = whole.window
+    position = np.empty(whole.num_users, np.int32)
+    position[members] = np.arange(len(members), dtype=np.int32)
+    return WindowInput(
+        replace(
+            window,
+            user=window.user[members],
+            reported=window.reported[members],
+            cells=window.cells[members],
+            request_user=position[window.request_user[requests]],
+            request_instant=window.request_instant[requests],
+            request_kind=window.request_kind[requests],
+        ),
+        whole.ids.take(pa.array(members)),
+        whole.shard[members],
+    )
+
+
+def join_inputs(parts: Sequence[WindowInput]) -> WindowInput:
+    """Put parts of a window together, in order of ids."""
+    return parts[0] if len(parts) == 1 else _join(parts, order_inputs(parts))
+
+
+def order_inputs(parts: Sequence[WindowInput]) -> npt.NDArray[np.int64]:
+    """List the participants of several parts, one part after another, in order of ids."""
+    return sort_ids(pa.concat_arrays([part.ids for part in parts]))
+
+
+def _join(parts: Sequence[WindowInput], order: npt.NDArray[np.int64]) -> WindowInput:
+    windows = [part.window for part in parts]
+    ids = pa.concat_arrays([part.ids for part in parts])
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    starts = np.cumsum([0] + [part.num_users for part in parts[:-1]])
+    sender = [rank[w.request_user + start] for w, start in zip(windows, starts, strict=True)]
+    return WindowInput(
+        replace(
+            windows[0],
+            user=np.concatenate([w.user for w in windows])[order],
+            reported=np.concatenate([w.reported for w in windows])[order],
+            cells=_scatter([w.cells for w in windows], rank),
+            request_user=np.concatenate(sender),
+            request_instant=np.concatenate([w.request_instant for w in windows]),
+            request_kind=np.concatenate([w.request_kind for w in windows]),
+        ),
+        ids.take(pa.array(order)),
+        np.concatenate([part.shard for part in parts])[order],
+    )
+
+
+def _scatter(
+    parts: Sequence[npt.NDArray[np.uint32]], rank: npt.NDArray[np.int32]
+) -> npt.NDArray[np.uint32]:
+    """Put rows of several arrays where they belong, without a copy of all of them."""
+    whole = np.empty((len(rank), *parts[0].shape[1:]), np.uint32)
+    start = 0
+    for part in parts:
+        whole[rank[start : start + len(part)]] = part
+        start += len(part)
+    return whole

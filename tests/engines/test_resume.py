@@ -1,0 +1,228 @@
+"""What a run leaves when it is interrupted, and who may continue it."""
+
+import os
+import shutil
+import stat
+from dataclasses import replace
+
+import pytest
+
+import trajcloak as tc
+from engines.kills import write_log
+from engines.drawn_runs import Run
+from small_logs import list_tree
+from trajcloak.bounded import run as run_module
+from trajcloak.bounded import stored_bundles
+from trajcloak.cli import main
+
+WORK = ".release.trajcloak-work"
+
+
+class Stop(BaseException):
+    """Ends a run as a signal does."""
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+    return write_log(tmp_path / "log")
+
+
+@pytest.fixture
+def out(tmp_path):
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def start(run, out, **more):
+    return run.in_bounded_memory(out / "release", out / "policy.parquet", **more)
+
+
+def interrupt(run, out, monkeypatch, after=3, error=Stop):
+    """Stop a run after some windows."""
+    done = []
+
+    def save(work, window, bundles):
+        if len(done) == after:
+            raise error
+        done.append(window.number)
+        stored_bundles.save_window(work, window, bundles)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module, "save_window", save)
+        with pytest.raises(error):
+            start(run, out)
+
+
+def test_an_interrupted_run_is_continued_where_it_was(run, out, tmp_path, monkeypatch):
+    (tmp_path / "whole").mkdir()
+    start(run, tmp_path / "whole")
+    interrupt(run, out, monkeypatch)
+    assert [path.name for path in out.iterdir()] == [WORK]
+    assert stat.S_IMODE((out / WORK).stat().st_mode) == 0o700
+    solved = []
+    bundle_window = run_module.bundle_window
+
+    def count(prepared, algorithm, window, *rest):
+        solved.append(window.number)
+        return bundle_window(prepared, algorithm, window, *rest)
+
+    def refuse(*_):
+        raise AssertionError("the log is not read again")
+
+    monkeypatch.setattr(run_module, "bundle_window", count)
+    monkeypatch.setattr(run_module, "store_log", refuse)
+    start(run, out, resume=True)
+    assert solved == list(range(3, 10))
+    assert list_tree(out) == list_tree(tmp_path / "whole")
+
+
+def test_without_resume_the_work_is_in_the_way(run, out, monkeypatch):
+    interrupt(run, out, monkeypatch)
+    before = list_tree(out)
+    with pytest.raises(tc.OutputError, match="continue the run with --resume, or remove"):
+        start(run, out)
+    assert list_tree(out) == before
+
+
+def test_with_nothing_to_resume_a_run_starts_anew(run, out):
+    start(run, out, resume=True)
+    assert (out / "release").is_dir()
+
+
+@pytest.mark.parametrize("what", ["k", "options", "log options", "log files", "policy file"])
+def test_another_run_is_not_continued(run, out, monkeypatch, what):
+    interrupt(run, out, monkeypatch)
+    policy = out / "policy.parquet"
+    other = run
+    if what == "k":
+        other = replace(run, k=6)
+    elif what == "options":
+        other = replace(run, options={**run.options, "length": 5})
+    elif what == "log options":
+        other = replace(run, columns=tc.LogColumns())
+    elif what == "log files":
+        file = run.source / "part-0.parquet"
+        os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
+    else:
+        policy = out / "other.parquet"
+    with pytest.raises(tc.OutputError, match=f"had other {'options' if what == 'k' else what}"):
+        other.in_bounded_memory(out / "release", policy, resume=True)
+    assert [path.name for path in out.iterdir()] == [WORK]
+
+
+def test_a_file_that_was_exchanged_for_one_of_the_same_size_is_noticed(run, out, monkeypatch):
+    interrupt(run, out, monkeypatch)
+    file = run.source / "part-1.parquet"
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+    os.utime(file, ns=times)
+    with pytest.raises(tc.OutputError, match="had other log files"):
+        start(run, out, resume=True)
+
+
+def test_bad_input_leaves_nothing(run, out):
+    with pytest.raises(tc.NotEnoughUsersError):
+        start(replace(run, k=61), out)
+    assert not list(out.iterdir())
+
+
+def test_a_disk_that_fails_keeps_the_work(run, out, monkeypatch):
+    interrupt(run, out, monkeypatch, error=tc.OutputError)
+    assert [path.name for path in out.iterdir()] == [WORK]
+
+
+def test_a_window_whose_file_is_damaged_is_done_again(run, out, tmp_path, monkeypatch):
+    (tmp_path / "whole").mkdir()
+    start(run, tmp_path / "whole")
+    interrupt(run, out, monkeypatch)
+    file = out / WORK / "window-1.arrays"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    (out / WORK / "window-2.arrays").write_bytes(b"")
+    start(run, out, resume=True)
+    assert list_tree(out) == list_tree(tmp_path / "whole")
+
+
+def test_rows_that_are_lost_are_noticed(run, out, monkeypatch):
+    interrupt(run, out, monkeypatch)
+    for folder in ("parts", "chapters"):
+        file = out / WORK / folder / "0.rows"
+        content = file.read_bytes()
+        file.write_bytes(content[:-1])
+        with pytest.raises(tc.OutputError, match="is shorter than it was"):
+            start(run, out, resume=True)
+        file.write_bytes(content)
+
+
+def test_another_memory_may_be_given(run, out, tmp_path, monkeypatch):
+    """Other chapters, the same windows."""
+    (tmp_path / "whole").mkdir()
+    start(run, tmp_path / "whole")
+    interrupt(run, out, monkeypatch)
+    plan = run_module.plan_chapters
+    monkeypatch.setattr(run_module, "RESERVED", 2**30 - 200_000)
+    plans = []
+    monkeypatch.setattr(run_module, "plan_chapters", lambda *a: plans.append(plan(*a)) or plans[0])
+    start(run, out, resume=True)
+    assert len(plans[0]) > 1
+    assert list_tree(out) == list_tree(tmp_path / "whole")
+
+
+def test_a_policy_that_is_in_place_already(run, out, monkeypatch):
+    """Killed between the two last steps."""
+    with monkeypatch.context() as patched:
+
+        def move(source, path, *rest):
+            if path.name == "release":
+                raise Stop
+            shutil.move(source, path)
+
+        patched.setattr(run_module, "move", move)
+        with pytest.raises(Stop):
+            start(run, out)
+    assert sorted(path.name for path in out.iterdir()) == [WORK, "policy.parquet"]
+    start(run, out, resume=True)
+    assert sorted(path.name for path in out.iterdir()) == ["policy.parquet", "release"]
+
+
+def test_a_folder_of_somebody_else_is_not_taken_over(run, out, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (out / WORK).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(tc.OutputError, match="not a folder that only you can read"):
+        start(run, out, resume=True)
+    (out / WORK).unlink()
+    (out / WORK).mkdir(mode=0o755)
+    with pytest.raises(tc.OutputError, match="not a folder that only you can read"):
+        start(run, out, resume=True)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_two_runs_at_once(run, out, monkeypatch):
+    def start_another(*_):
+        start(run, out, resume=True)
+
+    monkeypatch.setattr(run_module, "store_log", start_another)
+    with pytest.raises(tc.OutputError, match="another run is writing it"):
+        start(run, out)
+
+
+def test_an_interrupt_on_the_command_line_says_how_to_go_on(run, out, monkeypatch, capsys):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "save_window", press)
+    args = ["anonymize", str(run.source), "-o", str(out / "release"), "--k", "5"]
+    with pytest.raises(SystemExit) as end:
+        main([*args, "--length", "4", "--memory", "1GiB"])
+    assert end.value.code == 130
+    assert "--resume" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == [WORK]
+
+
+def test_resume_needs_a_limit(run, out, capsys):
+    args = ["anonymize", str(run.source), "-o", str(out / "release"), "--k", "5", "--resume"]
+    with pytest.raises(SystemExit) as end:
+        main(args)
+    assert end.value.code == 2
+    assert "pass --memory" in capsys.readouterr().err
