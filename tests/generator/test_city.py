@@ -1,10 +1,19 @@
 import numpy as np
 import pytest
 
-from trajcloak.generator.networks.city import build_city
-from trajcloak.generator.networks.city.coast import build_coast, crosses_water, on_land
-from trajcloak.generator.networks.city.plan import COASTS, DISTRICTS, HILLS, HUBS, MOTORWAYS, SIDE
-from trajcloak.generator.places import KINDS
+from trajcloak.generator.city import build_city
+from trajcloak.generator.city_plan import (
+    COASTS,
+    DISTRICTS,
+    HILLS,
+    HUBS,
+    MOTORWAYS,
+    SIDE,
+    build_coast,
+    crosses_water,
+    on_land,
+)
+from trajcloak.generator.requests_by_place import KINDS
 
 
 @pytest.fixture(scope="module")

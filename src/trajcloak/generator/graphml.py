@@ -15,9 +15,7 @@ import numpy as np
 import pyproj
 
 from trajcloak.errors import InputError
-from trajcloak.generator.network import Network, build_network
-from trajcloak.generator.networks.node_ids import number_ends
-from trajcloak.generator.networks.project import project
+from trajcloak.generator.network import Network, build_network, number_ends, project_nodes
 
 HIGHWAY_CLASSES = {
     "motorway": 0,
@@ -39,7 +37,7 @@ _FIRST_WORD = re.compile("[a-z_]+")
 
 
 class _Item:
-    """A node or an edge in the making: its XML attributes and its data by name."""
+    """A node or an edge that is being read: its XML attributes and its data by name."""
 
     def __init__(self, kind: str, attributes: dict[str, str], line: int) -> None:
         self.kind = kind
@@ -180,7 +178,7 @@ def read_graphml(path: Path, crs: str | None = None) -> Network:
         np.array(column) for column in zip(*reader.edges, strict=True)
     )
     if not _is_projected(path, reader.crs):
-        x, y = project(x, y, crs, place=lambda node: reader.place(reader.node_lines[node]))
+        x, y = project_nodes(x, y, crs, place=lambda node: reader.place(reader.node_lines[node]))
     ends = number_ends(
         ids,
         np.stack([sources, targets], axis=1),

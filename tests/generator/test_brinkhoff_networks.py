@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from trajcloak.errors import InputError
-from trajcloak.generator.networks import load_network
+from trajcloak.generator.network_files import load_network
 
 
 def node(number, x, y, name=b"*"):

@@ -1,7 +1,7 @@
 import pytest
 
 from trajcloak.errors import InputError
-from trajcloak.generator.networks import load_network
+from trajcloak.generator.network_files import load_network
 
 HEAD = """<?xml version='1.0' encoding='utf-8'?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">

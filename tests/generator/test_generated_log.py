@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from trajcloak.errors import InputError, OptionError, OutputError
-from trajcloak.generator import GeneratedLog, generate
-from trajcloak.generator.ids import id_texts, user_ids
+from trajcloak.generator import GeneratedLog, generated_log
+from trajcloak.generator.generated_log import id_texts, user_ids
 from trajcloak.log import write
 
 from .conftest import JUNCTIONS, LENGTH, SEED, USERS, read_columns
 
-generate_log = partial(generate.generate_log, junctions=JUNCTIONS)
+generate_log = partial(generated_log.generate_log, junctions=JUNCTIONS)
 
 PINNED = [
     "544491897761,2024-05-06 08:00:00,30873.89999961853,20403.300000190735,parking,garage",
@@ -61,7 +61,7 @@ def test_rows_are_time_major(columns):
 
 def test_same_seed_same_bytes_whatever_the_threads(generated, tmp_path, monkeypatch):
     for threads in (1, 3):
-        monkeypatch.setattr(generate, "default_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(generated_log, "default_threads", lambda threads=threads: threads)
         path = tmp_path / f"{threads}.parquet"
         generate_log(path, users=USERS, length=LENGTH, seed=SEED)
         assert path.read_bytes() == generated[0].read_bytes()
@@ -98,7 +98,7 @@ def test_fewer_instants_are_a_prefix(generated, tmp_path):
 
 
 def test_blocks_do_not_show_in_the_rows(generated, tmp_path, monkeypatch):
-    monkeypatch.setattr(generate, "ROWS_PER_GROUP", 5 * USERS)
+    monkeypatch.setattr(generated_log, "ROWS_PER_GROUP", 5 * USERS)
     path = tmp_path / "blocks.parquet"
     seen = []
     generate_log(
@@ -240,7 +240,7 @@ def test_congestion_is_the_same_whatever_the_threads(tmp_path, monkeypatch):
     write_town(tmp_path)
     written = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr(generate, "default_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(generated_log, "default_threads", lambda threads=threads: threads)
         path = tmp_path / f"{threads}.parquet"
         generate_log(path, users=900, length=15, network=tmp_path, congestion=True)
         written.append(path.read_bytes())
@@ -271,7 +271,7 @@ def test_missing_folder_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_failure_in_the_middle_leaves_nothing(tmp_path, monkeypatch, name, error):
-    monkeypatch.setattr(generate, "ROWS_PER_GROUP", 30)
+    monkeypatch.setattr(generated_log, "ROWS_PER_GROUP", 30)
 
     def fail_later(stage, done, total):
         if stage == "generating" and done == 2:

@@ -1,20 +1,32 @@
-"""The plan of the embedded city: its coast, hills, districts, motorways and hubs.
+"""The plan of the embedded city: coast, hills, districts, motorways, hubs; what is on land.
 
 Two cities face each other across a bay. The western one fills the tip of a
 peninsula; a strait divides it from a headland in the north. Bridges cross the
 strait and the bay; on the way of one lies an island. All figures are in metres,
-from the south-western corner of a square.
+from the south-western corner of a square. Points are tested against the coast in
+whole decimetres, so that every test is exact.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from trajcloak.generator.network import Hub
+from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
 
 SIDE = 45_000
 """Side of the square."""
 
+_STRAIGHT, _SLIGHT, _QUARTER = (0, 1, 1), (5, 12, 13), (3, 4, 5)
+_TILTED, _LEFT, _SLIGHT_LEFT = (20, 21, 29), (-8, 15, 17), (-12, 35, 37)
 
-class Shape(NamedTuple):
+_ROUNDS = 4
+_ROUGHNESS = 0.14
+
+
+class Coastline(NamedTuple):
     """A coast: corners in order, and how many of its last sides are edges of the map."""
 
     corners: tuple[tuple[int, int], ...]
@@ -56,11 +68,8 @@ class Hill(NamedTuple):
     height: int
 
 
-_STRAIGHT, _SLIGHT, _QUARTER = (0, 1, 1), (5, 12, 13), (3, 4, 5)
-_TILTED, _LEFT, _SLIGHT_LEFT = (20, 21, 29), (-8, 15, 17), (-12, 35, 37)
-
 COASTS = (
-    Shape(
+    Coastline(
         (
             (5_000, 0),
             (5_600, 4_000),
@@ -97,7 +106,7 @@ COASTS = (
         ),
         map_sides=3,
     ),
-    Shape(
+    Coastline(
         (
             (3_000, 45_000),
             (2_600, 41_000),
@@ -111,7 +120,7 @@ COASTS = (
         ),
         map_sides=1,
     ),
-    Shape(
+    Coastline(
         (
             (21_100, 26_300),
             (22_200, 25_400),
@@ -295,3 +304,67 @@ HUBS = (
     Hub("Ocean Beach", "leisure", 5_900, 24_300, 800),
 )
 """The hubs."""
+
+
+def build_coast(lines: tuple[Coastline, ...]) -> NDArray[np.int64]:
+    """Return the sides of all coasts, roughened: (sides, 4) as x, y, x, y."""
+    return np.concatenate([_sides(line, number) for number, line in enumerate(lines)])
+
+
+def _sides(line: Coastline, number: int) -> NDArray[np.int64]:
+    """Move the middle of each side by a random share of its length, several times over.
+
+    The sides that are edges of the map stay as they are.
+    """
+    corners = np.array(line.corners, np.float64) * 10
+    rough, straight = np.split(corners, [len(corners) - max(0, line.map_sides - 1)])
+    if not line.map_sides:
+        rough = np.concatenate([rough, rough[:1]])
+    key = key_of(number, "coast")
+    for level in range(_ROUNDS):
+        steps = np.diff(rough, axis=0)
+        counters = np.arange(len(steps), dtype=np.uint64) + np.uint64(level << 16)
+        drawn = (scramble(key + GAMMA * counters) >> np.uint64(43)).astype(np.float64)
+        shift = (drawn / (1 << 20) - 1) * _ROUGHNESS
+        middles = rough[:-1] + steps / 2 + shift[:, None] * (steps[:, ::-1] * (-1, 1))
+        rough = np.insert(rough, np.arange(1, len(rough)), middles, axis=0)
+    if line.map_sides:
+        rough = np.concatenate([rough, straight, rough[:1]])
+    points = np.rint(rough).astype(np.int64)
+    return np.concatenate([points[:-1], points[1:]], axis=1)
+
+
+@njit(cache=True, nogil=True)
+def on_land(x: Any, y: Any, coast: Any) -> Any:
+    """Tell for each point whether it is on land: inside an odd number of coasts."""
+    inside = np.zeros(x.size, np.bool_)
+    for point in range(x.size):
+        for side in range(coast.shape[0]):
+            x1, y1, x2, y2 = coast[side]
+            if (y1 > y[point]) != (y2 > y[point]):
+                turn = (x2 - x1) * (y[point] - y1) - (x[point] - x1) * (y2 - y1)
+                if (turn > 0) == (y2 > y1):
+                    inside[point] = not inside[point]
+    return inside
+
+
+@njit(cache=True, nogil=True)
+def crosses_water(x: Any, y: Any, ends: Any, coast: Any) -> Any:
+    """Tell for each edge whether it meets a coast."""
+    crosses = np.zeros(ends.shape[0], np.bool_)
+    for edge in range(ends.shape[0]):
+        ax, ay, bx, by = x[ends[edge, 0]], y[ends[edge, 0]], x[ends[edge, 1]], y[ends[edge, 1]]
+        for side in range(coast.shape[0]):
+            cx, cy, dx, dy = coast[side]
+            if max(cx, dx) < min(ax, bx) or min(cx, dx) > max(ax, bx):
+                continue
+            if max(cy, dy) < min(ay, by) or min(cy, dy) > max(ay, by):
+                continue
+            turn_c = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+            turn_d = (bx - ax) * (dy - ay) - (by - ay) * (dx - ax)
+            turn_a = (dx - cx) * (ay - cy) - (dy - cy) * (ax - cx)
+            turn_b = (dx - cx) * (by - cy) - (dy - cy) * (bx - cx)
+            if (turn_c >= 0) != (turn_d >= 0) and (turn_a >= 0) != (turn_b >= 0):
+                crosses[edge] = True
+                break
+    return crosses

@@ -3,7 +3,7 @@ import pytest
 
 from trajcloak.errors import InputError
 from trajcloak.generator.network import build_network
-from trajcloak.generator.speeds import (
+from trajcloak.generator.roads import (
     TICKS_PER_STEP,
     arc_times,
     build_metrics,

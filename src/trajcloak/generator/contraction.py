@@ -4,15 +4,16 @@ Geisberger, Sanders, Schultes, Delling: *Contraction Hierarchies* (WEA 2008). Wh
 a node is taken out, a shortcut replaces each fastest way of two arcs through it,
 unless another way is as fast. Afterwards a fastest route between any two nodes
 climbs from less to more important nodes and then descends.
+
+The entries of heaps are (key, node): among equal keys the lowest node comes first.
 """
 
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-
-from trajcloak.generator.routes.queue import build_queue, clear, put, take
 
 NONE = -1
 """Stands for no arc."""
@@ -69,13 +70,13 @@ class _Lists(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Room for searches: the keys of the queue are the times from the source.
+    """Arrays that all searches share, by node; ``number`` counts the searches.
 
     ``seen`` and ``wanted`` hold the number of the last search that reached a node,
-    and of the last that looked for it.
+    and of the last that looked for it; ``times`` the least time from the source so far.
     """
 
-    queue: Any
+    times: NDArray[np.int64]
     seen: NDArray[np.int64]
     wanted: NDArray[np.int64]
     number: NDArray[np.int64]
@@ -91,15 +92,14 @@ def build_hierarchy(starts: Any, heads: Any, times: Any) -> Any:
     num_nodes = starts.size - 1
     pool, lists = _build_pool(starts, heads, times)
     search = _Search(
-        build_queue(num_nodes),
+        np.zeros(num_nodes, np.int64),
         np.zeros(num_nodes, np.int64),
         np.zeros(num_nodes, np.int64),
         np.zeros(1, np.int64),
     )
     depths = np.zeros(num_nodes, np.int32)
-    waiting = build_queue(num_nodes)
-    for node in range(num_nodes):
-        put(waiting, node, _rank(pool, lists, search, depths, node))
+    waiting = [(_rank(pool, lists, search, depths, node), node) for node in range(num_nodes)]
+    heapify(waiting)
     positions = np.zeros(num_nodes, np.int32)
     neighbours = np.empty(num_nodes, np.int32)
     for position in range(num_nodes - 1, -1, -1):
@@ -125,13 +125,13 @@ def build_hierarchy(starts: Any, heads: Any, times: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _take_next(pool: Any, lists: Any, search: Any, depths: Any, waiting: Any) -> Any:
-    """Take the node with the least rank, which is reckoned anew for nodes at the head only."""
+    """Take the node with the least rank; ranks are brought up to date at the head only."""
     while True:
-        node = take(waiting)
+        _, node = heappop(waiting)
         rank = _rank(pool, lists, search, depths, node)
-        if waiting.size[0] == 0 or rank <= waiting.keys[waiting.heap[0]]:
+        if len(waiting) == 0 or rank <= waiting[0][0]:
             return node
-        put(waiting, node, rank)
+        heappush(waiting, (rank, node))
 
 
 @njit(cache=True, nogil=True)
@@ -237,18 +237,18 @@ def _search_around(pool: Any, lists: Any, search: Any, into: int, limit: int) ->
     Gives up when no way can be as fast as that over the head, or after ``limit`` nodes.
     """
     source, avoided = pool.tails[into], pool.heads[into]
-    queue = search.queue
-    clear(queue)
     search.number[0] += 1
     now = search.number[0]
     horizon, missing = _mark_targets(pool, lists, search, into)
     search.seen[source] = now
-    put(queue, source, 0)
+    search.times[source] = 0
+    waiting = [(np.int64(0), np.int64(source))]
     settled = 0
-    while queue.size[0] > 0 and settled < limit and missing > 0:
-        node = take(queue)
+    while len(waiting) > 0 and settled < limit and missing > 0:
+        reached, node = heappop(waiting)
+        if reached > search.times[node]:
+            continue  # A faster way to the node was found after this entry.
         settled += 1
-        reached = queue.keys[node]
         if reached > horizon:
             return
         if search.wanted[node] == now:
@@ -257,9 +257,10 @@ def _search_around(pool: Any, lists: Any, search: Any, into: int, limit: int) ->
         while arc != NONE:
             head = pool.heads[arc]
             time = reached + pool.times[arc]
-            if head != avoided and (search.seen[head] != now or time < queue.keys[head]):
+            if head != avoided and (search.seen[head] != now or time < search.times[head]):
                 search.seen[head] = now
-                put(queue, head, time)
+                search.times[head] = time
+                heappush(waiting, (time, np.int64(head)))
             arc = pool.next_out[arc]
 
 
@@ -280,7 +281,7 @@ def _mark_targets(pool: Any, lists: Any, search: Any, into: int) -> Any:
 @njit(cache=True, nogil=True)
 def _is_reached(search: Any, target: int, time: int) -> Any:
     """Whether the last search found a way to a node that takes at most a time."""
-    return search.seen[target] == search.number[0] and search.queue.keys[target] <= time
+    return search.seen[target] == search.number[0] and search.times[target] <= time
 
 
 @njit(cache=True, nogil=True)

@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 
 from trajcloak.generator import simulation as simulation_module
-from trajcloak.generator.congestion import CAPACITIES, build_capacities, delays_of
-from trajcloak.generator.lengths import build_lengths
-from trajcloak.generator.movers import FINENESS, Fleet, Reports
 from trajcloak.generator.network import build_network
-from trajcloak.generator.roads import build_roads
-from trajcloak.generator.simulation import Simulation
-from trajcloak.generator.speeds import object_speeds, top_speed
+from trajcloak.generator.roads import build_lengths, build_roads, object_speeds, top_speed
+from trajcloak.generator.simulation import (
+    CAPACITIES,
+    FINENESS,
+    Fleet,
+    Positions,
+    Simulation,
+    build_capacities,
+    delays_of,
+)
 
 from .conftest import JUNCTIONS, LENGTH, SEED, USERS, build_town, distances_to_roads
 
@@ -28,13 +32,13 @@ def town_roads(town):
 
 
 def simulate(roads, users, instants, *, seed=1, stays=False, congestion=False, threads=1, cuts=()):
-    """Reports of some instants, asked for in one block or cut into several."""
+    """Positions of some instants, asked for in one block or cut into several."""
     simulation = Simulation(
         roads, users=users, seed=seed, stays=stays, congestion=congestion, threads=threads
     )
     edges = [0, *cuts, instants]
     blocks = [simulation.report(stop - start) for start, stop in pairwise(edges)]
-    return Reports._make(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+    return Positions._make(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
 
 
 def list_nodes(network):
@@ -47,8 +51,8 @@ def classes_of(roads, users, seed):
     return Fleet(roads, seed, 0, users, stays=False).speed_class
 
 
-def steps_of(reports):
-    return np.sqrt(np.diff(reports.x, axis=0) ** 2 + np.diff(reports.y, axis=0) ** 2)
+def steps_of(found):
+    return np.sqrt(np.diff(found.x, axis=0) ** 2 + np.diff(found.y, axis=0) ** 2)
 
 
 def test_every_point_lies_on_a_road(columns, city):
@@ -104,8 +108,8 @@ def test_shares_of_the_classes(town, classes):
 def test_trips_have_about_the_wanted_length(city_roads):
     """Fast objects that stay show where their only trip ended."""
     fast = build_roads(city_roads.network, speed="fast", classes=1, threads=1)
-    reports = simulate(fast, 3000, 40, stays=True)
-    trips = np.sqrt((reports.x[-1] - reports.x[0]) ** 2 + (reports.y[-1] - reports.y[0]) ** 2)
+    found = simulate(fast, 3000, 40, stays=True)
+    trips = np.sqrt((found.x[-1] - found.x[0]) ** 2 + (found.y[-1] - found.y[0]) ** 2)
     diagonal = np.sqrt(sum(side**2 for side in fast.network.extent))
     # The mean of half a normal deviate is 0.8; trips of one or two edges are drawn again.
     assert trips.mean() == pytest.approx(0.8 * diagonal / 5, rel=0.1)
@@ -138,10 +142,10 @@ def test_staying_and_continuing_agree_until_the_first_trip_ends(city_roads):
 
 
 def test_staying_objects_end_at_nodes(city_roads, city):
-    reports = simulate(city_roads, 300, 60, stays=True)
-    rests = np.flatnonzero((reports.x[-1] == reports.x[-2]) & (reports.y[-1] == reports.y[-2]))
+    found = simulate(city_roads, 300, 60, stays=True)
+    rests = np.flatnonzero((found.x[-1] == found.x[-2]) & (found.y[-1] == found.y[-2]))
     nodes = list_nodes(city)
-    ends = zip(reports.x[-1][rests].tolist(), reports.y[-1][rests].tolist(), strict=True)
+    ends = zip(found.x[-1][rests].tolist(), found.y[-1][rests].tolist(), strict=True)
     assert rests.size > 100
     assert set(ends) <= nodes
 
@@ -164,14 +168,14 @@ def test_objects_do_not_depend_on_each_other(town_roads):
 
 
 def test_long_logs_keep_little(town_roads):
-    """Routes that lie behind are given up: the arena does not grow with time."""
+    """Routes that lie behind are given up: the store does not grow with time."""
     fleet = Fleet(town_roads, 1, 0, 200, stays=False)
     delays = np.zeros(town_roads.network.num_edges, np.int8)
     sizes = []
     for _ in range(12):
-        reports = Reports(np.empty((50, 200)), np.empty((50, 200)), np.empty((50, 200), np.int8))
-        fleet.report(delays, reports)
-        sizes.append(fleet._arena.arcs.size)
+        found = Positions(np.empty((50, 200)), np.empty((50, 200)), np.empty((50, 200), np.int8))
+        fleet.report(delays, found)
+        sizes.append(fleet._store.arcs.size)
     assert sizes[-1] <= 1.5 * sizes[2]
     assert sizes[-1] < 200 * 40 + 4 * town_roads.network.num_nodes
 
@@ -216,9 +220,9 @@ def test_a_star_has_no_trips_of_three_edges():
     """Everybody stays at the first node, and nothing hangs."""
     ends = [(0, node) for node in range(1, 6)]
     star = build_network([0, 200, 0, -200, 0, 150], [0, 0, 200, 0, -200, 150], ends)
-    reports = simulate(build_roads(star, speed="middle", classes=2, threads=1), 20, 3)
-    assert (reports.x == reports.x[0]).all()
-    assert (reports.y == reports.y[0]).all()
+    found = simulate(build_roads(star, speed="middle", classes=2, threads=1), 20, 3)
+    assert (found.x == found.x[0]).all()
+    assert (found.y == found.y[0]).all()
 
 
 def test_one_way_streets_are_followed():
@@ -226,8 +230,8 @@ def test_one_way_streets_are_followed():
     angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     ends = np.stack([np.arange(40), (np.arange(40) + 1) % 40], axis=1)
     ring = build_network(500 * np.cos(angles), 500 * np.sin(angles), ends, is_one_way=True)
-    reports = simulate(build_roads(ring, speed="middle", classes=1, threads=1), 100, 30)
-    turns = reports.x[:-1] * reports.y[1:] - reports.x[1:] * reports.y[:-1]
+    found = simulate(build_roads(ring, speed="middle", classes=1, threads=1), 100, 30)
+    turns = found.x[:-1] * found.y[1:] - found.x[1:] * found.y[:-1]
     assert (turns > 0).all()
 
 

@@ -3,18 +3,21 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from trajcloak.generator.places import KINDS
-from trajcloak.generator.requests import (
+from trajcloak.generator.network import build_network
+from trajcloak.generator.requests_by_place import (
     CHOICES,
     DETAILS,
+    HUBS_PER_KIND,
+    KINDS,
     NO_REQUEST,
     PLACE_MIXES,
     RUSH_HOURS,
+    assign_place_kinds,
     draw_requests,
     request_columns,
 )
 
-from .conftest import LENGTH, USERS
+from .conftest import LENGTH, USERS, build_town
 
 MORNING, NOON, EVENING = 8 * 3600, 11 * 3600, 22 * 3600
 
@@ -93,3 +96,42 @@ def test_null_in_both_columns_without_a_request():
     category, detail = request_columns(np.array([NO_REQUEST, 1, NO_REQUEST], np.int16))
     assert category.to_pylist() == [None, CHOICES[1][0], None]
     assert detail.to_pylist() == [None, CHOICES[1][1], None]
+
+
+def kind_at(network, places, x, y):
+    return KINDS[places[np.argmin((network.x - x) ** 2 + (network.y - y) ** 2)]]
+
+
+def test_named_hubs_of_the_city(city):
+    places = assign_place_kinds(city)
+    for hub in city.hubs:
+        if hub.radius > 600:
+            assert kind_at(city, places, hub.x, hub.y) == hub.kind, hub.name
+    assert kind_at(city, places, 38_600, 42_500) == "suburb"
+
+
+def test_every_kind_of_place_is_there(city):
+    counts = np.bincount(assign_place_kinds(city), minlength=len(KINDS))
+    assert (counts > 0).all()
+
+
+def test_dense_parts_are_downtown():
+    town = build_town(30, 30)
+    x, y = town.x.copy(), town.y.copy()
+    # Near the corner, streets are four times as close.
+    x[x > 1500] = 1500 + (x[x > 1500] - 1500) * 4
+    y[y > 1500] = 1500 + (y[y > 1500] - 1500) * 4
+    network = build_network(x, y, np.stack([town.tails, town.heads], axis=1))
+    kinds = np.array(KINDS)[assign_place_kinds(network)]
+    assert (x[kinds == "downtown"] <= 1500).all()
+    assert (kinds == "suburb").mean() > 0.3
+    assert set(HUBS_PER_KIND) & set(kinds)
+
+
+def test_places_are_always_the_same(town):
+    assert (assign_place_kinds(town) == assign_place_kinds(build_town(15, 10))).all()
+
+
+def test_kinds_are_those_of_the_mixes():
+    assert set(KINDS) == set(PLACE_MIXES)
+    assert set(HUBS_PER_KIND) < set(KINDS)

@@ -1,4 +1,4 @@
-"""The streets of the embedded city: a grid per district, sewn together where they meet."""
+"""The streets of the embedded city: a grid per district, connected where districts meet."""
 
 from typing import Any, NamedTuple
 
@@ -6,9 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trajcloak.generator.networks.city.coast import on_land
-from trajcloak.generator.networks.city.nearest import Nodes, build_nodes, nearest_node
-from trajcloak.generator.networks.city.plan import DISTRICTS, HILLS, SIDE, District
+from trajcloak.generator.city_plan import DISTRICTS, HILLS, SIDE, District, on_land
 from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
 
 ARTERIAL, COLLECTOR, LOCAL = 2, 3, 4
@@ -23,6 +21,31 @@ _JITTER = 0.11
 _GAP_SHARE = 0.13
 _RASTER = 256
 _CENTRES = np.array([(10 * district.x, 10 * district.y) for district in DISTRICTS], np.int64)
+
+
+class JunctionRaster(NamedTuple):
+    """Junctions by cell, to find the nearest one.
+
+    Parameters
+    ----------
+    x, y
+        int64 (junctions,): decimetres.
+    cell
+        The side of a cell.
+    cells
+        The number of cells of a row.
+    starts
+        int64 (cells + 1,): where the junctions of each cell begin in ``order``.
+    order
+        int64 (junctions,): the junctions, cell by cell.
+    """
+
+    x: NDArray[np.int64]
+    y: NDArray[np.int64]
+    cell: int
+    cells: int
+    starts: NDArray[np.int64]
+    order: NDArray[np.int64]
 
 
 class Streets(NamedTuple):
@@ -78,9 +101,9 @@ def build_streets(coast: NDArray[np.int64], unit: float) -> Streets:
     pieces = [_connect(grid, number) for number, grid in enumerate(grids)]
     ends = [ends + first for first, (ends, _) in zip(firsts, pieces, strict=False)]
     classes = [classes for _, classes in pieces]
-    nodes = build_nodes(x, y, unit)
+    raster = build_raster(x, y, unit)
     reach = np.array([district.spacing for district in DISTRICTS]) * unit * BLOCK_SHAPE
-    seams = _sew(nodes, district, reach.astype(np.int64))
+    seams = _connect_districts(raster, district, reach.astype(np.int64))
     ends.append(seams)
     classes.append(np.full(len(seams), COLLECTOR, np.int8))
     return Streets(x, y, district, np.concatenate(ends), np.concatenate(classes))
@@ -190,8 +213,53 @@ def _connect(grid: _Grid, number: int) -> tuple[NDArray[np.int64], NDArray[np.in
     return np.concatenate(ends), np.concatenate(classes)
 
 
-def _sew(nodes: Nodes, district: NDArray[np.int64], reach: NDArray[np.int64]) -> Any:
+def _connect_districts(
+    raster: JunctionRaster, district: NDArray[np.int64], reach: NDArray[np.int64]
+) -> Any:
     """Connect junctions to the nearest one of another district, if it is near; each pair once."""
-    others = nearest_node(nodes, nodes.x, nodes.y, reach[district], district)
+    others = nearest_junction(raster, raster.x, raster.y, reach[district], district)
     seams = np.stack([np.arange(others.size), others], axis=1)[others >= 0]
     return np.unique(np.sort(seams, axis=1), axis=0)
+
+
+def build_raster(x: NDArray[np.int64], y: NDArray[np.int64], unit: float) -> JunctionRaster:
+    """Sort junctions into cells about two streets wide."""
+    cell = max(1, int(2 * unit))
+    cells = 10 * SIDE // cell + 1
+    number = x // cell * cells + y // cell
+    starts = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=cells * cells))])
+    return JunctionRaster(x, y, cell, cells, starts, np.argsort(number, kind="stable"))
+
+
+@njit(cache=True, nogil=True)
+def nearest_junction(raster: Any, x: Any, y: Any, reach: Any, avoided: Any) -> Any:
+    """Return for each point the nearest junction within reach, or -1.
+
+    Parameters
+    ----------
+    raster
+        The junctions.
+    x, y
+        int64 (points,).
+    reach
+        int64 (points,): how far away it may be.
+    avoided
+        int64: what the junction must not have in common with the point, which is
+        then a junction itself; of length 0 where any will do.
+    """
+    found = np.full(x.size, -1, np.int64)
+    for point in range(x.size):
+        best = reach[point] * reach[point] + 1
+        wide = reach[point] // raster.cell + 1
+        column, row = x[point] // raster.cell, y[point] // raster.cell
+        for c in range(max(0, column - wide), min(raster.cells, column + wide + 1)):
+            for r in range(max(0, row - wide), min(raster.cells, row + wide + 1)):
+                number = c * raster.cells + r
+                for node in raster.order[raster.starts[number] : raster.starts[number + 1]]:
+                    if avoided.size and avoided[node] == avoided[point]:
+                        continue
+                    dx, dy = raster.x[node] - x[point], raster.y[node] - y[point]
+                    if dx * dx + dy * dy < best:
+                        best = dx * dx + dy * dy
+                        found[point] = node
+    return found

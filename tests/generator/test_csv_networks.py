@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from trajcloak.errors import InputError
-from trajcloak.generator.networks import load_network
+from trajcloak.generator.network_files import load_network
 
 NODES = ["node,osm_id,x_m,y_m", "a,1,0,0", "b,2,300,0", "007,3,300,400", "7,4,0,400"]
 EDGES = ["u,v,length_m,class", "a,b,310.5,0", "b,007,400,7", "007,7,1,3", "7,a,400,2"]
@@ -86,3 +86,15 @@ def test_missing_file(tmp_path, name):
     (write(tmp_path) / name).unlink()
     with pytest.raises(InputError, match=rf"{name}: .*No such file.*a folder with nodes\.csv and"):
         load_network(tmp_path, 0)
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(InputError, match=r"moon: no such file or folder; expected a \.node or"):
+        load_network(tmp_path / "moon", 0)
+
+
+def test_unknown_kind(tmp_path):
+    path = tmp_path / "roads.shp"
+    path.write_text("")
+    with pytest.raises(InputError, match=r"roads\.shp: not a known kind of network; expected a"):
+        load_network(path, 0)
