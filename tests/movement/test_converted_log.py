@@ -9,8 +9,7 @@ import pytest
 import trajcloak as tc
 from movement.samples import fcd, write
 from small_logs import list_tree
-from trajcloak.movement import convert as convert_module
-from trajcloak.movement import convert_log, text
+from trajcloak.movement import convert_log, converted_log, text_lines
 
 CABS = [f"45.5 -93.5 {second % 2} {1500000087 - second}" for second in range(6)]
 
@@ -47,7 +46,7 @@ def test_real_times_reach_a_release(cabs, tmp_path, name):
 def test_small_files_do_not_make_small_row_groups(cabs, tmp_path, monkeypatch):
     convert_log(cabs, tmp_path / "one.parquet")
     assert pq.read_metadata(tmp_path / "one.parquet").num_row_groups == 1
-    monkeypatch.setattr(convert_module, "ROWS_PER_GROUP", 10)
+    monkeypatch.setattr(converted_log, "ROWS_PER_GROUP", 10)
     convert_log(cabs, tmp_path / "two.parquet")
     assert pq.read_metadata(tmp_path / "two.parquet").num_row_groups == 2
     assert pq.read_table(tmp_path / "one.parquet") == pq.read_table(tmp_path / "two.parquet")
@@ -63,8 +62,8 @@ def test_progress_is_in_bytes(cabs, tmp_path):
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_a_bad_line_late_in_the_last_file_leaves_nothing(refuse, cabs, tmp_path, monkeypatch, name):
-    monkeypatch.setattr(convert_module, "ROWS_PER_GROUP", 2)
-    monkeypatch.setattr(text, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(converted_log, "ROWS_PER_GROUP", 2)
+    monkeypatch.setattr(text_lines, "BLOCK_BYTES", 64)
     write(cabs / "new_z.txt", "\n".join([*CABS, "nonsense", ""]))
     before = list_tree(tmp_path)
     with pytest.raises(tc.InputError, match=r"new_z\.txt: line 7: has 1 fields"):
@@ -74,7 +73,7 @@ def test_a_bad_line_late_in_the_last_file_leaves_nothing(refuse, cabs, tmp_path,
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_failure_in_the_middle_leaves_nothing(cabs, tmp_path, monkeypatch, error):
-    monkeypatch.setattr(convert_module, "ROWS_PER_GROUP", 2)
+    monkeypatch.setattr(converted_log, "ROWS_PER_GROUP", 2)
 
     def fail_later(stage, done, total):
         if done == total:

@@ -7,8 +7,9 @@ import pytest
 
 from movement.samples import HEADER, write
 from trajcloak.errors import InputError
-from trajcloak.movement import brinkhoff, text
-from trajcloak.movement.source import Source
+from trajcloak.movement import text_lines
+from trajcloak.movement.movement_source import MovementSource
+from trajcloak.movement.text_formats import read_brinkhoff_points
 
 CABS = [f"45.5 -93.5 0 {1500000087 - second}" for second in range(4)]
 PLTS = [f"48.5,11.25,0,492,42000.1,2014-12-27,05:47:0{second}" for second in range(4)]
@@ -72,7 +73,7 @@ def test_a_bad_last_line_that_is_whole_is_an_error(refuse, tmp_path, name, heade
 def test_blocks_do_not_show(tmp_path, monkeypatch, name, header, lines, end, block, convert):
     whole = convert(write(tmp_path / name, end.join([*header, *lines]).encode()), **choose(name))
     (tmp_path / "converted.parquet").unlink()
-    monkeypatch.setattr(text, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_lines, "BLOCK_BYTES", block)
     assert convert(tmp_path / name, **choose(name)) == whole
 
 
@@ -82,18 +83,18 @@ def test_blocks_do_not_show(tmp_path, monkeypatch, name, header, lines, end, blo
 def test_the_first_bad_line_is_named(
     refuse, tmp_path, monkeypatch, name, header, lines, block, bad
 ):
-    monkeypatch.setattr(text, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_lines, "BLOCK_BYTES", block)
     lines = [*lines[:bad], "nonsense", "", *lines[bad:], "nonsense"]
     message = refuse(write(tmp_path / name, "\n".join([*header, *lines, ""])), **choose(name))
     assert f": line {len(header) + bad + 1}: has 1 fields; expected " in message
 
 
 def test_many_rows_come_in_many_batches_and_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(text_lines, "BLOCK_BYTES", 1 << 14)
     file = write(tmp_path / "run.txt", "".join(line + "\n" for line in POINTS * 10_000))
     sizes, held = [], []
     before = pa.total_allocated_bytes()
-    for batch in brinkhoff.read(Source([file])):
+    for batch in read_brinkhoff_points(MovementSource([file])):
         sizes.append(batch.num_rows)
         held.append(pa.total_allocated_bytes() - before)
     assert sum(sizes) == 40_000
@@ -103,7 +104,7 @@ def test_many_rows_come_in_many_batches_and_little_memory(tmp_path, monkeypatch)
 
 
 def test_a_line_without_end(refuse, tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(text_lines, "BLOCK_BYTES", 1 << 16)
     file = write(tmp_path / "run.txt.gz", POINTS[0] + "\n" + "x" * 1_000_000)
     assert "line 2 is longer than 65,536 bytes" in refuse(file, format="brinkhoff")
 
@@ -133,4 +134,4 @@ def test_a_damaged_compressed_file(tmp_path, damage):
     file = tmp_path / "run.txt.gz"
     file.write_bytes(damage(gzip.compress("\n".join(POINTS * 100).encode())))
     with pytest.raises(InputError, match="cannot be read to its end; expected a whole file"):
-        list(brinkhoff.read(Source([file])))
+        list(read_brinkhoff_points(MovementSource([file])))

@@ -1,11 +1,15 @@
-"""The files that are read: their bytes, how far reading has got, what was skipped."""
+"""What all formats share: bytes of files, counts of skipped points, checks of coordinates."""
 
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
 from trajcloak.progress import Progress, silent
@@ -14,7 +18,7 @@ STAGE = "converting"
 ZIPPED = ".gz"
 
 
-class Source:
+class MovementSource:
     """The files of one conversion.
 
     Parameters
@@ -22,7 +26,7 @@ class Source:
     files
         The files, in the order in which they are read.
     geographic
-        Whether the caller says that planar columns hold longitude and latitude.
+        Whether the caller says that x and y are longitude and latitude.
     progress
         Told of the stage ``converting``, in bytes.
 
@@ -73,7 +77,7 @@ class Source:
         self._done += file.stat().st_size
 
     def finish(self) -> None:
-        """Tell that all has been read."""
+        """Report that everything has been read."""
         self._progress(STAGE, self._total, self._total)
 
 
@@ -101,3 +105,58 @@ def _decompress(file: Path, raw: IO[bytes]) -> IO[bytes] | gzip.GzipFile:
     if file.name.lower().endswith(ZIPPED):
         return gzip.open(raw)
     return raw
+
+
+LIMITS = {"lon": 180, "lat": 90}
+"""Degrees on WGS 84."""
+
+
+def name_axes(geographic: bool) -> tuple[str, str]:
+    """Name the two coordinate columns of a log."""
+    return ("lon", "lat") if geographic else ("x", "y")
+
+
+def find_bad_place(table: Any, geographic: bool) -> tuple[int, str] | None:
+    """Find the first row of a table or batch with unusable coordinates, and say why."""
+    found = []
+    for name in name_axes(geographic):
+        column = table.column(name)
+        if geographic:
+            # False also where the number is not finite.
+            is_good = pc.less_equal(pc.abs(column), LIMITS[name])
+            why = (
+                f"'{name}' is out of range; expected -{LIMITS[name]}..{LIMITS[name]} degrees (are "
+                f"longitude and latitude swapped?)"
+            )
+        else:
+            is_good = pc.is_finite(column)
+            why = f"'{name}' is not finite; expected a coordinate"
+        row = pc.index(is_good, False).as_py()
+        if row >= 0:
+            found.append((row, why))
+    return min(found, default=None)
+
+
+REPEATED_TIME = "repeated_time"
+
+
+def add_user(
+    source: MovementSource, user: str, tables: Iterable[pa.Table]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the points of a file of one user, with their id and without repeated times.
+
+    A receiver that writes two places for one moment leaves it open which holds, and a
+    log must not (``docs/data-model.md``): the first is kept, the others are counted.
+    Requires tables that are not empty.
+    """
+    last = None
+    for table in tables:
+        times = table["time"].cast(pa.int64()).to_numpy()
+        is_new = np.ones(len(times), np.bool_)
+        is_new[1:] = times[1:] != times[:-1]
+        is_new[0] = times[0] != last
+        last = times[-1]
+        source.skip(REPEATED_TIME, len(times) - int(np.count_nonzero(is_new)))
+        kept = table if is_new.all() else table.filter(pa.array(is_new))
+        ids = pa.repeat(pa.scalar(user), kept.num_rows)
+        yield from kept.add_column(0, "user_id", ids).to_batches()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from trajcloak.errors import InputError
-from trajcloak.movement.source import Source
+from trajcloak.movement.movement_source import MovementSource
 
 BLOCK_BYTES = 1 << 23
 """Bytes that are parsed at a time; what bounds the memory."""
@@ -31,7 +31,7 @@ class BadLine(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Layout:
+class LineLayout:
     """How the lines of a format are laid out.
 
     Parameters
@@ -61,7 +61,7 @@ class _Block(NamedTuple):
 
 
 def read_tables(
-    source: Source, file: Path, layout: Layout, shape: Callable[[pa.Table], pa.Table]
+    source: MovementSource, file: Path, layout: LineLayout, shape: Callable[[pa.Table], pa.Table]
 ) -> Iterator[pa.Table]:
     """Yield the points of a text file, some megabytes of lines at a time.
 
@@ -94,7 +94,7 @@ def read_tables(
             source.skip(CUT_OFF)
 
 
-def _read_blocks(source: Source, file: Path, header_lines: int) -> Iterator[_Block]:
+def _read_blocks(source: MovementSource, file: Path, header_lines: int) -> Iterator[_Block]:
     """Cut a file into blocks of whole lines, without the header."""
     line, rest = 1, b""
     for chunk in _unify_line_ends(source.read_chunks(file, BLOCK_BYTES)):
@@ -145,7 +145,7 @@ def _find_line(text: bytes, number: int, stop: int) -> int:
     return start
 
 
-def _parse(text: bytes, layout: Layout, names: list[str] | None = None) -> pa.Table:
+def _parse(text: bytes, layout: LineLayout, names: list[str] | None = None) -> pa.Table:
     try:
         return pyarrow.csv.read_csv(
             pa.BufferReader(text),
@@ -163,7 +163,7 @@ def _parse(text: bytes, layout: Layout, names: list[str] | None = None) -> pa.Ta
 
 
 def _explain(
-    file: Path, block: _Block, layout: Layout, shape: Callable[[pa.Table], pa.Table]
+    file: Path, block: _Block, layout: LineLayout, shape: Callable[[pa.Table], pa.Table]
 ) -> InputError:
     """Find the first bad line of a block by halving, and say what is wrong with it."""
 
@@ -191,7 +191,7 @@ def _explain(
     )
 
 
-def _name_bad_field(line: bytes, layout: Layout) -> str | None:
+def _name_bad_field(line: bytes, layout: LineLayout) -> str | None:
     found, expected = len(line.split(layout.separator.encode())), len(layout.fields)
     if found != expected:
         return (

@@ -6,9 +6,9 @@ import tracemalloc
 import pytest
 
 from movement.samples import fcd, gpx, trkpt, write
-from trajcloak.movement import gpx as gpx_format
-from trajcloak.movement import markup, sumo
-from trajcloak.movement.source import Source
+from trajcloak.movement import xml_parsing
+from trajcloak.movement.movement_source import MovementSource
+from trajcloak.movement.xml_formats import read_gpx_points, read_sumo_points
 
 NOON = "2024-05-06T12:00:00Z"
 VEHICLE = '<vehicle id="v" x="1" y="2"/>'
@@ -66,7 +66,7 @@ def test_another_root(refuse, tmp_path, name, text):
 
 def test_deep_nesting_is_refused(refuse, tmp_path):
     file = write(tmp_path / "a.xml", "<fcd-export>" + "<a>" * 1_000_000)
-    assert f"nested more than {markup.MAX_DEPTH} deep" in refuse(file)
+    assert f"nested more than {xml_parsing.MAX_DEPTH} deep" in refuse(file)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_deep_nesting_is_refused(refuse, tmp_path):
     ids=["comment", "attribute", "name", "instruction"],
 )
 def test_a_token_without_end_is_refused(refuse, tmp_path, inside):
-    text = "<fcd-export>" + inside.format("x" * (8 * markup.MAX_TOKEN_BYTES)) + "</fcd-export>"
+    text = "<fcd-export>" + inside.format("x" * (8 * xml_parsing.MAX_TOKEN_BYTES)) + "</fcd-export>"
     assert "a tag or comment is longer than 1,048,576 bytes" in refuse(
         write(tmp_path / "a.xml.gz", text)
     )
@@ -102,15 +102,15 @@ def write_many(folder, name: str, num_points: int):
     return write(folder / f"{num_points}.gpx.gz", text)
 
 
-@pytest.mark.parametrize(("name", "module"), [("sumo", sumo), ("gpx", gpx_format)])
-def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, name, module):
-    monkeypatch.setattr(module, "BATCH_ROWS", 1_000)
-    monkeypatch.setattr(markup, "CHUNK_BYTES", 1 << 14)
+@pytest.mark.parametrize(("name", "read"), [("sumo", read_sumo_points), ("gpx", read_gpx_points)])
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, name, read):
+    monkeypatch.setattr(xml_parsing, "BATCH_ROWS", 1_000)
+    monkeypatch.setattr(xml_parsing, "CHUNK_BYTES", 1 << 14)
     peaks = []
     for num_points in (10_000, 40_000):
-        source = Source([write_many(tmp_path, name, num_points)])
+        source = MovementSource([write_many(tmp_path, name, num_points)])
         tracemalloc.start()
-        sizes = [batch.num_rows for batch in module.read(source)]
+        sizes = [batch.num_rows for batch in read(source)]
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert sum(sizes) == num_points
