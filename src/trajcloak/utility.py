@@ -17,8 +17,8 @@ from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
-from trajcloak.query import Answer, PublishedRelease, Region, open_release
-from trajcloak.query.answers import NONE
+from trajcloak.query import Answer, PublishedRelease, Rectangle, open_release
+from trajcloak.query.bounds import ZERO
 from trajcloak.replay import find_bundles, lay_out, other_log, read_members
 from trajcloak.trajectories import Window
 
@@ -277,7 +277,7 @@ class _Workload:
             self._to_region(box), self._attribute or "", window.start + i, window.start + last
         )
         value = self._values[code]
-        return true, answers[value].users if value in answers else NONE
+        return true, answers[value].users if value in answers else ZERO
 
     def _choose(self, rng: np.random.Generator, weights: Sequence[int]) -> _Truth:
         shares = np.array(weights, np.float64)
@@ -297,6 +297,6 @@ class _Workload:
         start = np.maximum(start, 0)
         return _Box(int(start[0]), int(start[1]), int(stop[0]), int(stop[1]))
 
-    def _to_region(self, box: _Box) -> Region:
+    def _to_region(self, box: _Box) -> Rectangle:
         edges = (self._region.edges(i % 2, np.array(edge)) for i, edge in enumerate(box))
-        return Region(*map(float, edges))
+        return Rectangle(*map(float, edges))

@@ -10,7 +10,7 @@ from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease
-from trajcloak.query.published_release import build_grid
+from trajcloak.query.release_arrays import build_cell_grid
 from trajcloak.replay import find_bundles, lay_out, other_log, read_members
 from trajcloak.trajectories import Window
 
@@ -48,7 +48,7 @@ def attack_release(
     """
     policy = Path(policy)
     members = read_members(policy)
-    grid = build_grid(release.manifest)
+    grid = build_cell_grid(release.manifest)
     windows = {window.start: window for window in release.windows}
 
     def bundle(window: Window) -> Policy:

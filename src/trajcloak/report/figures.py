@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from trajcloak.published import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
 from trajcloak.query import PublishedRelease
-from trajcloak.query.windows import PublishedWindow
+from trajcloak.query.release_arrays import PublishedWindow
 from trajcloak.report.signing import digest_files
 
 Numbers = npt.NDArray[np.int64]
