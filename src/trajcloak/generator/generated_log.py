@@ -174,7 +174,7 @@ def generate_log(
     every_seconds
         Time from one instant to the next: 1 second to a day.
     progress
-        Told of the stages ``preparing routes``, in sets of routes, and
+        Called with the stages ``preparing routes``, in sets of routes, and
         ``generating``, in instants.
 
     Returns

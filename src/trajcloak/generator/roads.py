@@ -102,7 +102,7 @@ def build_roads(
     threads
         How many metrics to prepare at a time.
     on_routes
-        Told how many metrics are prepared, and of how many.
+        Called with how many metrics are prepared, and how many there are.
     """
     top = top_speed(network, speed)
     speeds, limits = object_speeds(top, classes), road_speeds(top)
@@ -132,7 +132,7 @@ def build_roads(
 
 
 def _prepare_routes(network: Network, known_as: tuple[str, int], times: Any) -> Routes:
-    """Prepare routes, unless the network knows them from before."""
+    """Prepare routes, unless this was done before for the same network."""
     if known_as not in network.routes:
         network.routes[known_as] = build_routes(network.starts, network.heads, times)
     return network.routes[known_as]

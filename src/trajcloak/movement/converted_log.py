@@ -33,14 +33,14 @@ class Format:
     patterns
         Names of its files, in small letters and without ``.gz``; which files of a
         folder are read.
-    is_told_by_name
+    has_unique_names
         Whether a file of such a name can only be of this format.
     read
         Yields the columns of a log, some rows at a time.
     """
 
     patterns: tuple[str, ...]
-    is_told_by_name: bool
+    has_unique_names: bool
     read: Callable[[MovementSource], Iterator[pa.RecordBatch]]
 
     def fits(self, file: Path) -> bool:
@@ -57,7 +57,7 @@ FORMATS = {
     "gpx": Format(("*.gpx",), True, read_gpx_points),
 }
 GEOGRAPHIC_BY_OPTION = ("sumo",)
-"""Formats whose coordinates are of a kind that the caller may have to tell."""
+"""Formats whose files may not say whether coordinates are planar."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ def convert_log(
         The file to write: ``.parquet`` or ``.csv``. It must not exist; it
         appears complete or not at all.
     format
-        ``brinkhoff``, ``sumo``, ``geolife``, ``cabs`` or ``gpx``. Default: as the
-        names of the files tell.
+        ``brinkhoff``, ``sumo``, ``geolife``, ``cabs`` or ``gpx``. Default: the one that
+        the names of the files belong to.
     geographic
         Whether x and y of ``sumo`` are longitude and latitude. Default: as the
         comment at the top of the file says; planar if it says nothing.
     progress
-        Told of the stage ``converting``, in bytes.
+        Called with the stage ``converting``, in bytes.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def convert_log(
         If a file cannot be read or a point breaks a rule of its format; nothing
         is written.
     OptionError
-        If the format is not known or not told, or ``path`` has another ending.
+        If the format is not known or cannot be found, or ``path`` has another ending.
     OutputError
         If ``path`` exists or cannot be written.
 
@@ -212,12 +212,12 @@ def check_source(source: LogPath) -> None:
 
 
 def choose_format(source: LogPath, name: str | None) -> str:
-    """Check the name of a format, or tell the format by the names of the files.
+    """Check the name of a format, or find the format from the names of the files.
 
     Raises
     ------
     OptionError
-        If the format is not known, or the names do not tell it.
+        If the format is not known, or cannot be found from the names.
     """
     if name is not None:
         if name not in FORMATS:
@@ -229,7 +229,7 @@ def choose_format(source: LogPath, name: str | None) -> str:
     found = [
         name
         for name, format_ in FORMATS.items()
-        if format_.is_told_by_name and any(map(format_.fits, files))
+        if format_.has_unique_names and any(map(format_.fits, files))
     ]
     if len(found) != 1:
         what = f"fit several formats ({', '.join(found)})" if found else "do not tell their format"

@@ -28,7 +28,7 @@ class MovementSource:
     geographic
         Whether the caller says that x and y are longitude and latitude.
     progress
-        Told of the stage ``converting``, in bytes.
+        Called with the stage ``converting``, in bytes.
 
     Attributes
     ----------

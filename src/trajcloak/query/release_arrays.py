@@ -132,14 +132,14 @@ def read_windows(path: Path) -> list[PublishedWindow]:
     for stop in map(int, stops):
         length = int(instant[stop - 1] - instant[start]) + 1 if stop else 0
         if length < 1 or (stop - start) % length:
-            raise damaged(file)
+            raise damage_error(file)
         shape = (stop - start) // length, length
         ids, instants = bundle[start:stop].reshape(shape), instant[start:stop].reshape(shape)
         first_id = windows[-1].first_id + len(windows[-1].users) if windows else 0
         expected = np.arange(first_id, first_id + shape[0])[:, None]
         in_order = (ids == expected).all()
         if not (in_order and (instants == instant[start] + np.arange(length)).all()):
-            raise damaged(file)
+            raise damage_error(file)
         windows.append(
             PublishedWindow(
                 first_id=first_id,
@@ -197,10 +197,10 @@ def _find_rows(file: Path, table: pa.Table, windows: Sequence[PublishedWindow]) 
     for window, (start, stop) in zip(windows, pairwise(stops), strict=True):
         part = slice(start, stop)
         if ((instant[part] < window.start) | (instant[part] >= window.stop)).any():
-            raise damaged(file)
+            raise damage_error(file)
         row[part] = window.to_rows(bundle[part] - window.first_id, instant[part])
     if (np.diff(row, prepend=0) < 0).any():
-        raise damaged(file)
+        raise damage_error(file)
     return row
 
 
@@ -215,7 +215,7 @@ def _encode(column: pa.ChunkedArray) -> tuple[Numbers, list[Any]]:
     return code, [*values, None] if column.null_count else values
 
 
-def damaged(file: Path) -> InputError:
+def damage_error(file: Path) -> InputError:
     """Build the error for a file whose rows are not those of a release."""
     return InputError(
         f"{file}: rows are missing or out of order; expected them as docs/data-model.md says; "

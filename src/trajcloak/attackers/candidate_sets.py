@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Sent:
-    """Who sent something when; several requests of a user at an instant are one here.
+    """Pairs of a sender and an instant at which they sent at least one request.
 
     Attributes
     ----------
@@ -168,10 +168,14 @@ def _intersect(pairs, policy, begin, end, linked, linked_mapped):  # type: ignor
 
     Starts from the cloak that holds the fewest users and drops those who do not
     fit another one. Memory: none beyond the output.
+
+    ``start`` and ``stop`` (instants, users) say which stretch of ``order`` is inside the
+    cloak of a user, and ``place`` is the inverse of ``order``.
     """
     user, instant, first = pairs
     cloak, start, stop, order, place = policy
     for s in range(begin, end):
+        # The pairs of this sender are first[s] .. first[s + 1] - 1; p is one of them.
         sender = user[first[s]]
         fewest = instant[first[s]]
         for p in range(first[s] + 1, first[s + 1]):
@@ -203,6 +207,7 @@ def _count_inside(columns, cloaks, begin, end, inside, along):  # type: ignore[n
     """Count, for some bundles, the users inside each cloak and inside all of them."""
     num_users = columns.shape[1]
     length = cloaks.shape[1]
+    # Whether a user was inside all cloaks of the bundle so far.
     still = np.empty(num_users, np.bool_)
     for b in range(begin, end):
         still[:] = True
