@@ -3,7 +3,8 @@
 Geisberger, Sanders, Schultes, Delling: *Contraction Hierarchies* (WEA 2008). When
 a node is taken out, a shortcut replaces each fastest way of two arcs through it,
 unless another way is as fast. Afterwards a fastest route between any two nodes
-climbs from less to more important nodes and then descends.
+climbs from less to more important nodes and then descends. scipy offers one search per
+source instead: milliseconds per route, where this takes microseconds.
 
 The entries of heaps are (key, node): among equal keys the lowest node comes first.
 """
@@ -221,6 +222,7 @@ def _bypass(pool: Any, lists: Any, search: Any, node: int, limit: int, is_final:
         while out != NONE:
             target = pool.heads[out]
             time = pool.times[into] + pool.times[out]
+            # Without another way that is as fast, the way over the node needs a shortcut.
             if target != source and not _is_reached(search, target, time):
                 added += 1
                 if is_final:
@@ -299,6 +301,7 @@ def _take_out(pool: Any, lists: Any, search: Any, node: int, neighbours: Any) ->
         neighbours[found] = head
         found += 1
         arc = pool.next_out[arc]
+    # Neighbours at both ends of arcs were marked as seen above, and are listed once.
     arc = lists.first_in[node]
     while arc != NONE:
         tail = pool.tails[arc]

@@ -124,9 +124,9 @@ def build_network(
     lengths
         (edges,): taken where they are longer than the straight line; none by default.
     classes
-        The class of each edge, or of all.
+        The class of each edge, or one for all.
     is_one_way
-        Whether each edge leads from its first end to its second only, or all do.
+        Whether each edge leads from its first end to its second only, or one for all.
     hubs
         Hubs that the network itself names.
 
@@ -192,7 +192,8 @@ def largest_component(starts: Any, heads: Any) -> Any:
     """Mark the nodes of the largest strongly connected component.
 
     Tarjan's algorithm (SIAM J. Comput. 1(2), 1972) without recursion; linear time.
-    Among components of one size, the one that is completed first is taken.
+    Among components of one size, the one that is completed first is taken. scipy has
+    the like, and is not part of the base install.
 
     Parameters
     ----------
@@ -208,10 +209,12 @@ def largest_component(starts: Any, heads: Any) -> Any:
         Whether a node is part of it.
     """
     num_nodes = starts.size - 1
+    # order: when a node was found; lowest: the earliest node known to be reachable from it.
     order = np.full(num_nodes, -1, np.int64)
     lowest = np.zeros(num_nodes, np.int64)
     component = np.full(num_nodes, -1, np.int64)
     next_arc = starts[:-1].copy()
+    # Nodes that are found and not yet in a component; the path from the root to the node.
     open_nodes = np.empty(num_nodes, np.int64)
     path = np.empty(num_nodes, np.int64)
     num_open, found, num_components = 0, 0, 0
@@ -242,6 +245,7 @@ def largest_component(starts: Any, heads: Any) -> Any:
                 parent = path[depth - 1]
                 lowest[parent] = min(lowest[parent], lowest[node])
             if lowest[node] == order[node]:
+                # The node reaches none before it: all that is open since is its component.
                 size = 0
                 while component[node] < 0:
                     num_open -= 1
@@ -265,7 +269,7 @@ def number_ends(
     ends
         (edges, 2): the ids of the nodes that each edge connects.
     node_place, edge_place
-        Tell where in which file a node or an edge, by its number, stands.
+        Return the file and the line of a node or an edge by its number, for messages.
 
     Raises
     ------
@@ -303,12 +307,12 @@ def project_nodes(
     crs
         Coordinate system of the result; default: around the middle of the network.
     place
-        Tells where in which file a node, by its number, stands.
+        Returns the file and the line of a node by its number, for messages.
 
     Raises
     ------
     InputError
-        If they are no degrees, or too far apart for one plane.
+        If a value is not in degrees, or nodes are too far apart for one plane.
     """
     bad = np.flatnonzero((np.abs(lon) > 180) | (np.abs(lat) > 90))
     if bad.size:

@@ -55,7 +55,7 @@ class RoadArrays(NamedTuple):
     times
         int64 (classes, arcs): the ticks that each class of objects takes.
     metrics
-        int64 (classes,): the metric of each class of objects.
+        int64 (classes,): for each class of objects the first one with the same routes.
     lengths
         int64: quantiles of the wanted length of trips, in units of planning.
     """
@@ -74,7 +74,7 @@ class RoadArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Roads:
-    """A network, the form that kernels take of it, and its routes by metric."""
+    """A network, its arrays for kernels, and its routes by metric (see :func:`build_metrics`)."""
 
     network: Network
     arrays: RoadArrays
@@ -89,7 +89,7 @@ def build_roads(
     threads: int,
     on_routes: Callable[[int, int], None] = lambda done, total: None,
 ) -> Roads:
-    """Make a network ready.
+    """Compute speeds, travel times and routes of a network.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def arc_times(network: Network, object_speed: float, limits: Any) -> NDArray[np.
 
 
 def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int64]:
-    """Number the classes of objects by which routes are fastest for them.
+    """Find the classes of objects that have the same fastest routes.
 
     Two classes whose speeds are in one proportion on all roads have the same
     fastest routes: so do all classes that are slower than every road allows.

@@ -63,14 +63,14 @@ class Movers(NamedTuple):
 
 
 class RouteStore(NamedTuple):
-    """Where the routes of objects are kept.
+    """The routes of all objects in one array.
 
     Parameters
     ----------
     arcs
         int32: the routes, one after another, with gaps.
     used
-        int64 (1,): what lies behind is free.
+        int64 (1,): ``arcs`` is free from here on.
     """
 
     arcs: NDArray[np.int32]
@@ -285,7 +285,7 @@ def _place(movers: Any, num_classes: int, num_nodes: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _report(state: Any, world: Any, run: Any, positions: Any, offsets: Any) -> Any:
-    """Report and move the objects of one metric, from some object on.
+    """Report and move the objects of one metric, from object ``first`` on.
 
     Fills x and y without the offsets from the last node, which are kept apart.
     Returns the object at which the store might overflow, or the number of objects.
@@ -336,6 +336,7 @@ def _advance(movers: Any, store: Any, buffers: Any, world: Any, user: int) -> No
             is_home = stays and movers.has_travelled[user]
             if is_home or not _plan_trip(movers, store, buffers, (roads, routes), user):
                 return
+        # A delay doubles the time: elapsed counts undelayed ticks, ticks counts real ones.
         arc = store.arcs[movers.start[user]]
         delay = delays[roads.edges[arc]]
         left = roads.times[movers.speed_class[user], arc] - movers.elapsed[user]
