@@ -16,6 +16,11 @@ from trajcloak.progress import Progress, silent
 
 STAGE = "converting"
 ZIPPED = ".gz"
+REPEATED_TIME = "repeated_time"
+"""Reason to skip a point."""
+
+LIMITS = {"lon": 180, "lat": 90}
+"""Degrees on WGS 84."""
 
 
 class MovementSource:
@@ -107,10 +112,6 @@ def _decompress(file: Path, raw: IO[bytes]) -> IO[bytes] | gzip.GzipFile:
     return raw
 
 
-LIMITS = {"lon": 180, "lat": 90}
-"""Degrees on WGS 84."""
-
-
 def name_axes(geographic: bool) -> tuple[str, str]:
     """Name the two coordinate columns of a log."""
     return ("lon", "lat") if geographic else ("x", "y")
@@ -137,9 +138,6 @@ def find_bad_place(table: Any, geographic: bool) -> tuple[int, str] | None:
     return min(found, default=None)
 
 
-REPEATED_TIME = "repeated_time"
-
-
 def add_user(
     source: MovementSource, user: str, tables: Iterable[pa.Table]
 ) -> Iterator[pa.RecordBatch]:
@@ -147,10 +145,11 @@ def add_user(
 
     A receiver that writes two places for one moment leaves it open which holds, and a
     log must not (``docs/data-model.md``): the first is kept, the others are counted.
-    Requires tables that are not empty.
     """
     last = None
     for table in tables:
+        if not table.num_rows:
+            continue
         times = table["time"].cast(pa.int64()).to_numpy()
         is_new = np.ones(len(times), np.bool_)
         is_new[1:] = times[1:] != times[:-1]
