@@ -13,7 +13,7 @@ from small_logs import COLUMNS, UNIT_CELLS, Row, read_rows, write_parquet
 from trajcloak.algorithms import Policy, build_algorithm
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.attackers import ATTACKERS, Breach, Finding, attack, attack_release, study
-from trajcloak.attackers.candidates import (
+from trajcloak.attackers.candidate_sets import (
     attack_bundles,
     attack_snapshots,
     build_sent,

@@ -190,10 +190,15 @@ def test_out_of_time():
     assert 0.001 <= result.seconds < 5
 
 
+def _run(algorithm, folder):
+    job = comparison._Job(algorithm, folder, 1, 3, tc.Options(k=2), threads=1)
+    return comparison._run(job, time_limit=None)
+
+
 @needs_jit
 def test_refused(tmp_path):
     np.save(tmp_path / "cells-0.npy", draw_uniform(np.random.default_rng(146), 65, 1, 3))
-    seconds, outcome = comparison._run("exact", tmp_path, 1, 3, tc.Options(k=2), None, 1)
+    seconds, outcome = _run("exact", tmp_path)
     assert outcome == (
         "refused: exact was given 65 users and can take 64, since the problem is NP-complete; "
         "use another --algorithm, or a smaller log"
@@ -209,7 +214,7 @@ def test_refused_without_a_solver(tmp_path, monkeypatch, capfd):
     (package / "__init__.py").write_text("raise ImportError('not installed')\n")
     monkeypatch.setattr(sys, "path", [str(package.parent), *sys.path])
     np.save(tmp_path / "cells-0.npy", np.zeros((4, 1, 2), np.uint32))
-    _, outcome = comparison._run("exact", tmp_path, 1, 3, tc.Options(k=2), None, 1)
+    _, outcome = _run("exact", tmp_path)
     assert outcome == (
         "refused: exact needs a solver of integer programs; install it with "
         "pip install 'trajcloak[exact]'"
@@ -219,7 +224,7 @@ def test_refused_without_a_solver(tmp_path, monkeypatch, capfd):
 
 @needs_jit
 def test_a_process_that_dies_is_reported(tmp_path, capfd):
-    seconds, outcome = comparison._run("traj-anon", tmp_path, 1, 3, tc.Options(k=2), None, 1)
+    seconds, outcome = _run("traj-anon", tmp_path)
     assert (seconds, outcome) == (0.0, "failed: the process ended with exit code 1")
     assert "cells-0.npy" in capfd.readouterr().err
 

@@ -25,7 +25,7 @@ def test_a_skip_is_an_error_in_ci(tmp_path, ci, code):
     ("guilty", "contract"),
     [
         ("auditor/findings.py", "The audit shares no code with what it judges"),
-        ("query/answers.py", "A query sees what a consumer sees: the release alone"),
+        ("query/bounds.py", "A query sees what a consumer sees: the release alone"),
     ],
 )
 def test_layers_are_checked(tmp_path, guilty, contract):

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from trajcloak.algorithms import Policy, build_algorithm
-from trajcloak.attackers.candidates import Sent, build_sent
+from trajcloak.attackers.candidate_sets import Sent, build_sent
 from trajcloak.generator.network import Network
-from trajcloak.generator.networks import load_network
+from trajcloak.generator.network_files import load_network
 from trajcloak.options import MBR, Options
 from trajcloak.pipeline import prepare
 from trajcloak.snapshot import BULK_DP, Snapshot, solve_snapshot

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ WARM_UP_USERS = 64
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one algorithm did.
+    """Result of one algorithm.
 
     Attributes
     ----------
@@ -138,15 +138,8 @@ def compare(
             np.save(Path(folder) / f"cells-{w}.npy", cells)
         for i, name in enumerate(algorithms):
             progress("comparing", i, len(algorithms))
-            seconds, outcome = _run(
-                name,
-                Path(folder),
-                len(trajectories),
-                height,
-                asked,
-                time_limit,
-                threads,
-            )
+            job = _Job(name, Path(folder), len(trajectories), height, asked, threads)
+            seconds, outcome = _run(job, time_limit)
             if isinstance(outcome, str):
                 results.append(Comparison(name, outcome, seconds))
             else:
@@ -158,7 +151,7 @@ def compare(
 
 
 def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
-    """Put the true optimum in the place of its bound, where it was found."""
+    """Relate costs to the true optimum instead of its bound, if ``exact`` found it."""
     for optimum in results:
         if optimum.algorithm == Exact.name and optimum.status == OK and optimum.cost_quad:
             return [
@@ -212,7 +205,7 @@ def _judge(
     least: float,
     threads: int,
 ) -> Comparison:
-    """Measure bundles."""
+    """Measure the bundles of an algorithm."""
     cost_mbr = cost_quad = 0.0
     sizes: list[npt.NDArray[np.int64]] = []
     areas: list[npt.NDArray[np.float64]] = []
@@ -243,20 +236,22 @@ def _cost(cloaks: Cloaks, sizes: npt.NDArray[np.int64]) -> float:
     return float((compute_areas(cloaks).sum(axis=1) * sizes).sum())
 
 
-def _run(
-    name: str,
-    folder: Path,
-    num_windows: int,
-    height: int,
-    asked: Options,
-    time_limit: float | None,
-    threads: int,
-) -> tuple[float, list[npt.NDArray[np.int32]] | str]:
+class _Job(NamedTuple):
+    """What the process of an algorithm is given; its windows lie in files of the folder."""
+
+    algorithm: str
+    folder: Path
+    num_windows: int
+    height: int
+    asked: Options
+    threads: int
+
+
+def _run(job: _Job, time_limit: float | None) -> tuple[float, list[npt.NDArray[np.int32]] | str]:
     """Run an algorithm in a process of its own; returns its seconds and its bundles."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    job = (there, name, folder, num_windows, height, asked, threads)
-    process = context.Process(target=_work, args=job, daemon=True)
+    process = context.Process(target=_work, args=(there, job), daemon=True)
     process.start()
     there.close()
     try:
@@ -265,7 +260,7 @@ def _run(
         if not here.poll(time_limit):
             return time.monotonic() - started, TIMED_OUT
         seconds, problem = here.recv()
-        # This process may have been late to look.
+        # This process may have polled late.
         if time_limit is not None and seconds > time_limit:
             return seconds, TIMED_OUT
     except EOFError:
@@ -276,30 +271,23 @@ def _run(
         process.join()
     if problem:
         return seconds, problem
-    return seconds, [np.load(folder / f"bundles-{w}.npy") for w in range(num_windows)]
+    return seconds, [np.load(job.folder / f"bundles-{w}.npy") for w in range(job.num_windows)]
 
 
-def _work(
-    there: Any,
-    name: str,
-    folder: Path,
-    num_windows: int,
-    height: int,
-    asked: Options,
-    threads: int,
-) -> None:
-    """Compile, tell that the clock may start, solve every window, and tell the time."""
-    windows = [np.load(folder / f"cells-{w}.npy") for w in range(num_windows)]
-    algorithm = _build(name, asked)
+def _work(there: Any, job: _Job) -> None:
+    """Compile, send "ready" so that the clock starts, solve every window, send the seconds."""
+    asked, threads = job.asked, job.threads
+    windows = [np.load(job.folder / f"cells-{w}.npy") for w in range(job.num_windows)]
+    algorithm = _build(job.algorithm, asked)
     few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
-    # What is refused here is refused again below, and told there.
+    # An error here is raised again below, and reported there.
     with suppress(TrajcloakError):
         algorithm.solve(few, 2, 2, asked.cloak, threads=threads)
     there.send("ready")
     started = time.monotonic()
     try:
         bundles = [
-            algorithm.solve(cells, height, asked.k, asked.cloak, threads=threads).bundle
+            algorithm.solve(cells, job.height, asked.k, asked.cloak, threads=threads).bundle
             for cells in windows
         ]
     except TrajcloakError as error:
@@ -307,5 +295,5 @@ def _work(
         return
     seconds = time.monotonic() - started
     for w, bundle in enumerate(bundles):
-        np.save(folder / f"bundles-{w}.npy", bundle)
+        np.save(job.folder / f"bundles-{w}.npy", bundle)
     there.send((seconds, ""))

@@ -1,4 +1,4 @@
-"""Look at a log before it is anonymized: how regular it is, and how to lay it on instants."""
+"""Inspect a log before it is anonymized: how regular it is, which instants and windows fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ from trajcloak.trajectories import (
     build_ingest,
     build_time_grid,
     format_duration,
-    is_dense,
     parse_duration,
 )
 from trajcloak.trajectories.grid import find_own_step, most_instants
@@ -31,7 +30,7 @@ NICE_LENGTHS = (5, 10, 15, 30, 60, 120, 240, 480, 1440)
 GAP_FACTORS = (2, 3, 5, 10, 30)
 NUM_STEPS = 5
 ENOUGH = 0.8
-"""A window is as long as leaves this share of what the shortest windows keep."""
+"""Proposed windows keep at least this share of what the shortest windows keep."""
 
 MOST = 0.95
 """Share of the gaps to bridge, and of the reports to keep."""
@@ -131,38 +130,33 @@ def inspect_log(
     >>> tc.inspect_log(log).proposed.every
     '60s'
     """
-    weigher = _Weigher(log, choose_threads(threads), progress)
+    counter = _KeptCounter(log, choose_threads(threads), progress)
 
     def parse(text: str | None, name: str) -> int | None:
         if text is None:
             return None
         return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
 
-    step = parse(every, "every") or _propose_every(weigher)
+    step = parse(every, "every") or _propose_every(counter)
     gap = parse(max_gap, "max-gap")
-    size = length or _propose_length(weigher, step, gap or _find_typical_gap(weigher, step))
-    gap = gap or _propose_gap(weigher, step, size)
-    whole = hold_in_memory(log)
-    grid = build_time_grid(whole, step)
-    located = weigher.locate(grid, gap)
-    reports = None
-    if not (is_dense(whole.facts, grid) and located.reported == log.num_rows):
-        reports = compare_reports(log, gap, weigher.threads)
+    size = length or _propose_length(counter, step, gap or _find_typical_gap(counter, step))
+    gap = gap or _propose_gap(counter, step, size)
+    grid = build_grid(log, step)
     return Inspection(
-        ingest=build_ingest(whole.facts, grid, gap, located, reports),
-        proposed=weigher.weigh(step, gap, size),
+        ingest=build_ingest(log, grid, gap, counter.locate(grid, gap), counter.threads),
+        proposed=counter.count(step, gap, size),
         by_every=[
-            weigher.weigh(other, max(gap, 2 * other), max(1, size * step // other))
+            counter.count(other, max(gap, 2 * other), max(1, size * step // other))
             for other in _near(_list_steps(log), step, log)
         ],
-        by_max_gap=[weigher.weigh(step, g, size) for g in _list_gaps(step, gap)],
-        by_length=[weigher.weigh(step, gap, n) for n in _list_lengths(grid, size)],
+        by_max_gap=[counter.count(step, g, size) for g in _list_gaps(step, gap)],
+        by_length=[counter.count(step, gap, n) for n in _list_lengths(grid, size)],
         suspects=list_suspects(log),
     )
 
 
-class _Weigher:
-    """Counts what choices would keep; each is counted once."""
+class _KeptCounter:
+    """Counts what choices would keep, and remembers the counts."""
 
     def __init__(self, log: RequestLog, threads: int, progress: Progress) -> None:
         progress("sorting reports", 0, 1)
@@ -185,7 +179,7 @@ class _Weigher:
             reported, known - reported, missing=self.log.num_users * grid.num_instants - known
         )
 
-    def weigh(self, every: int, max_gap: int, length: int) -> Choice:
+    def count(self, every: int, max_gap: int, length: int) -> Choice:
         """Count what a choice would keep."""
         key = every, max_gap, length
         if key not in self._known:
@@ -216,34 +210,34 @@ class _Weigher:
         return total
 
 
-def _propose_every(weigher: _Weigher) -> int:
+def _propose_every(counter: _KeptCounter) -> int:
     """Choose the log's own grid, or else the next round step from the median gap up."""
-    own = find_own_step(hold_in_memory(weigher.log))
+    own = find_own_step(counter.log)
     if own is not None:
         return own
-    typical = weigher.reports.quantile(0.5) if weigher.reports.num_gaps else 1
-    steps = _list_steps(weigher.log)
+    typical = counter.reports.quantile(0.5) if counter.reports.num_gaps else 1
+    steps = _list_steps(counter.log)
     return next((step for step in steps if step >= typical), steps[-1])
 
 
-def _find_typical_gap(weigher: _Weigher, every: int) -> int:
+def _find_typical_gap(counter: _KeptCounter, every: int) -> int:
     """Find the least multiple of the step that bridges most gaps."""
-    most = weigher.reports.quantile(MOST) if weigher.reports.num_gaps else 0
+    most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
     return every * next((f for f in GAP_FACTORS if f * every >= most), GAP_FACTORS[-1])
 
 
-def _propose_gap(weigher: _Weigher, every: int, length: int) -> int:
+def _propose_gap(counter: _KeptCounter, every: int, length: int) -> int:
     """Choose the least multiple of the step that keeps most reports, or else the best."""
     gaps = [factor * every for factor in GAP_FACTORS]
-    kept = [weigher.weigh(every, gap, length).reports for gap in gaps]
+    kept = [counter.count(every, gap, length).reports for gap in gaps]
     enough = min(MOST, max(kept))
     return next(gap for gap, share in zip(gaps, kept, strict=True) if share >= enough)
 
 
-def _propose_length(weigher: _Weigher, every: int, max_gap: int) -> int:
+def _propose_length(counter: _KeptCounter, every: int, max_gap: int) -> int:
     """Choose the longest windows that keep nearly as much as the shortest."""
-    lengths = _list_lengths(build_time_grid(hold_in_memory(weigher.log), every), None)
-    kept = [weigher.weigh(every, max_gap, length).reports for length in lengths]
+    lengths = _list_lengths(build_grid(counter.log, every), None)
+    kept = [counter.count(every, max_gap, length).reports for length in lengths]
     return max(
         length
         for length, share in zip(lengths, kept, strict=True)
@@ -283,7 +277,9 @@ def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
 
 @njit(cache=True, nogil=True)
 def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  # type: ignore[no-untyped-def]
-    """Count users, reports, requests, pairs of a user and a window, and exact reports, kept.
+    """Count what is kept: users, reports, requests, pairs of user and window, exact reports.
+
+    An exact report has the time of an instant.
 
     A user takes part in a window that lies within a stretch of reports that are at most
     ``max_gap`` apart.
@@ -297,6 +293,7 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
     kept: npt.NDArray[np.int64] = np.zeros(5, np.int64)
     for u in range(begin, end):
         takes_part = False
+        # The windows of the last stretch that had any, both included.
         low = np.int64(0)
         high = np.int64(-1)
         row = first[u]
@@ -304,15 +301,15 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
             stop = row + 1
             while stop < first[u + 1] and time[stop] - time[stop - 1] <= max_gap:
                 stop += 1
-            # The windows whose first and last moments are within the stretch.
-            start_window = max(-((origin - time[row]) // span), np.int64(0))
-            stop_window = (time[stop - 1] - origin + every) // span - 1
+            # The first and the final window whose moments all lie within the stretch.
+            first_window = max(-((origin - time[row]) // span), np.int64(0))
+            final_window = (time[stop - 1] - origin + every) // span - 1
             if time[stop - 1] >= last_moment:
-                stop_window = last_window
-            if stop_window >= start_window:
+                final_window = last_window
+            if final_window >= first_window:
                 takes_part = True
-                low = start_window
-                high = stop_window
+                low = first_window
+                high = final_window
                 kept[3] += high - low + 1
             # A report after the last moment of a window may belong to it, and follow a gap.
             for i in range(row, stop):

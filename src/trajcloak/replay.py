@@ -1,4 +1,4 @@
-"""A log laid out once more as the release that was made of it says."""
+"""A log prepared again as for a release that was made of it, to compare the two."""
 
 from pathlib import Path
 
@@ -12,12 +12,13 @@ from trajcloak.log import RequestLog
 from trajcloak.options import Options
 from trajcloak.pipeline import Prepared, prepare
 from trajcloak.query import PublishedRelease
+from trajcloak.query.release_arrays import PublishedWindow
 from trajcloak.release.reading import read_columns
 from trajcloak.trajectories import Window
 
 
-def lay_out(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
-    """Lay a log out in time and space as the manifest of its release says.
+def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
+    """Lay a log on the instants and cells that the manifest of its release states.
 
     Raises
     ------
@@ -38,22 +39,32 @@ def lay_out(log: RequestLog, release: PublishedRelease, threads: int) -> Prepare
         region=(region["x_min"], region["y_min"], region["side"]),
     )
     if log.has_timestamps != (release.times.moments is not None):
-        raise other_log(release, "one has timestamps, the other instants")
+        raise wrong_log_error(release, "one has timestamps, the other instants")
     prepared = prepare(log, asked, threads)
     origin = made["origin"] if release.times.moments is None else release.times.moments[0]
     if prepared.layout.grid.origin != origin:
-        raise other_log(release, "its instants start at another time")
+        raise wrong_log_error(release, "its instants start at another time")
     if prepared.layout.crs != manifest["crs"]:
-        raise other_log(release, "it has another projection")
+        raise wrong_log_error(release, "it has another projection")
     return prepared
 
 
-def other_log(release: PublishedRelease, reason: str) -> InputError:
+def wrong_log_error(release: PublishedRelease, reason: str) -> InputError:
     """Build the error for a release and a log that do not belong together."""
     return InputError(
         f"{release.path}: the release was not made of this log: {reason}; expected the same log "
         f"and columns; check the paths"
     )
+
+
+def find_published_window(
+    release: PublishedRelease, window: Window, num_users: int
+) -> PublishedWindow:
+    """Find a window of the log in its release; raises unless it has as many users there."""
+    for published in release.windows:
+        if published.start == window.start and published.users.sum() == num_users:
+            return published
+    raise wrong_log_error(release, f"window {window.number} has other users")
 
 
 def read_members(policy: Path) -> pa.Table:

@@ -17,9 +17,15 @@ from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
-from trajcloak.query import Answer, PublishedRelease, Region, open_release
-from trajcloak.query.answers import NONE
-from trajcloak.replay import find_bundles, lay_out, other_log, read_members
+from trajcloak.query import Answer, PublishedRelease, Rectangle, open_release
+from trajcloak.query.bounds import ZERO
+from trajcloak.replay import (
+    find_bundles,
+    find_published_window,
+    prepare_like_release,
+    read_members,
+    wrong_log_error,
+)
 from trajcloak.trajectories import Window
 
 LEAST_SIDE, MOST_SIDE = 1 / 16, 1 / 2
@@ -133,7 +139,7 @@ def measure_utility(
         )
     published = open_release(release)
     _check_rare(published)
-    prepared = lay_out(log, published, choose_threads(threads))
+    prepared = prepare_like_release(log, published, choose_threads(threads))
     truths = list(_find_truths(prepared, published, policy, progress))
     workload = _Workload(prepared, truths, published)
     measured = []
@@ -189,15 +195,13 @@ def _find_truths(
             f"{release.path}: users were suppressed; expected to be told who; pass --policy"
         )
     members = None if policy is None else read_members(Path(policy))
-    sizes = {window.start: int(window.users.sum()) for window in release.windows}
     for window in prepared.windows(progress):
         if len(window.user) < prepared.layout.asked.k:
             continue
         is_published = np.ones(len(window.user), np.bool_)
         if members is not None:
             is_published = find_bundles(prepared.log, window, members, Path(str(policy))) >= 0
-        if sizes.get(window.start) != int(is_published.sum()):
-            raise other_log(release, f"window {window.number} has other users")
+        find_published_window(release, window, int(is_published.sum()))
         yield _Truth(window, is_published)
 
 
@@ -217,7 +221,7 @@ class _Workload:
     def _read_values(self, log: RequestLog, attribute: str) -> None:
         """Number the values of an attribute; -1 is null."""
         if attribute not in log.requests.kinds.column_names:
-            raise other_log(self._release, f"requests are not read with '{attribute}'")
+            raise wrong_log_error(self._release, f"requests are not read with '{attribute}'")
         column = log.requests.kinds[attribute].combine_chunks().dictionary_encode()
         self._values = column.dictionary.to_pylist()
         self._code = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -277,7 +281,7 @@ class _Workload:
             self._to_region(box), self._attribute or "", window.start + i, window.start + last
         )
         value = self._values[code]
-        return true, answers[value].users if value in answers else NONE
+        return true, answers[value].users if value in answers else ZERO
 
     def _choose(self, rng: np.random.Generator, weights: Sequence[int]) -> _Truth:
         shares = np.array(weights, np.float64)
@@ -297,6 +301,6 @@ class _Workload:
         start = np.maximum(start, 0)
         return _Box(int(start[0]), int(start[1]), int(stop[0]), int(stop[1]))
 
-    def _to_region(self, box: _Box) -> Region:
+    def _to_region(self, box: _Box) -> Rectangle:
         edges = (self._region.edges(i % 2, np.array(edge)) for i, edge in enumerate(box))
-        return Region(*map(float, edges))
+        return Rectangle(*map(float, edges))

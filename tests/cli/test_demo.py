@@ -10,7 +10,7 @@ import pytest
 import trajcloak as tc
 from cli.terminal import show_on_terminal
 from small_logs import list_tree
-from trajcloak.attackers.candidates import ATTACKERS
+from trajcloak.attackers.candidate_sets import ATTACKERS
 from trajcloak.cli import story
 
 SMALL = ("--users", 400, "--k", 10)

@@ -8,8 +8,8 @@ import pytest
 from clusters import start_cluster, write_certificates
 from documentation.commands import Command, run_command
 from documentation.pages import list_needed
-from generator.networks.test_graphml import BOTH, SQUARE
-from generator.networks.test_graphml import write as write_town
+from generator.test_graphml import BOTH, SQUARE
+from generator.test_graphml import write as write_town
 
 README_COMMANDS = [
     "trajcloak generate -o log.parquet --users 20000 --length 30",

@@ -6,7 +6,7 @@ import pytest
 
 from trajcloak.generator import GeneratedLog, generate_log
 from trajcloak.generator.network import Network, build_network
-from trajcloak.generator.networks import load_network
+from trajcloak.generator.network_files import load_network
 
 USERS = 1500
 LENGTH = 12

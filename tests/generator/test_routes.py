@@ -2,11 +2,15 @@ import numpy as np
 import pytest
 
 from reference.routes import fastest_times
-from trajcloak.generator.routes import NO_ROUTE, build_routes, build_scratch, write_route
-from trajcloak.generator.routes.labels import build_labels
-from trajcloak.generator.routes.query import find_hub
-from trajcloak.generator.routes.queue import build_queue, clear, put, take
-from trajcloak.generator.speeds import arc_times, road_speeds
+from trajcloak.generator.roads import arc_times, road_speeds
+from trajcloak.generator.routes import (
+    NO_ROUTE,
+    build_labels,
+    build_route_buffers,
+    build_routes,
+    find_hub,
+    write_route,
+)
 
 from .conftest import build_town
 
@@ -25,13 +29,13 @@ def check_all_routes(num_nodes, arcs):
     """Every route has the reference's time, and its arcs lead from start to end."""
     graph, arcs = build_graph(num_nodes, arcs)
     routes = build_routes(*graph)
-    scratch = build_scratch(num_nodes)
+    buffers = build_route_buffers(num_nodes)
     room = np.empty(num_nodes, np.int32)
     positions = routes.hierarchy.positions
     for start in range(num_nodes):
         expected = fastest_times(num_nodes, arcs, start)
         for end in range(num_nodes):
-            size = write_route(routes, scratch, start, end, room)
+            size = write_route(routes, buffers, start, end, room)
             if expected[end] is None:
                 assert size == NO_ROUTE
                 continue
@@ -91,28 +95,9 @@ def test_routes_in_the_city(city):
     times = arc_times(city, 1000.0, road_speeds(1800))
     arcs = list(zip(city.tails.tolist(), city.heads.tolist(), times.tolist(), strict=True))
     routes = build_routes(city.starts, city.heads, times)
-    scratch, room = build_scratch(city.num_nodes), np.empty(city.num_nodes, np.int32)
+    buffers, room = build_route_buffers(city.num_nodes), np.empty(city.num_nodes, np.int32)
     for start in range(0, city.num_nodes, 400):
         expected = fastest_times(city.num_nodes, arcs, start)
         for end in range(0, city.num_nodes, 7):
-            size = write_route(routes, scratch, start, end, room)
+            size = write_route(routes, buffers, start, end, room)
             assert times[room[:size]].sum() == expected[end]
-
-
-def test_queue_takes_the_least():
-    rng = np.random.default_rng(3)
-    queue = build_queue(50)
-    keys = {}
-    for _ in range(2000):
-        if keys and rng.random() < 0.3:
-            least = min(keys, key=lambda node: (keys[node], node))
-            assert take(queue) == least
-            del keys[least]
-        else:
-            node, key = int(rng.integers(50)), int(rng.integers(20))
-            put(queue, node, key)
-            keys[node] = key
-        assert queue.size[0] == len(keys)
-    clear(queue)
-    assert queue.size[0] == 0
-    assert (queue.places == -1).all()

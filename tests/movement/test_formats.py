@@ -4,7 +4,7 @@ import pytest
 
 import trajcloak as tc
 from movement.samples import write
-from trajcloak.movement.formats import FORMATS, choose_format, list_files
+from trajcloak.movement.converted_log import FORMATS, choose_format, list_movement_files
 from trajcloak.options import MOVEMENT_FORMATS
 
 
@@ -50,7 +50,7 @@ def test_a_folder_of_several_formats(tmp_path):
     with pytest.raises(tc.OptionError, match=r"fit several formats \(sumo, gpx\); expected"):
         choose_format(tmp_path, None)
     assert choose_format(tmp_path, "gpx") == "gpx"
-    assert list_files(tmp_path, "gpx") == [tmp_path / "a.gpx"]
+    assert list_movement_files(tmp_path, "gpx") == [tmp_path / "a.gpx"]
 
 
 def test_files_that_tell_nothing_do_not_disturb(tmp_path):
@@ -67,22 +67,24 @@ def test_an_unknown_format(tmp_path):
 def test_a_folder_is_searched_in_order_of_names(tmp_path):
     for name in ("b.gpx", "a/z.gpx", "c.txt", ".d.gpx", "a/y.gpx.gz"):
         write(tmp_path / name, "x")
-    names = [str(file.relative_to(tmp_path)) for file in list_files(tmp_path, "gpx")]
+    names = [str(file.relative_to(tmp_path)) for file in list_movement_files(tmp_path, "gpx")]
     assert names == ["a/y.gpx.gz", "a/z.gpx", "b.gpx"]
 
 
 def test_a_glob_takes_files_of_any_name_and_searches_folders(tmp_path):
     for name in ("x1", "x2/a.gpx", "x2/b.txt", "y.gpx"):
         write(tmp_path / name, "x")
-    names = [str(file.relative_to(tmp_path)) for file in list_files(str(tmp_path / "x*"), "gpx")]
+    names = [
+        str(file.relative_to(tmp_path)) for file in list_movement_files(str(tmp_path / "x*"), "gpx")
+    ]
     assert names == ["x1", "x2/a.gpx"]
-    deep = list_files(str(tmp_path / "**" / "*.gpx"), "gpx")
+    deep = list_movement_files(str(tmp_path / "**" / "*.gpx"), "gpx")
     assert [file.name for file in deep] == ["a.gpx", "y.gpx"]
 
 
 def test_a_list_keeps_its_order(tmp_path):
     files = [write(tmp_path / name, "x") for name in ("b.gpx", "a.gpx")]
-    assert list_files(files, "gpx") == files
+    assert list_movement_files(files, "gpx") == files
 
 
 @pytest.mark.parametrize("source", ["nowhere", "nowhere.gpx", "*.gpx"])

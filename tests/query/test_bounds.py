@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import queries
-from trajcloak.query.bounds import Bounds, Grid, bound_inside, intersect_bounds
-from trajcloak.query.questions import Region
+from trajcloak.query.bounds import Bounds, bound_inside, intersect_bounds
+from trajcloak.query.questions import Rectangle
+from trajcloak.query.release_arrays import CellGrid
 
-GRID = Grid((0.0, 0.0), 1.0)
+GRID = CellGrid((0.0, 0.0), 1.0)
 EDGE = st.sampled_from([-0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5])
 
 
@@ -26,7 +27,7 @@ def regions(draw):
     (x0, x1), (y0, y1) = (
         sorted(draw(st.lists(EDGE, min_size=2, max_size=2, unique=True))) for _ in "xy"
     )
-    return Region(x0, y0, x1, y1)
+    return Rectangle(x0, y0, x1, y1)
 
 
 def bound(box, num_users, region, is_tight):
@@ -49,7 +50,7 @@ def test_every_region_of_one_box_of_four_users(is_tight):
     edges = [-0.5, 0, 0.5, 1, 1.5, 2, 2.5]
     sides = [(a, b) for a, b in product(edges, repeat=2) if a < b]
     for (left, right), (bottom, top) in product(sides, repeat=2):
-        region = Region(left, bottom, right, top)
+        region = Rectangle(left, bottom, right, top)
         actual = bound(box, 4, region, is_tight)
         expected = queries.count_range(box, 4, region, is_tight=is_tight)
         assert (actual.lower[0], actual.upper[0]) == expected, region
@@ -71,7 +72,7 @@ def test_no_better_bounds_exist_over_several_instants(num_users, num_steps):
 
 def test_by_hand():
     """Ten users in a box of 4 by 2 cells, of which the region holds the left quarter."""
-    box, region = (0, 0, 4, 2), Region(-1, -1, 1, 5)
+    box, region = (0, 0, 4, 2), Rectangle(-1, -1, 1, 5)
     boxed = bound(box, 10, region, is_tight=True)
     # Somebody is in the first column, and somebody in the last.
     assert (boxed.lower[0], boxed.estimate[0], boxed.upper[0]) == (1, 2.5, 9)
@@ -81,7 +82,7 @@ def test_by_hand():
 
 def test_estimates_are_kept_within_the_bounds():
     """A thin region over the first column of a long box: 0.2 users by area, 1 for certain."""
-    thin = bound((0, 0, 20, 1), 4, Region(0, 0, 1, 1), is_tight=True)
+    thin = bound((0, 0, 20, 1), 4, Rectangle(0, 0, 1, 1), is_tight=True)
     assert (thin.lower[0], thin.estimate[0], thin.upper[0]) == (1, 1.0, 3)
 
 
@@ -89,6 +90,6 @@ def test_edges_are_shifted_as_they_were_published():
     """Where a cell's edge is not exact, the next edge is not the edge plus a cell."""
     low, cell = 0.1, 0.3 / 2**4
     published = low + np.arange(17) * cell
-    shifted = Grid((low, low), cell).shift(published[:-1], 0, 1)
+    shifted = CellGrid((low, low), cell).shift(published[:-1], 0, 1)
     assert (shifted == published[1:]).all()
     assert (published[:-1] + cell != published[1:]).any()

@@ -10,7 +10,7 @@ import pytest
 import trajcloak as tc
 from query.conftest import LOG, publish
 from small_logs import UNIT_CELLS, read_rows
-from trajcloak.query import RequestAnswer, requests
+from trajcloak.query import RequestAnswer, bounds
 
 LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
 """Of the movers' first cloak: the column of cells that user a is in."""
@@ -160,8 +160,8 @@ def test_damaged_requests_are_refused(tmp_path, change):
 
 def test_many_values_are_sorted_instead_of_marked(by_hand, monkeypatch):
     expected = by_hand.count_requests(EVERYWHERE, "what")
-    number = requests._number
-    monkeypatch.setattr(requests, "_number", lambda key, size: number(key, 2**60))
+    number = bounds._number
+    monkeypatch.setattr(bounds, "_number", lambda key, size: number(key, 2**60))
     assert by_hand.count_requests(EVERYWHERE, "what") == expected
 
 

@@ -3,8 +3,13 @@
 import pytest
 
 import trajcloak as tc
-from trajcloak.query.questions import Region, build_route, parse_points, parse_region
-from trajcloak.query.times import Times
+from trajcloak.query.questions import (
+    PublishedTimes,
+    Rectangle,
+    build_route,
+    parse_points,
+    parse_region,
+)
 
 MINUTE = 60_000_000
 NOON = 1_714_996_800_000_000
@@ -12,7 +17,7 @@ NOON = 1_714_996_800_000_000
 
 
 def test_regions():
-    assert parse_region(" 1, -2.5,3e1,4") == Region(1, -2.5, 30, 4)
+    assert parse_region(" 1, -2.5,3e1,4") == Rectangle(1, -2.5, 30, 4)
 
 
 @pytest.mark.parametrize("text", ["", "1,2,3", "1,2,3,4,5", "1,2,3,x", "1,2,3,nan", "1,2,inf,3"])
@@ -31,20 +36,20 @@ def test_a_route_with_a_bend():
     """A line of length 12, bent after 4, in three pieces of 4."""
     steps = build_route(parse_points("0,0 4,0 4,8"), 1.0, [2, 3, 7])
     assert steps == [
-        (Region(-0.5, -0.5, 4.5, 0.5), 2),
-        (Region(3.5, -0.5, 4.5, 4.5), 3),
-        (Region(3.5, 3.5, 4.5, 8.5), 7),
+        (Rectangle(-0.5, -0.5, 4.5, 0.5), 2),
+        (Rectangle(3.5, -0.5, 4.5, 4.5), 3),
+        (Rectangle(3.5, 3.5, 4.5, 8.5), 7),
     ]
 
 
 def test_a_route_in_one_piece_holds_its_bends():
     (step,) = build_route([(0, 0), (2, 5), (4, 0)], 2.0, [0])
-    assert step.region == Region(-1, -1, 5, 6)
+    assert step.region == Rectangle(-1, -1, 5, 6)
 
 
 def test_points_that_repeat():
     steps = build_route([(0, 0), (0, 0), (4, 0), (4, 0)], 2.0, [0, 1])
-    assert [step.region for step in steps] == [Region(-1, -1, 3, 1), Region(1, -1, 5, 1)]
+    assert [step.region for step in steps] == [Rectangle(-1, -1, 3, 1), Rectangle(1, -1, 5, 1)]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +71,9 @@ def test_points_that_are_none():
         parse_points("1,2 3")
 
 
-PLAIN = Times([(0, 3), (6, 9)], None, None)
-STAMPED = Times([(0, 3), (6, 9)], (NOON, MINUTE), None)
-ZONED = Times([(0, 3)], (NOON, MINUTE), "UTC")
+PLAIN = PublishedTimes([(0, 3), (6, 9)], None, None)
+STAMPED = PublishedTimes([(0, 3), (6, 9)], (NOON, MINUTE), None)
+ZONED = PublishedTimes([(0, 3)], (NOON, MINUTE), "UTC")
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ from small_logs import (
     read_rows,
 )
 from trajcloak.options import ALGORITHMS, CLOAKS
-from trajcloak.query.answers import NONE, RequestAnswer
+from trajcloak.query.bounds import ZERO, RequestAnswer
 
-NOTHING = RequestAnswer(NONE, NONE)
+NOTHING = RequestAnswer(ZERO, ZERO)
 
 
 @dataclass(frozen=True)
@@ -182,5 +182,5 @@ def test_a_region_that_holds_everything_is_answered_exactly(cloak):
             true = len(queries.true_followers(truth.places, [(everywhere, instant)]))
             assert answer == tc.Answer(true, float(true), true)
         nowhere = (100.0, 100.0, 101.0, 101.0)
-        assert set(release.count(nowhere).values()) == {NONE}
+        assert set(release.count(nowhere).values()) == {ZERO}
         assert release.count_requests(nowhere, "what") == {}

@@ -1,7 +1,6 @@
 """What each class of attacker learns from a release."""
 
-from trajcloak.attackers.candidates import ATTACKERS, Finding
-from trajcloak.attackers.released import attack_release
-from trajcloak.attackers.study import Attack, Breach, Step, attack
+from trajcloak.attackers.candidate_sets import ATTACKERS, Finding
+from trajcloak.attackers.study import Attack, Breach, BreachStep, attack, attack_release
 
-__all__ = ["ATTACKERS", "Attack", "Breach", "Finding", "Step", "attack", "attack_release"]
+__all__ = ["ATTACKERS", "Attack", "Breach", "BreachStep", "Finding", "attack", "attack_release"]

@@ -1,15 +1,16 @@
-"""Attack a log's snapshot policies and bundles with every class of attacker."""
+"""Attack a log's snapshot policies and bundles, or a release, with every class of attacker."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms import Algorithm, Policy, build_algorithm
-from trajcloak.attackers.candidates import (
+from trajcloak.attackers.candidate_sets import (
     ATTACKERS,
     TP_AWARE,
     Finding,
@@ -25,12 +26,20 @@ from trajcloak.log import RequestLog
 from trajcloak.options import MBR, Options
 from trajcloak.pipeline import Prepared, prepare
 from trajcloak.progress import Progress, silent
+from trajcloak.query import PublishedRelease
+from trajcloak.query.release_arrays import build_cell_grid
+from trajcloak.replay import (
+    find_bundles,
+    find_published_window,
+    prepare_like_release,
+    read_members,
+)
 from trajcloak.snapshot import BULK_DP, SNAPSHOT_POLICIES, Snapshot, solve_snapshot
 from trajcloak.trajectories import Window
 
 
 @dataclass(frozen=True)
-class Step:
+class BreachStep:
     """One request of a breach.
 
     Attributes
@@ -54,7 +63,7 @@ class Breach:
     Attributes
     ----------
     policy, attacker : str
-    steps : sequence of Step
+    steps : sequence of BreachStep
     bundle_algorithm : str
     bundle_candidates : int
         Possible senders of the same requests when bundled.
@@ -62,7 +71,7 @@ class Breach:
 
     policy: str
     attacker: str
-    steps: Sequence[Step]
+    steps: Sequence[BreachStep]
     bundle_algorithm: str
     bundle_candidates: int
 
@@ -130,6 +139,54 @@ def attack(
     return attack_windows(prepared, bundlers, progress)
 
 
+def attack_release(
+    log: RequestLog,
+    release: PublishedRelease,
+    policy: str | Path,
+    *,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Attack:
+    """Attack a release, and the snapshot policies of its log.
+
+    Parameters
+    ----------
+    log : RequestLog
+        The log that the release was made of, with its request attributes. If there are
+        none, every report counts as a request.
+    release : PublishedRelease
+    policy : path
+        The private policy file.
+    threads : int, optional
+    progress : Progress
+
+    Returns
+    -------
+    Attack
+        The release goes by the name of its algorithm.
+
+    Raises
+    ------
+    InputError
+        If release, log and policy file do not belong together.
+    """
+    policy = Path(policy)
+    members = read_members(policy)
+    grid = build_cell_grid(release.manifest)
+
+    def bundle(window: Window) -> Policy:
+        number = find_bundles(log, window, members, policy)
+        published = find_published_window(release, window, int((number >= 0).sum()))
+        cells = grid.to_cells(published.cloaks)
+        return Policy(
+            bundle=np.where(number < 0, -1, number - published.first_id).astype(np.int32),
+            cloaks=np.ascontiguousarray(cells.transpose(1, 2, 0), np.uint32),
+        )
+
+    prepared = prepare_like_release(log, release, choose_threads(threads))
+    return attack_windows(prepared, {str(release.manifest["algorithm"]): bundle}, progress)
+
+
 def attack_windows(
     prepared: Prepared, bundlers: Mapping[str, Callable[[Window], Policy]], progress: Progress
 ) -> Attack:
@@ -139,7 +196,7 @@ def attack_windows(
     ----------
     prepared : Prepared
     bundlers : dict
-        What bundles the users of a window, by the name of the policy.
+        For each policy by name, the function that bundles the users of a window.
     progress : Progress
     """
     log, k, threads = prepared.log, prepared.layout.asked.k, prepared.threads
@@ -224,7 +281,7 @@ def _find_breach(
         cloak = snapshots[instant].cloak
         fitting = cloak == cloak[sender]
         left &= fitting
-        steps.append(Step(window.start + int(instant), int(fitting.sum()), int(left.sum())))
+        steps.append(BreachStep(window.start + int(instant), int(fitting.sum()), int(left.sum())))
     return Breach(
         policy=BULK_DP,
         attacker=TP_AWARE,

@@ -7,7 +7,7 @@ import click
 from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
 from trajcloak.cli.tables import facts_table
 
-KERNEL = ("trajcloak.generator.routes.contract", "build_hierarchy")
+KERNEL = ("trajcloak.generator.contraction", "build_hierarchy")
 """Compiled by the first run that generates."""
 
 

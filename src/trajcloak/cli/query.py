@@ -11,7 +11,7 @@ from trajcloak.cli.tables import ValueTable
 from trajcloak.errors import OptionError
 
 if TYPE_CHECKING:
-    from trajcloak.query import Answer, PublishedRelease, Region, RequestAnswer
+    from trajcloak.query import Answer, PublishedRelease, Rectangle, RequestAnswer
     from trajcloak.query.published_release import Steps
 
     Answers = list[tuple[int | None, Answer]]
@@ -120,7 +120,7 @@ def _check(
         )
 
 
-def _read_region(release: "PublishedRelease", text: str, lonlat: bool) -> "Region":
+def _read_region(release: "PublishedRelease", text: str, lonlat: bool) -> "Rectangle":
     from trajcloak.query import parse_region
 
     region = parse_region(text)

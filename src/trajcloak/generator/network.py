@@ -1,19 +1,26 @@
 """Road networks: junctions, and the roads between them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyproj
+from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.errors import InputError
-from trajcloak.generator.components import largest_component
 from trajcloak.generator.routes import Routes
+from trajcloak.space import choose_projection
 
 NUM_ROAD_CLASSES = 8
 """Classes of roads; 0 is the fastest."""
 
 _FEWEST_NODES = 4
+
+# Millimetres: the projection's last bits may differ between machines.
+_DECIMALS = 3
+_MOST_DEGREES = 10
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Hub:
     name
         Unique name.
     kind
-        What people ask for there: a key of ``requests.PLACE_MIXES``.
+        What people ask for there: a key of ``requests_by_place.PLACE_MIXES``.
     x, y
         Its centre, in units of the network.
     radius
@@ -117,9 +124,9 @@ def build_network(
     lengths
         (edges,): taken where they are longer than the straight line; none by default.
     classes
-        The class of each edge, or of all.
+        The class of each edge, or one for all.
     is_one_way
-        Whether each edge leads from its first end to its second only, or all do.
+        Whether each edge leads from its first end to its second only, or one for all.
     hubs
         Hubs that the network itself names.
 
@@ -178,3 +185,148 @@ def straight_lengths(x: Any, y: Any, ends: Any) -> NDArray[np.float64]:
 def _starts(tails: Any, num_nodes: int) -> NDArray[np.int64]:
     counts = np.bincount(tails, minlength=num_nodes)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def largest_component(starts: Any, heads: Any) -> Any:
+    """Mark the nodes of the largest strongly connected component.
+
+    Tarjan's algorithm (SIAM J. Comput. 1(2), 1972) without recursion; linear time.
+    Among components of one size, the one that is completed first is taken. scipy has
+    the like, and is not part of the base install.
+
+    Parameters
+    ----------
+    starts
+        int64 (nodes + 1,): the arcs of node ``v`` are from ``starts[v]`` up to
+        ``starts[v + 1]``.
+    heads
+        int32 (arcs,): the node that each arc leads to.
+
+    Returns
+    -------
+    ndarray of bool
+        Whether a node is part of it.
+    """
+    num_nodes = starts.size - 1
+    # order: when a node was found; lowest: the earliest node known to be reachable from it.
+    order = np.full(num_nodes, -1, np.int64)
+    lowest = np.zeros(num_nodes, np.int64)
+    component = np.full(num_nodes, -1, np.int64)
+    next_arc = starts[:-1].copy()
+    # Nodes that are found and not yet in a component; the path from the root to the node.
+    open_nodes = np.empty(num_nodes, np.int64)
+    path = np.empty(num_nodes, np.int64)
+    num_open, found, num_components = 0, 0, 0
+    best, best_size = -1, 0
+    for root in range(num_nodes):
+        depth = 0
+        if order[root] < 0:
+            path[0] = root
+            depth = 1
+        while depth > 0:
+            node = path[depth - 1]
+            if order[node] < 0:
+                order[node] = lowest[node] = found
+                found += 1
+                open_nodes[num_open] = node
+                num_open += 1
+            if next_arc[node] < starts[node + 1]:
+                head = heads[next_arc[node]]
+                next_arc[node] += 1
+                if order[head] < 0:
+                    path[depth] = head
+                    depth += 1
+                elif component[head] < 0:
+                    lowest[node] = min(lowest[node], order[head])
+                continue
+            depth -= 1
+            if depth > 0:
+                parent = path[depth - 1]
+                lowest[parent] = min(lowest[parent], lowest[node])
+            if lowest[node] == order[node]:
+                # The node reaches none before it: all that is open since is its component.
+                size = 0
+                while component[node] < 0:
+                    num_open -= 1
+                    component[open_nodes[num_open]] = num_components
+                    size += 1
+                if size > best_size:
+                    best, best_size = num_components, size
+                num_components += 1
+    return component == best
+
+
+def number_ends(
+    ids: Any, ends: Any, *, node_place: Callable[[int], str], edge_place: Callable[[int], str]
+) -> NDArray[np.int64]:
+    """Return the numbers of the nodes that edges connect.
+
+    Parameters
+    ----------
+    ids
+        (nodes,): the id of each node, integers or text.
+    ends
+        (edges, 2): the ids of the nodes that each edge connects.
+    node_place, edge_place
+        Return the file and the line of a node or an edge by its number, for messages.
+
+    Raises
+    ------
+    InputError
+        If two nodes have one id, or an edge names a node that is not there.
+    """
+    order = np.argsort(ids, kind="stable")
+    ascending = ids[order]
+    repeated = np.flatnonzero(ascending[1:] == ascending[:-1])
+    if repeated.size:
+        raise InputError(
+            f"{node_place(int(order[repeated + 1].min()))}: the id of this node is taken by one "
+            f"before; expected each node once; remove one of them"
+        )
+    found = np.minimum(np.searchsorted(ascending, ends), ids.size - 1)
+    unknown = np.flatnonzero((ascending[found] != ends).any(axis=1))
+    if unknown.size:
+        raise InputError(
+            f"{edge_place(int(unknown[0]))}: an end of this edge is no node; expected ids of "
+            f"nodes at both ends; add the node or remove the edge"
+        )
+    numbers: NDArray[np.int64] = order[found].astype(np.int64)
+    return numbers
+
+
+def project_nodes(
+    lon: Any, lat: Any, crs: str | None = None, *, place: Callable[[int], str]
+) -> tuple[Any, Any]:
+    """Project nodes to metres, whole millimetres.
+
+    Parameters
+    ----------
+    lon, lat
+        (nodes,): degrees.
+    crs
+        Coordinate system of the result; default: around the middle of the network.
+    place
+        Returns the file and the line of a node by its number, for messages.
+
+    Raises
+    ------
+    InputError
+        If a value is not in degrees, or nodes are too far apart for one plane.
+    """
+    bad = np.flatnonzero((np.abs(lon) > 180) | (np.abs(lat) > 90))
+    if bad.size:
+        raise InputError(
+            f"{place(int(bad[0]))}: longitude {lon[bad[0]]:g} and latitude {lat[bad[0]]:g}; "
+            f"expected -180..180 and -90..90; are they swapped, or planar coordinates?"
+        )
+    if max(np.ptp(lon), np.ptp(lat)) > _MOST_DEGREES:
+        raise InputError(
+            f"the network spans {np.ptp(lon):.0f} degrees of longitude and {np.ptp(lat):.0f} of "
+            f"latitude; expected at most {_MOST_DEGREES}; cut out a region, or give planar "
+            f"coordinates"
+        )
+    crs = crs or choose_projection((lon.min(), lat.min(), lon.max(), lat.max()))
+    transformer = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+    x, y = transformer.transform(lon, lat)
+    return np.round(x, _DECIMALS), np.round(y, _DECIMALS)

@@ -1,24 +1,42 @@
-"""A network made ready for objects to move on: times, routes, places."""
+"""A network made ready for objects to move on: speeds, travel times, routes, trip lengths.
+
+As in Brinkhoff's generator (GeoInformatica 6(2), 2002), speeds are lengths per
+time step, whatever the time between two instants, and follow from the extent of
+the network. Travel times are whole numbers of ticks, so that the times of routes
+compare exactly. Trips are meant to be as long as half a normal deviate times a fifth
+of the diagonal.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from trajcloak.generator.lengths import LENGTH_BITS, build_lengths
-from trajcloak.generator.network import Network
-from trajcloak.generator.places import assign_places
+from trajcloak.errors import InputError
+from trajcloak.generator.network import NUM_ROAD_CLASSES, Network
+from trajcloak.generator.requests_by_place import assign_place_kinds
 from trajcloak.generator.routes import Routes, build_routes
-from trajcloak.generator.speeds import (
-    arc_times,
-    build_metrics,
-    object_speeds,
-    road_speeds,
-    top_speed,
-)
+
+SPEED_DIVISORS = {"slow": 250, "middle": 50, "fast": 10}
+"""Width plus height of the network, divided by this, is the greatest speed."""
+
+MOST_CLASSES = 8
+"""The greatest number of classes of objects."""
+
+TICKS_PER_STEP = 1 << 20
+"""Ticks in a time step."""
+
+LENGTH_BITS = 20
+"""The longer side of a network measures 2 to this, in units of planning."""
+
+_TABLE_BITS = 12
+_SHARE_OF_DIAGONAL = 5
 
 
 class RoadArrays(NamedTuple):
@@ -37,7 +55,7 @@ class RoadArrays(NamedTuple):
     times
         int64 (classes, arcs): the ticks that each class of objects takes.
     metrics
-        int64 (classes,): the metric of each class of objects.
+        int64 (classes,): for each class of objects the first one with the same routes.
     lengths
         int64: quantiles of the wanted length of trips, in units of planning.
     """
@@ -56,7 +74,7 @@ class RoadArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Roads:
-    """A network, the form that kernels take of it, and its routes by metric."""
+    """A network, its arrays for kernels, and its routes by metric (see :func:`build_metrics`)."""
 
     network: Network
     arrays: RoadArrays
@@ -71,20 +89,20 @@ def build_roads(
     threads: int,
     on_routes: Callable[[int, int], None] = lambda done, total: None,
 ) -> Roads:
-    """Make a network ready.
+    """Compute speeds, travel times and routes of a network.
 
     Parameters
     ----------
     network
         The network.
     speed
-        A key of ``speeds.SPEED_DIVISORS``.
+        A key of ``SPEED_DIVISORS``.
     classes
         How many classes of objects there are.
     threads
         How many metrics to prepare at a time.
     on_routes
-        Told how many metrics are prepared, and of how many.
+        Called with how many metrics are prepared, and how many there are.
     """
     top = top_speed(network, speed)
     speeds, limits = object_speeds(top, classes), road_speeds(top)
@@ -94,7 +112,7 @@ def build_roads(
         x=network.x,
         y=network.y,
         **_planning_coordinates(network),
-        places=assign_places(network),
+        places=assign_place_kinds(network),
         heads=network.heads,
         edges=network.edges,
         times=times,
@@ -114,7 +132,7 @@ def build_roads(
 
 
 def _prepare_routes(network: Network, known_as: tuple[str, int], times: Any) -> Routes:
-    """Prepare routes, unless the network knows them from before."""
+    """Prepare routes, unless this was done before for the same network."""
     if known_as not in network.routes:
         network.routes[known_as] = build_routes(network.starts, network.heads, times)
     return network.routes[known_as]
@@ -127,3 +145,99 @@ def _planning_coordinates(network: Network) -> dict[str, Any]:
         f"plan_{name}": np.rint((values - values.min()) / unit).astype(np.int64)
         for name, values in (("x", network.x), ("y", network.y))
     }
+
+
+def top_speed(network: Network, speed: str) -> int:
+    """Return the greatest speed of objects and roads, a whole number.
+
+    Raises
+    ------
+    InputError
+        If the network is too small for its unit.
+    """
+    extent = sum(network.extent)
+    if extent < SPEED_DIVISORS["slow"]:
+        raise InputError(
+            f"the network's width and height add up to {extent:.6g}; expected at least "
+            f"{SPEED_DIVISORS['slow']}; give planar coordinates in metres, not in degrees"
+        )
+    return int(extent) // SPEED_DIVISORS[speed]
+
+
+def object_speeds(top: int, classes: int) -> NDArray[np.float64]:
+    """Return the greatest speed of each class of objects: each half that of the one before.
+
+    Examples
+    --------
+    >>> object_speeds(1009, 3)
+    array([1009.  ,  504.5 ,  252.25])
+    """
+    return top / 2.0 ** np.arange(classes)
+
+
+def road_speeds(top: int) -> NDArray[np.float64]:
+    """Return the greatest speed on each class of roads: two thirds of the one before, cut off.
+
+    Examples
+    --------
+    >>> road_speeds(1009).tolist()
+    [1009.0, 672.0, 448.0, 298.0, 198.0, 132.0, 88.0, 58.0]
+    """
+    speeds = [top]
+    while len(speeds) < NUM_ROAD_CLASSES:
+        speeds.append(max(1, speeds[-1] * 2 // 3))
+    return np.array(speeds, np.float64)
+
+
+def arc_times(network: Network, object_speed: float, limits: Any) -> NDArray[np.int64]:
+    """Return the ticks that an object of some speed takes for each arc, at least 1.
+
+    They are rounded up, so that nobody is ever faster than the limit.
+    """
+    speeds = np.minimum(object_speed, limits[network.classes])
+    ticks = np.ceil(network.lengths / speeds * TICKS_PER_STEP)
+    times: NDArray[np.int64] = np.maximum(1, ticks).astype(np.int64)
+    return times
+
+
+def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int64]:
+    """Find the classes of objects that have the same fastest routes.
+
+    Two classes whose speeds are in one proportion on all roads have the same
+    fastest routes: so do all classes that are slower than every road allows.
+
+    Returns
+    -------
+    ndarray of int64
+        For each class of objects the first class with the same routes.
+    """
+    present = np.unique(network.classes)
+    patterns = []
+    for speed in speeds:
+        allowed = [Fraction(value) for value in np.minimum(speed, limits[present])]
+        patterns.append([value / allowed[0] for value in allowed])
+    return np.array([patterns.index(pattern) for pattern in patterns])
+
+
+def build_lengths(width: float, height: float) -> NDArray[np.int64]:
+    """Tabulate the quantiles of the wanted length of trips, in units of planning.
+
+    Parameters
+    ----------
+    width, height
+        The extent of the network, in any unit.
+    """
+    size = 1 << _TABLE_BITS
+    normal = NormalDist()
+    deviates = [normal.inv_cdf(0.5 + (index + 0.5) / (2 * size)) for index in range(size)]
+    longer = max(width, height)
+    diagonal = np.sqrt((width / longer) ** 2 + (height / longer) ** 2) * (1 << LENGTH_BITS)
+    lengths = np.array(deviates) * (diagonal / _SHARE_OF_DIAGONAL)
+    whole: NDArray[np.int64] = np.rint(lengths).astype(np.int64)
+    return whole
+
+
+@njit(cache=True, nogil=True)
+def draw_length(lengths: Any, bits: Any) -> Any:
+    """Map a random ``uint64`` to a wanted length."""
+    return lengths[np.int64(bits >> np.uint64(64 - _TABLE_BITS))]

@@ -1,5 +1,5 @@
-"""Other people's movement data as logs: one file per format."""
+"""Other people's movement data as logs."""
 
-from trajcloak.movement.convert import ConvertedLog, convert_log
+from trajcloak.movement.converted_log import ConvertedLog, convert_log
 
 __all__ = ["ConvertedLog", "convert_log"]

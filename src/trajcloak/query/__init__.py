@@ -3,17 +3,17 @@
 The bounds are proved in ``docs/queries.md``.
 """
 
-from trajcloak.query.answers import ASSUMPTIONS, Answer, RequestAnswer
+from trajcloak.query.bounds import ASSUMPTIONS, Answer, RequestAnswer
 from trajcloak.query.published_release import PublishedRelease, open_release
-from trajcloak.query.questions import Region, Step, build_route, parse_region
+from trajcloak.query.questions import Rectangle, RouteStep, build_route, parse_region
 
 __all__ = [
     "ASSUMPTIONS",
     "Answer",
     "PublishedRelease",
-    "Region",
+    "Rectangle",
     "RequestAnswer",
-    "Step",
+    "RouteStep",
     "build_route",
     "open_release",
     "parse_region",

@@ -1,50 +1,81 @@
-"""How many users of each bundle are inside a region: proved in ``docs/queries.md``."""
+"""Bounds that hold for certain, and estimates between them: proved in ``docs/queries.md``.
 
-from dataclasses import dataclass
-from functools import reduce
+First for the users of each bundle who are inside a region, then for the requests that
+they sent.
+"""
+
+from dataclasses import asdict, dataclass
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.query.answers import Answer
-from trajcloak.query.questions import Region
+from trajcloak.query.questions import Rectangle
+from trajcloak.query.release_arrays import CellGrid, Edges, Numbers, PublishedWindow, RequestRows
 
-Numbers = npt.NDArray[np.int64]
-Edges = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+ASSUMPTIONS = (
+    "Bounds assume nothing but that the release is what its manifest says.",
+    "Estimates assume that users are spread evenly over their cloaks, independently of each "
+    "other, of other instants and of what they send, and that every published request has one "
+    "sender.",
+    "Answers are about published users; withheld and suppressed users are not in the release.",
+)
+
+MARKS_PER_KEY = 16
+"""Up to this many bytes per key, marking the keys that occur is faster than sorting them."""
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The grid of cells that the edges of cloaks lie on.
+class Answer:
+    """A number of users or requests: at least, about, and at most.
 
     Attributes
     ----------
-    low : (float, float)
-        Its lower left corner.
-    cell : float
-        Side of a cell.
+    lower, upper : int
+        Bounds of the true number.
+    estimate : float
+        Between the bounds; rests on :data:`ASSUMPTIONS`.
     """
 
-    low: tuple[float, float]
-    cell: float
+    lower: int
+    estimate: float
+    upper: int
 
-    def to_cells(self, cloaks: Edges) -> Numbers:
-        """Number the cell edges that the edges of cloaks, (4, ...), lie on."""
-        low = np.array([*self.low, *self.low]).reshape(4, *[1] * (cloaks.ndim - 1))
-        cells: Numbers = np.rint((cloaks - low) / self.cell).astype(np.int64)
-        return cells
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
 
-    def shift(self, edges: Edges, axis: int, cells: int) -> Edges:
-        """Move edges by whole cells; rounds as edges were rounded when they were published."""
-        low = self.low[axis]
-        shifted: Edges = low + (np.rint((edges - low) / self.cell) + cells) * self.cell
-        return shifted
+
+ZERO = Answer(0, 0.0, 0)
+
+
+@dataclass(frozen=True)
+class RequestAnswer:
+    """How often a value was asked for.
+
+    Attributes
+    ----------
+    requests : Answer
+        Entries of the release, which are distinct in window, bundle, instant and all
+        attributes, with at least one sender among the users asked about.
+    users : Answer
+        Distinct users among them who sent such a request.
+    """
+
+    requests: Answer
+    users: Answer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of each bundle: how many of its users are meant.
+    """How many users of each bundle are counted.
 
     Attributes
     ----------
@@ -62,7 +93,30 @@ class Bounds:
         return Answer(int(self.lower.sum()), float(self.estimate.sum()), int(self.upper.sum()))
 
 
-def bound_inside(cloaks: Edges, users: Numbers, region: Region, boxes: Grid | None) -> Bounds:
+@dataclass(frozen=True)
+class Presence:
+    """Which users of a window are asked about, instant by instant.
+
+    Attributes
+    ----------
+    window : PublishedWindow
+    instants : list of int
+        Those at which requests count.
+    bounds : list of Bounds
+        For each of these instants.
+    most : (bundles,) int64
+        Most users of each bundle who can be asked about at any of the instants.
+    """
+
+    window: PublishedWindow
+    instants: list[int]
+    bounds: list[Bounds]
+    most: Numbers
+
+
+def bound_inside(
+    cloaks: Edges, users: Numbers, region: Rectangle, boxes: CellGrid | None
+) -> Bounds:
     """Bound how many users of each bundle are inside a region at an instant.
 
     Parameters
@@ -70,8 +124,8 @@ def bound_inside(cloaks: Edges, users: Numbers, region: Region, boxes: Grid | No
     cloaks : (4, bundles) float64
         Least x and y, greatest x and y.
     users : (bundles,) int64
-    region : Region
-    boxes : Grid, optional
+    region : Rectangle
+    boxes : CellGrid, optional
         If the cloaks are bounding boxes of their users' cells: the grid of cells.
     """
     x_min, y_min, x_max, y_max = cloaks
@@ -93,7 +147,7 @@ def bound_inside(cloaks: Edges, users: Numbers, region: Region, boxes: Grid | No
 
 
 def _look_at_sides(
-    low: Edges, high: Edges, start: float, stop: float, grid: Grid, axis: int
+    low: Edges, high: Edges, start: float, stop: float, grid: CellGrid, axis: int
 ) -> tuple[Flags, Numbers]:
     """Look at the first and the last cells of boxes on an axis.
 
@@ -113,3 +167,109 @@ def intersect_bounds(steps: list[Bounds], users: Numbers) -> Bounds:
     upper = reduce(np.minimum, (step.upper for step in steps))
     share = reduce(np.multiply, (step.estimate / users for step in steps))
     return Bounds(lower, np.clip(users * share, lower, upper), upper)
+
+
+def intersect_answers(answers: list[Answer], num_users: int) -> Answer:
+    """Bound how many of ``num_users`` users are in all of several sets."""
+    lower = max(0, sum(a.lower for a in answers) - (len(answers) - 1) * num_users)
+    upper = min(a.upper for a in answers)
+    estimate = float(num_users)
+    for answer in answers:
+        estimate *= answer.estimate / num_users
+    return Answer(lower, min(max(estimate, lower), upper), upper)
+
+
+def unite_answers(answers: list[Answer], most: int) -> Answer:
+    """Bound how many users, ``most`` at most, are in any of several sets."""
+    lower = max((a.lower for a in answers), default=0)
+    upper = min(most, sum(a.upper for a in answers))
+    return Answer(lower, min(sum(a.estimate for a in answers), float(upper)), upper)
+
+
+def add_answers(answers: list[Answer]) -> Answer:
+    """Add up numbers of different things."""
+    return Answer(
+        sum(a.lower for a in answers),
+        sum(a.estimate for a in answers),
+        sum(a.upper for a in answers),
+    )
+
+
+def count_by_value(
+    rows: RequestRows, windows: list[Presence], most_users: int
+) -> dict[Any, RequestAnswer]:
+    """Count requests and their senders by value, without values that nobody can have sent.
+
+    Parameters
+    ----------
+    rows : RequestRows
+    windows : list of Presence
+        Who is asked about, window by window.
+    most_users : int
+        Most users who can be asked about, over all windows.
+    """
+    parts = [_count_in_window(rows, window) for window in windows]
+    found = {}
+    for code, value in enumerate(rows.values):
+        entries = add_answers([part[0][code] for part in parts])
+        if entries.upper:
+            users = unite_answers([part[1][code] for part in parts], most_users)
+            found[value] = RequestAnswer(entries, users)
+    return dict(sorted(found.items(), key=lambda item: -item[1].requests.estimate))
+
+
+def _count_in_window(rows: RequestRows, presence: Presence) -> tuple[list[Answer], list[Answer]]:
+    """Count, for each value, the entries and the users of a window."""
+    users = presence.window.users
+    bundle, column, code, num_entries = _select(rows, presence)
+    certain = np.stack([b.lower == users for b in presence.bounds])[column, bundle]
+    share = np.stack([b.estimate / users for b in presence.bounds])[column, bundle]
+    upper = np.stack([b.upper for b in presence.bounds])[column, bundle]
+    senders = np.minimum(num_entries, users[bundle]) * share
+    weights = certain * num_entries, share * num_entries, num_entries
+    entries = _sum_by_code(code, weights, len(rows.values))
+
+    group, distinct = _number(bundle * len(rows.values) + code, len(users) * len(rows.values))
+    bundle, code = np.divmod(distinct, max(len(rows.values), 1))
+    add_up = partial(np.bincount, group, minlength=len(distinct))
+    least = np.minimum(add_up(certain), 1)
+    most = np.minimum(add_up(upper), presence.most[bundle])
+    estimate = np.clip(add_up(senders), least, most)
+    return entries, _sum_by_code(code, (least, estimate, most), len(rows.values))
+
+
+def _select(rows: RequestRows, presence: Presence) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Select the values that the users asked about can have sent.
+
+    Returns the bundle, the place of the instant, the code and the number of entries of each.
+    """
+    is_possible = np.stack([b.upper > 0 for b in presence.bounds])
+    bundle, column = np.nonzero(is_possible.T)
+    row = presence.window.to_rows(bundle, np.array(presence.instants)[column])
+    start, count = rows.first[row], rows.first[row + 1] - rows.first[row]
+    shift = start - np.cumsum(count) + count
+    chosen = np.repeat(shift, count) + np.arange(int(count.sum()))
+    return (
+        np.repeat(bundle, count),
+        np.repeat(column, count),
+        rows.code[chosen],
+        rows.num_entries[chosen],
+    )
+
+
+def _number(key: Numbers, size: int) -> tuple[Numbers, Numbers]:
+    """Number the distinct keys below ``size``; returns the number of each, and the keys."""
+    if size > max(MARKS_PER_KEY * len(key), 1 << 16):
+        distinct, number = np.unique(key, return_inverse=True)
+        return number, distinct
+    is_seen = np.zeros(size, np.bool_)
+    is_seen[key] = True
+    return (np.cumsum(is_seen) - 1)[key], np.flatnonzero(is_seen)
+
+
+def _sum_by_code(
+    code: Numbers, weights: tuple[npt.NDArray[Any], ...], num_codes: int
+) -> list[Answer]:
+    """Add up bounds, value by value: lower, estimate and upper."""
+    sums = [np.bincount(code, weight, minlength=num_codes).tolist() for weight in weights]
+    return [Answer(int(low), about, int(high)) for low, about, high in zip(*sums, strict=True)]

@@ -1,4 +1,4 @@
-"""A release in memory, ready to be asked."""
+"""A release in memory, and the questions that it can answer."""
 
 import math
 from collections.abc import Sequence
@@ -12,18 +12,25 @@ import pyproj
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import MBR
-from trajcloak.query.answers import Answer, RequestAnswer, intersect
-from trajcloak.query.bounds import Bounds, Grid, bound_inside, intersect_bounds
-from trajcloak.query.questions import Region, Step, check_region
-from trajcloak.query.requests import (
+from trajcloak.query.bounds import (
+    Answer,
+    Bounds,
     Presence,
-    RequestRows,
+    RequestAnswer,
+    bound_inside,
     count_by_value,
-    list_attributes,
-    read_request_rows,
+    intersect_answers,
+    intersect_bounds,
 )
-from trajcloak.query.times import Times
-from trajcloak.query.windows import PublishedWindow, read_windows
+from trajcloak.query.questions import PublishedTimes, Rectangle, RouteStep, check_region
+from trajcloak.query.release_arrays import (
+    PublishedWindow,
+    RequestRows,
+    build_cell_grid,
+    list_request_attributes,
+    read_request_rows,
+    read_windows,
+)
 from trajcloak.release.reading import BUNDLES_FILE, Manifest, read_manifest
 
 FIELDS = ("cloak", "crs", "k", "parameters", "suppressed", "users", "withheld")
@@ -43,7 +50,7 @@ class PublishedRelease:
     manifest : dict
         The content of ``manifest.json``.
     windows : list of PublishedWindow
-    times : Times
+    times : PublishedTimes
         The published instants.
     attributes : list of str
         Names of the request attributes.
@@ -52,7 +59,7 @@ class PublishedRelease:
     path: Path
     manifest: Manifest
     windows: list[PublishedWindow]
-    times: Times
+    times: PublishedTimes
     attributes: list[str]
     _rows: dict[str, RequestRows] = field(default_factory=dict, repr=False)
 
@@ -77,7 +84,7 @@ class PublishedRelease:
         """
         rectangle = check_region(region)
         return {
-            instant: self._bound(Step(rectangle, instant)).sum()
+            instant: self._bound(RouteStep(rectangle, instant)).sum()
             for instant in self.times.between(first, last)
         }
 
@@ -91,7 +98,9 @@ class PublishedRelease:
         ----------
         steps : sequence of (region, time)
         """
-        return intersect([bounds.sum() for _, _, bounds in self._follow(steps)], self._num_users)
+        return intersect_answers(
+            [bounds.sum() for _, _, bounds in self._follow(steps)], self._num_users
+        )
 
     def count_requests(
         self,
@@ -110,7 +119,7 @@ class PublishedRelease:
         windows = []
         for window in self.windows:
             inside = [i for i in instants if window.start <= i < window.stop]
-            bounds = [self._bound(Step(rectangle, i)) for i in inside]
+            bounds = [self._bound(RouteStep(rectangle, i)) for i in inside]
             if inside:
                 windows.append(Presence(window, inside, bounds, window.users))
         return count_by_value(rows, windows, self._num_users)
@@ -123,11 +132,11 @@ class PublishedRelease:
         windows = []
         for i, (window, instants, bounds) in enumerate(parts):
             if len(parts) > 1:
-                bounds = self._given(bounds, [*totals[:i], *totals[i + 1 :]])
+                bounds = self._also_elsewhere(bounds, [*totals[:i], *totals[i + 1 :]])
             windows.append(Presence(window, instants, [bounds] * len(instants), bounds.upper))
-        return count_by_value(rows, windows, intersect(totals, self._num_users).upper)
+        return count_by_value(rows, windows, intersect_answers(totals, self._num_users).upper)
 
-    def project(self, region: Sequence[float]) -> Region:
+    def project(self, region: Sequence[float]) -> Rectangle:
         """Turn a rectangle in degrees into one that holds it, in units of the CRS.
 
         Parameters
@@ -161,15 +170,15 @@ class PublishedRelease:
             self._rows[attribute] = read_request_rows(self.path, attribute, self.windows)
         return self._rows[attribute]
 
-    def _bound(self, step: Step) -> Bounds:
+    def _bound(self, step: RouteStep) -> Bounds:
         window = next(w for w in self.windows if w.start <= step.instant < w.stop)
         cloaks = window.cloaks[:, :, step.instant - window.start]
-        boxes = build_grid(self.manifest) if self.manifest["cloak"] == MBR else None
+        boxes = build_cell_grid(self.manifest) if self.manifest["cloak"] == MBR else None
         return bound_inside(cloaks, window.users, step.region, boxes)
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], Bounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""
-        checked = [Step(check_region(r), self.times.find_instant(t)) for r, t in steps]
+        checked = [RouteStep(check_region(r), self.times.find_instant(t)) for r, t in steps]
         instants = [step.instant for step in checked]
         if not checked or len(set(instants)) < len(instants):
             raise OptionError(
@@ -184,7 +193,7 @@ class PublishedRelease:
                 parts.append((window, [step.instant for step in inside], bounds))
         return parts
 
-    def _given(self, bounds: Bounds, others: list[Answer]) -> Bounds:
+    def _also_elsewhere(self, bounds: Bounds, others: list[Answer]) -> Bounds:
         """Bound those who are also counted in other windows, whose bundles are not linked."""
         share = math.prod(other.estimate / self._num_users for other in others)
         upper = bounds.upper if all(other.upper for other in others) else bounds.upper * 0
@@ -210,7 +219,7 @@ def open_release(path: str | Path) -> PublishedRelease:
     path = Path(path)
     manifest = read_manifest(path)
     try:
-        build_grid(manifest)
+        build_cell_grid(manifest)
         missing = [name for name in FIELDS if name not in manifest]
     except (KeyError, TypeError, ValueError):
         missing = ["region"]
@@ -226,24 +235,17 @@ def open_release(path: str | Path) -> PublishedRelease:
         manifest=manifest,
         windows=windows,
         times=_read_times(path / BUNDLES_FILE, ranges),
-        attributes=list_attributes(path),
+        attributes=list_request_attributes(path),
     )
 
 
-def build_grid(manifest: Manifest) -> Grid:
-    """Build the grid of cells that a manifest describes."""
-    region = manifest["region"]
-    cell = math.ldexp(float(region["side"]), -int(manifest["height"]))
-    return Grid((float(region["x_min"]), float(region["y_min"])), cell)
-
-
-def _read_times(file: Path, ranges: list[tuple[int, int]]) -> Times:
+def _read_times(file: Path, ranges: list[tuple[int, int]]) -> PublishedTimes:
     """Read the moments of the instants off the first row."""
     with pq.ParquetFile(file) as bundles:
         if "t_start" not in bundles.schema_arrow.names:
-            return Times(ranges, None, None)
+            return PublishedTimes(ranges, None, None)
         first = next(bundles.iter_batches(1, columns=["instant", "t_start", "t_end"]))
     t_start, t_end = (first.column(name)[0].value for name in ("t_start", "t_end"))
     every = t_end - t_start
     origin = t_start - first.column("instant")[0].as_py() * every
-    return Times(ranges, (origin, every), first.schema.field("t_start").type.tz)
+    return PublishedTimes(ranges, (origin, every), first.schema.field("t_start").type.tz)

@@ -1,16 +1,24 @@
-"""Regions and routes, as a consumer writes them."""
+"""Regions, routes and times, as a consumer writes them."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from trajcloak.errors import OptionError
 
 Point = tuple[float, float]
 
+SHOWN_RANGES = 5
+"""How many ranges of instants an error message lists."""
 
-class Region(NamedTuple):
+
+class Rectangle(NamedTuple):
     """A closed rectangle, in units of the release's CRS."""
 
     x_min: float
@@ -19,20 +27,20 @@ class Region(NamedTuple):
     y_max: float
 
 
-class Step(NamedTuple):
+class RouteStep(NamedTuple):
     """To be inside a region at an instant."""
 
-    region: Region
+    region: Rectangle
     instant: int
 
 
-def parse_region(text: str) -> Region:
+def parse_region(text: str) -> Rectangle:
     """Parse ``X_MIN,Y_MIN,X_MAX,Y_MAX``.
 
     Examples
     --------
     >>> parse_region("0,0,2.5,1")
-    Region(x_min=0.0, y_min=0.0, x_max=2.5, y_max=1.0)
+    Rectangle(x_min=0.0, y_min=0.0, x_max=2.5, y_max=1.0)
     """
     return check_region(_parse_numbers(text, 4, "region", "X_MIN,Y_MIN,X_MAX,Y_MAX"))
 
@@ -55,7 +63,7 @@ def _parse_numbers(text: str, count: int, name: str, form: str) -> list[float]:
     return numbers
 
 
-def check_region(region: Sequence[float]) -> Region:
+def check_region(region: Sequence[float]) -> Rectangle:
     """Raise unless a region is a rectangle."""
     x_min, y_min, x_max, y_max = map(float, region)
     if not (x_min < x_max and y_min < y_max):
@@ -63,10 +71,10 @@ def check_region(region: Sequence[float]) -> Region:
             f"region is '{','.join(f'{edge:g}' for edge in region)}', which is no rectangle; "
             f"expected X_MIN below X_MAX and Y_MIN below Y_MAX; pass another --region"
         )
-    return Region(x_min, y_min, x_max, y_max)
+    return Rectangle(x_min, y_min, x_max, y_max)
 
 
-def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) -> list[Step]:
+def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) -> list[RouteStep]:
     """Turn a line into steps for somebody who follows it at an even pace.
 
     The line is cut into as many pieces of the same length as there are instants. The
@@ -95,19 +103,19 @@ def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) 
         )
     cuts = [reached[-1] * i / len(instants) for i in range(len(instants) + 1)]
     return [
-        Step(_surround(points, reached, start, stop, width / 2), instant)
+        RouteStep(_surround(points, reached, start, stop, width / 2), instant)
         for instant, (start, stop) in zip(instants, pairwise(cuts), strict=True)
     ]
 
 
 def _surround(
     points: Sequence[Point], reached: list[float], start: float, stop: float, margin: float
-) -> Region:
+) -> Rectangle:
     """Bound the piece of a line from one distance to another, with a margin."""
     piece = [point for point, at in zip(points, reached, strict=True) if start < at < stop]
     piece += [_walk(points, reached, start), _walk(points, reached, stop)]
     xs, ys = zip(*piece, strict=True)
-    return Region(min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin)
+    return Rectangle(min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin)
 
 
 def _walk(points: Sequence[Point], reached: list[float], distance: float) -> Point:
@@ -118,3 +126,102 @@ def _walk(points: Sequence[Point], reached: list[float], distance: float) -> Poi
     share = min((distance - reached[i]) / length, 1.0) if length else 0.0
     (x, y), (to_x, to_y) = points[i], points[i + 1]
     return x + share * (to_x - x), y + share * (to_y - y)
+
+
+@dataclass(frozen=True)
+class PublishedTimes:
+    """The published instants.
+
+    Attributes
+    ----------
+    ranges : list of (int, int)
+        Half-open ranges of instants, one for each window.
+    moments : (int, int) or None
+        Origin and step in microseconds since 1970; None without timestamps.
+    zone : str or None
+        "UTC" or None.
+    """
+
+    ranges: list[tuple[int, int]]
+    moments: tuple[int, int] | None
+    zone: str | None
+
+    def find_instant(self, time: int | str) -> int:
+        """Find the instant that a time falls into.
+
+        Parameters
+        ----------
+        time : int or str
+            Number of an instant, or a timestamp in ISO 8601.
+
+        Raises
+        ------
+        OptionError
+            If it is neither, or not published.
+        """
+        instant = self._parse_time(time)
+        if not any(start <= instant < stop for start, stop in self.ranges):
+            raise OptionError(
+                f"time '{time}' is not published; expected {self._describe()}; pass another time"
+            )
+        return instant
+
+    def between(self, first: int | str | None, last: int | str | None) -> list[int]:
+        """List the published instants from one to another, both included."""
+        low = self.ranges[0][0] if first is None else self.find_instant(first)
+        high = self.ranges[-1][1] - 1 if last is None else self.find_instant(last)
+        if high < low:
+            raise OptionError(
+                f"the time from '{first}' to '{last}' is empty; expected the earlier one first; "
+                f"exchange --from and --to"
+            )
+        return [
+            instant
+            for start, stop in self.ranges
+            for instant in range(max(start, low), min(stop, high + 1))
+        ]
+
+    def describe_instant(self, instant: int) -> str | None:
+        """Write the moment of an instant; None where there are no timestamps."""
+        if self.moments is None:
+            return None
+        origin, every = self.moments
+        moment = np.datetime64(origin + instant * every, "us")
+        return str(moment) + ("Z" if self.zone else "")
+
+    def _parse_time(self, time: int | str) -> int:
+        try:
+            return int(time)
+        except ValueError:
+            pass
+        expected = "the number of an instant"
+        if self.moments is None:
+            raise OptionError(f"time is '{time}'; expected {expected}; pass another time")
+        try:
+            moment = datetime.fromisoformat(str(time))
+        except ValueError:
+            raise OptionError(
+                f"time is '{time}'; expected {expected}, or a timestamp such as "
+                f"{self.describe_instant(self.ranges[0][0])}; pass another time"
+            ) from None
+        if moment.tzinfo is not None and self.zone is None:
+            raise OptionError(
+                f"time is '{time}', which has a zone, and the release has none; expected a time "
+                f"without a zone; leave it out"
+            )
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        origin, every = self.moments
+        microseconds: int = pa.scalar(moment, pa.timestamp("us", "UTC")).value
+        return (microseconds - origin) // every
+
+    def _describe(self) -> str:
+        """Say which instants are published."""
+        shown = ", ".join(f"{start}..{stop - 1}" for start, stop in self.ranges[:SHOWN_RANGES])
+        more = ", ..." if len(self.ranges) > SHOWN_RANGES else ""
+        first, last = self.ranges[0][0], self.ranges[-1][1] - 1
+        if self.moments is None:
+            return f"an instant of {shown}{more}"
+        return (
+            f"an instant of {shown}{more}, or a timestamp from {self.describe_instant(first)} "
+            f"until {self.describe_instant(last + 1)}"
+        )

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import InputError
-from trajcloak.generator.networks import load_network
-from trajcloak.generator.networks.city import JUNCTIONS
+from trajcloak.generator.city import JUNCTIONS
+from trajcloak.generator.network_files import load_network
 from trajcloak.query import PublishedRelease
 from trajcloak.report.outline import read_outline
 from trajcloak.report.packing import pack

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.windows import PublishedWindow
+from trajcloak.query.release_arrays import PublishedWindow
 from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
 from trajcloak.report.signing import digest_files
 

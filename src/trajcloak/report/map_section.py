@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.bounds import Grid
-from trajcloak.query.published_release import build_grid
+from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.markup import Element, element, section, show_text
 from trajcloak.report.packing import pack
@@ -226,7 +225,7 @@ def build_data(
     roads: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Gather what the script reads, cloaks in cells of the grid."""
-    grid = build_grid(release.manifest)
+    grid = build_cell_grid(release.manifest)
     corners = np.stack([
         np.min([part.window.cloaks[:2].min(axis=(1, 2)) for part in drawn], axis=0),
         np.max([part.window.cloaks[2:].max(axis=(1, 2)) for part in drawn], axis=0),
@@ -251,7 +250,7 @@ def build_data(
     }
 
 
-def _build_window(drawn: Drawn, grid: Grid, listed: Listed, i: int) -> dict[str, Any]:
+def _build_window(drawn: Drawn, grid: CellGrid, listed: Listed, i: int) -> dict[str, Any]:
     window, bundle = drawn.window, drawn.bundle
     cells = grid.to_cells(window.cloaks[:, bundle])
     # Corner and extent less one: they fit into as many bits as the height of the grid.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.published_release import build_grid
+from trajcloak.query.release_arrays import build_cell_grid
 from trajcloak.report.figures import Figures
 from trajcloak.report.words import show_number
 
@@ -71,7 +71,7 @@ def _compare(name: str, stated: Any, counted: float) -> PublicCheck:
 
 
 def _check_cloaks(release: PublishedRelease) -> PublicCheck:
-    grid = build_grid(release.manifest)
+    grid = build_cell_grid(release.manifest)
     num_cells = 2 ** int(release.manifest["height"])
     low = np.array([*grid.low, *grid.low])[:, None, None]
     wrong = 0

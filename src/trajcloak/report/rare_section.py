@@ -39,6 +39,7 @@ def count_rare_values(log: RequestLog, release: PublishedRelease) -> list[RareVa
     origin, every = release.times.moments or (made["origin"], made["every"])
     windows = origin + np.array(release.times.ranges, np.int64) * every
     whole = hold_in_memory(log)
+    whole = hold_in_memory(log)
     attributes = list_attributes(log)
     counted = []
     for below in sorted({made["rare_below"], manifest["k"]}):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.windows import PublishedWindow
+from trajcloak.query.release_arrays import PublishedWindow
 
 Numbers = npt.NDArray[np.int64]
 

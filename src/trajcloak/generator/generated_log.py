@@ -1,0 +1,365 @@
+"""Generate a log: check the options, move users on a network, write their rows.
+
+User ids are a seeded scramble of the users' numbers, so that their order says nothing.
+"""
+
+import operator
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trajcloak.errors import OptionError
+from trajcloak.generator.city import FEWEST_JUNCTIONS, JUNCTIONS, MOST_JUNCTIONS
+from trajcloak.generator.network_files import CITY, load_network
+from trajcloak.generator.requests_by_place import (
+    NO_REQUEST,
+    REQUEST_COLUMNS,
+    draw_requests,
+    request_columns,
+)
+from trajcloak.generator.roads import MOST_CLASSES, SPEED_DIVISORS, build_roads
+from trajcloak.generator.simulation import Simulation
+from trajcloak.kernels.splitmix import key_of
+from trajcloak.kernels.threads import default_threads, run_sliced
+from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
+from trajcloak.progress import Progress, silent
+
+FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
+"""The moment of the first instant: a Monday morning."""
+
+ON_ARRIVAL = ("continue", "stay")
+"""What objects can do at the end of a trip."""
+
+_LONGEST_STEP = 86_400
+
+ID_BITS = 40
+"""Ids lie below 2^40."""
+
+_MASK = np.uint64((1 << ID_BITS) - 1)
+_FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
+_HEX_DIGITS = ID_BITS // 4
+_PREFIX = b"u-"
+
+# The letters of a chunk must stay below 2^31, the reach of the offsets of Arrow text.
+_IDS_PER_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class GeneratedLog:
+    """What a generated log holds.
+
+    Parameters
+    ----------
+    rows
+        Rows of the file: one per user and instant.
+    requests
+        Rows that carry a request.
+    users, instants
+        Number of each.
+    junctions, roads
+        Nodes and edges of the network that users moved on.
+    junctions_left_out
+        Nodes of the network that were left out, because they are not part of its
+        largest connected component.
+    request_columns
+        The columns with the request attributes.
+    """
+
+    rows: int
+    requests: int
+    users: int
+    instants: int
+    junctions: int
+    roads: int
+    junctions_left_out: int
+    request_columns: tuple[str, ...] = REQUEST_COLUMNS
+
+
+@dataclass(frozen=True)
+class GeneratorOptions:
+    """The options of ``generate_log``, which documents them.
+
+    Raises
+    ------
+    OptionError
+        If one has an unusable value.
+    """
+
+    users: int
+    length: int
+    seed: int
+    request_share: float
+    every_seconds: int
+    junctions: int
+    speed: str
+    classes: int
+    on_arrival: str
+
+    def __post_init__(self) -> None:
+        _check_whole_number("users", self.users, 1, 1 << ID_BITS)
+        _check_whole_number("length", self.length, 1, (1 << 31) - 1)
+        _check_whole_number("seed", self.seed, 0, (1 << 64) - 1)
+        _check_whole_number("every_seconds", self.every_seconds, 1, _LONGEST_STEP)
+        _check_whole_number("junctions", self.junctions, FEWEST_JUNCTIONS, MOST_JUNCTIONS)
+        _check_whole_number("classes", self.classes, 1, MOST_CLASSES)
+        _check_choice("speed", self.speed, tuple(SPEED_DIVISORS))
+        _check_choice("on_arrival", self.on_arrival, ON_ARRIVAL)
+        _check_share("request_share", self.request_share)
+
+
+def generate_log(
+    path: str | os.PathLike[str],
+    *,
+    users: int,
+    length: int,
+    seed: int = 0,
+    network: str | os.PathLike[str] = CITY,
+    junctions: int = JUNCTIONS,
+    speed: str = "middle",
+    classes: int = 5,
+    on_arrival: str = "continue",
+    congestion: bool = False,
+    request_share: float = 0.2,
+    string_ids: bool = False,
+    every_seconds: int = 60,
+    progress: Progress = silent,
+) -> GeneratedLog:
+    """Write a log of people who move on a road network.
+
+    Users travel along roads as the objects of Brinkhoff's generator do; at some
+    instants they send a request. The log has one row per user and instant, all
+    users at the first instant, then all at the next: ``user_id``, ``time``, ``x``,
+    ``y`` (in the network's unit), ``category``, ``detail`` (both null: a location
+    without a request). ``docs/generator.md`` says more.
+
+    The same options give the same rows on every machine, and the same bytes with
+    the same version of Arrow. Without congestion, a user's rows depend on the seed
+    and the user's number only: a log with more users holds the rows of one with
+    fewer.
+
+    Parameters
+    ----------
+    path
+        The file to write: ``.parquet`` or ``.csv``. It must not exist; it
+        appears complete or not at all.
+    users, length
+        Number of users, and of instants.
+    seed
+        Any number from 0 to 2^64 - 1.
+    network
+        ``city``, the embedded one, or a path: a ``.node`` or ``.edge`` file of
+        Brinkhoff's generator, a folder with ``nodes.csv`` and ``edges.csv``, or a
+        ``.graphml`` file.
+    junctions
+        About how many junctions the embedded city has.
+    speed
+        ``slow``, ``middle`` or ``fast``: the width plus the height of the network,
+        divided by 250, 50 or 10, is the way of the fastest user between two
+        instants, however far apart these are.
+    classes
+        Classes of users, each half as fast as the one before.
+    on_arrival
+        ``continue`` with another trip, or ``stay`` where the first one ends.
+    congestion
+        Whether a road slows down when too many users are on it.
+    request_share
+        The share of rows that carry a request, 0 to 1.
+    string_ids
+        Whether user ids are text such as ``u-00f3a97c21`` instead of integers.
+    every_seconds
+        Time from one instant to the next: 1 second to a day.
+    progress
+        Called with the stages ``preparing routes``, in sets of routes, and
+        ``generating``, in instants.
+
+    Returns
+    -------
+    GeneratedLog
+        The counts.
+
+    Raises
+    ------
+    OptionError
+        If an option has an unusable value, or ``path`` another ending.
+    InputError
+        If the network cannot be read, or breaks a rule of ``docs/data-model.md``.
+    OutputError
+        If ``path`` exists or cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = generate_log(f"{folder}/city.parquet", users=50, length=4, junctions=2_000)
+    >>> log.rows, log.users, log.instants
+    (200, 50, 4)
+    """
+    options = GeneratorOptions(
+        users=users,
+        length=length,
+        seed=seed,
+        request_share=request_share,
+        every_seconds=every_seconds,
+        junctions=junctions,
+        speed=speed,
+        classes=classes,
+        on_arrival=on_arrival,
+    )
+    path = Path(path)
+    check_log_path(path)
+    streets = load_network(network, junctions)
+    threads = default_threads()
+    roads = build_roads(
+        streets,
+        speed=speed,
+        classes=classes,
+        threads=threads,
+        on_routes=lambda done, total: progress("preparing routes", done, total),
+    )
+    simulation = Simulation(
+        roads,
+        users=users,
+        seed=seed,
+        stays=on_arrival == "stay",
+        congestion=congestion,
+        threads=threads,
+    )
+    ids = user_ids(seed, users)
+    column = id_texts(ids) if string_ids else pa.chunked_array([ids])
+    requests = _write_log(path, options, simulation, column, progress)
+    return GeneratedLog(
+        rows=users * length,
+        requests=requests,
+        users=users,
+        instants=length,
+        junctions=streets.num_nodes,
+        roads=streets.num_edges,
+        junctions_left_out=streets.left_out,
+    )
+
+
+def _write_log(
+    path: Path, options: GeneratorOptions, simulation: Simulation, ids: Any, progress: Progress
+) -> int:
+    """Generate and write block by block; a block is a whole number of instants.
+
+    Returns how many requests were sent.
+    """
+    schema = pa.schema(
+        [
+            ("user_id", ids.type),
+            ("time", pa.timestamp("s")),
+            ("x", pa.float64()),
+            ("y", pa.float64()),
+            *((name, pa.string()) for name in REQUEST_COLUMNS),
+        ]
+    )
+    instants_per_block = max(1, ROWS_PER_GROUP // options.users)
+    requests_sent = 0
+    progress("generating", 0, options.length)
+    with log_writer(path, schema) as append:
+        for start in range(0, options.length, instants_per_block):
+            stop = min(start + instants_per_block, options.length)
+            moments = (FIRST_MOMENT + np.arange(start, stop) * options.every_seconds).astype(
+                np.int64
+            )
+            positions = simulation.report(stop - start)
+            requests = _draw_block(options, start, moments, positions.place)
+            requests_sent += int(np.count_nonzero(requests != NO_REQUEST))
+            columns = [
+                pa.chunked_array(ids.chunks * (stop - start)),
+                pa.array(np.repeat(moments, options.users)).view(pa.timestamp("s")),
+                pa.array(positions.x.ravel()),
+                pa.array(positions.y.ravel()),
+                *request_columns(requests),
+            ]
+            append(pa.table(columns, schema=schema))
+            progress("generating", stop, options.length)
+    return requests_sent
+
+
+def _draw_block(options: GeneratorOptions, first_instant: int, moments: Any, places: Any) -> Any:
+    """Return the request of each row of a block, each thread a slice of the users."""
+    requests = np.empty(places.shape, np.int16)
+
+    def draw(start: int, stop: int) -> None:
+        draw_requests(
+            options.seed,
+            options.request_share,
+            moments,
+            (first_instant, start),
+            places[:, start:stop],
+            requests[:, start:stop],
+        )
+
+    run_sliced(draw, options.users, default_threads())
+    return requests.ravel()
+
+
+def _check_whole_number(name: str, value: int, low: int, high: int) -> None:
+    try:
+        is_good = low <= operator.index(value) <= high
+    except TypeError:
+        is_good = False
+    if not is_good:
+        raise OptionError(
+            f"{name} is {value!r}; expected a whole number from {low} to {high}; "
+            f"pass --{name.replace('_', '-')} such a number"
+        )
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise OptionError(
+            f"{name} is {value!r}; expected {' or '.join(choices)}; "
+            f"pass --{name.replace('_', '-')} one of them"
+        )
+
+
+def _check_share(name: str, value: float) -> None:
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise OptionError(
+            f"{name} is {value!r}; expected a number from 0 to 1; "
+            f"pass 0.2 for one request in five locations"
+        )
+
+
+def user_ids(seed: int, users: int) -> NDArray[np.int64]:
+    """Return the ids of users 0, 1, 2, ...; no two are equal.
+
+    Requires ``users`` to be at most 2^40. Every step below is a bijection of
+    the numbers of 40 bits: adding, multiplying by an odd number, and mixing the
+    high half into the low one.
+    """
+    ids = np.arange(users, dtype=np.uint64)
+    ids += key_of(seed, "ids")
+    for factor in _FACTORS:
+        ids &= _MASK
+        ids ^= ids >> np.uint64(ID_BITS // 2)
+        ids *= factor
+    ids &= _MASK
+    ids ^= ids >> np.uint64(ID_BITS // 2)
+    return ids.astype(np.int64)
+
+
+def id_texts(ids: NDArray[np.int64]) -> Any:
+    """Write ids as a chunked Arrow array of text such as ``u-00f3a97c21``."""
+    parts = range(0, ids.size, _IDS_PER_CHUNK)
+    return pa.chunked_array([_hex_texts(ids[start : start + _IDS_PER_CHUNK]) for start in parts])
+
+
+def _hex_texts(ids: NDArray[np.int64]) -> Any:
+    """Write a chunk of ids: all have one width, so the letters form a matrix."""
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    width = len(_PREFIX) + _HEX_DIGITS
+    letters = np.empty((ids.size, width), np.uint8)
+    letters[:, : len(_PREFIX)] = np.frombuffer(_PREFIX, np.uint8)
+    for place in range(_HEX_DIGITS):
+        letters[:, width - 1 - place] = digits[(ids >> (4 * place)) & 15]
+    offsets = np.arange(ids.size + 1, dtype=np.int32) * np.int32(width)
+    return pa.StringArray.from_buffers(ids.size, pa.py_buffer(offsets), pa.py_buffer(letters))

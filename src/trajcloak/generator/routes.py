@@ -1,0 +1,334 @@
+"""Fastest routes, read off hub labels: exact, and microseconds each.
+
+Abraham, Delling, Goldberg, Werneck: *Hierarchical Hub Labelings for Shortest
+Paths* (ESA 2012). The label of a node lists every node that a fastest route can
+climb to in the contraction hierarchy. Two nodes' fastest route meets at a hub that
+both labels name, so finding it means merging two short lists.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trajcloak.generator.contraction import NONE, Hierarchy, build_hierarchy
+
+NO_ROUTE = -1
+"""The time of a route that does not exist."""
+
+_NEVER = np.int64(1) << 62
+
+
+class Labels(NamedTuple):
+    """One label per node, for routes that leave it or for routes that reach it.
+
+    Nodes and hubs go by their positions in the hierarchy, 0 the most important.
+
+    Parameters
+    ----------
+    starts
+        int64 (nodes + 1,): the label of node ``p`` is from ``starts[p]`` up to
+        ``starts[p + 1]``.
+    hubs
+        int32 (entries,): the hubs of each label, ascending; the last is the node.
+    times
+        int64 (entries,): how long the fastest way between node and hub takes.
+    arcs
+        int32 (entries,): the arc of the hierarchy at the node's end of that way,
+        ``NONE`` where the hub is the node.
+    """
+
+    starts: NDArray[np.int64]
+    hubs: NDArray[np.int32]
+    times: NDArray[np.int64]
+    arcs: NDArray[np.int32]
+
+
+class _Draft(NamedTuple):
+    """The label that is being built: time and arc by hub, and the hubs in it."""
+
+    times: NDArray[np.int64]
+    arcs: NDArray[np.int32]
+    hubs: NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True)
+def build_labels(hierarchy: Any) -> Any:
+    """Build the labels for leaving, and those for arriving.
+
+    Time and memory are linear in the entries, times the length of a label.
+    """
+    num_nodes = hierarchy.positions.size
+    tails = hierarchy.positions[hierarchy.tails]
+    heads = hierarchy.positions[hierarchy.heads]
+    climbs = _arcs_by_low_end(tails, heads, num_nodes)
+    descents = _arcs_by_low_end(heads, tails, num_nodes)
+    draft = _Draft(
+        np.full(num_nodes, _NEVER, np.int64),
+        np.full(num_nodes, NONE, np.int32),
+        np.empty(num_nodes, np.int32),
+    )
+    leaving, arriving = _empty_labels(num_nodes), _empty_labels(num_nodes)
+    for node in range(num_nodes):
+        size = _draft(draft, leaving, node, climbs, heads, hierarchy.times)
+        leaving = _with_room(leaving, node, size)
+        leaving.starts[node + 1] = _keep(draft, leaving, arriving, node, size)
+        size = _draft(draft, arriving, node, descents, tails, hierarchy.times)
+        arriving = _with_room(arriving, node, size)
+        arriving.starts[node + 1] = _keep(draft, arriving, leaving, node, size)
+    return _trimmed(leaving), _trimmed(arriving)
+
+
+@njit(cache=True, nogil=True)
+def _arcs_by_low_end(lows: Any, highs: Any, num_nodes: int) -> Any:
+    """List the arcs that climb from each node ``low`` to ``high``: starts, arcs."""
+    starts = np.zeros(num_nodes + 1, np.int64)
+    for arc in range(lows.size):
+        if highs[arc] < lows[arc]:
+            starts[lows[arc] + 1] += 1
+    starts = np.cumsum(starts)
+    ends = starts.copy()
+    arcs = np.empty(starts[num_nodes], np.int32)
+    for arc in range(lows.size):
+        if highs[arc] < lows[arc]:
+            arcs[ends[lows[arc]]] = arc
+            ends[lows[arc]] += 1
+    return starts, arcs
+
+
+@njit(cache=True, nogil=True)
+def _empty_labels(num_nodes: int) -> Any:
+    room = 16 * num_nodes
+    return Labels(
+        np.zeros(num_nodes + 1, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _with_room(labels: Any, node: int, size: int) -> Any:
+    """Return the labels with room for one more of at most ``size`` entries."""
+    used = labels.starts[node]
+    if used + size <= labels.hubs.size:
+        return labels
+    more = labels.hubs.size // 2 + size
+    return Labels(
+        labels.starts,
+        np.concatenate((labels.hubs, np.empty(more, np.int32))),
+        np.concatenate((labels.times, np.empty(more, np.int64))),
+        np.concatenate((labels.arcs, np.empty(more, np.int32))),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _trimmed(labels: Any) -> Any:
+    used = labels.starts[-1]
+    return Labels(
+        labels.starts,
+        labels.hubs[:used].copy(),
+        labels.times[:used].copy(),
+        labels.arcs[:used].copy(),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _draft(draft: Any, labels: Any, node: int, climbs: Any, highs: Any, times: Any) -> Any:
+    """Gather the hubs of the nodes that one arc climbs to; returns how many."""
+    starts, arcs = climbs
+    size = 1
+    draft.hubs[0] = node
+    draft.times[node] = 0
+    for arc in arcs[starts[node] : starts[node + 1]]:
+        high = highs[arc]
+        for entry in range(labels.starts[high], labels.starts[high + 1]):
+            hub = labels.hubs[entry]
+            time = times[arc] + labels.times[entry]
+            if draft.times[hub] == _NEVER:
+                draft.hubs[size] = hub
+                size += 1
+            if time < draft.times[hub]:
+                draft.times[hub] = time
+                draft.arcs[hub] = arc
+    draft.hubs[:size].sort()
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _keep(draft: Any, labels: Any, opposite: Any, node: int, size: int) -> Any:
+    """Write the label of a node without the hubs that another hub leads to faster.
+
+    Ensures that the draft is empty again. Returns where the label ends.
+    """
+    end = labels.starts[node]
+    for hub in draft.hubs[:size]:
+        time = draft.times[hub]
+        is_fastest = True
+        if hub != node:
+            for entry in range(opposite.starts[hub], opposite.starts[hub + 1]):
+                if draft.times[opposite.hubs[entry]] + opposite.times[entry] < time:
+                    is_fastest = False
+                    break
+        if is_fastest:
+            labels.hubs[end] = hub
+            labels.times[end] = time
+            labels.arcs[end] = draft.arcs[hub]
+            end += 1
+    for hub in draft.hubs[:size]:
+        draft.times[hub] = _NEVER
+        draft.arcs[hub] = NONE
+    return end
+
+
+class Routes(NamedTuple):
+    """What is needed to find fastest routes in a graph.
+
+    Parameters
+    ----------
+    hierarchy
+        The arcs of the graph and its shortcuts.
+    leaving, arriving
+        The labels of the nodes as starts and as ends of routes.
+    """
+
+    hierarchy: Hierarchy
+    leaving: Labels
+    arriving: Labels
+
+
+class RouteBuffers(NamedTuple):
+    """Working memory for unpacking one route; each thread needs its own.
+
+    Parameters
+    ----------
+    climb
+        int32 (nodes,): arcs of the hierarchy, between hub and end of the route.
+    stack
+        int32 (nodes,): arcs of the hierarchy that are yet to be unpacked.
+    """
+
+    climb: NDArray[np.int32]
+    stack: NDArray[np.int32]
+
+
+def build_routes(
+    starts: NDArray[np.int64], heads: NDArray[np.int32], times: NDArray[np.int64]
+) -> Routes:
+    """Prepare a graph for queries.
+
+    Parameters
+    ----------
+    starts
+        (nodes + 1,): the arcs of node ``v`` are from ``starts[v]`` up to ``starts[v + 1]``.
+    heads
+        (arcs,): the node that each arc leads to.
+    times
+        (arcs,): how long each takes, at least 1.
+    """
+    hierarchy = build_hierarchy(starts, heads, times)
+    return Routes(hierarchy, *build_labels(hierarchy))
+
+
+def build_route_buffers(num_nodes: int) -> RouteBuffers:
+    """Make room for unpacking routes between ``num_nodes`` nodes."""
+    return RouteBuffers(np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32))
+
+
+@njit(cache=True, nogil=True)
+def find_hub(routes: Any, start: int, end: int) -> Any:
+    """Return where the fastest route climbs to, and how long it takes or ``NO_ROUTE``.
+
+    Nodes and hub go by their positions in the hierarchy. Linear in the labels.
+    """
+    leaving, arriving = routes.leaving, routes.arriving
+    a, a_stop = leaving.starts[start], leaving.starts[start + 1]
+    b, b_stop = arriving.starts[end], arriving.starts[end + 1]
+    fastest, hub = np.int64(NO_ROUTE), np.int64(NONE)
+    while a < a_stop and b < b_stop:
+        if leaving.hubs[a] < arriving.hubs[b]:
+            a += 1
+        elif leaving.hubs[a] > arriving.hubs[b]:
+            b += 1
+        else:
+            time = leaving.times[a] + arriving.times[b]
+            if fastest == NO_ROUTE or time < fastest:
+                fastest, hub = time, np.int64(leaving.hubs[a])
+            a += 1
+            b += 1
+    return hub, fastest
+
+
+@njit(cache=True, nogil=True)
+def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> Any:
+    """Write the arcs of the fastest route between two nodes of the graph.
+
+    Parameters
+    ----------
+    routes
+        As :func:`build_routes` made them.
+    buffers
+        Overwritten.
+    start, end
+        Nodes of the graph.
+    route
+        int32, of at least as many items as the graph has nodes; filled from its
+        beginning.
+
+    Returns
+    -------
+    int
+        The number of arcs; 0 if the nodes are the same, ``NO_ROUTE`` if there is no route.
+    """
+    positions = routes.hierarchy.positions
+    hub, time = find_hub(routes, positions[start], positions[end])
+    if time == NO_ROUTE:
+        return NO_ROUTE
+    size = 0
+    node: Any = np.int64(positions[start])
+    while node != hub:
+        arc = _arc_towards(routes.leaving, node, hub)
+        size = _unpack(routes.hierarchy, buffers.stack, arc, route, size)
+        node = np.int64(positions[routes.hierarchy.heads[arc]])
+    node = np.int64(positions[end])
+    climbed = 0
+    while node != hub:
+        arc = _arc_towards(routes.arriving, node, hub)
+        buffers.climb[climbed] = arc
+        climbed += 1
+        node = np.int64(positions[routes.hierarchy.tails[arc]])
+    for arc in buffers.climb[:climbed][::-1]:
+        size = _unpack(routes.hierarchy, buffers.stack, arc, route, size)
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _arc_towards(labels: Any, node: int, hub: int) -> Any:
+    """Look a hub up in the label of a node. Requires that it is there."""
+    low, high = labels.starts[node], labels.starts[node + 1] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if labels.hubs[middle] < hub:
+            low = middle + 1
+        else:
+            high = middle
+    return labels.arcs[low]
+
+
+@njit(cache=True, nogil=True)
+def _unpack(hierarchy: Any, stack: Any, arc: int, route: Any, size: int) -> Any:
+    """Append the arcs of the graph that an arc of the hierarchy stands for."""
+    stack[0] = arc
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        top = stack[depth]
+        if hierarchy.seconds[top] == NONE:
+            route[size] = hierarchy.firsts[top]
+            size += 1
+        else:
+            stack[depth] = hierarchy.seconds[top]
+            stack[depth + 1] = hierarchy.firsts[top]
+            depth += 2
+    return size

@@ -1,0 +1,282 @@
+"""Convert movement data to a log: tell the format, list the files, write the rows."""
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.log.files import LogPath
+from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
+from trajcloak.movement.movement_source import ZIPPED, MovementSource
+from trajcloak.movement.text_formats import (
+    read_brinkhoff_points,
+    read_cab_points,
+    read_geolife_points,
+)
+from trajcloak.movement.xml_formats import read_gpx_points, read_sumo_points
+from trajcloak.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of movement data.
+
+    Parameters
+    ----------
+    patterns
+        Names of its files, in small letters and without ``.gz``; which files of a
+        folder are read.
+    has_unique_names
+        Whether a file of such a name can only be of this format.
+    read
+        Yields the columns of a log, some rows at a time.
+    """
+
+    patterns: tuple[str, ...]
+    has_unique_names: bool
+    read: Callable[[MovementSource], Iterator[pa.RecordBatch]]
+
+    def fits(self, file: Path) -> bool:
+        """Whether a file has such a name."""
+        name = file.name.lower().removesuffix(ZIPPED)
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+
+FORMATS = {
+    "brinkhoff": Format(("*.txt", "*.dat"), False, read_brinkhoff_points),
+    "sumo": Format(("*.xml",), True, read_sumo_points),
+    "geolife": Format(("*.plt",), True, read_geolife_points),
+    "cabs": Format(("new_*.txt",), True, read_cab_points),
+    "gpx": Format(("*.gpx",), True, read_gpx_points),
+}
+GEOGRAPHIC_BY_OPTION = ("sumo",)
+"""Formats whose files may not say whether coordinates are planar."""
+
+
+@dataclass(frozen=True)
+class ConvertedLog:
+    """What a converted log holds, and what was left out.
+
+    Parameters
+    ----------
+    format
+        Name of the format that was read.
+    files
+        Number of files that were read.
+    rows, users
+        Rows of the log, and how many users they are of.
+    skipped
+        Points that were not taken, by reason; none with a count of 0.
+    columns
+        The columns of the log.
+    """
+
+    format: str
+    files: int
+    rows: int
+    users: int
+    skipped: Mapping[str, int]
+    columns: tuple[str, ...]
+
+
+def convert_log(
+    source: LogPath,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002
+    geographic: bool = False,
+    progress: Progress = silent,
+) -> ConvertedLog:
+    r"""Write movement data of another format as a log.
+
+    The formats, and the columns that each gives, are listed in
+    ``docs/data-model.md``. Rows come in the order of the files.
+
+    Parameters
+    ----------
+    source
+        A file, a glob, a folder (with the folders in it), or a list of those;
+        files may be compressed (``.gz``).
+    path
+        The file to write: ``.parquet`` or ``.csv``. It must not exist; it
+        appears complete or not at all.
+    format
+        ``brinkhoff``, ``sumo``, ``geolife``, ``cabs`` or ``gpx``. Default: the one that
+        the names of the files belong to.
+    geographic
+        Whether x and y of ``sumo`` are longitude and latitude. Default: as the
+        comment at the top of the file says; planar if it says nothing.
+    progress
+        Called with the stage ``converting``, in bytes.
+
+    Returns
+    -------
+    ConvertedLog
+        The counts.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or a point breaks a rule of its format; nothing
+        is written.
+    OptionError
+        If the format is not known or cannot be found, or ``path`` has another ending.
+    OutputError
+        If ``path`` exists or cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cab = Path(folder, "new_ab.txt")
+    ...     _ = cab.write_text("45.25 -93.25 0 1500000087\n45.26 -93.26 1 1500000059\n")
+    ...     log = convert_log(cab, f"{folder}/log.parquet")
+    >>> log.format, log.rows, log.users
+    ('cabs', 2, 1)
+    """
+    path = Path(path)
+    check_log_path(path)
+    check_source(source)
+    name = choose_format(source, format)
+    if geographic and name not in GEOGRAPHIC_BY_OPTION:
+        raise OptionError(
+            f"geographic is asked for with format '{name}', whose coordinates are always of one "
+            f"kind; expected it with {', '.join(GEOGRAPHIC_BY_OPTION)} only; leave it out"
+        )
+    files = list_movement_files(source, name)
+    return _write_log(path, name, MovementSource(files, geographic=geographic, progress=progress))
+
+
+def _write_log(path: Path, name: str, source: MovementSource) -> ConvertedLog:
+    tables = _join_batches(FORMATS[name].read(source))
+    first = next(tables, None)
+    if first is None:
+        raise InputError(
+            f"{source.files[0]}: no points found in {len(source.files)} files; expected at least "
+            f"one ({_list_reasons(source)}); check the files, or pass another --format"
+        )
+    rows = 0
+    users: set[int | str] = set()
+    with log_writer(path, first.schema, quoting="needed") as append:
+        for table in chain([first], tables):
+            append(table)
+            rows += table.num_rows
+            users.update(pc.unique(table["user_id"]).to_pylist())
+        source.finish()
+    return ConvertedLog(
+        format=name,
+        files=len(source.files),
+        rows=rows,
+        users=len(users),
+        skipped=dict(source.skipped),
+        columns=tuple(first.schema.names),
+    )
+
+
+def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Join small batches, so that small files do not make small row groups."""
+    waiting: list[pa.RecordBatch] = []
+    num_rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        num_rows += batch.num_rows
+        if num_rows >= ROWS_PER_GROUP:
+            yield pa.Table.from_batches(waiting)
+            waiting, num_rows = [], 0
+    if num_rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def _list_reasons(source: MovementSource) -> str:
+    skipped = [f"{reason.replace('_', ' ')}: {n:,}" for reason, n in source.skipped.items()]
+    return f"skipped: {', '.join(skipped) or 'none'}"
+
+
+def check_source(source: LogPath) -> None:
+    """Raise unless something is named to read."""
+    if not isinstance(source, str | Path | Sequence):
+        raise OptionError(
+            f"the source is given as {type(source).__name__}; expected paths of files; write it "
+            f"to a file first"
+        )
+    if not isinstance(source, str | Path) and not source:
+        raise InputError("no source is given; expected a file, a folder or a glob; name one")
+
+
+def choose_format(source: LogPath, name: str | None) -> str:
+    """Check the name of a format, or find the format from the names of the files.
+
+    Raises
+    ------
+    OptionError
+        If the format is not known, or cannot be found from the names.
+    """
+    if name is not None:
+        if name not in FORMATS:
+            raise OptionError(
+                f"format '{name}' is not known; expected one of {', '.join(FORMATS)}; pass --format"
+            )
+        return name
+    files = _walk(source)
+    found = [
+        name
+        for name, format_ in FORMATS.items()
+        if format_.has_unique_names and any(map(format_.fits, files))
+    ]
+    if len(found) != 1:
+        what = f"fit several formats ({', '.join(found)})" if found else "do not tell their format"
+        raise OptionError(
+            f"{_show(source)}: the names of the files {what}; expected to be told one of "
+            f"{', '.join(FORMATS)}; pass --format"
+        )
+    return found[0]
+
+
+def list_movement_files(source: LogPath, name: str) -> list[Path]:
+    """List the files to read, folders in order of their names.
+
+    Of a folder, and the folders in it, those with a name of the format; a file that
+    is named itself, or by a glob, whatever it is called.
+    """
+    files = _walk(source, FORMATS[name])
+    if not files:
+        raise InputError(
+            f"{_show(source)}: no files of the format '{name}' found; expected names such as "
+            f"{' or '.join(FORMATS[name].patterns)}; name the files, or check the path"
+        )
+    return files
+
+
+def _walk(source: LogPath, format_: Format | None = None) -> list[Path]:
+    if not isinstance(source, str | Path):
+        return [file for part in source for file in _walk(part, format_)]
+    path = Path(source)
+    if path.is_dir():
+        return sorted(
+            file
+            for file in path.rglob("*")
+            if (format_ is None or format_.fits(file))
+            and file.is_file()
+            and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        )
+    if path.exists():
+        return [path]
+    found = sorted(glob.glob(str(source), recursive=True))
+    if not found:
+        raise InputError(
+            f"{source}: nothing found; expected a file, a folder or a glob; check the path"
+        )
+    return [file for name in found for file in _walk(Path(name), format_)]
+
+
+def _show(source: LogPath) -> str:
+    parts: Sequence[str | Path] = [source] if isinstance(source, str | Path) else source
+    return ", ".join(map(str, parts[:3])) + (", ..." if len(parts) > 3 else "")

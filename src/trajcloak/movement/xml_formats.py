@@ -1,0 +1,242 @@
+"""Formats of XML: GPX tracks, and floating-car data of SUMO."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.errors import InputError
+from trajcloak.movement.movement_source import (
+    MovementSource,
+    add_user,
+    check_one_file_per_user,
+    find_bad_place,
+    name_axes,
+    strip_suffixes,
+)
+from trajcloak.movement.xml_parsing import PointParser
+
+NO_TIME = "no_time"
+OTHER_POINTS = {"wpt": "waypoint", "rtept": "route_point"}
+POINT = "trkpt"
+CHILDREN = ("time", "ele")
+MAX_TEXT = 10_000
+
+_UNREAD_FRACTION = r"(\.\d{6})\d+"
+_ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)$"
+
+
+def read_gpx_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
+    """Yield the points of all files, GPX 1.0 or 1.1, each of one user and named after them.
+
+    The points of all tracks and segments are read. Routes and waypoints are plans and
+    marks, not reports of where somebody was, and points without a time say nothing of
+    when; all are skipped and counted.
+    """
+    check_one_file_per_user(source.files, strip_suffixes)
+    for file in source.files:
+        tables = (pa.Table.from_batches([batch]) for batch in _GpxParser(source, file).read())
+        yield from add_user(source, strip_suffixes(file), tables)
+
+
+class _GpxParser(PointParser):
+    def __init__(self, source: MovementSource, file: Path) -> None:
+        super().__init__(source, file)
+        self._names: dict[str, str] = {}
+        self._point_depth = 0
+        self._place: tuple[str | None, str | None] = None, None
+        self._line = 0
+        self._texts: dict[str, str] = {}
+        self._child = ""
+
+    def start(self, name: str, attributes: dict[str, str], depth: int) -> None:
+        local = self._names.get(name)
+        if self._point_depth:
+            if depth == self._point_depth + 1 and local in CHILDREN:
+                self._child = local
+                self._texts[local] = ""
+                self.parser.CharacterDataHandler = self._add_text
+        elif local == POINT:
+            self._point_depth, self._line = depth, self.parser.CurrentLineNumber
+            self._place = attributes.get("lon"), attributes.get("lat")
+        elif local in OTHER_POINTS:
+            self.source.skip(OTHER_POINTS[local])
+        elif depth == 1:
+            self._start_root(name)
+
+    def _start_root(self, name: str) -> None:
+        """Learn the names to look for; what has another namespace is an extension."""
+        space, separator, local = name.rpartition(" ")
+        self.check_root(local, "gpx")
+        for wanted in (POINT, *CHILDREN, *OTHER_POINTS):
+            self._names[space + separator + wanted] = wanted
+
+    def _add_text(self, text: str) -> None:
+        self._texts[self._child] += text
+        if len(self._texts[self._child]) > MAX_TEXT:
+            raise self.error(
+                f"a <{self._child}> holds more than {MAX_TEXT:,} characters; expected one value; "
+                f"do not trust the file's origin"
+            )
+
+    def end(self, name: str, depth: int) -> None:
+        if depth == self._point_depth + 1:
+            self.parser.CharacterDataHandler = None
+        elif depth == self._point_depth:
+            self._add_point()
+            self._point_depth = 0
+            self._texts = {}
+
+    def _add_point(self) -> None:
+        time = self._texts.get("time", "").strip()
+        altitude = self._texts.get("ele", "").strip()
+        if not time:
+            self.source.skip(NO_TIME)
+            return
+        if None in self._place:
+            raise self.error(
+                "a <trkpt> lacks its lat or lon; expected both; correct or remove the point",
+                self._line,
+            )
+        self.rows.append((time, *self._place, altitude or None, self._line))
+
+    def build_batch(self, *columns: Any) -> pa.RecordBatch:
+        times, lons, lats, altitudes, lines = columns
+        moments = self.cast(lines, "time", _to_zoned(times), pa.timestamp("us", "UTC"))
+        numbers = {
+            name: self.cast(lines, name, texts, pa.float64())
+            for name, texts in (("lon", lons), ("lat", lats), ("altitude", altitudes))
+        }
+        batch = pa.record_batch({"time": moments, **numbers})
+        if bad := find_bad_place(batch, geographic=True):
+            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
+        return batch
+
+
+def _to_zoned(times: tuple[str, ...]) -> pa.Array:
+    """Give times without a zone that of the format, UTC, and cut fractions to microseconds."""
+    texts = pc.utf8_upper(pa.array(times, pa.string()))
+    texts = pc.replace_substring_regex(texts, _UNREAD_FRACTION, r"\1")
+    is_zoned = pc.match_substring_regex(texts, _ZONE)
+    return pc.if_else(is_zoned, texts, pc.binary_join_element_wise(texts, "Z", ""))
+
+
+CONTAINER = "container"
+"""Reason to skip a point: a container is freight, not a person."""
+
+MILLISECONDS = 1000
+MAX_SECONDS = 10**12
+
+_PREFIXES = {"vehicle": "", "person": "person:"}
+"""Vehicles and persons may share an id; a person's is marked."""
+
+_GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"']", re.IGNORECASE)
+"""In the configuration that SUMO writes into a comment at the top."""
+
+_ROOT_DEPTH, _STEP_DEPTH, _POINT_DEPTH = 1, 2, 3
+
+
+def read_sumo_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
+    """Yield the points of all files, which are parts of one run of SUMO.
+
+    ``<fcd-export>`` holds a ``<timestep>`` per moment, which holds ``<vehicle>``,
+    ``<person>`` and ``<container>`` elements with the attributes id, x, y, speed, type,
+    lane and others. SUMO counts time in milliseconds, and so does the log: no step is
+    rounded, and the unit does not depend on the data.
+    """
+    geographic = None
+    for file in source.files:
+        reader = _SumoParser(source, file)
+        for batch in reader.read():
+            if geographic not in (None, reader.geographic):
+                raise InputError(
+                    f"{file}: holds planar coordinates and an earlier file longitude and latitude, "
+                    f"or the other way round; expected one kind; convert them one by one, or pass "
+                    f"--geographic if all hold longitude and latitude"
+                )
+            geographic = reader.geographic
+            yield batch
+
+
+class _SumoParser(PointParser):
+    def __init__(self, source: MovementSource, file: Path) -> None:
+        super().__init__(source, file)
+        self.geographic = source.geographic
+        self.parser.CommentHandler = self._look_for_configuration
+        self._time: int | None = None
+
+    def _look_for_configuration(self, comment: str) -> None:
+        if _GEOGRAPHIC.search(comment):
+            self.geographic = True
+
+    def start(self, name: str, attributes: dict[str, str], depth: int) -> None:
+        if depth == _POINT_DEPTH and name in _PREFIXES and self._time is not None:
+            self._add_point(name, attributes)
+        elif depth == _STEP_DEPTH and name == "timestep":
+            self._time = self._read_time(attributes)
+        elif depth == _ROOT_DEPTH:
+            self.check_root(name, "fcd-export")
+            self.parser.CommentHandler = None
+        else:
+            self._look_at_other(name, depth)
+
+    def _look_at_other(self, name: str, depth: int) -> None:
+        if depth == _STEP_DEPTH:
+            self._time = None
+        if name == CONTAINER:
+            self.source.skip(CONTAINER)
+        elif name in _PREFIXES:
+            raise self.error(
+                f"a <{name}> is not directly inside a <timestep>; expected its time; let SUMO "
+                f"write the file anew"
+            )
+
+    def _add_point(self, name: str, attributes: dict[str, str]) -> None:
+        get = attributes.get
+        user, x, y = get("id"), get("x"), get("y")
+        if not user or x is None or y is None:
+            raise self.error(
+                f"a <{name}> lacks its id, x or y; expected all three; let SUMO write them"
+            )
+        self.rows.append(
+            (
+                _PREFIXES[name] + user, self._time, x, y,
+                get("speed"), get("type"), get("lane"), self.parser.CurrentLineNumber,
+            )
+        )  # fmt: skip
+
+    def _read_time(self, attributes: dict[str, str]) -> int:
+        try:
+            time = Decimal(attributes["time"]) * MILLISECONDS
+            if time == time.to_integral_value() and abs(time) < MAX_SECONDS * MILLISECONDS:
+                return int(time)
+        except (KeyError, ArithmeticError):
+            pass
+        raise self.error(
+            "a <timestep> has no time in seconds, to the millisecond; expected one such as "
+            "12.50; let SUMO write it so (without --human-readable-time)"
+        )
+
+    def build_batch(self, *columns: Any) -> pa.RecordBatch:
+        users, times, xs, ys, speeds, types, lanes, lines = columns
+        first, second = name_axes(self.geographic)
+        numbers = {
+            name: self.cast(lines, name, texts, pa.float64())
+            for name, texts in ((first, xs), (second, ys), ("speed", speeds))
+        }
+        batch = pa.record_batch(
+            {
+                "user_id": pa.array(users, pa.string()),
+                "time": pa.array(times, pa.int64()),
+                **numbers,
+                "type": pa.array(types, pa.string()),
+                "lane": pa.array(lanes, pa.string()),
+            }
+        )
+        if self.geographic and (bad := find_bad_place(batch, geographic=True)):
+            raise self.error(f"{bad[1]}; correct or remove the point", lines[bad[0]])
+        return batch

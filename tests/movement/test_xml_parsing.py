@@ -1,0 +1,119 @@
+"""XML that is damaged, or means harm."""
+
+import itertools
+import tracemalloc
+
+import pytest
+
+from movement.samples import fcd, gpx, trkpt, write
+from trajcloak.movement import xml_parsing
+from trajcloak.movement.movement_source import MovementSource
+from trajcloak.movement.xml_formats import read_gpx_points, read_sumo_points
+
+NOON = "2024-05-06T12:00:00Z"
+VEHICLE = '<vehicle id="v" x="1" y="2"/>'
+LAUGHS = '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;">'
+
+FILES = pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.xml", fcd(("0", VEHICLE))), ("a.gpx", gpx(trkpt(1, 2, NOON)))],
+    ids=["sumo", "gpx"],
+)
+
+
+@FILES
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        f"<!DOCTYPE x [{LAUGHS}]>",
+        '<!DOCTYPE x SYSTEM "file:///etc/passwd">',
+        '<!DOCTYPE x [<!ENTITY a SYSTEM "http://localhost/">]>',
+        "<!DOCTYPE x>",
+    ],
+)
+def test_a_document_type_is_refused(refuse, tmp_path, name, text, doctype):
+    head, _, rest = text.partition("\n")
+    message = refuse(write(tmp_path / name, f"{head}\n{doctype}\n{rest}"))
+    assert f"{name}: line 2: a document type is declared" in message
+
+
+@FILES
+def test_an_entity_that_is_not_declared(refuse, tmp_path, name, text):
+    message = refuse(write(tmp_path / name, text.replace("2", "&two;")))
+    assert "not well-formed XML" in message
+
+
+@FILES
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+def test_a_file_that_was_cut_off(refuse, tmp_path, name, text, part):
+    message = refuse(write(tmp_path / name, text[: int(part * len(text))]))
+    assert "not well-formed XML" in message
+    assert "the file is damaged or cut off" in message
+
+
+@FILES
+def test_an_empty_file(refuse, tmp_path, name, text):
+    assert "line 1: not well-formed XML (no element found)" in refuse(write(tmp_path / name, ""))
+
+
+@FILES
+def test_another_root(refuse, tmp_path, name, text):
+    other = {"a.xml": "b.gpx", "a.gpx": "b.xml"}[name]
+    message = refuse(write(tmp_path / other, text))
+    assert "line 2: the first element is not <" in message
+    assert message.endswith("expected a file of this format; pass another --format")
+
+
+def test_deep_nesting_is_refused(refuse, tmp_path):
+    file = write(tmp_path / "a.xml", "<fcd-export>" + "<a>" * 1_000_000)
+    assert f"nested more than {xml_parsing.MAX_DEPTH} deep" in refuse(file)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["<!-- {} -->", '<vehicle id="{}"/>', "<{}/>", "<?{}?>"],
+    ids=["comment", "attribute", "name", "instruction"],
+)
+def test_a_token_without_end_is_refused(refuse, tmp_path, inside):
+    text = "<fcd-export>" + inside.format("x" * (8 * xml_parsing.MAX_TOKEN_BYTES)) + "</fcd-export>"
+    assert "a tag or comment is longer than 1,048,576 bytes" in refuse(
+        write(tmp_path / "a.xml.gz", text)
+    )
+
+
+def test_ever_new_names_are_refused(refuse, tmp_path):
+    names = "".join(f"<a{number}/>" for number in range(50_000))
+    message = refuse(write(tmp_path / "a.xml", f"<fcd-export>{names}</fcd-export>"))
+    assert "more than 10,000 names of elements and attributes" in message
+
+
+def test_a_text_without_end_is_refused(refuse, tmp_path):
+    file = write(tmp_path / "a.gpx", gpx(trkpt(1, 2, "1" * 100_000)))
+    assert "line 4: a <time> holds more than 10,000 characters" in refuse(file)
+
+
+def write_many(folder, name: str, num_points: int):
+    """A file of as many points, which is small on disk."""
+    if name == "sumo":
+        steps = ((str(time), VEHICLE * 100) for time in range(num_points // 100))
+        return write(folder / f"{num_points}.xml.gz", fcd(*steps))
+    times = (f"2024-05-06T{i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}Z" for i in range(num_points))
+    text = gpx("\n".join(trkpt(1, 2, time) for time in times))
+    return write(folder / f"{num_points}.gpx.gz", text)
+
+
+@pytest.mark.parametrize(("name", "read"), [("sumo", read_sumo_points), ("gpx", read_gpx_points)])
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, name, read):
+    monkeypatch.setattr(xml_parsing, "BATCH_ROWS", 1_000)
+    monkeypatch.setattr(xml_parsing, "CHUNK_BYTES", 1 << 14)
+    peaks = []
+    for num_points in (10_000, 40_000):
+        source = MovementSource([write_many(tmp_path, name, num_points)])
+        tracemalloc.start()
+        sizes = [batch.num_rows for batch in read(source)]
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert sum(sizes) == num_points
+        assert max(sizes) < 2_000
+    assert peaks[1] < 1.2 * peaks[0]
+    assert list(itertools.chain(source.skipped)) == []
