@@ -25,11 +25,12 @@ def test_a_skip_is_an_error_in_ci(tmp_path, ci, code):
     ("guilty", "contract"),
     [
         ("auditor/findings.py", "The audit shares no code with what it judges"),
+        ("report/sections.py", "The public part of a report sees the release alone"),
         ("query/answers.py", "A query sees what a consumer sees: the release alone"),
     ],
 )
 def test_layers_are_checked(tmp_path, guilty, contract):
-    """An algorithm that the audit or a query imports breaks a contract."""
+    """An algorithm that the audit, a report or a query imports breaks a contract."""
     tree = tmp_path / "src"
     subprocess.run(["cp", "-r", str(ROOT / "src"), str(tree)], check=True)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())

@@ -1,6 +1,8 @@
-"""What lies under the cloaks: streets, or an outline."""
+"""What lies under the cloaks: streets, or the outline of a GeoJSON file."""
 
+import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,10 @@ from trajcloak.errors import InputError
 from trajcloak.generator.networks import load_network
 from trajcloak.generator.networks.city import JUNCTIONS
 from trajcloak.query import PublishedRelease
-from trajcloak.report.outline import read_outline
-from trajcloak.report.packing import pack
+from trajcloak.report.html_elements import pack
 
 Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
 
 STEPS = 1 << 16
 """Places are rounded to so many steps of the region's side."""
@@ -24,6 +25,9 @@ STEPS = 1 << 16
 MOST_LINES = 150_000
 MAIN_CLASSES = 3
 """Classes of roads that are drawn stronger: the fastest."""
+
+DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}
+"""How deep the lines of each kind of geometry are nested; points have none."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Backdrop:
         What is drawn, and how much of it.
     """
 
-    ends: Numbers
+    ends: Ints
     is_main: npt.NDArray[np.bool_]
     words: str
 
@@ -105,7 +109,7 @@ def _build_roads(release: PublishedRelease, source: str | os.PathLike[str]) -> B
 
 def _fit(
     release: PublishedRelease, source: str | os.PathLike[str], ends: Floats
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Ints, Ints]:
     """Turn lines into steps of the region; returns those inside, and which these are."""
     region = release.manifest["region"]
     corner = np.tile([region["x_min"], region["y_min"]], 2)
@@ -118,7 +122,7 @@ def _fit(
     return np.rint(inside).astype(np.int64), kept
 
 
-def clip_lines(ends: Floats, side: float) -> tuple[Floats, Numbers]:
+def clip_lines(ends: Floats, side: float) -> tuple[Floats, Ints]:
     """Cut lines off at the edges of a square, by the method of Liang and Barsky.
 
     Returns what is inside of those that meet the square, and which these are.
@@ -140,3 +144,55 @@ def clip_lines(ends: Floats, side: float) -> tuple[Floats, Numbers]:
     kept = np.flatnonzero(enter <= leave)
     cut = [start[kept] + way[kept] * t[kept, None] for t in (enter, leave)]
     return np.clip(np.concatenate(cut, axis=1), 0, side), kept
+
+
+def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float64]:
+    """Read the lines of a file: (lines, 4), x and y of both ends.
+
+    Parameters
+    ----------
+    path
+    release
+        Places are degrees, which are projected as its own, or its own planar coordinates.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or holds no line.
+    """
+    try:
+        lines = [
+            np.array([point[:2] for point in line], np.float64).reshape(-1, 2)
+            for line in _find_lines(json.loads(path.read_text(encoding="utf-8")))
+        ]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"{path}: cannot be read as GeoJSON ({type(error).__name__}); expected lines or "
+            f"polygons; check --outline"
+        ) from error
+    lines = [line for line in lines if len(line) > 1 and np.isfinite(line).all()]
+    if not lines:
+        raise InputError(f"{path}: holds no line; expected lines or polygons; check --outline")
+    if release.manifest["crs"] is not None:
+        lines = [np.array(release.project_points([*map(tuple, line)])) for line in lines]
+    ends = np.concatenate([np.concatenate([line[:-1], line[1:]], axis=1) for line in lines])
+    finite: npt.NDArray[np.float64] = ends[np.isfinite(ends).all(axis=1)]
+    return finite
+
+
+def _find_lines(content: dict[str, Any]) -> Iterator[Any]:
+    kind = content["type"]
+    if kind == "FeatureCollection":
+        for feature in content["features"]:
+            yield from _find_lines(feature)
+    elif kind == "Feature":
+        if content["geometry"] is not None:
+            yield from _find_lines(content["geometry"])
+    elif kind == "GeometryCollection":
+        for geometry in content["geometries"]:
+            yield from _find_lines(geometry)
+    elif kind in DEPTHS:
+        lines = [content["coordinates"]]
+        for _ in range(DEPTHS[kind]):
+            lines = [line for part in lines for line in part]
+        yield from lines

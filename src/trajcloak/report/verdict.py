@@ -3,17 +3,16 @@
 from typing import NamedTuple
 
 from trajcloak.published import Manifest
-from trajcloak.report.figures import Figures
-from trajcloak.report.markup import Child, Element, element
-from trajcloak.report.public_checks import PublicCheck
-from trajcloak.report.words import count, show_moment, show_share
+from trajcloak.report.figures import Figures, PublicCheck
+from trajcloak.report.html_elements import Child, Element, element
+from trajcloak.report.quantities import show_count, show_moment, show_share
 
 SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
 """Audited and passed; consistent, but not audited here; either, with attributes that were allowed
 although they may identify somebody; a check failed."""
 
 
-class Audited(NamedTuple):
+class AuditOutcome(NamedTuple):
     """The outcome of an audit.
 
     Attributes
@@ -43,7 +42,7 @@ class Verdict(NamedTuple):
     answer: str
 
 
-def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None) -> Verdict:
+def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome | None) -> Verdict:
     """Judge a release by what is known here."""
     failed = [check for check in checks if not check.passed]
     senders = (
@@ -62,7 +61,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None
         return Verdict(
             UNSAFE,
             "Do not rely on this release",
-            f"It contradicts itself in {count(len(failed), 'check')}",
+            f"It contradicts itself in {show_count(len(failed), 'check')}",
             f"No. Its files do not say what they must: {failed[0].name} "
             f"({failed[0].detail}). The checks below have the rest.",
         )
@@ -147,12 +146,12 @@ def describe_extent(manifest: Manifest) -> str:
     """Say in a line what the release holds."""
     ingest = manifest.get("ingest", {})
     parts = [
-        count(manifest["users"], "user"),
-        count(manifest["bundles"], "bundle"),
-        count(manifest["instants"], "instant"),
+        show_count(manifest["users"], "user"),
+        show_count(manifest["bundles"], "bundle"),
+        show_count(manifest["instants"], "instant"),
     ]
     if manifest["windows"] > 1:
-        parts.append(count(manifest["windows"], "unlinked window"))
+        parts.append(show_count(manifest["windows"], "unlinked window"))
     if isinstance(ingest.get("start"), str):
         parts.append(f"{show_moment(ingest['start'])} to {show_moment(str(ingest['end']))}")
     return " · ".join(parts)
@@ -171,14 +170,15 @@ def describe_left_out(manifest: Manifest) -> list[Child]:
     dropped = sum(ingest.get("dropped", {}).values())
     parts = [
         withheld["users"]
-        and f"{count(withheld['users'], 'user')} of {everyone:,} "
+        and f"{show_count(withheld['users'], 'user')} of {everyone:,} "
         f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
-        times and f"users withheld from a window {count(times, 'time')}",
-        suppressed and f"{count(suppressed, 'user')} suppressed, whom to hide would cost too much",
+        times and f"users withheld from a window {show_count(times, 'time')}",
+        suppressed
+        and f"{show_count(suppressed, 'user')} suppressed, whom to hide would cost too much",
         withheld["requests"] and f"{_count_withheld(manifest)} withheld",
         manifest.get("generalised")
-        and f"{count(manifest['generalised'], 'request')} with a rare value replaced",
-        dropped and f"{count(dropped, 'row')} of the log dropped while reading",
+        and f"{show_count(manifest['generalised'], 'request')} with a rare value replaced",
+        dropped and f"{show_count(dropped, 'row')} of the log dropped while reading",
     ]
     listed = [element("li", str(part)) for part in parts if part]
     if listed:
@@ -197,8 +197,8 @@ def _count_withheld(manifest: Manifest) -> str:
     """Say how many requests are withheld, and of how many if the manifest says so."""
     withheld, sent = manifest["withheld"]["requests"], manifest.get("ingest", {}).get("requests")
     if not sent:
-        return count(withheld, "request")
-    return f"{withheld:,} of {count(sent, 'request')} ({show_share(withheld / sent)})"
+        return show_count(withheld, "request")
+    return f"{withheld:,} of {show_count(sent, 'request')} ({show_share(withheld / sent)})"
 
 
 def _list_figures(figures: Figures, manifest: Manifest, k: int) -> Element:

@@ -1,11 +1,11 @@
-"""Numbers, lengths and moments as the page shows them."""
+"""Ints, lengths and moments as the page shows them."""
 
 import math
 from dataclasses import dataclass
 
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _WRITTEN_OUT = 1e6
-"""Numbers below are written with all digits before the point."""
+"""Ints below are written with all digits before the point."""
 
 
 def show_number(value: float) -> str:
@@ -37,12 +37,12 @@ def show_share(share: float) -> str:
     return "> 99.9%" if 0.999 < share < 1 else f"{share:.1%}"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def show_count(number: int, one: str, many: str | None = None) -> str:
     """Write a number of things.
 
     Examples
     --------
-    >>> count(1, "user"), count(2000, "user")
+    >>> show_count(1, "user"), show_count(2000, "user")
     ('1 user', '2,000 users')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
