@@ -1,4 +1,4 @@
-"""What lies under the cloaks: streets, or the outline of a GeoJSON file."""
+"""What is drawn under the cloaks: streets, or the lines of a GeoJSON file."""
 
 import json
 import os
@@ -20,11 +20,11 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 STEPS = 1 << 16
-"""Places are rounded to so many steps of the region's side."""
+"""Coordinates are rounded to the region's side divided by this."""
 
 MOST_LINES = 150_000
 MAIN_CLASSES = 3
-"""Classes of roads that are drawn stronger: the fastest."""
+"""The fastest classes of roads, so many, are drawn in a stronger colour."""
 
 DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}
 """How deep the lines of each kind of geometry are nested; points have none."""
@@ -41,7 +41,7 @@ class Backdrop:
     is_main : (lines,) bool
         Whether each is drawn stronger: main roads, and all of an outline.
     words : str
-        What is drawn, and how much of it.
+        What is drawn, and how many lines, for the reader.
     """
 
     ends: Ints
@@ -61,12 +61,12 @@ def build_backdrop(
     network: str | os.PathLike[str] | None,
     outline: str | os.PathLike[str] | None,
 ) -> Backdrop | None:
-    """Read a road network and an outline, and cut them off at the release's region.
+    """Read a road network and an outline, and clip them to the release's region.
 
     Parameters
     ----------
     release
-        Degrees are projected as it is, and other coordinates are taken to be its own.
+        Degrees are projected as the release was; other coordinates are taken as its own.
     network
         As ``trajcloak generate`` takes it: ``city`` or a path.
     outline
@@ -110,7 +110,7 @@ def _build_roads(release: PublishedRelease, source: str | os.PathLike[str]) -> B
 def _fit(
     release: PublishedRelease, source: str | os.PathLike[str], ends: Floats
 ) -> tuple[Ints, Ints]:
-    """Turn lines into steps of the region; returns those inside, and which these are."""
+    """Convert lines to steps of the region; returns those inside, and their row numbers."""
     region = release.manifest["region"]
     corner = np.tile([region["x_min"], region["y_min"]], 2)
     inside, kept = clip_lines((ends - corner) * (STEPS / float(region["side"])), STEPS - 1)
@@ -123,9 +123,9 @@ def _fit(
 
 
 def clip_lines(ends: Floats, side: float) -> tuple[Floats, Ints]:
-    """Cut lines off at the edges of a square, by the method of Liang and Barsky.
+    """Clip lines to a square, by the method of Liang and Barsky.
 
-    Returns what is inside of those that meet the square, and which these are.
+    Returns the parts inside the square, and the row numbers of their lines.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float6
     ----------
     path
     release
-        Places are degrees, which are projected as its own, or its own planar coordinates.
+        Its projection is applied to degrees; without one, coordinates are taken as they are.
 
     Raises
     ------

@@ -25,7 +25,7 @@ CLASSES = 6
 """Colours of the map."""
 
 TOLERANCE = 1e-9
-"""Relative difference of sums of areas that is put down to rounding."""
+"""Relative difference of sums of areas that rounding explains."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,10 @@ def round_up(value: float) -> float:
 
 
 def choose_area_breaks(areas: Floats) -> list[float]:
-    """Cut areas into classes of about as many cloaks, at squares with sides of two digits."""
+    """Divide areas into classes of about equally many cloaks.
+
+    A class ends at the area of a square whose side has two significant digits.
+    """
     shares = np.arange(1, CLASSES) / CLASSES
     sides = {_two_digits(side) for side in np.sqrt(np.quantile(areas, shares))}
     return [side * side for side in sorted(sides)]
@@ -173,7 +176,7 @@ def _two_digits(value: float) -> float:
 
 
 def choose_size_breaks(users: Ints) -> list[int]:
-    """Cut sizes of bundles into classes of equal width."""
+    """Divide sizes of bundles into classes of equal width."""
     low, high = int(users.min()), int(users.max())
     width = -(-(high - low + 1) // CLASSES)
     return list(range(low + width, high + 1, width))
@@ -197,7 +200,7 @@ class PublicCheck(NamedTuple):
 def check_release(release: PublishedRelease, figures: Figures) -> list[PublicCheck]:
     """Compare the manifest of a release with its other files.
 
-    Who is in which bundle is not in the release, so that k is as the release states it.
+    Who is in which bundle is not in the release, so the sizes of bundles are those it states.
     """
     manifest, k = release.manifest, release.manifest["k"]
     sums = [int(window.users.sum()) for window in release.windows]

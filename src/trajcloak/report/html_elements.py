@@ -15,16 +15,16 @@ Child = Element | str | None
 TableRows = Iterable[Iterable[Child]]
 
 _INVISIBLE = {"Cc", "Cs", "Zl", "Zp"}
-"""Categories of characters that are no text: controls, halves of pairs, line separators."""
+"""Unicode categories of control characters, surrogates and line separators."""
 
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction of the text after them."""
+"""Characters that change the direction of the text after them."""
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def show_text(text: str) -> str:
-    r"""Write out characters that would act on a page instead of standing on it.
+    r"""Replace control characters, and those that change the text's direction, by escapes.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Element:
 
 
 def details(summary: str, *children: Child) -> Element:
-    """Build a part that is opened on demand."""
+    """Build a part that the reader opens with a click."""
     return element("details", element("summary", summary), *children)
 
 

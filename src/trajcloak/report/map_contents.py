@@ -114,7 +114,7 @@ class ReleaseRequests:
     Attributes
     ----------
     bundle, instant, kind : (requests,) int64
-        ``kind`` is a row of ``kinds``.
+        ``kind`` is an index into ``kinds``.
     kinds : list of list of str
         The different requests, a text for each attribute.
     attributes : list of AttributeSummary
@@ -146,7 +146,7 @@ def read_requests(release: PublishedRelease) -> ReleaseRequests:
     kind = np.zeros(table.num_rows, np.int64)
     for code, values in zip(codes, texts, strict=True):
         kind = kind * len(values) + code
-        # Ints of kinds stay small, however many attributes there are.
+        # Numbers of kinds stay small, however many attributes there are.
         kind = np.unique(kind, return_inverse=True)[1].astype(np.int64)
     first = np.unique(kind, return_index=True)[1] if len(names) else np.zeros(0, np.int64)
     return ReleaseRequests(
@@ -193,7 +193,7 @@ class ListedRequests:
     totals : list of (instants * bundles,) int64
         How many each bundle has at each instant; one array for each window.
     codes : list of int64
-        The first ``most`` of each, bundle by bundle; rows of ``kinds``.
+        The first ``most`` of each, bundle by bundle; indices into ``kinds``.
     kinds : list of list of str
     most : int
         Requests of a bundle and instant that are listed.
@@ -229,8 +229,8 @@ def list_drawn(requests: ReleaseRequests, drawn: Sequence[DrawnWindow]) -> Liste
 def _select(requests: ReleaseRequests, drawn: DrawnWindow) -> tuple[Ints, Ints, Ints]:
     """Select the requests of a window's bundles on the map.
 
-    Returns the number of each bundle at each instant, the kinds, and the place of each
-    kind in its bundle and instant.
+    Returns the number of requests of each bundle and instant, the kind of each request, and
+    its rank within its bundle and instant.
     """
     window, bundle = drawn.window, drawn.bundle
     start, stop = np.searchsorted(

@@ -205,7 +205,7 @@ def _area_labels(figures: Figures, unit: Unit) -> list[str]:
 
 
 def _shorten(low: str, high: str) -> str:
-    """Leave a unit out that is said again."""
+    """Leave out the unit of the lower end if the upper end has the same."""
     number, _, unit = low.partition(" ")
     return number if high.endswith(f" {unit}") else low
 

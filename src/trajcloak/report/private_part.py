@@ -145,8 +145,8 @@ def audit_and_attack(
 def digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
     """Compute the SHA-256 of the files of a log, if they are few, and of the policy file.
 
-    That of many files is of the list of theirs, a line each, as ``sha256sum FILES | cut -c 1-64``
-    prints them.
+    For many files it is the SHA-256 of the list of theirs, one per line, as
+    ``sha256sum FILES | cut -c 1-64`` prints it.
     """
     digests = digest_files(log)
     if len(log) <= MOST_FILES:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _WRITTEN_OUT = 1e6
-"""Ints below are written with all digits before the point."""
+"""Numbers below are written with all digits before the point."""
 
 
 def show_number(value: float) -> str:
@@ -25,7 +25,7 @@ def show_number(value: float) -> str:
 
 
 def show_share(share: float) -> str:
-    """Write a share; one that is not 0 or 1 never looks like it.
+    """Write a share; only 0 and 1 are written as 0% and 100%.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Unit:
         return f"{show_number(value)} {self.name}²"
 
     def square(self, area: float) -> str:
-        """Write an area as the square that is as large.
+        """Write an area as a square of the same size.
 
         Examples
         --------

@@ -67,13 +67,13 @@ CONTENTS = {
 LogPaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 STYLES = ("colours.css", "layout.css", "map.css", "print.css")
-SCRIPTS = ("read.js", "scene.js", "bundle.js", "main.js")
+SCRIPTS = ("read.js", "map_drawing.js", "bundle.js", "main.js")
 """Parts of the style and of the script, in their order."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a written report says.
+    """Summary of a written report.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Report:
     verdict : str
         Its first line.
     allowed : list of str
-        Attributes that were published whatever they look like.
+        Attributes that were published unchecked, with ``--allow``.
     bundles, bundles_drawn : int
         All bundles, and those on the map.
     size : int
@@ -141,7 +141,7 @@ def write_report(
     threads
         For the attack.
     progress
-        Told how far it is.
+        Called with the progress of each stage.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def _list_sources(log: LogPaths | None) -> list[Path]:
 def build_page(
     release: PublishedRelease, found: PrivateFindings | None, backdrop: Backdrop | None
 ) -> tuple[str, Report]:
-    """Build the page, and say what it says."""
+    """Build the page, and the summary of it."""
     manifest = release.manifest
     unit = Unit(in_metres=manifest["crs"] is not None)
     requests = read_requests(release)

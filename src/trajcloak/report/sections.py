@@ -26,14 +26,14 @@ REASONS = {
     "outside_windows": "sent in no published window",
     "missing_location": "location not known throughout the window",
     "window_below_k": "window with fewer than k users",
-    "suppressed": "suppressed: too dear to hide",
+    "suppressed": "suppressed: too costly to hide",
     "rare_value": "request with a rare value",
 }
 """What the manifest's reasons mean."""
 
 NOT_PROMISED = (
     "A request whose own text names its sender or a place is published as it is.",
-    "The suspects need not be equally likely: somebody with beliefs of his own may weigh them, "
+    "The suspects need not be equally likely: somebody with beliefs of their own may weigh them, "
     "and somebody who knows that a user sent nothing, or made no report at all, at an instant can "
     "exclude that user there.",
     "That somebody of a bundle sent something is published. If all its users are of one kind, "
@@ -61,11 +61,11 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
         f"least k = {k:,}; they have {_show_sizes(figures)} users.",
         "A bundle is published as one area, its cloak, for each instant, and the set of requests "
         "that its users sent then: no names, no order, no duplicates.",
-        "Who is bundled with whom follows from places and settings alone; requests have no say. "
+        "Who is bundled with whom follows from places and settings alone, never from requests. "
         "So exchanging the requests of two users of a bundle gives the same release, byte for "
         "byte.",
         f"Whoever looks for the sender of a request is therefore left with all the users of its "
-        f"bundle, {figures.smallest:,} or more, even if he can tell exactly who they are.",
+        f"bundle, {figures.smallest:,} or more, even if they can tell exactly who these are.",
     ]
     return section(
         "guarantee",

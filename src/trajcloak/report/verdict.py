@@ -76,8 +76,8 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
                 f"{passed}; no check is about what was allowed by hand",
                 f"Only if the values of {names} name nobody and no place. {capital}, as "
                 f"an audit against log and policy file found. But these values were published "
-                f"whatever they look like (--allow), and one that names its sender gives him away "
-                f"among however many. Somebody has to look at them.",
+                f"whatever they look like (--allow), and one that names its sender gives them "
+                f"away among however many. Somebody has to look at them.",
             )
         return Verdict(
             SAFE,
@@ -108,7 +108,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
 
 
 def list_allowed(manifest: Manifest) -> list[str]:
-    """List the attributes that were published whatever they look like."""
+    """List the attributes that were published unchecked, with ``--allow``."""
     return list(manifest["parameters"].get("allow", []))
 
 
@@ -130,7 +130,7 @@ def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Elem
                     "p",
                     "Somebody who knows where every user was at every instant, knows this software "
                     "and all its settings, reads everything that is published, and has unlimited "
-                    "computing power. He does not know who sent which request: that is what "
+                    "computing power. They do not know who sent which request: that is what "
                     "stays hidden.",
                 ),
             ),
@@ -174,7 +174,7 @@ def describe_left_out(manifest: Manifest) -> list[Child]:
         f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
         times and f"users withheld from a window {show_count(times, 'time')}",
         suppressed
-        and f"{show_count(suppressed, 'user')} suppressed, whom to hide would cost too much",
+        and f"{show_count(suppressed, 'user')} suppressed: hiding them would cost too much",
         withheld["requests"] and f"{_count_withheld(manifest)} withheld",
         manifest.get("generalised")
         and f"{show_count(manifest['generalised'], 'request')} with a rare value replaced",
