@@ -90,7 +90,7 @@ class Unit:
 
 
 def show_moment(moment: str) -> str:
-    """Shorten a timestamp of a manifest or of :class:`trajcloak.query.times.Times`.
+    """Shorten a timestamp of a manifest or of an instant.
 
     Examples
     --------

@@ -6,75 +6,98 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.auditor.cloaks import (
+from trajcloak.auditor.audited_log import Log, read_audited_log
+from trajcloak.auditor.bundle_checks import (
+    BundleLayout,
+    Members,
+    build_members,
     find_cloak_problems,
+    find_exposure,
     find_geometry_problems,
     find_moment_problems,
+    find_order_problems,
+    find_policy_problems,
+    find_small_bundles,
+    group_bundle_rows,
 )
-from trajcloak.auditor.files import LogPaths
 from trajcloak.auditor.findings import AuditReport, Findings
-from trajcloak.auditor.grid import (
-    Grid,
-    build_grid,
+from trajcloak.auditor.id_checks import PublishedText, find_own_ids, find_text_problems
+from trajcloak.auditor.instants import (
+    InstantGrid,
+    build_instant_grid,
     find_crs_problems,
     find_region_problems,
+    find_size_problems,
     find_speed_problems,
-    project,
+    project_rows,
 )
-from trajcloak.auditor.identifiers import Published, find_text_problems
-from trajcloak.auditor.ingest import find_ingest_problems
-from trajcloak.auditor.layout import Layout, build_layout, find_order_problems
-from trajcloak.auditor.logs import Log, read_log
-from trajcloak.auditor.manifest import Manifest
-from trajcloak.auditor.members import Members, build_members, find_small_bundles
-from trajcloak.auditor.own_ids import find_own_ids
-from trajcloak.auditor.parts import Bundles, Part
-from trajcloak.auditor.rare import find_rare_problems, read_rule
+from trajcloak.auditor.log_files import LogPaths, list_columns, list_log_files
+from trajcloak.auditor.manifest_fields import Manifest, read_manifest_file
+from trajcloak.auditor.parquet_files import (
+    ARROW_SCHEMA,
+    KEYS,
+    BundleColumns,
+    ParquetContents,
+    find_footer_problems,
+    find_nulls,
+    find_schema_problems,
+    find_statistics_problems,
+    list_bundle_columns,
+    read_parquet,
+    take_bundle_columns,
+)
 from trajcloak.auditor.recount import (
-    Case,
     Recount,
+    RecountInput,
     find_location_problems,
     find_loose_cloaks,
     recount,
 )
-from trajcloak.auditor.release_files import (
-    Release,
-    check_bundles_file,
-    check_policy,
-    check_requests_file,
-    choose_attributes,
-    read_release,
-)
-from trajcloak.auditor.requests import (
+from trajcloak.auditor.request_checks import (
     encode_requests,
+    find_rare_problems,
+    find_request_file_problems,
     find_request_order_problems,
     find_request_problems,
     place_requests,
+    read_rule,
 )
 from trajcloak.auditor.totals import (
     count_suppressed,
     find_cost_problems,
     find_count_problems,
+    find_ingest_problems,
     find_member_problems,
     find_window_problems,
     find_withheld_problems,
 )
-from trajcloak.auditor.trajectories import find_size_problems
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
-STAGE = "searching release for ids"
-
 Floats = npt.NDArray[np.float64]
 
+STAGE = "searching release for ids"
 
-def judge(
+FILES = ("bundles.parquet", "manifest.json", "requests.parquet")
+
+
+@dataclass(frozen=True)
+class ReleaseFiles:
+    """The files of a release; None for those that cannot be used."""
+
+    names: list[str]
+    manifest: Manifest | None
+    bundles: ParquetContents | None
+    requests: ParquetContents | None
+
+
+def run_checks(
     paths: LogPaths, folder: Path, policy_path: Path, columns: LogColumns, progress: Progress
 ) -> AuditReport:
     """Run all checks."""
     findings = Findings()
-    release = read_release(folder, findings)
+    release = read_release_files(folder, findings)
     log, problems = _read_as_said(paths, columns, release, progress)
     bundles = check_bundles_file(release, log, findings)
     requests = check_requests_file(release, log, findings)
@@ -87,16 +110,16 @@ def judge(
     layout = _check_bundles(manifest, release, bundles, grid, findings)
     whole = members = None
     if layout and grid and place and policy and requests:
-        whole = _Whole(manifest, log, policy, requests, grid, layout)
+        whole = _UsableFiles(manifest, log, policy, requests, grid, layout)
         members = _check_contents(whole, place, findings, progress)
     progress(STAGE, 0, 1)
     problems = []
     if release.bundles and release.requests:
-        published = Published(release.names, manifest, release.bundles, release.requests)
+        published = PublishedText(release.names, manifest, release.bundles, release.requests)
         problems = find_text_problems(published, log)
     if whole and members:
         problems += find_own_ids(whole.requests, log, members, whole.layout, whole.grid.num_windows)
-    # A search of half the release may find ids, but cannot find that there are none.
+    # A search of half the release may find ids, but cannot show that there are none.
     if problems or members:
         findings.record("user ids", log.num_users, problems, "ids")
     progress(STAGE, 1, 1)
@@ -104,7 +127,7 @@ def judge(
 
 
 def _read_as_said(
-    paths: LogPaths, columns: LogColumns, release: Release, progress: Progress
+    paths: LogPaths, columns: LogColumns, release: ReleaseFiles, progress: Progress
 ) -> tuple[Log, list[str]]:
     """Read a log as the manifest says; as the caller says where that cannot be done.
 
@@ -112,13 +135,13 @@ def _read_as_said(
     """
     attributes = choose_attributes(paths, columns, release)
     if release.manifest is None:
-        return read_log(paths, columns, attributes, progress), []
+        return read_audited_log(paths, columns, attributes, progress), []
     try:
         said = columns.complete(release.manifest.parameters)
-        return read_log(paths, said, attributes, progress), []
+        return read_audited_log(paths, said, attributes, progress), []
     except (InputError, OptionError) as error:
         try:
-            log = read_log(paths, columns, attributes, progress)
+            log = read_audited_log(paths, columns, attributes, progress)
         except (InputError, OptionError):
             raise error from None
         return log, ["the log can be read, but not as 'tz', 'log_crs', 'clip' and 'drop' say"]
@@ -126,12 +149,12 @@ def _read_as_said(
 
 def _check_parameters(
     manifest: Manifest, log: Log, problems: list[str], findings: Findings
-) -> tuple[Grid | None, tuple[Floats, Floats] | None]:
+) -> tuple[InstantGrid | None, tuple[Floats, Floats] | None]:
     """Check the parameters; ``problems`` are those of reading the log as they say."""
     if problems:
         findings.record("parameters", 0, problems, "instants")
         return None, None
-    grid, problems = build_grid(manifest, log)
+    grid, problems = build_instant_grid(manifest, log)
     if grid is not None:
         problems = find_size_problems(log, grid)
         grid = None if problems else grid
@@ -145,7 +168,7 @@ def _check_parameters(
     findings.record("parameters", num_instants, problems + crs_problems, "instants")
     if crs_problems:
         return grid, None
-    x, y = project(log, manifest["crs"])
+    x, y = project_rows(log, manifest["crs"])
     findings.record("region", len(x), find_region_problems(manifest, x, y, log.row), "reports")
     finite = bool(np.isfinite(x).all() and np.isfinite(y).all())
     return grid, (x, y) if finite else None
@@ -153,11 +176,11 @@ def _check_parameters(
 
 def _check_bundles(
     manifest: Manifest,
-    release: Release,
-    bundles: Bundles | None,
-    grid: Grid | None,
+    release: ReleaseFiles,
+    bundles: BundleColumns | None,
+    grid: InstantGrid | None,
     findings: Findings,
-) -> Layout | None:
+) -> BundleLayout | None:
     if bundles is None or release.bundles is None:
         return None
     rows = bundles.num_rows
@@ -168,7 +191,7 @@ def _check_bundles(
     if grid is None:
         return None
     findings.record("instants", rows, find_moment_problems(bundles, grid), "rows")
-    layout, problems = build_layout(bundles, grid)
+    layout, problems = group_bundle_rows(bundles, grid)
     num_bundles = len(layout.ids) if layout else 0
     findings.record("bundle rows", rows, problems, "rows")
     if layout is not None:
@@ -178,19 +201,19 @@ def _check_bundles(
 
 
 @dataclass(frozen=True)
-class _Whole:
+class _UsableFiles:
     """A release of which all files have the right form, with its log and policy."""
 
     manifest: Manifest
     log: Log
-    policy: Part
-    requests: Part
-    grid: Grid
-    layout: Layout
+    policy: ParquetContents
+    requests: ParquetContents
+    grid: InstantGrid
+    layout: BundleLayout
 
 
 def _check_contents(
-    whole: _Whole, place: tuple[Floats, Floats], findings: Findings, progress: Progress
+    whole: _UsableFiles, place: tuple[Floats, Floats], findings: Findings, progress: Progress
 ) -> Members:
     log, grid, layout = whole.log, whole.grid, whole.layout
     attributes = list(log.requests)
@@ -203,7 +226,7 @@ def _check_contents(
     rule = read_rule(whole.manifest)
     coded, problems = encode_requests(whole.requests, log, rule)
     cell = whole.manifest["region"]["side"] / 2 ** int(whole.manifest["height"])
-    counted = recount(Case(log, *place, coded, grid, layout, members, cell), progress)
+    counted = recount(RecountInput(log, *place, coded, grid, layout, members, cell), progress)
     if not problems:
         sent = np.concatenate([np.zeros(0, np.int64), *counted.sent])
         published = slot * coded.num_codes + coded.published
@@ -218,7 +241,7 @@ def _check_contents(
 
 
 def _check_users(
-    whole: _Whole,
+    whole: _UsableFiles,
     members: Members,
     problems: list[str],
     counted: Recount,
@@ -239,7 +262,9 @@ def _check_users(
     findings.record("locations", counted.num_located, problems, "locations")
 
 
-def _check_totals(whole: _Whole, members: Members, counted: Recount, findings: Findings) -> None:
+def _check_totals(
+    whole: _UsableFiles, members: Members, counted: Recount, findings: Findings
+) -> None:
     manifest, grid, layout = whole.manifest, whole.grid, whole.layout
     num_users = whole.log.num_users
     num_requests = whole.requests.table.num_rows
@@ -252,3 +277,92 @@ def _check_totals(whole: _Whole, members: Members, counted: Recount, findings: F
     findings.record("withheld", num_users, problems, "users")
     problems = find_ingest_problems(manifest, whole.log, grid, counted)
     findings.record("ingest", len(whole.log.row), problems, "reports")
+
+
+def read_release_files(folder: Path, findings: Findings) -> ReleaseFiles:
+    """Read the files of a release, and check that there are no others."""
+    entries = sorted(folder.iterdir())
+    names = [entry.name for entry in entries]
+    problems = [f"{name} is missing" for name in FILES if not (folder / name).is_file()]
+    problems += [f"{name} is a link" for name in FILES if (folder / name).is_symlink()]
+    others = len(set(names) - set(FILES))
+    if others:
+        problems.append(f"{others} entries that are no part of a release")
+    findings.record("release folder", len(entries), problems, "files")
+
+    manifest, problems = read_manifest_file(folder / "manifest.json")
+    findings.record("manifest", 1, problems, "files")
+    return ReleaseFiles(
+        names,
+        manifest,
+        read_parquet(folder / "bundles.parquet"),
+        read_parquet(folder / "requests.parquet"),
+    )
+
+
+def choose_attributes(
+    paths: LogPaths, columns: LogColumns, release: ReleaseFiles
+) -> tuple[str, ...]:
+    """Take the request attributes that the manifest names where the caller names none.
+
+    Those that the log does not have, or that say who, when or where, are left out.
+    """
+    if columns.requests or release.manifest is None:
+        return columns.requests
+    present = list_columns(list_log_files(paths)[0], columns.delimiter)
+    secret = {columns.user, columns.time, *columns.place(present)[:2]}
+    own = {name for name, _ in KEYS}
+    return tuple(
+        name
+        for name in release.manifest.parameters["requests"]
+        if name in present and name not in secret | own
+    )
+
+
+def check_bundles_file(release: ReleaseFiles, log: Log, findings: Findings) -> BundleColumns | None:
+    """Check the form of ``bundles.parquet``; returns its columns if they can be used."""
+    part, file = release.bundles, "bundles.parquet"
+    if part is None:
+        findings.record("bundles file", 0, [f"{file} cannot be read as Parquet"], "")
+        return None
+    expected = list_bundle_columns(log.stamped, log.zoned)
+    problems = find_schema_problems(part, expected, file)
+    if not problems:
+        problems = find_nulls(part, [name for name, _ in expected], file)
+    usable = not problems
+    if usable:
+        problems = find_statistics_problems(part, file)
+    problems += find_footer_problems(part, {b"geo", ARROW_SCHEMA}, file)
+    findings.record("bundles file", part.table.num_rows, problems, "rows")
+    return take_bundle_columns(part) if usable else None
+
+
+def check_requests_file(
+    release: ReleaseFiles, log: Log, findings: Findings
+) -> ParquetContents | None:
+    """Check the form of ``requests.parquet``; returns it if it can be used."""
+    part, file = release.requests, "requests.parquet"
+    if part is None:
+        findings.record("requests file", 0, [f"{file} cannot be read as Parquet"], "")
+        return None
+    problems = find_request_file_problems(part, log)
+    usable = not problems
+    if usable:
+        problems = find_statistics_problems(part, file)
+    if part.unused:
+        problems.append(f"{file} holds {part.unused} values that stand in none of its rows")
+    problems += find_footer_problems(part, {ARROW_SCHEMA}, file)
+    findings.record("requests file", part.table.num_rows, problems, "rows")
+    return part if usable else None
+
+
+def check_policy(path: Path, folder: Path, log: Log, findings: Findings) -> ParquetContents | None:
+    """Check the form and the place of the policy file; returns it if it can be used."""
+    findings.record("policy private", 1, find_exposure(path, folder), "files")
+    part = read_parquet(path)
+    if part is None:
+        findings.record("policy file", 0, ["the policy cannot be read as Parquet"], "")
+        return None
+    problems = find_policy_problems(part, log)
+    findings.record("policy file", part.table.num_rows, problems, "rows")
+    return None if problems else part
