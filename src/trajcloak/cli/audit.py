@@ -90,7 +90,7 @@ def command(
     if as_json:
         print_json(report.to_dict())
     else:
-        print_report(report)
+        print_audit(report)
     if not report.passed:
         sys.exit(EXIT_BREACH)
 
@@ -146,13 +146,13 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
     return bool(read(asked) == found)
 
 
-def print_report(report: "AuditReport") -> None:
+def print_audit(report: "AuditReport") -> None:
     """Show every check, and the verdict in a sentence."""
-    for piece in describe_report(report):
+    for piece in describe_checks(report):
         out.print(piece)
 
 
-def describe_report(report: "AuditReport") -> "Iterator[RenderableType]":
+def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":
     """Lay out every check, and the verdict in a sentence."""
     table = Table(title="Audit", title_justify="left")
     table.add_column("check", style="bold", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Options and displays that several commands share."""
+"""Options, progress bars and output that several commands share."""
 
 import json
 import re
@@ -213,7 +213,7 @@ def progress_bars(
     kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
     transient: bool = False,
 ) -> Iterator[Listener]:
-    """Draw a bar per stage on a terminal; yields the listener that moves them.
+    """Draw a bar per stage on a terminal; yields the function that moves them.
 
     ``kernel``, a module and a name in it, tells whether the first run is still to
     compile; None for a command that compiles nothing. ``transient`` bars are taken away
@@ -271,7 +271,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Say what came in, and how much of it is known; no word of what did not occur."""
+    """List what was read of a log, and how many locations are known; zeros are left out."""
     interval = ingest["interval"]
     located = ingest["user_instants"]
     everywhere = sum(located.values()) or 1

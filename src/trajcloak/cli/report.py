@@ -101,7 +101,7 @@ def command(
 
 
 def print_report(report: "Report", path: Path) -> None:
-    """Say what was written, and whether it may be shown around."""
+    """Print what was written, and whether it may be published."""
     colour = "bold red" if not report.passed else "bold yellow" if report.allowed else "bold green"
     out.print(f"[{colour}]{escape(report.verdict)}[/].")
     if report.bundles_drawn < report.bundles:
