@@ -131,7 +131,7 @@ def read_audited_log(
                 )
 
     system = find_points_crs(files[0]) if columns.crs is None else columns.crs
-    crs, geographic = choose_log_crs(system, geographic)
+    crs, geographic = _choose_log_crs(system, geographic)
     batches = CheckedRows(
         columns.user, columns.time, (x_name, y_name), geographic, requests, columns
     )
@@ -288,7 +288,7 @@ def _one_type(parts: list[Any]) -> list[Any]:
     return parts
 
 
-def choose_log_crs(name: str | None, degrees: bool) -> tuple[str | None, bool]:
+def _choose_log_crs(name: str | None, degrees: bool) -> tuple[str | None, bool]:
     """Choose the coordinate system of a log; returns it, and whether coordinates are degrees.
 
     ``degrees`` is what the names of the columns say.

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyproj
 
 from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.column_values import to_plain, to_plain_type
+from trajcloak.auditor.column_values import decode_column
 from trajcloak.auditor.findings import first_few, first_rows
 from trajcloak.auditor.instants import InstantGrid
 from trajcloak.auditor.manifest_fields import Manifest, no_duplicates
@@ -314,9 +314,7 @@ def build_members(
 ) -> tuple[Members, list[str]]:
     """Match the rows of a policy with the users of the log and the bundles."""
     table = part.table
-    kind = to_plain_type(table.schema.field("user_id").type)
-    ids = pa.chunked_array([to_plain(chunk) for chunk in table["user_id"].chunks], kind)
-    user = _number(ids, log)
+    user = _number(decode_column(table["user_id"]), log)
     window = table["window"].to_numpy().astype(np.int64)
     bundle = layout.find(table["bundle_id"].to_numpy())
 

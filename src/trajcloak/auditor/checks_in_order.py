@@ -29,7 +29,7 @@ from trajcloak.auditor.instants import (
     find_region_problems,
     find_size_problems,
     find_speed_problems,
-    project_rows,
+    project_log,
 )
 from trajcloak.auditor.log_files import LogPaths, list_columns, list_log_files
 from trajcloak.auditor.manifest_fields import Manifest, read_manifest_file
@@ -97,33 +97,54 @@ def run_checks(
 ) -> AuditReport:
     """Run all checks."""
     findings = Findings()
-    release = read_release_files(folder, findings)
+    release = _read_release_files(folder, findings)
     log, problems = _read_as_said(paths, columns, release, progress)
-    bundles = check_bundles_file(release, log, findings)
-    requests = check_requests_file(release, log, findings)
-    policy = check_policy(policy_path, folder, log, findings)
+    bundles = _check_bundles_file(release, log, findings)
+    requests = _check_requests_file(release, log, findings)
+    policy = _check_policy(policy_path, folder, log, findings)
     manifest = release.manifest
     if manifest is None:
         return findings.report(None)
 
     grid, place = _check_parameters(manifest, log, problems, findings)
     layout = _check_bundles(manifest, release, bundles, grid, findings)
-    whole = members = None
+    files = members = None
     if layout and grid and place and policy and requests:
-        whole = _UsableFiles(manifest, log, policy, requests, grid, layout)
-        members = _check_contents(whole, place, findings, progress)
+        files = _UsableFiles(manifest, log, policy, requests, grid, layout)
+        members = _check_contents(files, place, findings, progress)
     progress(STAGE, 0, 1)
     problems = []
     if release.bundles and release.requests:
         published = PublishedText(release.names, manifest, release.bundles, release.requests)
         problems = find_text_problems(published, log)
-    if whole and members:
-        problems += find_own_ids(whole.requests, log, members, whole.layout, whole.grid.num_windows)
+    if files and members:
+        problems += find_own_ids(files.requests, log, members, files.layout, files.grid.num_windows)
     # A search of half the release may find ids, but cannot show that there are none.
     if problems or members:
         findings.record("user ids", log.num_users, problems, "ids")
     progress(STAGE, 1, 1)
     return findings.report(manifest["k"])
+
+
+def _read_release_files(folder: Path, findings: Findings) -> ReleaseFiles:
+    """Read the files of a release, and check that there are no others."""
+    entries = sorted(folder.iterdir())
+    names = [entry.name for entry in entries]
+    problems = [f"{name} is missing" for name in FILES if not (folder / name).is_file()]
+    problems += [f"{name} is a link" for name in FILES if (folder / name).is_symlink()]
+    others = len(set(names) - set(FILES))
+    if others:
+        problems.append(f"{others} entries that are no part of a release")
+    findings.record("release folder", len(entries), problems, "files")
+
+    manifest, problems = read_manifest_file(folder / "manifest.json")
+    findings.record("manifest", 1, problems, "files")
+    return ReleaseFiles(
+        names,
+        manifest,
+        read_parquet(folder / "bundles.parquet"),
+        read_parquet(folder / "requests.parquet"),
+    )
 
 
 def _read_as_said(
@@ -133,7 +154,7 @@ def _read_as_said(
 
     Returns the log, and what is wrong with the manifest.
     """
-    attributes = choose_attributes(paths, columns, release)
+    attributes = _choose_attributes(paths, columns, release)
     if release.manifest is None:
         return read_audited_log(paths, columns, attributes, progress), []
     try:
@@ -145,6 +166,76 @@ def _read_as_said(
         except (InputError, OptionError):
             raise error from None
         return log, ["the log can be read, but not as 'tz', 'log_crs', 'clip' and 'drop' say"]
+
+
+def _choose_attributes(
+    paths: LogPaths, columns: LogColumns, release: ReleaseFiles
+) -> tuple[str, ...]:
+    """Take the request attributes that the manifest names where the caller names none.
+
+    Those that the log does not have, or that say who, when or where, are left out.
+    """
+    if columns.requests or release.manifest is None:
+        return columns.requests
+    present = list_columns(list_log_files(paths)[0], columns.delimiter)
+    secret = {columns.user, columns.time, *columns.place(present)[:2]}
+    own = {name for name, _ in KEYS}
+    return tuple(
+        name
+        for name in release.manifest.parameters["requests"]
+        if name in present and name not in secret | own
+    )
+
+
+def _check_bundles_file(
+    release: ReleaseFiles, log: Log, findings: Findings
+) -> BundleColumns | None:
+    """Check the form of ``bundles.parquet``; returns its columns if they can be used."""
+    part, file = release.bundles, "bundles.parquet"
+    if part is None:
+        findings.record("bundles file", 0, [f"{file} cannot be read as Parquet"], "")
+        return None
+    expected = list_bundle_columns(log.stamped, log.zoned)
+    problems = find_schema_problems(part, expected, file)
+    if not problems:
+        problems = find_nulls(part, [name for name, _ in expected], file)
+    usable = not problems
+    if usable:
+        problems = find_statistics_problems(part, file)
+    problems += find_footer_problems(part, {b"geo", ARROW_SCHEMA}, file)
+    findings.record("bundles file", part.table.num_rows, problems, "rows")
+    return take_bundle_columns(part) if usable else None
+
+
+def _check_requests_file(
+    release: ReleaseFiles, log: Log, findings: Findings
+) -> ParquetContents | None:
+    """Check the form of ``requests.parquet``; returns it if it can be used."""
+    part, file = release.requests, "requests.parquet"
+    if part is None:
+        findings.record("requests file", 0, [f"{file} cannot be read as Parquet"], "")
+        return None
+    problems = find_request_file_problems(part, log)
+    usable = not problems
+    if usable:
+        problems = find_statistics_problems(part, file)
+    if part.unused:
+        problems.append(f"{file} holds {part.unused} values that stand in none of its rows")
+    problems += find_footer_problems(part, {ARROW_SCHEMA}, file)
+    findings.record("requests file", part.table.num_rows, problems, "rows")
+    return part if usable else None
+
+
+def _check_policy(path: Path, folder: Path, log: Log, findings: Findings) -> ParquetContents | None:
+    """Check the form and the place of the policy file; returns it if it can be used."""
+    findings.record("policy private", 1, find_exposure(path, folder), "files")
+    part = read_parquet(path)
+    if part is None:
+        findings.record("policy file", 0, ["the policy cannot be read as Parquet"], "")
+        return None
+    problems = find_policy_problems(part, log)
+    findings.record("policy file", part.table.num_rows, problems, "rows")
+    return None if problems else part
 
 
 def _check_parameters(
@@ -168,7 +259,7 @@ def _check_parameters(
     findings.record("parameters", num_instants, problems + crs_problems, "instants")
     if crs_problems:
         return grid, None
-    x, y = project_rows(log, manifest["crs"])
+    x, y = project_log(log, manifest["crs"])
     findings.record("region", len(x), find_region_problems(manifest, x, y, log.row), "reports")
     finite = bool(np.isfinite(x).all() and np.isfinite(y).all())
     return grid, (x, y) if finite else None
@@ -213,19 +304,19 @@ class _UsableFiles:
 
 
 def _check_contents(
-    whole: _UsableFiles, place: tuple[Floats, Floats], findings: Findings, progress: Progress
+    files: _UsableFiles, place: tuple[Floats, Floats], findings: Findings, progress: Progress
 ) -> Members:
-    log, grid, layout = whole.log, whole.grid, whole.layout
+    log, grid, layout = files.log, files.grid, files.layout
     attributes = list(log.requests)
-    slot, problems = place_requests(whole.requests, grid, layout)
-    problems += find_request_order_problems(whole.requests, attributes)
-    num_requests = whole.requests.table.num_rows
+    slot, problems = place_requests(files.requests, grid, layout)
+    problems += find_request_order_problems(files.requests, attributes)
+    num_requests = files.requests.table.num_rows
     findings.record("request rows", num_requests, problems, "rows")
 
-    members, member_problems = build_members(whole.policy, log, grid, layout)
-    rule = read_rule(whole.manifest)
-    coded, problems = encode_requests(whole.requests, log, rule)
-    cell = whole.manifest["region"]["side"] / 2 ** int(whole.manifest["height"])
+    members, member_problems = build_members(files.policy, log, grid, layout)
+    rule = read_rule(files.manifest)
+    coded, problems = encode_requests(files.requests, log, rule)
+    cell = files.manifest["region"]["side"] / 2 ** int(files.manifest["height"])
     counted = recount(RecountInput(log, *place, coded, grid, layout, members, cell), progress)
     if not problems:
         sent = np.concatenate([np.zeros(0, np.int64), *counted.sent])
@@ -233,21 +324,21 @@ def _check_contents(
         problems = find_request_problems(sent, published, coded.num_codes, layout)
     counted.sent.clear()
     findings.record("requests", num_requests, problems, "requests")
-    problems = find_rare_problems(whole.requests, log, rule)
+    problems = find_rare_problems(files.requests, log, rule)
     findings.record("rare values", len(attributes), problems, "attributes")
-    _check_users(whole, members, member_problems, counted, findings)
-    _check_totals(whole, members, counted, findings)
+    _check_users(files, members, member_problems, counted, findings)
+    _check_totals(files, members, counted, findings)
     return members
 
 
 def _check_users(
-    whole: _UsableFiles,
+    files: _UsableFiles,
     members: Members,
     problems: list[str],
     counted: Recount,
     findings: Findings,
 ) -> None:
-    manifest, layout = whole.manifest, whole.layout
+    manifest, layout = files.manifest, files.layout
     suppressed = count_suppressed(counted, manifest["k"])
     problems = problems + find_member_problems(counted, members, manifest, suppressed)
     num_pairs = int(counted.participants.sum())
@@ -263,11 +354,11 @@ def _check_users(
 
 
 def _check_totals(
-    whole: _UsableFiles, members: Members, counted: Recount, findings: Findings
+    files: _UsableFiles, members: Members, counted: Recount, findings: Findings
 ) -> None:
-    manifest, grid, layout = whole.manifest, whole.grid, whole.layout
-    num_users = whole.log.num_users
-    num_requests = whole.requests.table.num_rows
+    manifest, grid, layout = files.manifest, files.grid, files.layout
+    num_users = files.log.num_users
+    num_requests = files.requests.table.num_rows
     num_generalised = counted.changed_requests
     problems = find_count_problems(manifest, grid, layout, members, num_requests, num_generalised)
     findings.record("counts", 7, problems, "counts")
@@ -275,94 +366,5 @@ def _check_totals(
     findings.record("costs", len(layout.rectangle), problems, "cloaks")
     problems = find_withheld_problems(manifest, grid, counted, members, num_users)
     findings.record("withheld", num_users, problems, "users")
-    problems = find_ingest_problems(manifest, whole.log, grid, counted)
-    findings.record("ingest", len(whole.log.row), problems, "reports")
-
-
-def read_release_files(folder: Path, findings: Findings) -> ReleaseFiles:
-    """Read the files of a release, and check that there are no others."""
-    entries = sorted(folder.iterdir())
-    names = [entry.name for entry in entries]
-    problems = [f"{name} is missing" for name in FILES if not (folder / name).is_file()]
-    problems += [f"{name} is a link" for name in FILES if (folder / name).is_symlink()]
-    others = len(set(names) - set(FILES))
-    if others:
-        problems.append(f"{others} entries that are no part of a release")
-    findings.record("release folder", len(entries), problems, "files")
-
-    manifest, problems = read_manifest_file(folder / "manifest.json")
-    findings.record("manifest", 1, problems, "files")
-    return ReleaseFiles(
-        names,
-        manifest,
-        read_parquet(folder / "bundles.parquet"),
-        read_parquet(folder / "requests.parquet"),
-    )
-
-
-def choose_attributes(
-    paths: LogPaths, columns: LogColumns, release: ReleaseFiles
-) -> tuple[str, ...]:
-    """Take the request attributes that the manifest names where the caller names none.
-
-    Those that the log does not have, or that say who, when or where, are left out.
-    """
-    if columns.requests or release.manifest is None:
-        return columns.requests
-    present = list_columns(list_log_files(paths)[0], columns.delimiter)
-    secret = {columns.user, columns.time, *columns.place(present)[:2]}
-    own = {name for name, _ in KEYS}
-    return tuple(
-        name
-        for name in release.manifest.parameters["requests"]
-        if name in present and name not in secret | own
-    )
-
-
-def check_bundles_file(release: ReleaseFiles, log: Log, findings: Findings) -> BundleColumns | None:
-    """Check the form of ``bundles.parquet``; returns its columns if they can be used."""
-    part, file = release.bundles, "bundles.parquet"
-    if part is None:
-        findings.record("bundles file", 0, [f"{file} cannot be read as Parquet"], "")
-        return None
-    expected = list_bundle_columns(log.stamped, log.zoned)
-    problems = find_schema_problems(part, expected, file)
-    if not problems:
-        problems = find_nulls(part, [name for name, _ in expected], file)
-    usable = not problems
-    if usable:
-        problems = find_statistics_problems(part, file)
-    problems += find_footer_problems(part, {b"geo", ARROW_SCHEMA}, file)
-    findings.record("bundles file", part.table.num_rows, problems, "rows")
-    return take_bundle_columns(part) if usable else None
-
-
-def check_requests_file(
-    release: ReleaseFiles, log: Log, findings: Findings
-) -> ParquetContents | None:
-    """Check the form of ``requests.parquet``; returns it if it can be used."""
-    part, file = release.requests, "requests.parquet"
-    if part is None:
-        findings.record("requests file", 0, [f"{file} cannot be read as Parquet"], "")
-        return None
-    problems = find_request_file_problems(part, log)
-    usable = not problems
-    if usable:
-        problems = find_statistics_problems(part, file)
-    if part.unused:
-        problems.append(f"{file} holds {part.unused} values that stand in none of its rows")
-    problems += find_footer_problems(part, {ARROW_SCHEMA}, file)
-    findings.record("requests file", part.table.num_rows, problems, "rows")
-    return part if usable else None
-
-
-def check_policy(path: Path, folder: Path, log: Log, findings: Findings) -> ParquetContents | None:
-    """Check the form and the place of the policy file; returns it if it can be used."""
-    findings.record("policy private", 1, find_exposure(path, folder), "files")
-    part = read_parquet(path)
-    if part is None:
-        findings.record("policy file", 0, ["the policy cannot be read as Parquet"], "")
-        return None
-    problems = find_policy_problems(part, log)
-    findings.record("policy file", part.table.num_rows, problems, "rows")
-    return None if problems else part
+    problems = find_ingest_problems(manifest, files.log, grid, counted)
+    findings.record("ingest", len(files.log.row), problems, "reports")

@@ -127,7 +127,13 @@ def _offset(moments: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
     return clock - moments
 
 
-def to_plain(array: Any) -> Any:
+def decode_column(column: Any) -> Any:
+    """Apply :func:`decode_array` to each chunk of a chunked array."""
+    chunks = [decode_array(chunk) for chunk in column.chunks]
+    return pa.chunked_array(chunks, decoded_type(column.type))
+
+
+def decode_array(array: Any) -> Any:
     """Decode dictionaries and repeated values, and cast all kinds of text to one type."""
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -135,12 +141,12 @@ def to_plain(array: Any) -> Any:
         array = pc.run_end_decode(array)
     if pa.types.is_dictionary(array.type):
         array = pc.cast(array, array.type.value_type)
-    kind = to_plain_type(array.type)
+    kind = decoded_type(array.type)
     return array if array.type == kind else pc.cast(array, kind)
 
 
-def to_plain_type(kind: Any) -> Any:
-    """Find the type that :func:`to_plain` gives to an array of a type."""
+def decoded_type(kind: Any) -> Any:
+    """Find the type that :func:`decode_array` gives to an array of a type."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):

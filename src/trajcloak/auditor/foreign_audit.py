@@ -102,7 +102,7 @@ def audit_foreign(
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
     read = read_audited_log(log, columns or LogColumns(), (), progress)
-    grid = lay_instants(read, every, max_gap, missing == HOLD)
+    grid = _lay_instants(read, every, max_gap, missing == HOLD)
     foreign = read_foreign(Path(table), read, grid, group)
     members = GroupMembers(np.zeros(0, np.int64), np.zeros(0, np.int64))
     names = [name for name in FOREIGN_CHECKS if name != "members" or policy is not None]
@@ -118,7 +118,7 @@ def audit_foreign(
     return findings.report(k)
 
 
-def lay_instants(log: Log, every: str | None, max_gap: str | None, hold: bool) -> InstantGrid:
+def _lay_instants(log: Log, every: str | None, max_gap: str | None, hold: bool) -> InstantGrid:
     """Lay instants over a log, as ``docs/data-model.md`` says."""
     step = _read_duration(every, log, "every") or _guess_step(log)
     gap = _read_duration(max_gap, log, "max-gap")

@@ -13,7 +13,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.column_values import read_times, to_plain
+from trajcloak.auditor.column_values import decode_array, read_times
 from trajcloak.auditor.instants import InstantGrid, Locations, list_blocks, locate
 from trajcloak.auditor.search import find_runs
 from trajcloak.errors import InputError
@@ -96,7 +96,7 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
     if not table.num_rows:
         raise InputError(f"{path}: has no rows; expected at least one; check the path")
     table = table.combine_chunks()
-    return {name: _flatten(to_plain(table[name].chunk(0))) for name in table.column_names}
+    return {name: _flatten(decode_array(table[name].chunk(0))) for name in table.column_names}
 
 
 def _flatten(column: Any) -> Any:

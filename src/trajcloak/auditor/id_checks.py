@@ -19,7 +19,7 @@ import pyproj
 
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.bundle_checks import GEO_WORDS, BundleLayout, Members
-from trajcloak.auditor.column_values import decode_text, may_be_text, to_plain, to_plain_type
+from trajcloak.auditor.column_values import decode_column, decode_text, decoded_type, may_be_text
 from trajcloak.auditor.manifest_fields import FIELDS, REASONS, RULES, Manifest
 from trajcloak.auditor.parquet_files import ARROW_SCHEMA, ParquetContents, list_bundle_columns
 from trajcloak.auditor.search import Words, find_runs, pick
@@ -130,10 +130,9 @@ def count_numbers(numbers: Words, text: bytes, more: bytes = b"", vocabulary: by
 
 def _join_text(column: Any) -> bytes:
     """Join the distinct values of a column of text or bytes, in lower case; nothing for others."""
-    kind = to_plain_type(column.type)
-    if not may_be_text(kind):
+    if not may_be_text(decoded_type(column.type)):
         return b""
-    distinct = pa.chunked_array([to_plain(chunk) for chunk in column.chunks], kind).unique()
+    distinct = decode_column(column).unique()
     distinct = pc.utf8_lower(decode_text(distinct.drop_null())).cast(pa.large_binary())
     _, offsets, data = distinct.buffers()
     if not len(distinct) or data is None:
@@ -278,8 +277,8 @@ class _Mentions:
 def _encode(column: Any) -> tuple[Ints, Any]:
     """Replace values by codes; null has the code after the last. Also lists the values."""
     if not len(column):
-        return np.zeros(0, np.int64), pa.array([], to_plain_type(column.type))
-    encoded = pa.chunked_array([to_plain(chunk) for chunk in column.chunks]).dictionary_encode()
+        return np.zeros(0, np.int64), pa.array([], decoded_type(column.type))
+    encoded = decode_column(column).dictionary_encode()
     values = encoded.chunk(0).dictionary
     codes = [pc.fill_null(chunk.indices, len(values)).to_numpy() for chunk in encoded.chunks]
     return np.concatenate(codes).astype(np.int64), values

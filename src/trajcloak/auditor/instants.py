@@ -118,7 +118,7 @@ def build_instant_grid(manifest: Manifest, log: Log) -> tuple[InstantGrid | None
     num_instants = (latest - origin) // every + 1
     if num_instants > MAX_INSTANTS:
         return None, ["parameter 'every' makes more instants than a release can number"]
-    edges = find_edges(parameters, log, origin, every, num_instants)
+    edges = _find_edges(parameters, log, origin, every, num_instants)
     if edges is None:
         return None, ["parameters 'align' and 'windows' do not cut such a log into windows"]
     starts, stops = edges
@@ -157,7 +157,7 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
     return []
 
 
-def project_rows(log: Log, crs: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def project_log(log: Log, crs: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Compute the planar coordinates of all rows; not finite where there are none."""
     if crs is None or not log.geographic:
         return log.x, log.y
@@ -183,7 +183,7 @@ def find_region_problems(
     ]
 
 
-def find_edges(
+def _find_edges(
     parameters: dict[str, Any], log: Log, origin: int, every: int, num_instants: int
 ) -> tuple[Ints, Ints] | None:
     """Find the first instant of each window, and the one after its last.

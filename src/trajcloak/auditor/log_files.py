@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pyproj
 
-from trajcloak.auditor.column_values import to_plain
+from trajcloak.auditor.column_values import decode_array
 from trajcloak.errors import InputError
 
 ROWS_PER_BATCH = 1 << 20
@@ -30,7 +30,7 @@ _PACKED = (".gz", ".bz2", ".zst")
 LogPaths = str | Path | Sequence[str | Path]
 
 
-def find_file_kind(file: Path) -> str | None:
+def _find_file_kind(file: Path) -> str | None:
     """Find the kind of a file by its name; None if it is not known."""
     name = file.name.lower()
     for packed in _PACKED:
@@ -40,7 +40,7 @@ def find_file_kind(file: Path) -> str | None:
     return next((kind for kind, ends in _SUFFIXES.items() if name.endswith(ends)), None)
 
 
-def open_bytes(file: Path) -> Any:
+def _open_bytes(file: Path) -> Any:
     """Open a text file, decompressing it if necessary."""
     if file.name.lower().endswith(".gz"):
         return gzip.open(file, "rb")
@@ -51,9 +51,9 @@ def open_bytes(file: Path) -> Any:
     return file.open("rb")
 
 
-def read_log_schema(file: Path, delimiter: str | None) -> Any:
+def _read_log_schema(file: Path, delimiter: str | None) -> Any:
     """Read names and types of the columns inside a file, without those of its folders."""
-    kind = find_file_kind(file)
+    kind = _find_file_kind(file)
     if kind == "parquet":
         return pq.read_schema(file)
     if kind == "arrow":
@@ -62,14 +62,14 @@ def read_log_schema(file: Path, delimiter: str | None) -> Any:
         records = list(_read_records(file))
         names = dict.fromkeys(name for record in records for name in record)
         return pa.schema([(name, _take_values(records, name).type) for name in names])
-    options = pa_csv.ParseOptions(delimiter=delimiter or guess_delimiter(file))
-    with open_bytes(file) as stream, pa_csv.open_csv(stream, None, options) as reader:
+    options = pa_csv.ParseOptions(delimiter=delimiter or _guess_delimiter(file))
+    with _open_bytes(file) as stream, pa_csv.open_csv(stream, None, options) as reader:
         return reader.schema
 
 
-def guess_delimiter(file: Path) -> str:
+def _guess_delimiter(file: Path) -> str:
     """Choose the delimiter that occurs most often in the header line, outside of quotes."""
-    with open_bytes(file) as stream:
+    with _open_bytes(file) as stream:
         line = stream.readline().decode("utf-8", "replace")
     quoted, counts = False, dict.fromkeys(",;\t|", 0)
     for sign in line:
@@ -79,11 +79,11 @@ def guess_delimiter(file: Path) -> str:
     return max(counts, key=lambda sign: counts[sign])
 
 
-def read_own_batches(
+def _read_own_batches(
     file: Path, names: list[str], delimiter: str | None
 ) -> Iterator[dict[str, Any]]:
     """Yield some columns inside a file; those of CSV are text."""
-    kind = find_file_kind(file)
+    kind = _find_file_kind(file)
     if kind == "parquet":
         with pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(ROWS_PER_BATCH, columns=names):
@@ -95,7 +95,7 @@ def read_own_batches(
         records = list(_read_records(file))
         yield {name: _take_values(records, name) for name in names}
     else:
-        yield from _read_csv(file, names, delimiter or guess_delimiter(file))
+        yield from _read_csv(file, names, delimiter or _guess_delimiter(file))
 
 
 def _read_csv(file: Path, names: list[str], delimiter: str) -> Iterator[dict[str, Any]]:
@@ -109,7 +109,7 @@ def _read_csv(file: Path, names: list[str], delimiter: str) -> Iterator[dict[str
     read_options = pa_csv.ReadOptions(block_size=BYTES_PER_BLOCK)
     parse_options = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     with (
-        open_bytes(file) as stream,
+        _open_bytes(file) as stream,
         pa_csv.open_csv(stream, read_options, parse_options, options) as reader,
     ):
         for batch in reader:
@@ -126,7 +126,7 @@ def _read_arrow(file: Path) -> Any:
 
 
 def _read_records(file: Path) -> Iterator[dict[str, Any]]:
-    with open_bytes(file) as stream:
+    with _open_bytes(file) as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
                 try:
@@ -153,7 +153,7 @@ def _take_values(records: list[dict[str, Any]], name: str) -> Any:
         return pa.nulls(len(records))
 
 
-def list_folder_columns(file: Path) -> dict[str, str]:
+def _list_folder_columns(file: Path) -> dict[str, str]:
     """List the columns that are named by folders, such as ``day=3``."""
     named = {}
     for folder in file.parts[:-1]:
@@ -163,7 +163,7 @@ def list_folder_columns(file: Path) -> dict[str, str]:
     return named
 
 
-def find_points(schema: Any) -> tuple[str, list[str], str | None] | None:
+def _find_points(schema: Any) -> tuple[str, list[str], str | None] | None:
     """Find a column of points where there are no coordinates: its name, theirs, the system."""
     if {"x", "y"} <= set(schema.names) or {"lon", "lat"} <= set(schema.names):
         return None
@@ -182,7 +182,7 @@ def find_points(schema: Any) -> tuple[str, list[str], str | None] | None:
     return name, ["x", "y"], f"{authority[0]}:{authority[1]}" if authority else None
 
 
-def split_points(column: Any) -> list[Any]:
+def _take_point_coordinates(column: Any) -> list[Any]:
     """Split points into x and y; null where there is none."""
     values = [None if value is None else _take_point(value) for value in column.to_pylist()]
     return [
@@ -213,7 +213,7 @@ def list_log_files(log: LogPaths) -> list[Path]:
         raise InputError("no log is given; expected a file, a glob or a folder; name one")
     files = [file for path in given for file in _expand(Path(path))]
     for file in files:
-        if find_file_kind(file) is None:
+        if _find_file_kind(file) is None:
             raise InputError(
                 f"{file}: the name of a log ends in '{file.suffix}'; expected '.parquet', '.csv' "
                 f"or another kind of log; rename or convert it"
@@ -228,7 +228,7 @@ def _expand(path: Path) -> list[Path]:
         inside = [
             file
             for file in sorted(path.rglob("*"))
-            if find_file_kind(file) is not None
+            if _find_file_kind(file) is not None
             and file.is_file()
             and not any(part[0] in "._" for part in file.relative_to(path).parts)
         ]
@@ -252,12 +252,12 @@ def list_columns(file: Path, delimiter: str | None) -> list[str]:
     ``a.b`` stands for the field of a struct.
     """
     try:
-        schema = read_log_schema(file, delimiter)
+        schema = _read_log_schema(file, delimiter)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file) from error
     names = list(_unfold(schema.empty_table()).column_names)
-    names += [name for name in list_folder_columns(file) if name not in names]
-    points = find_points(schema)
+    names += [name for name in _list_folder_columns(file) if name not in names]
+    points = _find_points(schema)
     if points is None:
         return names
     # The points themselves are where users were, and no attribute.
@@ -267,20 +267,20 @@ def list_columns(file: Path, delimiter: str | None) -> list[str]:
 
 def find_points_crs(file: Path) -> str | None:
     """Find the coordinate system of a file of points, if it is planar and has a name."""
-    if find_file_kind(file) not in ("parquet", "arrow"):
+    if _find_file_kind(file) not in ("parquet", "arrow"):
         return None
-    points = find_points(read_log_schema(file, None))
+    points = _find_points(_read_log_schema(file, None))
     return points[2] if points else None
 
 
 def holds_text(file: Path) -> bool:
     """Whether values of a file are text whose type the whole log decides."""
-    return find_file_kind(file) == "csv" or bool(list_folder_columns(file))
+    return _find_file_kind(file) == "csv" or bool(_list_folder_columns(file))
 
 
 def count_parquet_rows(files: list[Path]) -> int:
     """Count the rows of Parquet files; 0 if one is of another kind, with no count."""
-    if any(find_file_kind(file) != "parquet" for file in files):
+    if any(_find_file_kind(file) != "parquet" for file in files):
         return 0
     return sum(int(pq.read_metadata(file).num_rows) for file in files)
 
@@ -288,20 +288,22 @@ def count_parquet_rows(files: list[Path]) -> int:
 def read_batches(file: Path, names: list[str], delimiter: str | None) -> Iterator[dict[str, Any]]:
     """Yield some columns of a file of a log, as plain arrays; those of CSV are text."""
     try:
-        schema = read_log_schema(file, delimiter)
-        folders, points = list_folder_columns(file), find_points(schema)
+        schema = _read_log_schema(file, delimiter)
+        folders, points = _list_folder_columns(file), _find_points(schema)
         own = [name for name in schema.names if name in names or _holds_field(name, names)]
         if points and set(points[1]) & set(names):
             own.append(points[0])
-        for batch in read_own_batches(file, own, delimiter):
+        for batch in _read_own_batches(file, own, delimiter):
             num_rows = len(batch[own[0]])
             for name in names:
                 if name not in batch and name in folders:
                     batch[name] = pa.array([folders[name]] * num_rows, pa.string())
             if points and points[0] in batch:
-                batch |= dict(zip(points[1], split_points(batch.pop(points[0])), strict=True))
+                batch |= dict(
+                    zip(points[1], _take_point_coordinates(batch.pop(points[0])), strict=True)
+                )
             table = _unfold(pa.table(batch)).combine_chunks()
-            yield {name: to_plain(_only_chunk(table[name])) for name in names}
+            yield {name: decode_array(_only_chunk(table[name])) for name in names}
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file) from error
 
@@ -334,7 +336,7 @@ def expand_names(names: Sequence[str], present: Sequence[str]) -> tuple[str, ...
 def _unreadable(file: Path) -> InputError:
     # Arrow's own message may quote a cell of the log, and so name a user.
     names = {"parquet": "Parquet", "csv": "CSV", "json": "JSON lines", "arrow": "Arrow"}
-    kind = names[find_file_kind(file) or "csv"]
+    kind = names[_find_file_kind(file) or "csv"]
     return InputError(
         f"{file}: cannot be read as {kind}; expected a complete {kind} file in UTF-8 "
         f"with the same number of columns in each row; make it anew"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.column_values import TimeColumn, read_times, to_plain
+from trajcloak.auditor.column_values import TimeColumn, decode_array, read_times
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 
@@ -211,7 +211,7 @@ def find_bad_rows(
 
 def _numbers(column: Any) -> Floats:
     try:
-        values: Floats = pc.cast(to_plain(column), pa.float64()).to_numpy(zero_copy_only=False)
+        values: Floats = pc.cast(decode_array(column), pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         return np.full(len(column), np.nan)
     return values

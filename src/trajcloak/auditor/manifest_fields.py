@@ -38,7 +38,7 @@ def is_number(value: Any) -> bool:
     return math.isfinite(value) if isinstance(value, float) else is_integer(value)
 
 
-def find_parameter_problems(parameters: dict[str, Any]) -> list[str]:
+def _find_parameter_problems(parameters: dict[str, Any]) -> list[str]:
     """Tell which parameters are missing, or of the wrong type."""
     problems = []
     for name, is_right in RULES.items():
@@ -294,7 +294,7 @@ def read_manifest_file(path: Path) -> tuple[Manifest | None, list[str]]:
         if name not in fields or not is_right(fields[name])
     ]
     if not problems:
-        problems = find_parameter_problems(fields["parameters"])
+        problems = _find_parameter_problems(fields["parameters"])
     if problems:
         return None, problems
     return Manifest(fields, raw), _find_foreign(fields, raw.decode("utf-8"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.column_values import to_plain, to_plain_type
+from trajcloak.auditor.column_values import decode_column, decoded_type
 
 Column = tuple[str, Any]
 
@@ -112,14 +112,14 @@ def _decode_schema(encoded: bytes) -> tuple[bytes, Any]:
 
 def _count_unused(path: Path, table: Any) -> int:
     """Count the values in dictionary pages of text columns that no row refers to."""
-    names = [field.name for field in table.schema if pa.types.is_string(to_plain_type(field.type))]
+    names = [field.name for field in table.schema if pa.types.is_string(decoded_type(field.type))]
     if len(set(names)) < len(names):
         # Such a file is refused for its columns.
         return 0
     unused = 0
     with pq.ParquetFile(path, read_dictionary=names) as file:
         for name in names:
-            used = set(to_plain(table.column(name)).unique().to_pylist())
+            used = set(decode_column(table.column(name)).unique().to_pylist())
             for group in range(file.num_row_groups):
                 for chunk in file.read_row_group(group, columns=[name]).column(name).chunks:
                     if pa.types.is_dictionary(chunk.type):
@@ -179,18 +179,18 @@ def find_schema_problems(
         if field.name != name:
             problems.append(f"column {number + 1} of {file} is not '{name}'")
         elif kind is None:
-            if not is_plain(field.type):
+            if not _is_plain(field.type):
                 problems.append(f"column '{name}' of {file} holds no plain values")
         elif field.type == kind:
             continue
-        elif name not in as_in_log or to_plain_type(field.type) not in _stored_types(kind):
+        elif name not in as_in_log or decoded_type(field.type) not in _stored_types(kind):
             problems.append(f"column '{name}' of {file} is not of type {kind}")
     return problems
 
 
-def is_plain(kind: Any) -> bool:
+def _is_plain(kind: Any) -> bool:
     """Whether values of a type can be published: one in each row, that all readers know."""
-    kind = to_plain_type(kind)
+    kind = decoded_type(kind)
     return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or kind == pa.float16())
 
 
@@ -309,7 +309,7 @@ def _is_wrong(statistics: Any, column: Any) -> bool:
         statistics.has_null_count and statistics.null_count != column.null_count
     ):
         return True
-    kind = to_plain_type(column.type)
+    kind = decoded_type(column.type)
     is_comparable = (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.bundle_checks import BundleLayout
-from trajcloak.auditor.column_values import to_plain, to_plain_type, unify_zeros_and_nans
+from trajcloak.auditor.column_values import decode_column, decoded_type, unify_zeros_and_nans
 from trajcloak.auditor.findings import first_few, first_rows
 from trajcloak.auditor.instants import InstantGrid
 from trajcloak.auditor.manifest_fields import Manifest
@@ -63,7 +63,7 @@ def find_request_file_problems(part: ParquetContents, log: Log) -> list[str]:
         problems = [
             f"column '{name}' of {file} is neither text nor a number of 64 bits, as text becomes"
             for name, kind in attributes
-            if kind is None and to_plain_type(part.table.schema.field(name).type) not in FROM_TEXT
+            if kind is None and decoded_type(part.table.schema.field(name).type) not in FROM_TEXT
         ]
     return problems or find_nulls(part, [name for name, _ in KEYS], file)
 
@@ -104,11 +104,11 @@ def encode_requests(
     sent = np.zeros(len(log.request_row), dtype=np.int64)
     published = np.zeros(part.table.num_rows, dtype=np.int64)
     num_codes = 1
-    sender = sent if rule.keeps else list_senders(log)
+    sender = sent if rule.keeps else _list_senders(log)
     holds_rare = np.zeros(len(sent), dtype=bool)
     is_left = np.zeros(len(sent), dtype=bool)
     for name, column in log.requests.items():
-        kind = to_plain_type(part.table.schema.field(name).type)
+        kind = decoded_type(part.table.schema.field(name).type)
         values = _convert(column, kind)
         is_text = log.request_types[name] is None
         if values is None or (is_text and len(values.unique()) < len(column.unique())):
@@ -117,10 +117,10 @@ def encode_requests(
             continue
         values = unify_zeros_and_nans(values)
         if not rule.keeps:
-            values, is_rare = replace_rare(values, list_rare(values, sender, rule.below))
+            values, is_rare = _replace_rare(values, _list_rare(values, sender, rule.below))
             holds_rare |= is_rare
             is_left |= np.asarray(values.is_valid())
-        chunks = [*values.chunks, *(to_plain(chunk) for chunk in part.table[name].chunks)]
+        chunks = [*values.chunks, *decode_column(part.table[name]).chunks]
         encoded = pa.chunked_array(chunks, kind).dictionary_encode("encode")
         codes = _join_codes(encoded, 0)
         num_values = int(codes.max()) + 1 if len(codes) else 1
@@ -192,7 +192,7 @@ def find_request_order_problems(part: ParquetContents, attributes: list[str]) ->
     problems = [
         f"attribute '{name}' has values of 0 with a sign, or NaNs other than one"
         for name in attributes
-        if _is_unsettled(part.table[name])
+        if _has_other_zeros_or_nans(part.table[name])
     ]
     for wrong, what in ((step < 0, "out of order"), (step == 0, "duplicates")):
         if wrong.any():
@@ -201,12 +201,12 @@ def find_request_order_problems(part: ParquetContents, attributes: list[str]) ->
     return problems
 
 
-def _is_unsettled(column: Any) -> bool:
-    kind = to_plain_type(column.type)
+def _has_other_zeros_or_nans(column: Any) -> bool:
+    kind = decoded_type(column.type)
     if not pa.types.is_floating(kind):
         return False
     bits = pa.int32() if kind == pa.float32() else pa.int64()
-    chunks = [to_plain(chunk) for chunk in column.chunks]
+    chunks = decode_column(column).chunks
     return any(
         not chunk.view(bits).equals(unify_zeros_and_nans(chunk).view(bits)) for chunk in chunks
     )
@@ -214,12 +214,9 @@ def _is_unsettled(column: Any) -> bool:
 
 def _rank(column: Any) -> Ints:
     """Replace values by their rank; null is 0. Arrow sorts text by its bytes."""
-    encoded = pa.chunked_array(
-        [to_plain(chunk) for chunk in column.chunks], to_plain_type(column.type)
-    )
-    encoded = encoded.dictionary_encode()
     if not len(column):
         return np.zeros(0, np.int64)
+    encoded = decode_column(column).dictionary_encode()
     distinct = encoded.chunk(0).dictionary
     rank = np.zeros(len(distinct) + 1, dtype=np.int64)
     rank[pc.sort_indices(distinct).to_numpy()] = np.arange(1, len(distinct) + 1)
@@ -259,14 +256,14 @@ def read_rule(manifest: Manifest) -> RareRule:
     return RareRule(parameters["rare"], parameters["rare_below"])
 
 
-def list_senders(log: Log) -> npt.NDArray[np.int64]:
+def _list_senders(log: Log) -> npt.NDArray[np.int64]:
     """List the user of each request of the log, in the order of ``log.request_row``."""
     user = np.empty(len(log.row), np.int64)
     user[log.row] = log.user
     return user[log.request_row]
 
 
-def list_rare(values: Any, sender: npt.NDArray[np.int64], below: int) -> Any:
+def _list_rare(values: Any, sender: npt.NDArray[np.int64], below: int) -> Any:
     """List the values that fewer than ``below`` users sent, as an Arrow array."""
     encoded = values.combine_chunks().dictionary_encode()
     distinct = encoded.dictionary
@@ -278,7 +275,7 @@ def list_rare(values: Any, sender: npt.NDArray[np.int64], below: int) -> Any:
     return distinct.filter(pa.array(users < below))
 
 
-def replace_rare(values: Any, rare: Any) -> tuple[Any, Mask]:
+def _replace_rare(values: Any, rare: Any) -> tuple[Any, Mask]:
     """Replace rare values of a column; also tells where they were."""
     is_rare = pc.is_in(values, value_set=rare, skip_nulls=True)
     other = OTHER if pa.types.is_string(values.type) else None
@@ -291,17 +288,17 @@ def find_rare_problems(part: ParquetContents, log: Log, rule: RareRule) -> list[
     if rule.keeps:
         return []
     problems = []
-    sender = list_senders(log)
+    sender = _list_senders(log)
     for name, column in log.requests.items():
-        kind = to_plain_type(part.table.schema.field(name).type)
+        kind = decoded_type(part.table.schema.field(name).type)
         try:
-            rare = list_rare(unify_zeros_and_nans(pc.cast(column, kind)), sender, rule.below)
+            rare = _list_rare(unify_zeros_and_nans(pc.cast(column, kind)), sender, rule.below)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             # The comparison of the requests themselves finds that.
             continue
         if rule.name == "other" and pa.types.is_string(kind):
             rare = rare.filter(pc.not_equal(rare, OTHER))
-        published = pa.chunked_array([to_plain(chunk) for chunk in part.table[name].chunks], kind)
+        published = decode_column(part.table[name])
         num_found = pc.sum(pc.is_in(published.unique(), value_set=rare, skip_nulls=True)).as_py()
         if num_found:
             problems.append(

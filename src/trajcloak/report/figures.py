@@ -92,7 +92,7 @@ def count_figures(release: PublishedRelease, requests: Ints) -> Figures:
         Number of requests at each published instant.
     """
     windows = release.windows
-    areas = [compute_cloak_areas(window) for window in windows]
+    areas = [_compute_cloak_areas(window) for window in windows]
     users = np.concatenate([window.users for window in windows])
     costs = [area * window.users[:, None] for area, window in zip(areas, windows, strict=True)]
     lengths = [window.stop - window.start for window in windows]
@@ -124,7 +124,7 @@ def digest_files(files: Iterable[Path]) -> list[str]:
     return digests
 
 
-def compute_cloak_areas(window: PublishedWindow) -> Floats:
+def _compute_cloak_areas(window: PublishedWindow) -> Floats:
     """Compute the area of each cloak of a window: (bundles, instants)."""
     x_min, y_min, x_max, y_max = window.cloaks
     areas: Floats = (x_max - x_min) * (y_max - y_min)

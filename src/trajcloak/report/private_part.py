@@ -128,7 +128,7 @@ def audit_and_attack(
 ) -> PrivateFindings:
     """Audit a release against its log; if the audit passed, count rare values and attack it."""
     report = audit(list(log), release.path, policy, columns, progress=progress)
-    digests = digest_private(list_files(list(log)), policy)
+    digests = _digest_private(list_files(list(log)), policy)
     if not (report.passed and (with_attack or release.attributes)):
         return PrivateFindings(report, None, None, digests)
     columns = columns.complete(release.manifest["parameters"])
@@ -138,11 +138,11 @@ def audit_and_attack(
     found = None
     if with_attack:
         found = attack_release(request_log, release, policy, threads=threads, progress=progress)
-    rare = count_rare_values(request_log, release) if release.attributes else None
+    rare = _count_rare_values(request_log, release) if release.attributes else None
     return PrivateFindings(report, found, rare, digests)
 
 
-def digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
+def _digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
     """Compute the SHA-256 of the files of a log, if they are few, and of the policy file.
 
     For many files it is the SHA-256 of the list of theirs, one per line, as
@@ -279,7 +279,7 @@ def _describe_breach(breach: Breach | None) -> Child:
     )
 
 
-def count_rare_values(log: RequestLog, release: PublishedRelease) -> list[RareValues]:
+def _count_rare_values(log: RequestLog, release: PublishedRelease) -> list[RareValues]:
     """Count the rare values of each attribute, by the release's threshold and by k."""
     manifest = release.manifest
     made = manifest["parameters"]
