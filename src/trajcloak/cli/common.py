@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress as Listener
 
@@ -195,6 +196,45 @@ def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) ->
     ):
         function = option(function)
     return function
+
+
+def check_release_time(release: Path, asked: Mapping[str, Any]) -> None:
+    """Raise if a time option that is given is not the one that a release was made with.
+
+    What cannot be read in the manifest is left to the audit to find.
+    """
+    from trajcloak.published import read_manifest
+
+    try:
+        made = read_manifest(release).get("parameters")
+    except InputError:
+        return
+    for name, value in asked.items():
+        if value is None:
+            continue
+        if isinstance(made, dict) and name in made and not _is_same(name, value, made[name]):
+            option = name.replace("_", "-")
+            shown = "the whole log" if made[name] is None else made[name]
+            raise OptionError(
+                f"{release}: the release was made with {option} = {shown}; expected {value}, as "
+                f"--{option} says; leave --{option} out, or check the path of the release"
+            )
+
+
+def _is_same(name: str, asked: Any, made: Any) -> bool:
+    """Compare a time option with the manifest, durations by their value."""
+    if name not in ("every", "max_gap"):
+        return bool(asked == made)
+    from trajcloak.trajectories import parse_duration
+
+    read = partial(
+        parse_duration, has_timestamps=isinstance(made, str), name=name.replace("_", "-")
+    )
+    try:
+        found = read(str(made))
+    except OptionError:
+        return True
+    return bool(read(asked) == found)
 
 
 class _Done(ProgressColumn):

@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from trajcloak.cli.audit import EXIT_BREACH, describe_checks
+from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli.audit import describe_checks
 from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
 from trajcloak.cli.generate import KERNEL
 from trajcloak.cli.tables import ValueTable, facts_table

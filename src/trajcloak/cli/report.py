@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from trajcloak.cli.audit import EXIT_BREACH, check_time
+from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
+    check_release_time,
     json_option,
     log_options,
     out,
@@ -78,7 +79,7 @@ def command(
     """
     from trajcloak.report import write_report
 
-    check_time(release, {name: value for name, value in time.items() if value is not None})
+    check_release_time(release, time)
     with progress_bars(hidden=as_json, kernel=None) as progress:
         report = write_report(
             release,
