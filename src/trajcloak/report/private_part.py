@@ -161,7 +161,16 @@ def _digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
     return {**listed, f"policy file: {policy.name}": digest_files([policy])[0]}
 
 
-def build_audit_section(report: AuditReport) -> Element:
+def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[Element]:
+    """Show the audit, what attackers learn, and the rare values."""
+    return [
+        _build_audit_section(found.audit),
+        _build_attack_section(found.attack, manifest["k"]),
+        _build_rare_section(found.rare, manifest),
+    ]
+
+
+def _build_audit_section(report: AuditReport) -> Element:
     """Show every check of the audit."""
     failed = sum(not check.passed for check in report.checks)
     verdict = (
@@ -186,7 +195,7 @@ def build_audit_section(report: AuditReport) -> Element:
     )
 
 
-def build_attack_section(attack: Attack | None, k: int) -> Element:
+def _build_attack_section(attack: Attack | None, k: int) -> Element:
     """Show what each attacker learns from this release, and from policies without bundles."""
     if attack is None:
         return section("attack", "What each attacker learns", element("p", _NOT_RUN))
@@ -297,7 +306,7 @@ def _count_rare_values(log: RequestLog, release: PublishedRelease) -> list[RareV
     return counted
 
 
-def build_rare_section(rare: list[RareValues] | None, manifest: Manifest) -> Element:
+def _build_rare_section(rare: list[RareValues] | None, manifest: Manifest) -> Element:
     """Show the rare values of each attribute; None if they were not counted."""
     title = "Values that few users sent"
     if rare is None:

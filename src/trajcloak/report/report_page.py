@@ -24,9 +24,7 @@ from trajcloak.report.map_section import build_map_data, build_map_section
 from trajcloak.report.private_part import (
     PrivateFindings,
     audit_and_attack,
-    build_attack_section,
-    build_audit_section,
-    build_rare_section,
+    build_private_sections,
 )
 from trajcloak.report.quantities import Unit
 from trajcloak.report.sections import (
@@ -211,9 +209,7 @@ def build_page(
         ),
         build_figures_section(release, figures, unit),
         build_guarantee_section(manifest, figures),
-        None if found is None else build_audit_section(found.audit),
-        None if found is None else build_attack_section(found.attack, manifest["k"]),
-        None if found is None else build_rare_section(found.rare, manifest),
+        *([] if found is None else build_private_sections(found, manifest)),
         build_requests_section(requests.attributes, len(requests.kind), list_allowed(manifest)),
         build_left_out_section(manifest),
         build_checks_section(checks),
@@ -222,7 +218,7 @@ def build_page(
     ]
     shown = [part for part in sections if part is not None]
     body = [
-        *([] if found is None else [_warn()]),
+        *([] if found is None else [_build_warning()]),
         build_header(verdict, figures, manifest),
         _build_contents(shown),
         element("main", *shown, id="content"),
@@ -232,7 +228,7 @@ def build_page(
         release, figures, drawn, list_drawn(requests, drawn), unit,
         None if backdrop is None else backdrop.to_dict(),
     )  # fmt: skip
-    page = assemble(f"Release report: {verdict.headline}", body, data)
+    page = _assemble(f"Release report: {verdict.headline}", body, data)
     return page, Report(
         private=found is not None,
         passed=verdict.state != UNSAFE,
@@ -244,7 +240,7 @@ def build_page(
     )
 
 
-def _warn() -> Element:
+def _build_warning() -> Element:
     return element(
         "div",
         element("strong", "Private."),
@@ -269,7 +265,7 @@ def _build_contents(sections: list[Element]) -> Element:
     )
 
 
-def assemble(title: str, body: Iterable[Element], data: Any) -> str:
+def _assemble(title: str, body: Iterable[Element], data: Any) -> str:
     """Put a page together.
 
     Nothing is loaded from anywhere, and the page's own policy forbids it: the browser
@@ -283,7 +279,7 @@ def assemble(title: str, body: Iterable[Element], data: Any) -> str:
         f"base-uri 'none'; form-action 'none'"
     )
     return Template(_read("page.html")).substitute(
-        title=render([_text(title)]),
+        title=render([element("title", title)]),
         policy=policy,
         style=style,
         body=render(body),
@@ -299,9 +295,3 @@ def _read(name: str) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
-
-
-def _text(title: str) -> Element:
-    made = Element("title")
-    made.text = title
-    return made
