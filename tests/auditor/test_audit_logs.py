@@ -13,8 +13,8 @@ import trajcloak as tc
 from reference.completion import location_at
 from reference.release_by_hand import geographic, make, planar, write
 from trajcloak.auditor import audit
-from trajcloak.auditor.column_values import duration_to_ticks, moment_to_ticks, read_times
-from trajcloak.auditor.instants import InstantGrid, locate
+from trajcloak.auditor.audited_instants import InstantGrid, locate
+from trajcloak.auditor.audited_values import duration_to_ticks, moment_to_ticks, read_times
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 
@@ -43,8 +43,8 @@ def test_order_of_rows_does_not_matter(written):
 
 
 def test_small_blocks(written, monkeypatch):
-    monkeypatch.setattr("trajcloak.auditor.instants.BLOCK", 10)
-    monkeypatch.setattr("trajcloak.auditor.log_files.ROWS_PER_BATCH", 7)
+    monkeypatch.setattr("trajcloak.auditor.audited_instants.BLOCK", 10)
+    monkeypatch.setattr("trajcloak.auditor.audited_files.ROWS_PER_BATCH", 7)
     example, paths = written
     assert list_failed(audit_files(example, paths)) == set()
 

@@ -1,15 +1,16 @@
 """Judge a release from files alone: the log, the release and the policy file.
 
 Shares no code with what it judges: it reads the log, completes the trajectories,
-recounts and recomputes on its own, as ``docs/data-model.md`` says.
+recounts and recomputes on its own, as ``docs/data-model.md`` says. Modules named ``audited_*``
+read what is audited.
 """
 
 from pathlib import Path
 
+from trajcloak.auditor.audited_files import LogPaths
 from trajcloak.auditor.checks_in_order import run_checks
 from trajcloak.auditor.findings import CHECKS, AuditReport, Check
 from trajcloak.auditor.foreign_audit import FOREIGN_CHECKS, audit_foreign
-from trajcloak.auditor.log_files import LogPaths
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyproj
 
-from trajcloak.auditor.column_values import local_to_utc
-from trajcloak.auditor.log_files import (
+from trajcloak.auditor.audited_files import (
     LogPaths,
     count_parquet_rows,
     expand_names,
@@ -20,7 +19,8 @@ from trajcloak.auditor.log_files import (
     list_log_files,
     read_batches,
 )
-from trajcloak.auditor.log_rows import (
+from trajcloak.auditor.audited_manifest import REASONS_TO_DROP
+from trajcloak.auditor.audited_rows import (
     FASTEST,
     CheckedRows,
     mark_conflicts,
@@ -28,7 +28,7 @@ from trajcloak.auditor.log_rows import (
     mark_teleports,
     try_cast,
 )
-from trajcloak.auditor.manifest_fields import REASONS_TO_DROP
+from trajcloak.auditor.audited_values import local_to_utc
 from trajcloak.auditor.search import sort_by
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyproj
 
+from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.column_values import decode_column
-from trajcloak.auditor.findings import first_few, first_rows
-from trajcloak.auditor.instants import InstantGrid
-from trajcloak.auditor.manifest_fields import Manifest, no_duplicates
-from trajcloak.auditor.parquet_files import (
+from trajcloak.auditor.audited_manifest import Manifest, no_duplicates
+from trajcloak.auditor.audited_parquet import (
     BundleColumns,
     ParquetContents,
     find_nulls,
     find_schema_problems,
 )
+from trajcloak.auditor.audited_values import decode_column
+from trajcloak.auditor.findings import first_few, first_rows
 from trajcloak.auditor.search import find_runs, find_sorted, list_distinct, sort_by
 
 Ints = npt.NDArray[np.int64]
@@ -349,7 +349,7 @@ def _number(ids: Any, log: Log) -> Ints:
     try:
         ids = pc.cast(ids, log.ids.type)
     except pa.ArrowInvalid:
-        # An integer that the log's ids cannot even hold.
+        # Integers beyond the type of the log's ids.
         ids = pc.cast(ids, pa.string())
         return _fill(pc.index_in(ids, value_set=pc.cast(log.ids, pa.string())))
     return _fill(pc.index_in(ids, value_set=log.ids))

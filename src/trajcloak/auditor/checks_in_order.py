@@ -6,7 +6,31 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.auditor.audited_files import LogPaths, list_columns, list_log_files
+from trajcloak.auditor.audited_instants import (
+    InstantGrid,
+    build_instant_grid,
+    find_crs_problems,
+    find_region_problems,
+    find_size_problems,
+    find_speed_problems,
+    project_log,
+)
 from trajcloak.auditor.audited_log import Log, read_audited_log
+from trajcloak.auditor.audited_manifest import Manifest, read_manifest_file
+from trajcloak.auditor.audited_parquet import (
+    ARROW_SCHEMA,
+    KEYS,
+    BundleColumns,
+    ParquetContents,
+    find_footer_problems,
+    find_nulls,
+    find_schema_problems,
+    find_statistics_problems,
+    list_bundle_columns,
+    read_parquet,
+    take_bundle_columns,
+)
 from trajcloak.auditor.bundle_checks import (
     BundleLayout,
     Members,
@@ -22,30 +46,6 @@ from trajcloak.auditor.bundle_checks import (
 )
 from trajcloak.auditor.findings import AuditReport, Findings
 from trajcloak.auditor.id_checks import PublishedText, find_own_ids, find_text_problems
-from trajcloak.auditor.instants import (
-    InstantGrid,
-    build_instant_grid,
-    find_crs_problems,
-    find_region_problems,
-    find_size_problems,
-    find_speed_problems,
-    project_log,
-)
-from trajcloak.auditor.log_files import LogPaths, list_columns, list_log_files
-from trajcloak.auditor.manifest_fields import Manifest, read_manifest_file
-from trajcloak.auditor.parquet_files import (
-    ARROW_SCHEMA,
-    KEYS,
-    BundleColumns,
-    ParquetContents,
-    find_footer_problems,
-    find_nulls,
-    find_schema_problems,
-    find_statistics_problems,
-    list_bundle_columns,
-    read_parquet,
-    take_bundle_columns,
-)
 from trajcloak.auditor.recount import (
     Recount,
     RecountInput,

@@ -8,8 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.auditor.audited_files import LogPaths
+from trajcloak.auditor.audited_instants import InstantGrid, find_size_problems
 from trajcloak.auditor.audited_log import Log, read_audited_log
-from trajcloak.auditor.column_values import duration_to_ticks
+from trajcloak.auditor.audited_values import duration_to_ticks
 from trajcloak.auditor.findings import AuditReport, Findings, first_rows
 from trajcloak.auditor.foreign_table import (
     CandidateCounts,
@@ -20,8 +22,6 @@ from trajcloak.auditor.foreign_table import (
     read_plain_columns,
 )
 from trajcloak.auditor.id_checks import count_numbers, list_ids
-from trajcloak.auditor.instants import InstantGrid, find_size_problems
-from trajcloak.auditor.log_files import LogPaths
 from trajcloak.auditor.search import find_runs
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import HOLD, LogColumns

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from trajcloak.auditor.audited_instants import InstantGrid, Locations, list_blocks, locate
 from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.column_values import decode_array, read_times
-from trajcloak.auditor.instants import InstantGrid, Locations, list_blocks, locate
+from trajcloak.auditor.audited_values import decode_array, read_times
 from trajcloak.auditor.search import find_runs
 from trajcloak.errors import InputError
 from trajcloak.progress import Progress
@@ -205,7 +205,7 @@ def _read_instants(
     first = moments[0] // grid.every
     if len(moments) == 1:
         return first, first + 1
-    # Instants within the half-open stretch of time or, if there is none, that it falls into.
+    # The instants within [t_start, t_end); if there are none, the one before t_start.
     inside = -(-moments[0] // grid.every), -(-moments[1] // grid.every)
     has_any = inside[1] > inside[0]
     return np.where(has_any, inside[0], first), np.where(has_any, inside[1], first + 1)
@@ -311,7 +311,7 @@ def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
 
 
 def _lay_out(located: Locations, low: int, high: int, num_instants: int) -> tuple[Floats, Floats]:
-    """Lay locations out by instant and user; not a number where there is none."""
+    """Arrange locations by instant and user; NaN where there is none."""
     x, y = np.full((2, num_instants, high - low), np.nan)
     x[located.instant, located.user - low] = located.x
     y[located.instant, located.user - low] = located.y

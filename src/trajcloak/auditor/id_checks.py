@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyproj
 
 from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_manifest import FIELDS, REASONS, RULES, Manifest
+from trajcloak.auditor.audited_parquet import ARROW_SCHEMA, ParquetContents, list_bundle_columns
+from trajcloak.auditor.audited_values import decode_column, decode_text, decoded_type, may_be_text
 from trajcloak.auditor.bundle_checks import GEO_WORDS, BundleLayout, Members
-from trajcloak.auditor.column_values import decode_column, decode_text, decoded_type, may_be_text
-from trajcloak.auditor.manifest_fields import FIELDS, REASONS, RULES, Manifest
-from trajcloak.auditor.parquet_files import ARROW_SCHEMA, ParquetContents, list_bundle_columns
 from trajcloak.auditor.search import Words, find_runs, pick
 
 Ints = npt.NDArray[np.int64]
@@ -254,7 +254,7 @@ def _is_leak(num_own: int, num_rows: int, distinct: int, expected: float) -> boo
 
 @dataclass(frozen=True)
 class _Mentions:
-    """The users whose ids are, or stand in, each of some values.
+    """The users whose ids equal, or occur in, each of some values.
 
     Attributes
     ----------

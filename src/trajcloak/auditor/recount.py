@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.auditor.audited_instants import InstantGrid, Locations, list_blocks, locate
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.bundle_checks import BundleLayout, Members
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.instants import InstantGrid, Locations, list_blocks, locate
 from trajcloak.auditor.request_checks import EncodedRequests
 from trajcloak.auditor.search import find_runs, find_sorted, list_distinct, pick
 from trajcloak.progress import Progress
@@ -205,7 +205,7 @@ def _collect(
 
 
 def find_location_problems(counted: Recount, layout: BundleLayout) -> list[str]:
-    """Tell which bundles do not hold all locations of their users."""
+    """Find bundles whose cloaks do not contain all locations of their users."""
     if not counted.num_outside:
         return []
     cloaks = np.unique(np.concatenate(counted.outside))
@@ -217,7 +217,7 @@ def find_location_problems(counted: Recount, layout: BundleLayout) -> list[str]:
 
 
 def find_loose_cloaks(counted: Recount, layout: BundleLayout) -> list[str]:
-    """Tell which bounding boxes are larger than the locations in them ask for."""
+    """Find bounding boxes that are larger than the locations in them require."""
     loose = np.flatnonzero(~counted.touched.all(axis=1))
     if not len(loose):
         return []

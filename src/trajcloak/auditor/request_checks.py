@@ -8,13 +8,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_manifest import Manifest
+from trajcloak.auditor.audited_parquet import (
+    KEYS,
+    ParquetContents,
+    find_nulls,
+    find_schema_problems,
+)
+from trajcloak.auditor.audited_values import decode_column, decoded_type, unify_zeros_and_nans
 from trajcloak.auditor.bundle_checks import BundleLayout
-from trajcloak.auditor.column_values import decode_column, decoded_type, unify_zeros_and_nans
 from trajcloak.auditor.findings import first_few, first_rows
-from trajcloak.auditor.instants import InstantGrid
-from trajcloak.auditor.manifest_fields import Manifest
-from trajcloak.auditor.parquet_files import KEYS, ParquetContents, find_nulls, find_schema_problems
 from trajcloak.auditor.search import find_runs, find_sorted, list_distinct
 
 Ints = npt.NDArray[np.int64]
@@ -276,7 +281,7 @@ def _list_rare(values: Any, sender: npt.NDArray[np.int64], below: int) -> Any:
 
 
 def _replace_rare(values: Any, rare: Any) -> tuple[Any, Mask]:
-    """Replace rare values of a column; also tells where they were."""
+    """Replace rare values of a column; also returns a mask of them."""
     is_rare = pc.is_in(values, value_set=rare, skip_nulls=True)
     other = OTHER if pa.types.is_string(values.type) else None
     replaced = pc.if_else(is_rare, pa.scalar(other, values.type), values)

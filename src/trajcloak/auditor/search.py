@@ -82,7 +82,7 @@ class Words:
             self._groups[length] = (index[order], spelled[order], hashes[order])
 
     def find_in(self, text: bytes) -> npt.NDArray[np.bool_]:
-        """Tell of each word whether it occurs in a text."""
+        """Return a mask of the words that occur in a text."""
         found = np.zeros(self.num_words, dtype=bool)
         longest = max(self._groups, default=0)
         for start in range(0, len(text), CHUNK):
@@ -100,7 +100,7 @@ class Words:
         return found
 
     def find_numbers_in(self, text: bytes) -> tuple[npt.NDArray[np.bool_], float]:
-        """Tell of each word whether it is a whole number (stretch of digits) of a text.
+        """Return a mask of the words that are whole numbers (runs of digits) in a text.
 
         Also returns how many chance alone would make: for each length, the distinct
         numbers of the text times the share of all numbers that are words.

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_manifest import INGEST, REASONS, Manifest
+from trajcloak.auditor.audited_values import duration_to_ticks, moment_to_ticks
 from trajcloak.auditor.bundle_checks import BundleLayout, Members
-from trajcloak.auditor.column_values import duration_to_ticks, moment_to_ticks
 from trajcloak.auditor.findings import first_few, first_rows
-from trajcloak.auditor.instants import InstantGrid
-from trajcloak.auditor.manifest_fields import INGEST, REASONS, Manifest
 from trajcloak.auditor.recount import Recount
 from trajcloak.auditor.search import list_distinct
 
@@ -73,7 +73,7 @@ def _list_budgets(counted: Recount, manifest: Manifest) -> Ints:
     if share is not None:
         most: Ints = np.floor(share * counted.participants).astype(np.int64)
         return most
-    # A price alone sets no limit.
+    # 'suppress_above' alone sets no limit on how many.
     may_suppress = manifest.parameters["suppress_above"] is not None
     return counted.participants * int(may_suppress)
 
@@ -178,7 +178,7 @@ def _compare(found: dict[str, int], recounted: dict[str, int], prefix: str = "")
 def find_ingest_problems(
     manifest: Manifest, log: Log, grid: InstantGrid, counted: Recount
 ) -> list[str]:
-    """Recount what the manifest says of the log that came in."""
+    """Recount what the manifest reports on the log."""
     found = manifest["ingest"]
     expected = _recount(log, grid, counted)
     read = {

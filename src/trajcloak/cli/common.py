@@ -159,7 +159,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
 
 
 def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
-    """Add the options that say how a log is laid on instants and windows."""
+    """Add the options that divide the time of a log into instants and windows."""
     for option in (
         click.option(
             "--windows",

@@ -90,7 +90,7 @@ class ValueTable:
         return table
 
     def _without_lines(self, longest_label: int | None = None) -> Table:
-        """Draw columns one space apart, words of headings in lines, groups as rows of their own."""
+        """Use one space between columns, a line per word of a heading, a row per group's name."""
         table = self._start(box=box.HORIZONTALS, show_edge=False, padding=0)
         label, *others = self._names
         self._add_columns(table, [label, *(name.replace(" ", "\n") for name in others)])

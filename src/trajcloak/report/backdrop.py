@@ -24,7 +24,7 @@ STEPS = 1 << 16
 
 MOST_LINES = 150_000
 MAIN_CLASSES = 3
-"""The fastest classes of roads, so many, are drawn in a stronger colour."""
+"""So many of the fastest classes of roads are drawn in a stronger colour."""
 
 DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}
 """How deep the lines of each kind of geometry are nested; points have none."""

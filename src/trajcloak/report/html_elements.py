@@ -91,10 +91,10 @@ def table(
     return element("div", made, class_=f"table {class_ or ''}".strip())
 
 
-def facts(pairs: Iterable[tuple[str, Child]]) -> Element:
+def facts(pairs: Iterable[tuple[str, Child]], class_: str = "facts") -> Element:
     """Build a list of names and values."""
     rows = (element("div", element("dt", name), element("dd", value)) for name, value in pairs)
-    return element("dl", *rows, class_="facts")
+    return element("dl", *rows, class_=class_)
 
 
 def details(summary: str, *children: Child) -> Element:

@@ -78,7 +78,7 @@ def choose_drawn(
 
 
 def space_evenly(total: int, most: int) -> Ints:
-    """Choose at most so many of the numbers from 0, evenly spaced.
+    """Choose at most ``most`` of the numbers from 0 to ``total`` - 1, evenly spaced.
 
     Examples
     --------

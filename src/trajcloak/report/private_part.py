@@ -25,6 +25,7 @@ from trajcloak.report.html_elements import (
     TableRows,
     details,
     element,
+    facts,
     section,
     table,
 )
@@ -230,14 +231,7 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
             f"for which fewer than k = {k:,} candidates are left. The first two policies hide each "
             f"instant on its own, as services commonly do; the last is this release as published.",
         ),
-        element(
-            "dl",
-            *(
-                element("div", element("dt", name), element("dd", KNOWS[name]))
-                for name in ATTACKERS
-            ),
-            class_="knows",
-        ),
+        facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),
         _describe_breach(attack.breach),
         details("Data as a table", table(head, rows, class_="numeric")),

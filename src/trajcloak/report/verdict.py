@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from trajcloak.published import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
-from trajcloak.report.html_elements import Child, Element, element
+from trajcloak.report.html_elements import Child, Element, element, facts
 from trajcloak.report.quantities import show_count, show_moment, show_share
 
 SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
@@ -27,7 +27,7 @@ class AuditOutcome(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the page says first.
+    """The finding that the page begins with.
 
     Attributes
     ----------
@@ -204,13 +204,12 @@ def _count_withheld(manifest: Manifest) -> str:
 def _list_figures(figures: Figures, manifest: Manifest, k: int) -> Element:
     sent = manifest.get("ingest", {}).get("requests")
     of_log = "" if sent is None else f"; {sent:,} in the log"
-    pairs = [
-        (f"{figures.smallest:,}", f"users in the smallest bundle; k = {k:,} asked for"),
-        (f"{figures.num_bundles:,}", "bundles, each an area per instant"),
-        (f"{manifest['requests']:,}", f"requests, distinct in their bundle and instant{of_log}"),
+    pairs: list[tuple[str, Child]] = [
+        (f"users in the smallest bundle; k = {k:,} asked for", f"{figures.smallest:,}"),
+        ("bundles, each an area per instant", f"{figures.num_bundles:,}"),
+        (f"requests, distinct in their bundle and instant{of_log}", f"{manifest['requests']:,}"),
     ]
-    rows = (element("div", element("dt", words), element("dd", number)) for number, words in pairs)
-    return element("dl", *rows, class_="numbers")
+    return facts(pairs, class_="numbers")
 
 
 def _card(title: str, *children: Child) -> Element:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.column_values import TimeColumn, decode_array, read_times
+from trajcloak.auditor.audited_values import TimeColumn, decode_array, read_times
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 
@@ -163,7 +163,7 @@ class CheckedRows:
 
 
 def try_cast(column: Any, kind: Any) -> Any:
-    """Cast a column, or return None if a value has no such form."""
+    """Cast a column; None if a value cannot be cast."""
     try:
         return pc.cast(column, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -182,7 +182,7 @@ def _first_bad(column: Any, is_bad: Callable[[Any], bool]) -> int:
 def find_bad_rows(
     batch: dict[str, Any], names: list[str], columns: LogColumns, geographic: bool
 ) -> dict[str, Mask]:
-    """Tell, by reason, which rows of a batch are to be dropped; each for its first reason.
+    """Mark, by reason, the rows of a batch that are to be dropped; each for its first reason.
 
     ``names`` are those of the user, the time and the two coordinates.
     """
@@ -290,7 +290,7 @@ def _number_groups(user: Any, time: Ints) -> Ints:
 def _can_reach(
     one: Any, other: Any, time: Ints, x: Floats, y: Floats, speed: float, geographic: bool
 ) -> Any:
-    """Tell whether reports can be reached from others; ``speed`` is per tick."""
+    """Whether reports can be reached from others; ``speed`` is per tick."""
     if not geographic:
         distance = np.hypot(x[other] - x[one], y[other] - y[one])
         return distance <= speed * (time[other] - time[one])

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyproj
 
 from trajcloak.auditor.audited_log import Log, continue_longitudes
-from trajcloak.auditor.column_values import duration_to_ticks, moment_to_ticks
-from trajcloak.auditor.log_rows import find_too_fast
-from trajcloak.auditor.manifest_fields import Manifest
+from trajcloak.auditor.audited_manifest import Manifest
+from trajcloak.auditor.audited_rows import find_too_fast
+from trajcloak.auditor.audited_values import duration_to_ticks, moment_to_ticks
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ MAX_EDGES = 2**27
 _STRETCH = re.compile(r"([0-2][0-9]):([0-5][0-9])-([0-2][0-9]):([0-5][0-9])")
 
 BLOCK = 1 << 22
-"""Rows, or locations, of a block; a user with more has a block alone."""
+"""Rows, or locations, of a block; a user with more has a block of their own."""
 
 MAX_WINDOWS = 2**27
 MAX_OF_USER = 2**27
@@ -158,7 +158,7 @@ def find_crs_problems(manifest: Manifest, log: Log) -> list[str]:
 
 
 def project_log(log: Log, crs: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Compute the planar coordinates of all rows; not finite where there are none."""
+    """Compute the planar coordinates of all rows; not finite where the projection has none."""
     if crs is None or not log.geographic:
         return log.x, log.y
     transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
@@ -215,7 +215,7 @@ def _find_edges(
 
 
 def _read_hours(text: str) -> list[tuple[int, int]] | None:
-    """Read stretches of the day, in minutes from midnight; None if they are none, or overlap."""
+    """Read hours of the day as minutes from midnight; None if they are malformed or overlap."""
     stretches = []
     for part in text.split(","):
         match = _STRETCH.fullmatch(part.strip())
@@ -289,7 +289,7 @@ class Locations:
 
 
 def _weigh_users(log: Log, grid: InstantGrid) -> tuple[Ints, Ints, Ints]:
-    """Tell where the rows of each user start and stop, and bound the user's locations."""
+    """Find where the rows of each user start and stop, and a bound on the user's locations."""
     stop = np.flatnonzero(np.diff(log.user, append=-1)) + 1
     start = np.concatenate([[0], stop[:-1]])
     rows = stop - start

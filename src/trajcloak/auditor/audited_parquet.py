@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.column_values import decode_column, decoded_type
+from trajcloak.auditor.audited_values import decode_column, decoded_type
 
 Column = tuple[str, Any]
 
@@ -102,7 +102,7 @@ def read_parquet(path: Path) -> ParquetContents | None:
 
 
 def _decode_schema(encoded: bytes) -> tuple[bytes, Any]:
-    """Decode an Arrow schema; nothing, and one without columns, if it is none."""
+    """Decode an Arrow schema: its bytes, and the schema; both empty if it cannot be decoded."""
     try:
         decoded = base64.b64decode(encoded, validate=True)
         return decoded, pa.ipc.read_schema(pa.py_buffer(decoded))

@@ -39,7 +39,7 @@ def is_number(value: Any) -> bool:
 
 
 def _find_parameter_problems(parameters: dict[str, Any]) -> list[str]:
-    """Tell which parameters are missing, or of the wrong type."""
+    """Find parameters that are missing, or of the wrong type."""
     problems = []
     for name, is_right in RULES.items():
         if name not in parameters:
@@ -67,7 +67,7 @@ def _is_at_least_one(value: Any) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    """Whether a value may be a moment or a duration; the log tells which it must be."""
+    """Whether a value may be a moment or a duration; its form is checked against the log."""
     return isinstance(value, str) or is_integer(value)
 
 

@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pyproj
 
-from trajcloak.auditor.column_values import decode_array
+from trajcloak.auditor.audited_values import decode_array
 from trajcloak.errors import InputError
 
 ROWS_PER_BATCH = 1 << 20

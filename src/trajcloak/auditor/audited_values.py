@@ -47,7 +47,7 @@ class TimeColumn:
 
 
 def read_times(column: Any) -> TimeColumn | None:
-    """Take a column without nulls as times, or return None if it does not hold any."""
+    """Read a column without nulls as times; None if its values are no times."""
     kind = column.type
     if pa.types.is_integer(kind):
         return _take(column, pa.int64())
@@ -167,7 +167,7 @@ def may_be_text(kind: Any) -> bool:
 
 
 def decode_text(values: Any) -> Any:
-    """Decode bytes to text, replacing what is none; text stays as it is. No value is null."""
+    """Decode bytes to text, replacing bad bytes; text stays as it is. Requires no nulls."""
     if pa.types.is_string(values.type):
         return values
     texts = (value.decode(errors="replace").rstrip("\0") for value in values.to_pylist())
