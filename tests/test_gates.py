@@ -26,10 +26,11 @@ def test_a_skip_is_an_error_in_ci(tmp_path, ci, code):
     [
         ("auditor/findings.py", "The audit shares no code with what it judges"),
         ("query/bounds.py", "A query sees what a consumer sees: the release alone"),
+        ("report/sections.py", "The public part of a report sees the release alone"),
     ],
 )
 def test_layers_are_checked(tmp_path, guilty, contract):
-    """An algorithm that the audit or a query imports breaks a contract."""
+    """An algorithm that the audit, a report or a query imports breaks a contract."""
     tree = tmp_path / "src"
     subprocess.run(["cp", "-r", str(ROOT / "src"), str(tree)], check=True)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())

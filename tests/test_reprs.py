@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 import pytest
+from trajcloak.bounded.stored_log import StoredLog
 
 import trajcloak as tc
-from trajcloak.bounded.stored_log import StoredLog
 
 IDS = [f"person-{number}" for number in range(6)]
 PLACES = [8_317.25 + number for number in range(6)]

@@ -19,6 +19,7 @@ from trajcloak.trajectories import (
     build_ingest,
     build_time_grid,
     format_duration,
+    is_dense,
     parse_duration,
 )
 from trajcloak.trajectories.grid import find_own_step, most_instants
@@ -141,9 +142,14 @@ def inspect_log(
     gap = parse(max_gap, "max-gap")
     size = length or _propose_length(counter, step, gap or _find_typical_gap(counter, step))
     gap = gap or _propose_gap(counter, step, size)
-    grid = build_grid(log, step)
+    whole = hold_in_memory(log)
+    grid = build_time_grid(whole, step)
+    located = counter.locate(grid, gap)
+    reports = None
+    if not (is_dense(whole.facts, grid) and located.reported == log.num_rows):
+        reports = compare_reports(log, gap, counter.threads)
     return Inspection(
-        ingest=build_ingest(log, grid, gap, counter.locate(grid, gap), counter.threads),
+        ingest=build_ingest(whole.facts, grid, gap, located, reports),
         proposed=counter.count(step, gap, size),
         by_every=[
             counter.count(other, max(gap, 2 * other), max(1, size * step // other))
@@ -212,7 +218,7 @@ class _KeptCounter:
 
 def _propose_every(counter: _KeptCounter) -> int:
     """Choose the log's own grid, or else the next round step from the median gap up."""
-    own = find_own_step(counter.log)
+    own = find_own_step(hold_in_memory(counter.log))
     if own is not None:
         return own
     typical = counter.reports.quantile(0.5) if counter.reports.num_gaps else 1
@@ -236,7 +242,7 @@ def _propose_gap(counter: _KeptCounter, every: int, length: int) -> int:
 
 def _propose_length(counter: _KeptCounter, every: int, max_gap: int) -> int:
     """Choose the longest windows that keep nearly as much as the shortest."""
-    lengths = _list_lengths(build_grid(counter.log, every), None)
+    lengths = _list_lengths(build_time_grid(hold_in_memory(counter.log), every), None)
     kept = [counter.count(every, max_gap, length).reports for length in lengths]
     return max(
         length

@@ -10,7 +10,7 @@ import trajcloak as tc
 from auditor.expected import list_failed
 from reference.release_by_hand import geographic, make, planar, sort_requests
 from trajcloak.auditor import audit
-from trajcloak.auditor.identifiers import count_numbers
+from trajcloak.auditor.id_checks import count_numbers
 from trajcloak.auditor.search import Words
 from trajcloak.options import LogColumns
 

@@ -13,9 +13,8 @@ import trajcloak as tc
 from reference.completion import location_at
 from reference.release_by_hand import geographic, make, planar, write
 from trajcloak.auditor import audit
-from trajcloak.auditor.grid import Grid
-from trajcloak.auditor.times import parse_duration, parse_moment, read_times
-from trajcloak.auditor.trajectories import locate
+from trajcloak.auditor.audited_instants import InstantGrid, locate
+from trajcloak.auditor.audited_values import duration_to_ticks, moment_to_ticks, read_times
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 
@@ -44,8 +43,8 @@ def test_order_of_rows_does_not_matter(written):
 
 
 def test_small_blocks(written, monkeypatch):
-    monkeypatch.setattr("trajcloak.auditor.trajectories.BLOCK", 10)
-    monkeypatch.setattr("trajcloak.auditor.formats.ROWS_PER_BATCH", 7)
+    monkeypatch.setattr("trajcloak.auditor.audited_instants.BLOCK", 10)
+    monkeypatch.setattr("trajcloak.auditor.audited_files.ROWS_PER_BATCH", 7)
     example, paths = written
     assert list_failed(audit_files(example, paths)) == set()
 
@@ -266,7 +265,7 @@ def test_completion_against_plain_loops(missing, seed):
     latest = max(max(times) for times in reports.values())
     num_instants = latest // every + 1
     edges = np.array([0]), np.array([num_instants])
-    grid = Grid(0, every, max_gap, num_instants, missing == "hold", *edges)
+    grid = InstantGrid(0, every, max_gap, num_instants, missing == "hold", *edges)
     rows = sorted((user, time, *reports[user][time]) for user in reports for time in reports[user])
     rows = [row for row in rows for _ in range(rng.randint(1, 2))]
     user, time, x, y = (np.array(column) for column in zip(*rows, strict=True))
@@ -302,17 +301,17 @@ def test_times_as_text(values, ticks, zoned):
 
 
 def test_moments_and_durations():
-    assert parse_moment("2024-01-01T00:00:01", True, False) == 1704067201 * 10**6
-    assert parse_moment("2024-01-01T00:00:01+00:00", True, True) == 1704067201 * 10**6
-    assert parse_moment("2024-01-01T00:00:01Z", True, True) == 1704067201 * 10**6
-    assert parse_moment("2024-01-01T00:00:01", True, True) is None
-    assert parse_moment(5, False, False) == 5
-    assert parse_moment(5, True, False) is None
-    assert parse_duration("1500ms", True) == 1_500_000
-    assert parse_duration("1min", True) == 60 * 10**6
-    assert parse_duration("1.5us", True) is None
-    assert parse_duration("soon", True) is None
-    assert parse_duration("60s", False) is None
+    assert moment_to_ticks("2024-01-01T00:00:01", True, False) == 1704067201 * 10**6
+    assert moment_to_ticks("2024-01-01T00:00:01+00:00", True, True) == 1704067201 * 10**6
+    assert moment_to_ticks("2024-01-01T00:00:01Z", True, True) == 1704067201 * 10**6
+    assert moment_to_ticks("2024-01-01T00:00:01", True, True) is None
+    assert moment_to_ticks(5, False, False) == 5
+    assert moment_to_ticks(5, True, False) is None
+    assert duration_to_ticks("1500ms", True) == 1_500_000
+    assert duration_to_ticks("1min", True) == 60 * 10**6
+    assert duration_to_ticks("1.5us", True) is None
+    assert duration_to_ticks("soon", True) is None
+    assert duration_to_ticks("60s", False) is None
 
 
 def test_window_without_a_report(tmp_path):

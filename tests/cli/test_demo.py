@@ -11,7 +11,7 @@ import trajcloak as tc
 from cli.terminal import show_on_terminal
 from small_logs import list_tree
 from trajcloak.attackers.candidate_sets import ATTACKERS
-from trajcloak.cli import story
+from trajcloak.cli import demo
 
 SMALL = ("--users", 400, "--k", 10)
 
@@ -55,7 +55,7 @@ def test_demo_by_hand(run, tmp_path, monkeypatch):
     They can be pasted whatever the width of the terminal.
     """
     with monkeypatch.context() as narrow:
-        narrow.setattr(story.out, "width", 40)
+        narrow.setattr(demo.out, "width", 40)
         done = run("demo", *SMALL, "--seed", 5)
     figures = json.loads(run("demo", "-o", "again", *SMALL, "--seed", 5, "--json").out)
     shown = done.out.split("The same by hand:")[1].replace("\\\n", " ")
@@ -93,8 +93,8 @@ def test_demo_for_machines(run):
 
 
 def test_every_attacker_and_question_is_explained():
-    assert tuple(story.KNOWLEDGE) == ATTACKERS
-    assert set(story.QUESTIONS) == {"count", "moves", "requests"}
+    assert tuple(demo.KNOWLEDGE) == ATTACKERS
+    assert set(demo.QUESTIONS) == {"count", "moves", "requests"}
 
 
 def test_demo_where_nobody_is_found(run):

@@ -11,7 +11,7 @@ from cli.conftest import SCRIPT
 from engines.releases import write_log
 from small_logs import clustered_rows, list_tree
 from trajcloak.cli import EXIT_INTERRUPTED
-from trajcloak.cli.engine import _interrupted_if_terminated
+from trajcloak.cli.engine_options import _interrupted_if_terminated
 
 FILES = ["bundles.parquet", "manifest.json", "requests.parquet"]
 
@@ -29,23 +29,23 @@ def list_arguments(log, output, *more):
 
 
 def test_a_cluster_on_this_machine(run, tmp_path, log):
-    for name, more in (("local", ()), ("dask", ("--engine", "dask", "--workers", "1"))):
+    for name, more in (("memory", ()), ("dask", ("--engine", "dask", "--workers", "1"))):
         done = run(*list_arguments(log, tmp_path / name, *more))
         assert done.code == 0
         assert "smallest bundle" in done.out
-    assert {path.name for path in tmp_path.iterdir()} == {"log.parquet", "local", "dask"}
-    local, dask = (list_tree(tmp_path / name) for name in ("local", "dask"))
-    assert sorted(local) == FILES
-    assert local == dask
+    assert {path.name for path in tmp_path.iterdir()} == {"log.parquet", "memory", "dask"}
+    memory, dask = (list_tree(tmp_path / name) for name in ("memory", "dask"))
+    assert sorted(memory) == FILES
+    assert memory == dask
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--scheduler", "tls://127.0.0.1:1"], "--scheduler is given, and the engine is local"),
-        (["--workers", "2"], "--workers is given, and the engine is local"),
-        (["--tls-ca", "ca.pem"], "--tls-ca is given, and the engine is local"),
-        (["--scratch", "."], "--scratch is given, and the engine is local"),
+        (["--scheduler", "tls://127.0.0.1:1"], "--scheduler is given, and the engine is memory"),
+        (["--workers", "2"], "--workers is given, and the engine is memory"),
+        (["--tls-ca", "ca.pem"], "--tls-ca is given, and the engine is memory"),
+        (["--scratch", "."], "--scratch is given, and the engine is memory"),
         (["--engine", "dask", "--scratch", "none"], "none: no scratch folder can be made in it"),
         (["--engine", "dask", "--tls-ca", "ca.pem"], "certificates are given, and no scheduler"),
         (
@@ -124,7 +124,7 @@ def test_an_interruption_that_python_drops_is_raised_again(capsys, number):
 
 
 def test_an_interruption_that_comes_too_late_is_none(monkeypatch):
-    monkeypatch.setattr("trajcloak.cli.engine.MOMENT", 60)
+    monkeypatch.setattr("trajcloak.cli.engine_options.MOMENT", 60)
     with _interrupted_if_terminated():
         _SignalledAtTheEnd(signal.SIGTERM)
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
@@ -141,7 +141,7 @@ def test_other_errors_that_python_drops_are_reported(monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer(run, tmp_path, log, monkeypatch):
-    monkeypatch.setattr("trajcloak.engines.clusters.TIMEOUT", "1s")
+    monkeypatch.setattr("trajcloak.engines.dask.TIMEOUT", "1s")
     more = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
     done = run(*list_arguments(log, tmp_path / "release", *more))
     assert done.code == 2

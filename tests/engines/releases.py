@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from small_logs import COLUMNS, UNIT_CELLS, Row, list_tree, new_folder, write_parquet
-from trajcloak.engines.engine import Engine, Sizes
+from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.stored import StoredEngine
 from trajcloak.pipeline import anonymize_on
 
 
@@ -55,7 +56,7 @@ def compare(
     rows: Sequence[Row] | Path,
     k: int,
     *,
-    engine: Engine | None = None,
+    engine: MemoryEngine | StoredEngine | None = None,
     sizes: Sizes = Sizes(20, 20),  # noqa: B008
     columns: tc.LogColumns = COLUMNS,
     same_message: bool = True,
@@ -71,7 +72,7 @@ def compare(
         )
         actual = run(
             lambda: anonymize_on(
-                engine or MemoryEngine(1, sizes=sizes),
+                _resize(engine, sizes) or MemoryEngine(1, sizes=sizes),
                 [path],
                 columns,
                 tc.Options(k=k, **options),
@@ -84,6 +85,14 @@ def compare(
     else:
         assert actual == expected
     return actual
+
+
+def _resize(
+    engine: MemoryEngine | StoredEngine | None, sizes: Sizes
+) -> MemoryEngine | StoredEngine | None:
+    if engine is not None:
+        engine._sizes = sizes
+    return engine
 
 
 SKEWS = ("even", "duplicates", "one cell", "four cells", "giant subtree")

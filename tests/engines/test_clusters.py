@@ -9,7 +9,7 @@ from distributed import Client
 
 import trajcloak as tc
 from clusters import write_certificates
-from trajcloak.engines.clusters import KEPT_MEMORY, connect, open_dask
+from trajcloak.engines.dask import KEPT_MEMORY, connect, open_dask
 
 
 def test_connections_without_the_right_certificate_are_refused(cluster):

@@ -18,7 +18,6 @@ from distributed import Client, Future
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, run, write_log
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
-from trajcloak.engines import shard_files
 from trajcloak.engines.engine import Sizes
 from trajcloak.pipeline import anonymize_on
 
@@ -96,23 +95,23 @@ def test_rows_at_zero_are_judged_by_the_whole_log(dask_engine, tmp_path):
     assert "4 rows (5, 14, 23, 32) are" in outcome.error[1]
 
 
-@pytest.mark.parametrize("stage", ["bundling", "writing release"])
+@pytest.mark.parametrize("stage", ["bundling windows", "writing release"])
 def test_a_worker_killed_in_mid_run(tmp_path, dask_engine, stage):
     """What it was doing is done again."""
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
     pids = list(dask_engine.client.run(os.getpid).values())
     killed = []
+    dask_engine._sizes = Sizes(60, 60)
 
     def kill(name: str, done: int, total: int) -> None:
         if name == stage and not killed:
             killed.append(pids[0])
             os.kill(pids[0], signal.SIGKILL)
 
+    dask_engine.progress = kill
+
     def work() -> object:
-        return anonymize_on(
-            dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS),
-            sizes=Sizes(60, 60), progress=kill,
-        )  # fmt: skip
+        return anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS))
 
     class Writing:
         """Passes the listener on to the writing, too."""
@@ -140,17 +139,16 @@ def kill_while_writing() -> None:
         file.flush()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    scratch_module._write = write_half
+    shard_files._write = write_half
 
 
 def test_a_worker_killed_while_it_writes_a_file(tmp_path, dask_engine):
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
+    dask_engine._sizes = Sizes(60, 60)
     workers = dask_engine.client.run(os.getpid)
     dask_engine.client.run(kill_while_writing, workers=[min(workers)])
     actual = run(
-        lambda: anonymize_on(
-            dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), sizes=Sizes(60, 60)
-        ),
+        lambda: anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)),
         tmp_path / "killed",
     )
     expected = run(
@@ -183,7 +181,9 @@ def test_a_full_scratch_folder_is_named(tmp_path, dask_engine):
     dask_engine.client.run(limit_files, 1000)
     try:
         with pytest.raises(tc.OutputError, match=r"File too large.*choose another --scratch"):
-            anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)).write(tmp_path / "r")
+            anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)).write(
+                tmp_path / "r"
+            )
     finally:
         dask_engine.client.run(limit_files, -1)
     assert list_tree(tmp_path) == before
@@ -195,33 +195,27 @@ def test_a_scratch_folder_that_goes_away_in_mid_run_is_named(tmp_path, dask_engi
     before = list_tree(tmp_path)
 
     def remove(stage: str, done: int, total: int) -> None:
-        if stage == "bundling":
+        if stage == "bundling windows":
             shutil.rmtree(dask_engine.scratch.folder, ignore_errors=True)
 
+    dask_engine.progress = remove
     with pytest.raises(tc.OutputError, match=r"No such file.*choose another --scratch"):
-        anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS), progress=remove)
+        anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS))
     assert list_tree(tmp_path) == before
 
 
-def test_values_stay_with_the_workers_and_go_stage_by_stage(tmp_path, dask_engine):
+def test_shards_stay_in_files_and_are_dropped_when_nobody_needs_them(tmp_path, dask_engine):
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
-    folders = []
-
-    def look(*_: object) -> None:
-        folders.append(len(list(dask_engine.scratch.folder.iterdir())))
-
-    asked = tc.Options(k=4, **OPTIONS)
-    result = anonymize_on(dask_engine, path, COLUMNS, asked, sizes=Sizes(60, 60), progress=look)
-    assert stat.S_IMODE(dask_engine.scratch.folder.stat().st_mode) == 0o700
-    result.write(tmp_path / "release", progress=look)
-    # Of the log, its parts alone, then their places, too; then the shares; after bundling, counts
-    # and ranges as well; in the end the ranges alone.
-    assert folders == [0, 1, 2, 1, 3, 1, 1]
+    dask_engine._sizes = Sizes(60, 60)
+    made = anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS))
+    folder = dask_engine.scratch.folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    made.write(tmp_path / "release")
+    left = {stage.name.split("-", 1)[1] for stage in folder.iterdir()}
+    assert not left & {"read_rows", "join_rows", "cut_shard", "split_by_key", "encode_group"}
     # The scheduler may be late to let go of the last call, which has no value.
     held = dask_engine.client.run(lambda dask_worker: list(dask_worker.data.values()))
     assert {value for values in held.values() for value in values} <= {None}
-    del result
-    assert list(dask_engine.scratch.folder.iterdir()) == []
 
 
 def test_the_scratch_folder_goes_with_the_result_or_the_failure(
@@ -289,5 +283,3 @@ def test_a_log_in_memory_is_refused(client):
     log = tc.read_log(pa.table(places))
     with pytest.raises(tc.OptionError, match="in memory"):
         tc.anonymize(log, 2, engine=client)
-    with pytest.raises(tc.OptionError, match="not read yet"):
-        tc.anonymize("log.parquet", 2)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -73,7 +72,7 @@ def test_suppression_within_a_budget(seed, share):
 def test_numbers_of_threads_and_parts_change_nothing():
     rows = draw_skewed(7, "duplicates", 60, 3)
     outcomes = [
-        compare(rows, 3, engine=MemoryEngine(t, sizes=Sizes(r, c)))
+        compare(rows, 3, engine=MemoryEngine(t), sizes=Sizes(r, c))
         for r, c, t in ((1, 1, 1), (17, 6, 3), (1000, 1000, 2))
     ]
     assert outcomes[0] == outcomes[1] == outcomes[2]
@@ -378,8 +377,10 @@ def test_a_bad_row_of_a_text_file_is_named_alike(tmp_path, bad):
     (tmp_path / "log").mkdir()
     for number in range(3):
         lines = ["user_id,time,x,y,what"]
-        for row in range(30 * number, 30 * number + 30):
-            lines.append(f"{row % 10},{row // 10},{'far' if row == bad else 1.5},2.5,a")
+        lines += [
+            f"{row % 10},{row // 10},{'far' if row == bad else 1.5},2.5,a"
+            for row in range(30 * number, 30 * number + 30)
+        ]
         (tmp_path / "log" / f"{number}.csv").write_text("\n".join(lines) + "\n")
     outcome = compare(tmp_path / "log", 3, sizes=Sizes(7, 20))
     assert outcome.error is not None

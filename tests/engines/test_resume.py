@@ -6,13 +6,13 @@ import stat
 from dataclasses import replace
 
 import pytest
-
-import trajcloak as tc
-from engines.kills import write_log
-from engines.drawn_runs import Run
-from small_logs import list_tree
 from trajcloak.bounded import run as run_module
 from trajcloak.bounded import stored_bundles
+
+import trajcloak as tc
+from engines.drawn_runs import Run
+from engines.kills import write_log
+from small_logs import list_tree
 from trajcloak.cli import main
 
 WORK = ".release.trajcloak-work"

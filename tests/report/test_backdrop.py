@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trajcloak as tc
-from trajcloak.report.backdrop import STEPS, build_backdrop, clip_lines
-from trajcloak.report.outline import read_outline
+from trajcloak.report.backdrop import STEPS, build_backdrop, clip_lines, read_outline
 
 EDGES = "edge,u,v\n1,1,2\n2,2,3\n3,3,4\n4,4,1\n"
 

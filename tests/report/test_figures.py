@@ -14,14 +14,13 @@ from report.conftest import publish
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import (
     build_size_histogram,
+    check_release,
     choose_size_breaks,
     count_figures,
     round_up,
 )
-from trajcloak.report.markup import render
-from trajcloak.report.public_checks import check_release
-from trajcloak.report.requests import list_drawn, read_requests
-from trajcloak.report.sample import choose_drawn, space_evenly
+from trajcloak.report.html_elements import render
+from trajcloak.report.map_contents import choose_drawn, list_drawn, read_requests, space_evenly
 
 
 @pytest.fixture
@@ -159,14 +158,14 @@ def test_requests_of_the_bundles_on_the_map(release, made):
 def test_too_many_requests_are_cut_off_evenly(release, monkeypatch):
     requests, drawn = read_requests(release), choose_drawn(release)
     whole = list_drawn(requests, drawn)
-    monkeypatch.setattr("trajcloak.report.requests.MOST_LISTED", len(requests.kind) // 2)
+    monkeypatch.setattr("trajcloak.report.map_contents.MOST_LISTED", len(requests.kind) // 2)
     listed = list_drawn(requests, drawn)
     assert listed.most < whole.most
     assert sum(map(len, listed.codes)) <= len(requests.kind) // 2
     for totals, codes in zip(listed.totals, listed.codes, strict=True):
         assert len(codes) == np.minimum(totals, listed.most).sum()
     assert [t.tolist() for t in listed.totals] == [t.tolist() for t in whole.totals]
-    monkeypatch.setattr("trajcloak.report.requests.MOST_TEXT", 0)
+    monkeypatch.setattr("trajcloak.report.map_contents.MOST_TEXT", 0)
     assert list_drawn(requests, drawn).most == 0
 
 

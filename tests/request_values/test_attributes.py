@@ -4,10 +4,10 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
+from hygiene.logs import read_columns
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hygiene.logs import read_columns
 from trajcloak.requests import list_attributes
 
 NUM_VALUES = (3, 64, 65, 300)

@@ -1,15 +1,16 @@
 """Judge a release from files alone: the log, the release and the policy file.
 
 Shares no code with what it judges: it reads the log, completes the trajectories,
-recounts and recomputes on its own, as ``docs/data-model.md`` says.
+recounts and recomputes on its own, as ``docs/data-model.md`` says. Modules named ``audited_*``
+read what is audited.
 """
 
 from pathlib import Path
 
-from trajcloak.auditor.checks import judge
-from trajcloak.auditor.files import LogPaths
+from trajcloak.auditor.audited_files import LogPaths
+from trajcloak.auditor.checks_in_order import run_checks
 from trajcloak.auditor.findings import CHECKS, AuditReport, Check
-from trajcloak.auditor.foreign import FOREIGN_CHECKS, audit_foreign
+from trajcloak.auditor.foreign_audit import FOREIGN_CHECKS, audit_foreign
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
@@ -39,7 +40,7 @@ def audit(
         Which columns of the log mean what. Where no request attributes are named,
         those of the release are taken.
     progress
-        Told how far the audit is.
+        Called with the progress of each stage.
 
     Returns
     -------
@@ -66,4 +67,4 @@ def audit(
             f"{policy}: does not exist; expected the policy file of the release; check the path, "
             f"or anonymize again with --policy"
         )
-    return judge(log, release, policy, columns or LogColumns(), progress)
+    return run_checks(log, release, policy, columns or LogColumns(), progress)

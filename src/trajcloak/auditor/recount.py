@@ -5,21 +5,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.auditor.arrays import find_runs, find_sorted, list_distinct, pick
+from trajcloak.auditor.audited_instants import InstantGrid, Locations, list_blocks, locate
+from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.bundle_checks import BundleLayout, Members
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.grid import Grid
-from trajcloak.auditor.layout import Layout
-from trajcloak.auditor.logs import Log
-from trajcloak.auditor.members import Members
-from trajcloak.auditor.requests import Coded
-from trajcloak.auditor.trajectories import Locations, list_blocks, locate
+from trajcloak.auditor.request_checks import EncodedRequests
+from trajcloak.auditor.search import find_runs, find_sorted, list_distinct, pick
 from trajcloak.progress import Progress
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 SLACK = 1e-6
-"""CRS units that projection and interpolation may round away; reports in the plane: none."""
+"""CRS units that projection and interpolation may round away; 0 for planar reports."""
 
 STAGE = "following users"
 
@@ -81,7 +79,7 @@ class Recount:
 
 
 @dataclass(frozen=True)
-class Case:
+class RecountInput:
     """All that a recount needs.
 
     Attributes
@@ -97,67 +95,67 @@ class Case:
     log: Log
     x: Floats
     y: Floats
-    coded: Coded
-    grid: Grid
-    layout: Layout
+    coded: EncodedRequests
+    grid: InstantGrid
+    layout: BundleLayout
     members: Members
     cell: float
 
 
-def recount(case: Case, progress: Progress) -> Recount:
+def recount(given: RecountInput, progress: Progress) -> Recount:
     """Follow every user through every window."""
-    windows = case.grid.num_windows
+    windows = given.grid.num_windows
     counted = Recount(
         participants=np.zeros(windows, dtype=np.int64),
-        takes_part=np.zeros(len(case.members.key), dtype=bool),
+        takes_part=np.zeros(len(given.members.key), dtype=bool),
         unlisted_reporting=np.zeros(windows, dtype=np.int64),
         unlisted_requests=np.zeros(windows, dtype=np.int64),
-        touched=np.zeros(case.layout.rectangle.shape, dtype=bool),
+        touched=np.zeros(given.layout.rectangle.shape, dtype=bool),
     )
-    num_rows = len(case.log.user)
-    for block in list_blocks(case.log, case.grid):
+    num_rows = len(given.log.user)
+    for block in list_blocks(given.log, given.grid):
         progress(STAGE, block.start, num_rows)
-        user, time = case.log.user[block].astype(np.int64), case.log.time[block]
-        locations = locate(user, time, case.x[block], case.y[block], case.grid)
-        locations = locations.choose(case.grid.find_windows(locations.instant) >= 0)
+        user, time = given.log.user[block].astype(np.int64), given.log.time[block]
+        locations = locate(user, time, given.x[block], given.y[block], given.grid)
+        locations = locations.choose(given.grid.find_windows(locations.instant) >= 0)
         counted.located += locations.count_kinds()
-        pairs, bundle = _follow(case, locations, counted)
-        _collect(case, block, pairs, bundle, counted)
+        pairs, bundle = _follow(given, locations, counted)
+        _collect(given, block, pairs, bundle, counted)
     progress(STAGE, num_rows, num_rows)
     return counted
 
 
-def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, Ints]:
+def _follow(given: RecountInput, locations: Locations, counted: Recount) -> tuple[Ints, Ints]:
     """Find who takes part in which window, and compare their locations with the cloaks.
 
     Returns the pairs ``user * num_windows + window`` who take part, ascending, and the
     bundle of each; -1: none.
     """
-    windows = case.grid.num_windows
-    window = case.grid.find_windows(locations.instant)
+    windows = given.grid.num_windows
+    window = given.grid.find_windows(locations.instant)
     pairs, known = find_runs(locations.user * windows + window)
-    whole = known == case.grid.window_sizes(pairs % windows)
-    position = np.where(whole, case.members.find(pairs), -1)
+    whole = known == given.grid.window_sizes(pairs % windows)
+    position = np.where(whole, given.members.find(pairs), -1)
     listed = position >= 0
-    bundle = pick(case.members.bundle, position)
+    bundle = pick(given.members.bundle, position)
     counted.takes_part[position[listed]] = True
     counted.participants += np.bincount(pairs[whole] % windows, minlength=windows)
     counted.unlisted_user.append(pairs[whole & ~listed] // windows)
     counted.unlisted_window.append(pairs[whole & ~listed] % windows)
 
     at = np.flatnonzero(np.repeat(listed, known))
-    within = locations.instant[at] - case.grid.starts[window[at]]
-    cloak = case.layout.first[np.repeat(bundle, known)[at]] + within
-    x_min, y_min, x_max, y_max = case.layout.rectangle[cloak].T
+    within = locations.instant[at] - given.grid.starts[window[at]]
+    cloak = given.layout.first[np.repeat(bundle, known)[at]] + within
+    x_min, y_min, x_max, y_max = given.layout.rectangle[cloak].T
     x, y = locations.x[at], locations.y[at]
-    rounded = case.log.geographic | ~locations.reported[at]
+    rounded = given.log.geographic | ~locations.reported[at]
     slack = np.where(rounded, SLACK, 0.0)
     inside = (x >= x_min - slack) & (x <= x_max + slack)
     inside &= (y >= y_min - slack) & (y <= y_max + slack)
     counted.num_located += len(at)
     counted.num_outside += int((~inside).sum())
     counted.outside.append(list_distinct(cloak[~inside]))
-    reach = case.cell + slack
+    reach = given.cell + slack
     for side, touches in enumerate(
         (x <= x_min + reach, y <= y_min + reach, x >= x_max - reach, y >= y_max - reach)
     ):
@@ -165,22 +163,24 @@ def _follow(case: Case, locations: Locations, counted: Recount) -> tuple[Ints, I
     return pairs[whole], bundle[whole]
 
 
-def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recount) -> None:
+def _collect(
+    given: RecountInput, block: slice, pairs: Ints, bundle: Ints, counted: Recount
+) -> None:
     """Sort the requests of a block into published and withheld.
 
     ``pairs`` and ``bundle`` are those of :func:`_follow`.
     """
-    windows = case.grid.num_windows
-    instant = (case.log.time[block] - case.grid.origin) // case.grid.every
-    in_window = case.grid.find_windows(instant)
-    row = case.log.row[block]
-    code = case.coded.of_row[row]
+    windows = given.grid.num_windows
+    instant = (given.log.time[block] - given.grid.origin) // given.grid.every
+    in_window = given.grid.find_windows(instant)
+    row = given.log.row[block]
+    code = given.coded.of_row[row]
     counted.outside_requests += int(((code >= 0) & (in_window < 0)).sum())
     chosen = np.flatnonzero(in_window >= 0)
     if not len(chosen):
         return
     code, instant, in_window = code[chosen], instant[chosen], in_window[chosen]
-    reporting, rows = find_runs(case.log.user[block][chosen] * windows + in_window)
+    reporting, rows = find_runs(given.log.user[block][chosen] * windows + in_window)
     requests = np.add.reduceat(code >= 0, np.cumsum(rows) - rows, dtype=np.int64)
     position = find_sorted(pairs, reporting)
     missing = position < 0
@@ -195,17 +195,17 @@ def _collect(case: Case, block: slice, pairs: Ints, bundle: Ints, counted: Recou
     bundle_of_row = np.repeat(of_pair, rows)
     at = np.flatnonzero((bundle_of_row >= 0) & (code >= 0))
     row = row[chosen][at]
-    withheld = case.coded.withheld[row]
+    withheld = given.coded.withheld[row]
     counted.rare_requests += int(withheld.sum())
-    counted.changed_requests += int(case.coded.changed[row].sum())
+    counted.changed_requests += int(given.coded.changed[row].sum())
     at = at[~withheld]
-    within = instant[at] - case.grid.starts[in_window[at]]
-    cloak = case.layout.first[bundle_of_row[at]] + within
-    counted.sent.append(cloak * case.coded.num_codes + code[at])
+    within = instant[at] - given.grid.starts[in_window[at]]
+    cloak = given.layout.first[bundle_of_row[at]] + within
+    counted.sent.append(cloak * given.coded.num_codes + code[at])
 
 
-def find_location_problems(counted: Recount, layout: Layout) -> list[str]:
-    """Tell which bundles do not hold all locations of their users."""
+def find_location_problems(counted: Recount, layout: BundleLayout) -> list[str]:
+    """Find bundles whose cloaks do not contain all locations of their users."""
     if not counted.num_outside:
         return []
     cloaks = np.unique(np.concatenate(counted.outside))
@@ -216,8 +216,8 @@ def find_location_problems(counted: Recount, layout: Layout) -> list[str]:
     ]
 
 
-def find_loose_cloaks(counted: Recount, layout: Layout) -> list[str]:
-    """Tell which bounding boxes are larger than the locations in them ask for."""
+def find_loose_cloaks(counted: Recount, layout: BundleLayout) -> list[str]:
+    """Find bounding boxes that are larger than the locations in them require."""
     loose = np.flatnonzero(~counted.touched.all(axis=1))
     if not len(loose):
         return []

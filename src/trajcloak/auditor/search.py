@@ -1,8 +1,8 @@
-"""Which of many words occur in a text: a search for all of them at once.
+"""Search for values among sorted ones, and for many words at once in a text.
 
 The bytes of a text are hashed with a polynomial in an odd base modulo 2^64. Prefix
 sums give the hash of every stretch of some length, so one pass over the text serves
-all words of that length. A hash only nominates; the bytes decide.
+all words of that length. Where a hash is that of a word, the bytes are compared.
 """
 
 from typing import Any
@@ -10,16 +10,50 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.auditor.arrays import find_sorted
-
+Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 BASE = 0x9E3779B97F4A7C15
 INVERSE = pow(BASE, -1, 2**64)
 CHUNK = 1 << 22
 FILTER_BITS = 22
+
+
+def sort_by(major: npt.NDArray[Any], minor: Ints) -> Ints:
+    """Find the stable order by two columns; ``major`` is not negative."""
+    low = int(minor.min())
+    span = int(minor.max()) - low + 1
+    if span * (int(major.max()) + 1) < 2**63:
+        return np.argsort(major.astype(np.int64) * span + (minor - low), kind="stable")
+    return np.lexsort((minor, major))
+
+
+def find_sorted(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> Ints:
+    """Find the positions of values among ascending ones; -1 for those that are not there."""
+    if not len(ascending):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    position = np.searchsorted(ascending, wanted)
+    position[position == len(ascending)] = 0
+    return np.where(ascending[position] == wanted, position, -1)
+
+
+def find_runs(ascending: Ints) -> tuple[Ints, Ints]:
+    """List the distinct values of ascending ones, and how often each occurs."""
+    if not len(ascending):
+        return ascending, np.zeros(0, dtype=np.int64)
+    start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+    return ascending[start], np.diff(np.append(start, len(ascending)))
+
+
+def list_distinct(values: Ints) -> Ints:
+    """List the distinct values, ascending; sorts, since hashing many is slower."""
+    return find_runs(np.sort(values))[0]
+
+
+def pick(values: Ints, position: Ints) -> Ints:
+    """Take values by position; -1 where the position is -1."""
+    return np.append(values, -1)[position]
 
 
 class Words:
@@ -48,7 +82,7 @@ class Words:
             self._groups[length] = (index[order], spelled[order], hashes[order])
 
     def find_in(self, text: bytes) -> npt.NDArray[np.bool_]:
-        """Tell of each word whether it occurs in a text."""
+        """Return a mask of the words that occur in a text."""
         found = np.zeros(self.num_words, dtype=bool)
         longest = max(self._groups, default=0)
         for start in range(0, len(text), CHUNK):
@@ -66,7 +100,7 @@ class Words:
         return found
 
     def find_numbers_in(self, text: bytes) -> tuple[npt.NDArray[np.bool_], float]:
-        """Tell of each word whether it is a whole number (stretch of digits) of a text.
+        """Return a mask of the words that are whole numbers (runs of digits) in a text.
 
         Also returns how many chance alone would make: for each length, the distinct
         numbers of the text times the share of all numbers that are words.

@@ -1,25 +1,29 @@
-"""Windows, users, counts and costs of a release against the recount."""
+"""Windows, users, counts, costs and the report on the log against the recount."""
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.auditor.arrays import list_distinct
+from trajcloak.auditor.audited_instants import InstantGrid
+from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_manifest import INGEST, REASONS, Manifest
+from trajcloak.auditor.audited_values import duration_to_ticks, moment_to_ticks
+from trajcloak.auditor.bundle_checks import BundleLayout, Members
 from trajcloak.auditor.findings import first_few, first_rows
-from trajcloak.auditor.grid import Grid
-from trajcloak.auditor.layout import Layout
-from trajcloak.auditor.manifest import REASONS, Manifest
-from trajcloak.auditor.members import Members
 from trajcloak.auditor.recount import Recount
+from trajcloak.auditor.search import list_distinct
 
 Ints = npt.NDArray[np.int64]
 
 COST_TOLERANCE = 1e-9
-"""Relative; the order of summation may round as much away."""
+"""Relative difference that the order of summation explains."""
+
+PERCENT = {"p5": 5, "median": 50, "p95": 95}
 
 
-def find_window_problems(counted: Recount, layout: Layout, manifest: Manifest) -> list[str]:
+def find_window_problems(counted: Recount, layout: BundleLayout, manifest: Manifest) -> list[str]:
     """Check that the windows with at least k participants, and no others, are published."""
     published = np.zeros(len(counted.participants), dtype=bool)
     published[layout.window] = True
@@ -69,7 +73,7 @@ def _list_budgets(counted: Recount, manifest: Manifest) -> Ints:
     if share is not None:
         most: Ints = np.floor(share * counted.participants).astype(np.int64)
         return most
-    # A price alone sets no limit.
+    # 'suppress_above' alone sets no limit on how many.
     may_suppress = manifest.parameters["suppress_above"] is not None
     return counted.participants * int(may_suppress)
 
@@ -83,8 +87,8 @@ def count_suppressed(counted: Recount, k: int) -> Ints:
 
 def find_count_problems(
     manifest: Manifest,
-    grid: Grid,
-    layout: Layout,
+    grid: InstantGrid,
+    layout: BundleLayout,
     members: Members,
     num_requests: int,
     num_generalised: int,
@@ -106,7 +110,7 @@ def find_count_problems(
     )
 
 
-def find_cost_problems(manifest: Manifest, layout: Layout, members: Members) -> list[str]:
+def find_cost_problems(manifest: Manifest, layout: BundleLayout, members: Members) -> list[str]:
     """Recompute the costs."""
     x_min, y_min, x_max, y_max = layout.rectangle.T
     with np.errstate(over="ignore", invalid="ignore"):
@@ -123,7 +127,7 @@ def find_cost_problems(manifest: Manifest, layout: Layout, members: Members) -> 
 
 
 def find_withheld_problems(
-    manifest: Manifest, grid: Grid, counted: Recount, members: Members, num_users: int
+    manifest: Manifest, grid: InstantGrid, counted: Recount, members: Members, num_users: int
 ) -> list[str]:
     """Recount what was left out, and why."""
     k = manifest["k"]
@@ -169,3 +173,67 @@ def _compare(found: dict[str, int], recounted: dict[str, int], prefix: str = "")
         for name, value in recounted.items()
         if found[name] != value
     ]
+
+
+def find_ingest_problems(
+    manifest: Manifest, log: Log, grid: InstantGrid, counted: Recount
+) -> list[str]:
+    """Recount what the manifest reports on the log."""
+    found = manifest["ingest"]
+    expected = _recount(log, grid, counted)
+    read = {
+        **found,
+        "start": moment_to_ticks(found["start"], log.stamped, log.zoned),
+        "end": moment_to_ticks(found["end"], log.stamped, log.zoned),
+        "interval": found["interval"]
+        and {name: duration_to_ticks(gap, log.stamped) for name, gap in found["interval"].items()},
+    }
+    return [
+        f"'ingest.{name}' is {found[name]!r}; recounted: {expected[name]!r}"
+        for name in INGEST
+        if read[name] != expected[name]
+    ]
+
+
+def _recount(log: Log, grid: InstantGrid, counted: Recount) -> dict[str, Any]:
+    follows = log.user[1:] == log.user[:-1]
+    gaps = (log.time[1:] - log.time[:-1])[follows]
+    reported, interpolated, held = counted.located.tolist()
+    everywhere = log.num_users * int(grid.window_sizes(np.arange(grid.num_windows)).sum())
+    return {
+        "rows": len(log.row) + sum(log.dropped.values()),
+        "dropped": log.dropped,
+        "repeated": int((gaps == 0).sum()),
+        "requests": len(log.request_row),
+        "users": log.num_users,
+        "start": grid.origin,
+        "end": grid.origin + grid.num_instants * grid.every,
+        "instants": grid.num_instants,
+        "interval": _find_quantiles(gaps[gaps > 0]),
+        "long_gaps": int((gaps > grid.max_gap).sum()),
+        "user_instants": {
+            "reported": reported,
+            "interpolated": interpolated,
+            "held": held,
+            "missing": everywhere - reported - interpolated - held,
+        },
+        "crs": log.crs,
+        "zone": log.clock or ("UTC" if log.zoned else None),
+        "ambiguous": log.ambiguous,
+        "nonexistent": log.nonexistent,
+    }
+
+
+def _find_quantiles(gaps: npt.NDArray[np.int64]) -> dict[str, int] | None:
+    """Find quantiles: the least gap that this share of all gaps do not exceed, rounded."""
+    if not len(gaps):
+        return None
+    ranks = {name: max(-(-percent * len(gaps) // 100) - 1, 0) for name, percent in PERCENT.items()}
+    ordered = np.partition(gaps, list(ranks.values()))
+    return {name: _round(int(ordered[rank])) for name, rank in ranks.items()}
+
+
+def _round(gap: int) -> int:
+    """Round to two significant digits, halves up."""
+    unit: int = 10 ** max(len(str(gap)) - 2, 0)
+    return (2 * gap + unit) // (2 * unit) * unit

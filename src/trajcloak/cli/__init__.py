@@ -15,6 +15,7 @@ from trajcloak.errors import TrajcloakError
 from trajcloak.version import __version__
 
 EXIT_BAD_INPUT = 2
+EXIT_BREACH = 3
 EXIT_INTERRUPTED = 130
 
 COMMANDS = {

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 @log_options
 @time_options
 @height_option
-@click.option("--seed", default=0, show_default=True, type=int, help="For algorithms that draw.")
+@click.option(
+    "--seed", default=0, show_default=True, type=int, help="For algorithms that draw at random."
+)
 @threads_option
 @click.option("--example", is_flag=True, help="Walk through one breach, step by step.")
 @json_option
@@ -78,7 +80,7 @@ def command(
 
 
 def print_findings(found: "Attack", k: int) -> None:
-    """Show who learns what."""
+    """Show what each attacker learns."""
     table = ValueTable(
         f"What attackers learn (k = {k})",
         "attacker",
@@ -104,7 +106,7 @@ def print_findings(found: "Attack", k: int) -> None:
 
 
 def print_breach(breach: "Breach | None", k: int) -> None:
-    """Tell how one sender is found."""
+    """Show how one sender is found."""
     if breach is None:
         out.print("No request of these policies has fewer than k candidates: nothing to show.")
         return

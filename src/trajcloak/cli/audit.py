@@ -9,9 +9,11 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
+    check_release_time,
     json_option,
     log_options,
     out,
@@ -19,7 +21,6 @@ from trajcloak.cli.common import (
     progress_bars,
     time_options,
 )
-from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trajcloak.auditor import AuditReport
-
-EXIT_BREACH = 3
 
 
 @click.command("audit")
@@ -78,7 +77,7 @@ def command(
     asked = {name: value for name, value in time.items() if value is not None}
     check_usage(foreign, k, group, policy, asked)
     if asked and not foreign:
-        check_time(release, asked)
+        check_release_time(release, asked)
     with progress_bars(hidden=as_json, kernel=None) as progress:
         if foreign:
             report = audit_foreign(
@@ -90,7 +89,7 @@ def command(
     if as_json:
         print_json(report.to_dict())
     else:
-        print_report(report)
+        print_audit(report)
     if not report.passed:
         sys.exit(EXIT_BREACH)
 
@@ -109,50 +108,13 @@ def check_usage(
         raise click.UsageError("Missing option '--policy'.")
 
 
-def check_time(release: Path, asked: dict[str, Any]) -> None:
-    """Raise if a time option is not the one that a release was made with.
-
-    What cannot be read in the manifest is left to the audit to find.
-    """
-    from trajcloak.release.reading import read_manifest
-
-    try:
-        made = read_manifest(release).get("parameters")
-    except InputError:
-        return
-    for name, value in asked.items():
-        if isinstance(made, dict) and name in made and not _is_same(name, value, made[name]):
-            option = name.replace("_", "-")
-            shown = "the whole log" if made[name] is None else made[name]
-            raise OptionError(
-                f"{release}: the release was made with {option} = {shown}; expected {value}, as "
-                f"--{option} says; leave --{option} out, or check the path of the release"
-            )
-
-
-def _is_same(name: str, asked: Any, made: Any) -> bool:
-    """Compare a time option with the manifest, durations by their value."""
-    if name not in ("every", "max_gap"):
-        return bool(asked == made)
-    from trajcloak.trajectories import parse_duration
-
-    read = partial(
-        parse_duration, has_timestamps=isinstance(made, str), name=name.replace("_", "-")
-    )
-    try:
-        found = read(str(made))
-    except OptionError:
-        return True
-    return bool(read(asked) == found)
-
-
-def print_report(report: "AuditReport") -> None:
+def print_audit(report: "AuditReport") -> None:
     """Show every check, and the verdict in a sentence."""
-    for piece in describe_report(report):
+    for piece in describe_checks(report):
         out.print(piece)
 
 
-def describe_report(report: "AuditReport") -> "Iterator[RenderableType]":
+def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":
     """Lay out every check, and the verdict in a sentence."""
     table = Table(title="Audit", title_justify="left")
     table.add_column("check", style="bold", no_wrap=True)

@@ -1,10 +1,10 @@
-"""Options and displays that several commands share."""
+"""Options, progress bars and output that several commands share."""
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress as Listener
 
@@ -158,7 +159,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
 
 
 def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
-    """Add the options that say how a log is laid on instants and windows."""
+    """Add the options that divide the time of a log into instants and windows."""
     for option in (
         click.option(
             "--windows",
@@ -197,6 +198,45 @@ def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) ->
     return function
 
 
+def check_release_time(release: Path, asked: Mapping[str, Any]) -> None:
+    """Raise if a time option that is given is not the one that a release was made with.
+
+    What cannot be read in the manifest is left to the audit to find.
+    """
+    from trajcloak.release.reading import read_manifest
+
+    try:
+        made = read_manifest(release).get("parameters")
+    except InputError:
+        return
+    for name, value in asked.items():
+        if value is None:
+            continue
+        if isinstance(made, dict) and name in made and not _is_same(name, value, made[name]):
+            option = name.replace("_", "-")
+            shown = "the whole log" if made[name] is None else made[name]
+            raise OptionError(
+                f"{release}: the release was made with {option} = {shown}; expected {value}, as "
+                f"--{option} says; leave --{option} out, or check the path of the release"
+            )
+
+
+def _is_same(name: str, asked: Any, made: Any) -> bool:
+    """Compare a time option with the manifest, durations by their value."""
+    if name not in ("every", "max_gap"):
+        return bool(asked == made)
+    from trajcloak.trajectories import parse_duration
+
+    read = partial(
+        parse_duration, has_timestamps=isinstance(made, str), name=name.replace("_", "-")
+    )
+    try:
+        found = read(str(made))
+    except OptionError:
+        return True
+    return bool(read(asked) == found)
+
+
 class _Done(ProgressColumn):
     """How much is done: a percentage, or a count where the whole is not known."""
 
@@ -213,7 +253,7 @@ def progress_bars(
     kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
     transient: bool = False,
 ) -> Iterator[Listener]:
-    """Draw a bar per stage on a terminal; yields the listener that moves them.
+    """Draw a bar per stage on a terminal; yields the function that moves them.
 
     ``kernel``, a module and a name in it, tells whether the first run is still to
     compile; None for a command that compiles nothing. ``transient`` bars are taken away
@@ -271,7 +311,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Say what came in, and how much of it is known; no word of what did not occur."""
+    """List what was read of a log, and how many locations are known; zeros are left out."""
     interval = ingest["interval"]
     located = ingest["user_instants"]
     everywhere = sum(located.values()) or 1

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 @log_options
 @time_options
 @height_option
-@click.option("--seed", default=0, show_default=True, type=int, help="For algorithms that draw.")
+@click.option(
+    "--seed", default=0, show_default=True, type=int, help="For algorithms that draw at random."
+)
 @click.option(
     "--cloak",
     default="mbr",

@@ -1,17 +1,31 @@
-"""``trajcloak demo``."""
+"""``trajcloak demo``: the command, and what it prints after each step."""
 
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
-from trajcloak.cli import story
-from trajcloak.cli.audit import EXIT_BREACH
-from trajcloak.cli.common import PATH, json_option, print_json, progress_bars
+from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli.audit import describe_checks
+from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
 from trajcloak.cli.generate import KERNEL
+from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
+
+if TYPE_CHECKING:
+    from trajcloak.attackers import Attack
+    from trajcloak.auditor import AuditReport
+    from trajcloak.generator import GeneratedLog
+    from trajcloak.utility import Utility
 
 USERS = 20_000
 LENGTH = 30
@@ -22,6 +36,34 @@ NAMES = {
     "policy": "policy.parquet",
     "report": "report.html",
 }
+
+WIDTH = 88
+"""Columns after which prose is wrapped on wider terminals."""
+
+KNOWLEDGE = {
+    "policy-unaware": "where everybody was at that minute",
+    "policy-aware": "... and how areas are chosen",
+    "trajectory-aware": "where everybody was at all times",
+    "tp-aware": "... and how areas are chosen",
+}
+"""What each class of attacker knows."""
+
+QUESTIONS = {
+    "count": "How many people were here at that minute?",
+    "moves": "How many went from here to there?",
+    "requests": "How many asked for this, around here?",
+}
+"""The kinds of questions whose answers are measured."""
+
+FILES = {
+    "log": ("private", "who was where, and asked for what"),
+    "policy": ("private", "who is in which bundle; the audit needs it"),
+    "release": ("public", "what may be given away"),
+    "report": ("private", "all of this on a page, for a browser"),
+}
+"""Who may have each file, and what is in it."""
+
+Paragraphs = Iterator[RenderableType]
 
 
 @click.command("demo")
@@ -55,12 +97,12 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         raise OptionError(
             f"users is {users}; expected at least k = {k}; pass more --users, or a lower --k"
         )
-    tell = story.Teller(silent=as_json)
+    show = partial(print_part, hidden=as_json)
     with new_folder(output) as folder:
         log, release, policy, page = (folder / name for name in NAMES.values())
         with progress_bars(hidden=as_json, kernel=KERNEL, transient=True) as progress:
             generated = generate_log(log, users=users, length=LENGTH, seed=seed, progress=progress)
-        tell(story.tell_log(generated, LENGTH))
+        show(describe_log(generated, LENGTH))
         columns = LogColumns(requests=generated.request_columns)
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             request_log = read_log(log, columns, progress=progress)
@@ -70,15 +112,15 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
             seconds = time.monotonic() - started
             manifest = result.manifest
             attacked = attack(request_log, k, algorithms=[manifest["algorithm"]], progress=progress)
-        tell(story.tell_attack(attacked, k))
-        tell(story.tell_release(manifest, output / NAMES["release"], seconds))
-        tell(story.tell_attackers(attacked, manifest))
+        show(describe_attack(attacked, k))
+        show(describe_release(manifest, output / NAMES["release"], seconds))
+        show(compare_attackers(attacked, manifest))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             utility = measure_utility(request_log, release, policy=policy, progress=progress)
-        tell(story.tell_price(manifest, utility))
+        show(describe_accuracy(manifest, utility))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             report = audit(log, release, policy, columns, progress=progress)
-        tell(story.tell_audit(report))
+        show(describe_audit(report))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             write_report(
                 release, page, log=log, policy=policy, columns=columns, network="city",
@@ -98,6 +140,191 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         )
     if not report.passed:
         sys.exit(EXIT_BREACH)
-    tell(story.tell_files(paths))
-    tell(story.tell_meaning(manifest))
-    tell(story.tell_commands(users, LENGTH, k, seed, columns))
+    show(list_written_files(paths))
+    show(explain_guarantee(manifest))
+    show(list_same_commands(users, LENGTH, k, seed, columns))
+
+
+def print_part(part: Paragraphs, *, hidden: bool) -> None:
+    """Print prose in narrow columns, and lines to be copied as they are."""
+    if hidden:
+        return
+    for piece in part:
+        if isinstance(piece, str):
+            out.print(piece, width=min(WIDTH, out.width))
+        elif isinstance(piece, Text):
+            # Commands are to be pasted: no line of them is cut in two.
+            out.print(piece, soft_wrap=True)
+        else:
+            out.print(piece)
+    out.print()
+
+
+def describe_log(generated: "GeneratedLog", minutes: int) -> Paragraphs:
+    """Say what the log holds."""
+    yield _heading(1, "A log")
+    yield (
+        f"{generated.users:,} people moved through a city for {minutes} minutes and sent "
+        f"{generated.requests:,} requests: where is a pharmacy, a clinic, a party's office? "
+        f"Whoever holds this log knows who asked for what."
+    )
+
+
+def describe_attack(attacked: "Attack", k: int) -> Paragraphs:
+    """Say how snapshot policies fail, with one sender as the example."""
+    yield _heading(2, "The usual protection, and how it fails")
+    yield (
+        f"Names are replaced by pseudonyms, and each request is published with an area that "
+        f"held at least {k:,} people at that minute. Then somebody comes who knows where people "
+        f"were: a phone company, an app, a friend."
+    )
+    breach = attacked.breach
+    if breach is None:
+        yield "In this log nobody is found in this way: it is too small, or requests are too few."
+        return
+    yield ""
+    yield "One pseudonym, and who fits its requests:"
+    steps = Table.grid(padding=(0, 2))
+    for step in breach.steps:
+        steps.add_row(
+            f"  minute {step.instant}",
+            f"[dim]the area held[/] {step.fitting:,} people",
+            f"[dim]fit so far:[/] [bold]{step.left:,}",
+        )
+    yield steps
+    left = breach.steps[-1].left
+    verdict = "One person is left: found." if left == 1 else f"{left} are left, fewer than {k}."
+    yield Text(verdict, style="bold red")
+
+
+def describe_release(manifest: Mapping[str, Any], path: Path, seconds: float) -> Paragraphs:
+    """Say what was published instead."""
+    yield _heading(3, "Bundles instead")
+    yield (
+        f"People who moved alike [bold]all the time[/] are put into bundles of at least "
+        f"{manifest['k']:,}. A bundle has one area per minute and the set of requests that were "
+        f"sent there: no names, no pseudonyms, no places."
+    )
+    yield facts_table(
+        f"Release: {path}",
+        [
+            ("people", f"{manifest['users']:,}"),
+            ("bundles", f"{manifest['bundles']:,}"),
+            ("smallest bundle", f"{manifest['smallest_bundle']:,} people"),
+            ("requests", f"{manifest['requests']:,} (distinct per bundle and minute)"),
+            ("left out", f"{manifest['withheld']['users'] + manifest['suppressed']:,} people"),
+            ("made in", f"{seconds:.1f} s ({manifest['algorithm']})"),
+        ],
+    )
+
+
+def compare_attackers(attacked: "Attack", manifest: Mapping[str, Any]) -> Paragraphs:
+    """Compare what attackers find in snapshots and in bundles."""
+    yield _heading(4, "The same attack on both")
+    policies = list(dict.fromkeys(finding.policy for finding in attacked.findings))
+    table = ValueTable(
+        "Requests whose sender is found, without a doubt",
+        "the attacker knows",
+        ["bundles" if policy == manifest["algorithm"] else policy for policy in policies],
+        caption="k-inside, bulk-dp: two ways to choose an area for each minute",
+    )
+    for attacker, knowledge in KNOWLEDGE.items():
+        found = [finding for finding in attacked.findings if finding.attacker == attacker]
+        table.add_row(
+            knowledge,
+            *(
+                f"[{'bold red' if finding.identified else 'green'}]"
+                f"{finding.identified / max(finding.requests, 1):.1%}"
+                for finding in found
+            ),
+        )
+    yield table
+    ours = [finding for finding in attacked.findings if finding.policy == manifest["algorithm"]]
+    least = min(finding.smallest_candidate_set for finding in ours)
+    yield (
+        f"In bundles every request keeps at least [bold green]{least:,} suspects[/], "
+        f"whoever attacks."
+    )
+
+
+def describe_accuracy(manifest: Mapping[str, Any], utility: "Sequence[Utility]") -> Paragraphs:
+    """Say how coarse the areas are, and how large the errors of answers."""
+    yield _heading(5, "The price")
+    side = manifest["mean_cloak_area"] ** 0.5 / 1000
+    yield (
+        f"Areas are coarse: {side:.1f} x {side:.1f} km in the mean, in a city of "
+        f"{manifest['region']['side'] / 1000:.0f} x {manifest['region']['side'] / 1000:.0f} km. "
+        f"Many people together can still be counted:"
+    )
+    table = ValueTable(
+        "Error of the answers, against the log (half of them are better)",
+        "question",
+        ("error", "truth within bounds"),
+    )
+    for answered in utility:
+        table.add_row(
+            QUESTIONS[answered.question],
+            f"{answered.median_error:.0%}",
+            f"[{'green' if answered.within == 1 else 'bold red'}]{answered.within:.0%}",
+        )
+    yield table
+
+
+def describe_audit(report: "AuditReport") -> Paragraphs:
+    """Say whether the audit passed; show all checks if it failed."""
+    yield _heading(6, "An audit")
+    yield (
+        "It reads the files alone, and shares no code with what made them: is everybody in one "
+        "bundle, inside all its areas, among enough people? Were exactly these requests sent? Is "
+        "no name left anywhere?"
+    )
+    if report.passed:
+        yield f"[bold green]Passed[/]: all {len(report.checks)} checks hold."
+    else:
+        yield from describe_checks(report)
+
+
+def list_written_files(paths: Mapping[str, Path]) -> Paragraphs:
+    """List the files, and which of them may be published."""
+    yield Text("Where the files are", style="bold")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
+    for what, (access, meaning) in FILES.items():
+        style = "green" if access == "public" else "red"
+        table.add_row(f"  {escape(str(paths[what]))}", f"[{style}]{access}", meaning)
+    yield table
+
+
+def explain_guarantee(manifest: Mapping[str, Any]) -> Paragraphs:
+    """Say in plain words what was hidden, and from whom."""
+    yield Text("What was hidden, and from whom", style="bold")
+    yield (
+        f"Somebody who knows where every one of the {manifest['users']:,} people was at every "
+        f"minute, who knows this program and all its settings, and who has all the computers of "
+        f"the world, still cannot tell who sent a request: for each published request at least "
+        f"{manifest['smallest_bundle']:,} people fit equally well. What a reader of the release "
+        f"does learn: what was asked for, in which area, along which way."
+    )
+
+
+def list_same_commands(
+    users: int, length: int, k: int, seed: int, columns: LogColumns
+) -> Paragraphs:
+    """Show how to do the same step by step."""
+    requests = " ".join(f"--request {name}" for name in columns.requests)
+    yield Text("The same by hand:", style="bold")
+    for line in (
+        f"trajcloak generate -o log.parquet --users {users} --length {length} --seed {seed}",
+        f"trajcloak anonymize log.parquet -o release --k {k} \\",
+        f"    {requests} --policy policy.parquet",
+        "trajcloak audit log.parquet release \\",
+        f"    {requests} --policy policy.parquet",
+        f"trajcloak attack log.parquet --k {k} --algorithms refined \\",
+        f"    {requests} --example",
+        "trajcloak utility log.parquet release",
+    ):
+        yield Text(f"  {line}")
+
+
+def _heading(number: int, title: str) -> Text:
+    return Text(f"{number}. {title}", style="bold magenta")

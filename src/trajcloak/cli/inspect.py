@@ -73,7 +73,7 @@ def command(
 
 
 def print_inspection(found: "Inspection") -> None:
-    """Show the report, and each trade-off as a table with bars."""
+    """Show the figures of the log, and a table of choices for each option."""
     out.print(facts_table("Log", ingest_facts(found.ingest.to_dict())))
     for name, choices in (
         ("every", found.by_every),
@@ -91,7 +91,7 @@ def print_inspection(found: "Inspection") -> None:
 
 
 def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> ValueTable:
-    """Lay out choices; of those that keep everything the first, and the proposed one."""
+    """Lay out choices; of those that keep everything only the first and the proposed one."""
     table = ValueTable(
         f"Kept, by {name.replace('_', '-')}",
         "every",

@@ -174,7 +174,7 @@ def _to_dict(
 
 
 def _to_json(value: Any) -> Any:
-    """Keep what JSON knows; the rest as text."""
+    """Convert values of types that JSON does not have to text."""
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
@@ -191,7 +191,7 @@ def print_answers(
     by: str | None,
     requests: dict[Any, "RequestAnswer"],
 ) -> None:
-    """Show bounds and estimates, and what they are about."""
+    """Show bounds and estimates, and what they assume."""
     from trajcloak.query import ASSUMPTIONS
 
     table = ValueTable("Users", "at", ("at least", "about", "at most"))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from trajcloak.cli.audit import EXIT_BREACH, check_time
+from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
+    check_release_time,
     json_option,
     log_options,
     out,
@@ -78,7 +79,7 @@ def command(
     """
     from trajcloak.report import write_report
 
-    check_time(release, {name: value for name, value in time.items() if value is not None})
+    check_release_time(release, time)
     with progress_bars(hidden=as_json, kernel=None) as progress:
         report = write_report(
             release,
@@ -101,7 +102,7 @@ def command(
 
 
 def print_report(report: "Report", path: Path) -> None:
-    """Say what was written, and whether it may be shown around."""
+    """Print what was written, and whether it may be published."""
     colour = "bold red" if not report.passed else "bold yellow" if report.allowed else "bold green"
     out.print(f"[{colour}]{escape(report.verdict)}[/].")
     if report.bundles_drawn < report.bundles:

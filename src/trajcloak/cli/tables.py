@@ -20,14 +20,14 @@ LONGEST_LABEL = 24
 class ValueTable:
     """A table of short values, none of which is ever cut.
 
-    Where it is too wide, it goes without lines, then with long labels folded; where that is
-    too wide as well, every row becomes a list. All texts are markup.
+    A table too wide for the terminal is drawn without lines, then with long labels folded, and
+    at last as a list for every row. All texts are markup of rich.
 
     Parameters
     ----------
     title
     label
-        Heading of the first column, which says what a row is about.
+        Heading of the first column, which names the rows.
     numbers
         Headings of the other columns.
     bars
@@ -90,7 +90,7 @@ class ValueTable:
         return table
 
     def _without_lines(self, longest_label: int | None = None) -> Table:
-        """Part columns by one space, headings below each other, groups by rows of their own."""
+        """Use one space between columns, a line per word of a heading, a row per group's name."""
         table = self._start(box=box.HORIZONTALS, show_edge=False, padding=0)
         label, *others = self._names
         self._add_columns(table, [label, *(name.replace(" ", "\n") for name in others)])

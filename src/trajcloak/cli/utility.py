@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trajcloak.cli.audit import EXIT_BREACH, check_time
+from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
+    check_release_time,
     json_option,
     log_options,
     out,
@@ -61,7 +62,7 @@ def command(
     from trajcloak.query import open_release
     from trajcloak.utility import measure_utility
 
-    check_time(release, {name: value for name, value in time.items() if value is not None})
+    check_release_time(release, time)
     if not columns.requests:
         columns = replace(columns, requests=tuple(open_release(release).attributes))
     with progress_bars(hidden=as_json) as progress:

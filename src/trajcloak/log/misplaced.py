@@ -66,7 +66,8 @@ def find_null_island(log: RequestLog, bulk: Bulk | None) -> Mask:
     """
     if bulk is None or max(map(abs, bulk.centre)) <= FAR * bulk.reach:
         return np.zeros(log.num_rows, np.bool_)
-    return (log.x == 0) & (log.y == 0)
+    at_zero: Mask = (log.x == 0) & (log.y == 0)
+    return at_zero
 
 
 def check_misplaced(log: ShardedLog) -> None:

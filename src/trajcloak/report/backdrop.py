@@ -1,6 +1,8 @@
-"""What lies under the cloaks: streets, or an outline."""
+"""What is drawn under the cloaks: streets, or the lines of a GeoJSON file."""
 
+import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,18 +14,20 @@ from trajcloak.errors import InputError
 from trajcloak.generator.city import JUNCTIONS
 from trajcloak.generator.network_files import load_network
 from trajcloak.query import PublishedRelease
-from trajcloak.report.outline import read_outline
-from trajcloak.report.packing import pack
+from trajcloak.report.html_elements import pack
 
 Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
 
 STEPS = 1 << 16
-"""Places are rounded to so many steps of the region's side."""
+"""Coordinates are rounded to the region's side divided by this."""
 
 MOST_LINES = 150_000
 MAIN_CLASSES = 3
-"""Classes of roads that are drawn stronger: the fastest."""
+"""So many of the fastest classes of roads are drawn in a stronger colour."""
+
+DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}
+"""How deep the lines of each kind of geometry are nested; points have none."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,10 @@ class Backdrop:
     is_main : (lines,) bool
         Whether each is drawn stronger: main roads, and all of an outline.
     words : str
-        What is drawn, and how much of it.
+        What is drawn, and how many lines, for the reader.
     """
 
-    ends: Numbers
+    ends: Ints
     is_main: npt.NDArray[np.bool_]
     words: str
 
@@ -57,12 +61,12 @@ def build_backdrop(
     network: str | os.PathLike[str] | None,
     outline: str | os.PathLike[str] | None,
 ) -> Backdrop | None:
-    """Read a road network and an outline, and cut them off at the release's region.
+    """Read a road network and an outline, and clip them to the release's region.
 
     Parameters
     ----------
     release
-        Degrees are projected as it is, and other coordinates are taken to be its own.
+        Degrees are projected as the release was; other coordinates are taken as its own.
     network
         As ``trajcloak generate`` takes it: ``city`` or a path.
     outline
@@ -105,8 +109,8 @@ def _build_roads(release: PublishedRelease, source: str | os.PathLike[str]) -> B
 
 def _fit(
     release: PublishedRelease, source: str | os.PathLike[str], ends: Floats
-) -> tuple[Numbers, Numbers]:
-    """Turn lines into steps of the region; returns those inside, and which these are."""
+) -> tuple[Ints, Ints]:
+    """Convert lines to steps of the region; returns those inside, and their row numbers."""
     region = release.manifest["region"]
     corner = np.tile([region["x_min"], region["y_min"]], 2)
     inside, kept = clip_lines((ends - corner) * (STEPS / float(region["side"])), STEPS - 1)
@@ -118,10 +122,10 @@ def _fit(
     return np.rint(inside).astype(np.int64), kept
 
 
-def clip_lines(ends: Floats, side: float) -> tuple[Floats, Numbers]:
-    """Cut lines off at the edges of a square, by the method of Liang and Barsky.
+def clip_lines(ends: Floats, side: float) -> tuple[Floats, Ints]:
+    """Clip lines to a square, by the method of Liang and Barsky.
 
-    Returns what is inside of those that meet the square, and which these are.
+    Returns the parts inside the square, and the row numbers of their lines.
 
     Examples
     --------
@@ -140,3 +144,55 @@ def clip_lines(ends: Floats, side: float) -> tuple[Floats, Numbers]:
     kept = np.flatnonzero(enter <= leave)
     cut = [start[kept] + way[kept] * t[kept, None] for t in (enter, leave)]
     return np.clip(np.concatenate(cut, axis=1), 0, side), kept
+
+
+def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float64]:
+    """Read the lines of a file: (lines, 4), x and y of both ends.
+
+    Parameters
+    ----------
+    path
+    release
+        Its projection is applied to degrees; without one, coordinates are taken as they are.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or holds no line.
+    """
+    try:
+        lines = [
+            np.array([point[:2] for point in line], np.float64).reshape(-1, 2)
+            for line in _find_lines(json.loads(path.read_text(encoding="utf-8")))
+        ]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"{path}: cannot be read as GeoJSON ({type(error).__name__}); expected lines or "
+            f"polygons; check --outline"
+        ) from error
+    lines = [line for line in lines if len(line) > 1 and np.isfinite(line).all()]
+    if not lines:
+        raise InputError(f"{path}: holds no line; expected lines or polygons; check --outline")
+    if release.manifest["crs"] is not None:
+        lines = [np.array(release.project_points([*map(tuple, line)])) for line in lines]
+    ends = np.concatenate([np.concatenate([line[:-1], line[1:]], axis=1) for line in lines])
+    finite: npt.NDArray[np.float64] = ends[np.isfinite(ends).all(axis=1)]
+    return finite
+
+
+def _find_lines(content: dict[str, Any]) -> Iterator[Any]:
+    kind = content["type"]
+    if kind == "FeatureCollection":
+        for feature in content["features"]:
+            yield from _find_lines(feature)
+    elif kind == "Feature":
+        if content["geometry"] is not None:
+            yield from _find_lines(content["geometry"])
+    elif kind == "GeometryCollection":
+        for geometry in content["geometries"]:
+            yield from _find_lines(geometry)
+    elif kind in DEPTHS:
+        lines = [content["coordinates"]]
+        for _ in range(DEPTHS[kind]):
+            lines = [line for part in lines for line in part]
+        yield from lines

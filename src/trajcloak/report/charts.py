@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trajcloak.report.figures import Floats, Histogram
-from trajcloak.report.markup import Element, details, element, table
-from trajcloak.report.words import show_number
+from trajcloak.report.html_elements import Element, details, element, table
+from trajcloak.report.quantities import show_number
 
 WIDTH, HEIGHT = 380, 210
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42
@@ -29,7 +29,7 @@ class Axis(NamedTuple):
     name : str
         What it measures, with the unit.
     labels : sequence of (float, str)
-        Where, as shares of its length, which words stand.
+        Positions, as shares of its length, and the text at each.
     """
 
     name: str
@@ -51,7 +51,7 @@ def draw_histogram(
     x_name, y_name
         What the axes measure.
     note
-        What to see, in a sentence.
+        What the chart shows, in a sentence.
     """
     edges, counts = histogram.edges, histogram.counts
     top = _choose_top(float(counts.max()))
@@ -87,7 +87,7 @@ def draw_histogram(
 def draw_series(
     name: str, title: str, values: Floats, moments: Sequence[str], y_name: str, note: str
 ) -> Element:
-    """Draw a value at each instant; many instants are gathered, and drawn as their mean."""
+    """Draw a value at each instant; many instants are grouped, and drawn as their mean."""
     groups = np.array_split(np.arange(len(values)), min(len(values), MOST_POINTS))
     means = [float(values[group].mean()) for group in groups]
     top = _choose_top(max(means))
@@ -125,9 +125,9 @@ class Bar(NamedTuple):
     share : float
         From 0 to 1.
     words : str
-        The share in words.
+        The share as text.
     note : str
-        What stands below.
+        Text below the bar.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Bar(NamedTuple):
 
 
 def draw_shares(title: str, bars: Sequence[Bar]) -> Element:
-    """Draw shares as lying bars; a share of nothing is good, any other bad."""
+    """Draw shares as horizontal bars; a share of 0 is drawn as good, any other as bad."""
     width, row, y = 300, 58, 0
     parts: list[Element] = []
     for bar in bars:
@@ -200,7 +200,7 @@ def _count_axis(name: str, top: float) -> Axis:
 
 
 def _choose_top(value: float) -> float:
-    """Choose the upper end of an axis: a round number, of which half is one too."""
+    """Choose the upper end of an axis: a number that is round, as is its half."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

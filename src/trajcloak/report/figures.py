@@ -1,23 +1,30 @@
-"""The figures of a release, counted over all its bundles."""
+"""The figures of a release, counted over all its bundles, and what anybody can check with them."""
 
+import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.release_arrays import PublishedWindow
+from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid
 from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
-from trajcloak.report.signing import digest_files
+from trajcloak.report.quantities import show_number
 
-Numbers = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_BARS = 24
 FILES = (BUNDLES_FILE, REQUESTS_FILE, MANIFEST_FILE)
 CLASSES = 6
 """Colours of the map."""
+
+TOLERANCE = 1e-9
+"""Relative difference of sums of areas that rounding explains."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Histogram:
     """
 
     edges: Floats
-    counts: Numbers
+    counts: Ints
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,9 @@ class Figures:
 
     sizes: Histogram
     sides: Histogram
-    instant: Numbers
-    users: Numbers
-    requests: Numbers
+    instant: Ints
+    users: Ints
+    requests: Ints
     cost_by_instant: Floats
     num_bundles: int
     smallest: int
@@ -74,7 +81,7 @@ class Figures:
     digests: dict[str, str]
 
 
-def count_figures(release: PublishedRelease, requests: Numbers) -> Figures:
+def count_figures(release: PublishedRelease, requests: Ints) -> Figures:
     """Count the figures of a release.
 
     Parameters
@@ -84,7 +91,7 @@ def count_figures(release: PublishedRelease, requests: Numbers) -> Figures:
         Number of requests at each published instant.
     """
     windows = release.windows
-    areas = [compute_areas(window) for window in windows]
+    areas = [_compute_cloak_areas(window) for window in windows]
     users = np.concatenate([window.users for window in windows])
     costs = [area * window.users[:, None] for area, window in zip(areas, windows, strict=True)]
     lengths = [window.stop - window.start for window in windows]
@@ -107,14 +114,23 @@ def count_figures(release: PublishedRelease, requests: Numbers) -> Figures:
     )
 
 
-def compute_areas(window: PublishedWindow) -> Floats:
+def digest_files(files: Iterable[Path]) -> list[str]:
+    """Compute the SHA-256 of each file."""
+    digests = []
+    for path in files:
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return digests
+
+
+def _compute_cloak_areas(window: PublishedWindow) -> Floats:
     """Compute the area of each cloak of a window: (bundles, instants)."""
     x_min, y_min, x_max, y_max = window.cloaks
     areas: Floats = (x_max - x_min) * (y_max - y_min)
     return areas
 
 
-def build_size_histogram(users: Numbers) -> Histogram:
+def build_size_histogram(users: Ints) -> Histogram:
     """Count bundles by size; a bar is one size, or as few as fit."""
     low, high = int(users.min()), int(users.max())
     width = -(-(high - low + 1) // MOST_BARS)
@@ -145,7 +161,10 @@ def round_up(value: float) -> float:
 
 
 def choose_area_breaks(areas: Floats) -> list[float]:
-    """Cut areas into classes of about as many cloaks, at squares with sides of two digits."""
+    """Divide areas into classes of about equally many cloaks.
+
+    A class ends at the area of a square whose side has two significant digits.
+    """
     shares = np.arange(1, CLASSES) / CLASSES
     sides = {_two_digits(side) for side in np.sqrt(np.quantile(areas, shares))}
     return [side * side for side in sorted(sides)]
@@ -155,8 +174,81 @@ def _two_digits(value: float) -> float:
     return float(f"{value:.2g}")
 
 
-def choose_size_breaks(users: Numbers) -> list[int]:
-    """Cut sizes of bundles into classes of equal width."""
+def choose_size_breaks(users: Ints) -> list[int]:
+    """Divide sizes of bundles into classes of equal width."""
     low, high = int(users.min()), int(users.max())
     width = -(-(high - low + 1) // CLASSES)
     return list(range(low + width, high + 1, width))
+
+
+class PublicCheck(NamedTuple):
+    """The outcome of one check.
+
+    Attributes
+    ----------
+    name : str
+    passed : bool
+    detail : str
+    """
+
+    name: str
+    passed: bool
+    detail: str
+
+
+def check_release(release: PublishedRelease, figures: Figures) -> list[PublicCheck]:
+    """Compare the manifest of a release with its other files.
+
+    Who is in which bundle is not in the release, so the sizes of bundles are those it states.
+    """
+    manifest, k = release.manifest, release.manifest["k"]
+    sums = [int(window.users.sum()) for window in release.windows]
+    small = sum(int((window.users < k).sum()) for window in release.windows)
+    users = manifest["users"]
+    return [
+        PublicCheck(
+            "at least k users in every bundle",
+            small == 0,
+            f"{small:,} of {figures.num_bundles:,} bundles state fewer than k = {k}; the "
+            f"smallest states {figures.smallest:,}",
+        ),
+        _compare("smallest bundle", manifest.get("smallest_bundle"), figures.smallest),
+        _compare("windows", manifest.get("windows"), len(release.windows)),
+        _compare("instants", manifest.get("instants"), len(figures.instant)),
+        _compare("bundles", manifest.get("bundles"), figures.num_bundles),
+        PublicCheck(
+            "users",
+            max(sums) <= users <= sum(sums) and (len(sums) > 1 or users == sums[0]),
+            f"the manifest says {users:,}; bundles hold {max(sums):,} in the largest window",
+        ),
+        _compare("requests", manifest.get("requests"), int(figures.requests.sum())),
+        _compare("cost", manifest.get("cost"), figures.cost),
+        _compare("mean cloak area", manifest.get("mean_cloak_area"), figures.mean_area),
+        _check_cloaks(release),
+    ]
+
+
+def _compare(name: str, stated: Any, counted: float) -> PublicCheck:
+    is_number = isinstance(stated, int | float)
+    is_same = is_number and math.isclose(stated, counted, rel_tol=TOLERANCE)
+    if is_same:
+        return PublicCheck(name, True, f"{show_number(stated)}, as the manifest says")
+    shown = f"{stated:,}" if is_number else "nothing"
+    return PublicCheck(name, False, f"the manifest says {shown}; counted: {counted:,}")
+
+
+def _check_cloaks(release: PublishedRelease) -> PublicCheck:
+    grid = build_cell_grid(release.manifest)
+    num_cells = 2 ** int(release.manifest["height"])
+    low = np.array([*grid.low, *grid.low])[:, None, None]
+    wrong = 0
+    for window in release.windows:
+        cells = grid.to_cells(window.cloaks)
+        is_good = (window.cloaks == low + cells * grid.cell).all(axis=0)
+        is_good &= (cells[:2] >= 0).all(axis=0) & (cells[2:] <= num_cells).all(axis=0)
+        is_good &= (cells[:2] < cells[2:]).all(axis=0)
+        wrong += int((~is_good).sum())
+    total = sum(window.cloaks[0].size for window in release.windows)
+    return PublicCheck(
+        "cloaks on the grid", wrong == 0, f"{wrong:,} of {total:,} cloaks are no rectangles of it"
+    )

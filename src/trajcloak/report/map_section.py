@@ -9,20 +9,18 @@ import numpy as np
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.figures import CLASSES, Figures
-from trajcloak.report.markup import Element, element, section, show_text
-from trajcloak.report.packing import pack
-from trajcloak.report.requests import Listed
-from trajcloak.report.sample import Drawn
+from trajcloak.report.html_elements import Element, element, pack, section, show_text
+from trajcloak.report.map_contents import DrawnWindow, ListedRequests
+from trajcloak.report.quantities import Unit, show_count
 from trajcloak.report.sections import describe_instant
-from trajcloak.report.words import Unit, count
 
 SIZE = "size of the cloak, as the side of a square as large"
 
 
-def build_map(
+def build_map_section(
     release: PublishedRelease,
     figures: Figures,
-    drawn: Sequence[Drawn],
+    drawn: Sequence[DrawnWindow],
     unit: Unit,
     backdrop: str | None,
 ) -> Element:
@@ -89,13 +87,13 @@ def build_map(
     )  # fmt: skip
 
 
-def describe_sample(release: PublishedRelease, drawn: Sequence[Drawn]) -> str:
+def describe_sample(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> str:
     """Say how much of the release the map shows."""
     shown = sum(len(part.bundle) for part in drawn)
     total = sum(len(window.users) for window in release.windows)
     if shown == total:
         if len(drawn) == 1:
-            return f"The map shows all {count(total, 'bundle')}."
+            return f"The map shows all {show_count(total, 'bundle')}."
         return (
             f"The map shows the bundles of one window at a time; the list of windows leads to all "
             f"{total:,}."
@@ -111,7 +109,7 @@ def describe_sample(release: PublishedRelease, drawn: Sequence[Drawn]) -> str:
     )
 
 
-def _build_controls(release: PublishedRelease, drawn: Sequence[Drawn]) -> Element:
+def _build_controls(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> Element:
     windows = [
         element(
             "option",
@@ -206,7 +204,7 @@ def _area_labels(figures: Figures, unit: Unit) -> list[str]:
 
 
 def _shorten(low: str, high: str) -> str:
-    """Leave a unit out that is said again."""
+    """Leave out the unit of the lower end if the upper end has the same."""
     number, _, unit = low.partition(" ")
     return number if high.endswith(f" {unit}") else low
 
@@ -216,11 +214,11 @@ def _size_labels(figures: Figures) -> list[str]:
     return [f"{a:,}" if a + 1 == b else f"{a:,}–{b - 1:,}" for a, b in pairwise(edges)]
 
 
-def build_data(
+def build_map_data(
     release: PublishedRelease,
     figures: Figures,
-    drawn: Sequence[Drawn],
-    listed: Listed,
+    drawn: Sequence[DrawnWindow],
+    listed: ListedRequests,
     unit: Unit,
     roads: dict[str, Any] | None,
 ) -> dict[str, Any]:
@@ -250,7 +248,9 @@ def build_data(
     }
 
 
-def _build_window(drawn: Drawn, grid: CellGrid, listed: Listed, i: int) -> dict[str, Any]:
+def _build_window(
+    drawn: DrawnWindow, grid: CellGrid, listed: ListedRequests, i: int
+) -> dict[str, Any]:
     window, bundle = drawn.window, drawn.bundle
     cells = grid.to_cells(window.cloaks[:, bundle])
     # Corner and extent less one: they fit into as many bits as the height of the grid.

@@ -1,4 +1,4 @@
-"""The public sections of the page, as far as they are words, tables and charts."""
+"""The public sections of the page: words, tables and charts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,24 +7,33 @@ from trajcloak.options import KEEP
 from trajcloak.query import PublishedRelease
 from trajcloak.release.reading import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
-from trajcloak.report.figures import Figures
-from trajcloak.report.markup import Child, Element, Rows, details, element, facts, section, table
-from trajcloak.report.public_checks import PublicCheck
-from trajcloak.report.requests import Attribute
-from trajcloak.report.words import Unit, count, show_moment, show_number, show_share
+from trajcloak.report.figures import Figures, PublicCheck
+from trajcloak.report.html_elements import (
+    Child,
+    Element,
+    TableRows,
+    details,
+    element,
+    facts,
+    section,
+    table,
+)
+from trajcloak.report.map_contents import AttributeSummary
+from trajcloak.report.quantities import Unit, show_count, show_moment, show_number, show_share
+from trajcloak.version import __version__
 
 REASONS = {
     "outside_windows": "sent in no published window",
     "missing_location": "location not known throughout the window",
     "window_below_k": "window with fewer than k users",
-    "suppressed": "suppressed: too dear to hide",
+    "suppressed": "suppressed: too costly to hide",
     "rare_value": "request with a rare value",
 }
 """What the manifest's reasons mean."""
 
 NOT_PROMISED = (
     "A request whose own text names its sender or a place is published as it is.",
-    "The suspects need not be equally likely: somebody with beliefs of his own may weigh them, "
+    "The suspects need not be equally likely: somebody with beliefs of their own may weigh them, "
     "and somebody who knows that a user sent nothing, or made no report at all, at an instant can "
     "exclude that user there.",
     "That somebody of a bundle sent something is published. If all its users are of one kind, "
@@ -41,22 +50,22 @@ RARE_IN_WINDOWS = (
 )
 
 
-def build_guarantee(manifest: Manifest, figures: Figures) -> Element:
+def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
     """Say in plain words what is promised, and what is not."""
     k = manifest["k"]
     limits = list(NOT_PROMISED)
     if manifest["windows"] > 1 and manifest["parameters"].get("rare", KEEP) != KEEP:
         limits.append(RARE_IN_WINDOWS)
     steps = [
-        f"Users who moved alike were put into {count(figures.num_bundles, 'bundle')} of at least "
-        f"k = {k:,}; they have {_show_sizes(figures)} users.",
+        f"Users who moved alike were put into {show_count(figures.num_bundles, 'bundle')} of at "
+        f"least k = {k:,}; they have {_show_sizes(figures)} users.",
         "A bundle is published as one area, its cloak, for each instant, and the set of requests "
         "that its users sent then: no names, no order, no duplicates.",
-        "Who is bundled with whom follows from places and settings alone; requests have no say. "
+        "Who is bundled with whom follows from places and settings alone, never from requests. "
         "So exchanging the requests of two users of a bundle gives the same release, byte for "
         "byte.",
         f"Whoever looks for the sender of a request is therefore left with all the users of its "
-        f"bundle, {figures.smallest:,} or more, even if he can tell exactly who they are.",
+        f"bundle, {figures.smallest:,} or more, even if they can tell exactly who these are.",
     ]
     return section(
         "guarantee",
@@ -67,7 +76,7 @@ def build_guarantee(manifest: Manifest, figures: Figures) -> Element:
     )
 
 
-def build_figures(release: PublishedRelease, figures: Figures, unit: Unit) -> Element:
+def build_figures_section(release: PublishedRelease, figures: Figures, unit: Unit) -> Element:
     """Build the charts."""
     moments = [describe_instant(release, int(instant)) for instant in figures.instant]
     mean = figures.cost_by_instant / figures.users
@@ -78,8 +87,8 @@ def build_figures(release: PublishedRelease, figures: Figures, unit: Unit) -> El
             figures.sizes,
             "users of the bundle",
             "bundles",
-            f"{count(figures.num_bundles, 'bundle')} of {_show_sizes(figures)} users; none has "
-            f"fewer than k = {release.manifest['k']:,}."
+            f"{show_count(figures.num_bundles, 'bundle')} of {_show_sizes(figures)} users; none "
+            f"has fewer than k = {release.manifest['k']:,}."
             if figures.smallest >= release.manifest["k"]
             else f"The smallest of {figures.num_bundles:,} bundles has {figures.smallest:,} users, "
             f"fewer than k = {release.manifest['k']:,}.",
@@ -122,8 +131,8 @@ def _show_sizes(figures: Figures) -> str:
     return f"{figures.smallest:,} to {figures.largest:,}"
 
 
-def build_requests(
-    attributes: list[Attribute], total: int, allowed: Sequence[str]
+def build_requests_section(
+    attributes: list[AttributeSummary], total: int, allowed: Sequence[str]
 ) -> Element | None:
     """List what was asked for most often."""
     if not attributes:
@@ -133,7 +142,9 @@ def build_requests(
             "div",
             element("h3", element("bdi", attribute.name)),
             element("p", ALLOWED, class_="allowed") if attribute.name in allowed else None,
-            element("p", f"{count(attribute.num_values, 'different value')}; the most frequent:"),
+            element(
+                "p", f"{show_count(attribute.num_values, 'different value')}; the most frequent:"
+            ),
             table(
                 ["value", "requests", "share"],
                 (
@@ -148,9 +159,9 @@ def build_requests(
     return section("requests", "What was asked for", element("div", *tables, class_="columns"))
 
 
-def build_checks(checks: list[PublicCheck]) -> Element:
+def build_checks_section(checks: list[PublicCheck]) -> Element:
     """Show what this page itself compared."""
-    rows: Rows = ([check.name, mark(check.passed), check.detail] for check in checks)
+    rows: TableRows = ([check.name, show_result(check.passed), check.detail] for check in checks)
     return section(
         "checks",
         "What anybody can check",
@@ -163,14 +174,14 @@ def build_checks(checks: list[PublicCheck]) -> Element:
     )
 
 
-def mark(passed: bool) -> Element:
+def show_result(passed: bool) -> Element:
     """Show the result of a check, not by colour alone."""
     return element(
         "span", "passed" if passed else "FAILED", class_="passed" if passed else "failed"
     )
 
 
-def build_left_out(manifest: Manifest) -> Element:
+def build_left_out_section(manifest: Manifest) -> Element:
     """Show who and what is not published, and why."""
     withheld = manifest["withheld"]
     rows = [
@@ -207,7 +218,7 @@ def _list_requests(manifest: Manifest) -> list[tuple[str, Child]]:
     ]
 
 
-def build_ingest(manifest: Manifest) -> Element | None:
+def build_ingest_section(manifest: Manifest) -> Element | None:
     """Show what came in, as the manifest reports it."""
     ingest = manifest.get("ingest")
     if not isinstance(ingest, dict):
@@ -253,7 +264,9 @@ def _show_time(moment: Any) -> str:
     return show_moment(moment) if isinstance(moment, str) else f"{moment:,}"
 
 
-def build_origin(manifest: Manifest, figures: Figures, unit: Unit, *, is_private: bool) -> Element:
+def build_origin_section(
+    manifest: Manifest, figures: Figures, unit: Unit, *, is_private: bool
+) -> Element:
     """Say how the release was made, and from which files this page was."""
     region = manifest["region"]
     settings = sorted(
@@ -306,3 +319,23 @@ def describe_instant(release: PublishedRelease, instant: int) -> str:
     """Name an instant: its moment, or its number."""
     moment = release.times.describe_instant(instant)
     return f"instant {instant}" if moment is None else show_moment(moment)
+
+
+def build_footer(release: dict[str, str], private: dict[str, str] | None) -> Element:
+    """Build the line to sign, with the files of the release and, if given, the private ones."""
+    use = "Private: not for publication."
+    if private is None:
+        use = "Public: made from the release alone."
+    digests = {**{f"release: {name}": d for name, d in release.items()}, **(private or {})}
+    return element(
+        "footer",
+        table(
+            ["file", "SHA-256"],
+            ([name, element("code", digest)] for name, digest in digests.items()),
+            caption="The files that this page is about, and that a signature is for",
+            class_="digests",
+        ),
+        element("p", "Reviewed by", class_="sign"),
+        element("p", "Date and signature", class_="sign"),
+        element("p", f"Page made by trajcloak {__version__}. {use}"),
+    )

@@ -3,17 +3,16 @@
 from typing import NamedTuple
 
 from trajcloak.release.reading import Manifest
-from trajcloak.report.figures import Figures
-from trajcloak.report.markup import Child, Element, element
-from trajcloak.report.public_checks import PublicCheck
-from trajcloak.report.words import count, show_moment, show_share
+from trajcloak.report.figures import Figures, PublicCheck
+from trajcloak.report.html_elements import Child, Element, element, facts
+from trajcloak.report.quantities import show_count, show_moment, show_share
 
 SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
 """Audited and passed; consistent, but not audited here; either, with attributes that were allowed
 although they may identify somebody; a check failed."""
 
 
-class Audited(NamedTuple):
+class AuditOutcome(NamedTuple):
     """The outcome of an audit.
 
     Attributes
@@ -28,7 +27,7 @@ class Audited(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the page says first.
+    """The finding that the page begins with.
 
     Attributes
     ----------
@@ -43,7 +42,7 @@ class Verdict(NamedTuple):
     answer: str
 
 
-def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None) -> Verdict:
+def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome | None) -> Verdict:
     """Judge a release by what is known here."""
     failed = [check for check in checks if not check.passed]
     senders = (
@@ -62,7 +61,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None
         return Verdict(
             UNSAFE,
             "Do not rely on this release",
-            f"It contradicts itself in {count(len(failed), 'check')}",
+            f"It contradicts itself in {show_count(len(failed), 'check')}",
             f"No. Its files do not say what they must: {failed[0].name} "
             f"({failed[0].detail}). The checks below have the rest.",
         )
@@ -77,8 +76,8 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None
                 f"{passed}; no check is about what was allowed by hand",
                 f"Only if the values of {names} name nobody and no place. {capital}, as "
                 f"an audit against log and policy file found. But these values were published "
-                f"whatever they look like (--allow), and one that names its sender gives him away "
-                f"among however many. Somebody has to look at them.",
+                f"whatever they look like (--allow), and one that names its sender gives them "
+                f"away among however many. Somebody has to look at them.",
             )
         return Verdict(
             SAFE,
@@ -109,7 +108,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: Audited | None
 
 
 def list_allowed(manifest: Manifest) -> list[str]:
-    """List the attributes that were published whatever they look like."""
+    """List the attributes that were published unchecked, with ``--allow``."""
     return list(manifest["parameters"].get("allow", []))
 
 
@@ -131,7 +130,7 @@ def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Elem
                     "p",
                     "Somebody who knows where every user was at every instant, knows this software "
                     "and all its settings, reads everything that is published, and has unlimited "
-                    "computing power. He does not know who sent which request: that is what "
+                    "computing power. They do not know who sent which request: that is what "
                     "stays hidden.",
                 ),
             ),
@@ -147,12 +146,12 @@ def describe_extent(manifest: Manifest) -> str:
     """Say in a line what the release holds."""
     ingest = manifest.get("ingest", {})
     parts = [
-        count(manifest["users"], "user"),
-        count(manifest["bundles"], "bundle"),
-        count(manifest["instants"], "instant"),
+        show_count(manifest["users"], "user"),
+        show_count(manifest["bundles"], "bundle"),
+        show_count(manifest["instants"], "instant"),
     ]
     if manifest["windows"] > 1:
-        parts.append(count(manifest["windows"], "unlinked window"))
+        parts.append(show_count(manifest["windows"], "unlinked window"))
     if isinstance(ingest.get("start"), str):
         parts.append(f"{show_moment(ingest['start'])} to {show_moment(str(ingest['end']))}")
     return " · ".join(parts)
@@ -171,14 +170,15 @@ def describe_left_out(manifest: Manifest) -> list[Child]:
     dropped = sum(ingest.get("dropped", {}).values())
     parts = [
         withheld["users"]
-        and f"{count(withheld['users'], 'user')} of {everyone:,} "
+        and f"{show_count(withheld['users'], 'user')} of {everyone:,} "
         f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
-        times and f"users withheld from a window {count(times, 'time')}",
-        suppressed and f"{count(suppressed, 'user')} suppressed, whom to hide would cost too much",
+        times and f"users withheld from a window {show_count(times, 'time')}",
+        suppressed
+        and f"{show_count(suppressed, 'user')} suppressed: hiding them would cost too much",
         withheld["requests"] and f"{_count_withheld(manifest)} withheld",
         manifest.get("generalised")
-        and f"{count(manifest['generalised'], 'request')} with a rare value replaced",
-        dropped and f"{count(dropped, 'row')} of the log dropped while reading",
+        and f"{show_count(manifest['generalised'], 'request')} with a rare value replaced",
+        dropped and f"{show_count(dropped, 'row')} of the log dropped while reading",
     ]
     listed = [element("li", str(part)) for part in parts if part]
     if listed:
@@ -197,20 +197,19 @@ def _count_withheld(manifest: Manifest) -> str:
     """Say how many requests are withheld, and of how many if the manifest says so."""
     withheld, sent = manifest["withheld"]["requests"], manifest.get("ingest", {}).get("requests")
     if not sent:
-        return count(withheld, "request")
-    return f"{withheld:,} of {count(sent, 'request')} ({show_share(withheld / sent)})"
+        return show_count(withheld, "request")
+    return f"{withheld:,} of {show_count(sent, 'request')} ({show_share(withheld / sent)})"
 
 
 def _list_figures(figures: Figures, manifest: Manifest, k: int) -> Element:
     sent = manifest.get("ingest", {}).get("requests")
     of_log = "" if sent is None else f"; {sent:,} in the log"
-    pairs = [
-        (f"{figures.smallest:,}", f"users in the smallest bundle; k = {k:,} asked for"),
-        (f"{figures.num_bundles:,}", "bundles, each an area per instant"),
-        (f"{manifest['requests']:,}", f"requests, distinct in their bundle and instant{of_log}"),
+    pairs: list[tuple[str, Child]] = [
+        (f"users in the smallest bundle; k = {k:,} asked for", f"{figures.smallest:,}"),
+        ("bundles, each an area per instant", f"{figures.num_bundles:,}"),
+        (f"requests, distinct in their bundle and instant{of_log}", f"{manifest['requests']:,}"),
     ]
-    rows = (element("div", element("dt", words), element("dd", number)) for number, words in pairs)
-    return element("dl", *rows, class_="numbers")
+    return facts(pairs, class_="numbers")
 
 
 def _card(title: str, *children: Child) -> Element:

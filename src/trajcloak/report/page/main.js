@@ -2,7 +2,7 @@
 
 const find = (id) => document.getElementById(id);
 const [canvas, slider, play] = ["canvas", "time", "play"].map(find);
-const scene = new Scene(canvas);
+const drawing = new MapDrawing(canvas);
 const STEP = 450;
 
 const state = { shown: null, instant: 0, colouring: "area", chosen: -1, timer: 0, waiting: false };
@@ -12,7 +12,7 @@ function redraw() {
   state.waiting = true;
   requestAnimationFrame(() => {
     state.waiting = false;
-    scene.draw(state.shown, state.instant, state.colouring, state.chosen);
+    drawing.draw(state.shown, state.instant, state.colouring, state.chosen);
   });
 }
 
@@ -83,7 +83,7 @@ function chooseAt({ x, y }) {
 }
 
 function zoom(factor) {
-  scene.zoom(factor);
+  drawing.zoom(factor);
   redraw();
 }
 
@@ -121,13 +121,13 @@ canvas.addEventListener("pointermove", (event) => {
   const [dx, dy] = [event.clientX - drag.from[0], event.clientY - drag.from[1]];
   if (!drag.moved && Math.hypot(dx, dy) < 5) return;
   drag.moved = true;
-  if (scene.view.zoom === 1) return;
+  if (drawing.view.zoom === 1) return;
   drag.from = [event.clientX, event.clientY];
-  scene.pan(dx, dy);
+  drawing.pan(dx, dy);
   redraw();
 });
 window.addEventListener("pointerup", () => { drag.from = null; });
-canvas.addEventListener("click", (event) => { if (!drag.moved) chooseAt(scene.locate(event)); });
+canvas.addEventListener("click", (event) => { if (!drag.moved) chooseAt(drawing.locate(event)); });
 
 slider.addEventListener("input", () => chooseInstant(Number(slider.value)));
 play.addEventListener("click", () => setPlaying(!state.timer));
@@ -152,8 +152,8 @@ function applyTheme(isPrinting = false) {
   const isDark = !isPrinting && (theme ?? (dark.matches ? "dark" : "light")) === "dark";
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
   find("theme").setAttribute("aria-pressed", String(isDark));
-  scene.resize();
-  scene.draw(state.shown, state.instant, state.colouring, state.chosen);
+  drawing.resize();
+  drawing.draw(state.shown, state.instant, state.colouring, state.chosen);
 }
 
 find("theme").addEventListener("click", () => {
@@ -162,7 +162,7 @@ find("theme").addEventListener("click", () => {
 });
 dark.addEventListener("change", () => applyTheme());
 matchMedia("print").addEventListener("change", (event) => applyTheme(event.matches));
-window.addEventListener("resize", () => { scene.resize(); redraw(); });
+window.addEventListener("resize", () => { drawing.resize(); redraw(); });
 
 document.documentElement.classList.add("scripted");
 find("bundle-note").dataset.words = find("bundle-note").textContent;

@@ -10,14 +10,14 @@ function unpack(packed) {
   return packed.bytes === 2 ? new Uint16Array(bytes.buffer) : new Uint32Array(bytes.buffer);
 }
 
-// The class of a value: how many breaks are at most as large.
+// The class of a value: the number of breaks that are not larger.
 function classify(value, breaks) {
   let i = 0;
   while (i < breaks.length && breaks[i] <= value) i++;
   return i;
 }
 
-// Cloaks stand instant by instant, four numbers each: left, bottom, width - 1, height - 1.
+// Cloaks are stored instant by instant, four numbers each: left, bottom, width - 1, height - 1.
 function readWindow(packed) {
   const users = unpack(packed.users);
   const cloaks = unpack(packed.cloaks);

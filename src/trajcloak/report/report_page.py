@@ -1,9 +1,13 @@
-"""The stages from a release to a page."""
+"""From a release to its page: sections, template, style, script and data put together."""
 
+import base64
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from trajcloak.errors import OptionError
@@ -12,29 +16,28 @@ from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease, open_release
 from trajcloak.release.output_checks import check_outside_log, check_outside_releases
-from trajcloak.report.assemble import assemble
 from trajcloak.report.backdrop import Backdrop, build_backdrop
-from trajcloak.report.figures import count_figures
-from trajcloak.report.map_section import build_data, build_map
-from trajcloak.report.markup import Element, element
-from trajcloak.report.private import Examination, examine
-from trajcloak.report.private_sections import build_attack, build_audit
-from trajcloak.report.public_checks import check_release
-from trajcloak.report.rare_section import build_rare
-from trajcloak.report.requests import list_drawn, read_requests
-from trajcloak.report.sample import choose_drawn
-from trajcloak.report.sections import (
-    build_checks,
-    build_figures,
-    build_guarantee,
-    build_ingest,
-    build_left_out,
-    build_origin,
-    build_requests,
+from trajcloak.report.figures import check_release, count_figures
+from trajcloak.report.html_elements import Element, element, render, to_script
+from trajcloak.report.map_contents import choose_drawn, list_drawn, read_requests
+from trajcloak.report.map_section import build_map_data, build_map_section
+from trajcloak.report.private_part import (
+    PrivateFindings,
+    audit_and_attack,
+    build_private_sections,
 )
-from trajcloak.report.signing import build_footer
-from trajcloak.report.verdict import UNSAFE, Audited, build_header, judge, list_allowed
-from trajcloak.report.words import Unit
+from trajcloak.report.quantities import Unit
+from trajcloak.report.sections import (
+    build_checks_section,
+    build_figures_section,
+    build_footer,
+    build_guarantee_section,
+    build_ingest_section,
+    build_left_out_section,
+    build_origin_section,
+    build_requests_section,
+)
+from trajcloak.report.verdict import UNSAFE, AuditOutcome, build_header, judge, list_allowed
 
 STAGE = "writing report"
 
@@ -61,10 +64,14 @@ CONTENTS = {
 
 LogPaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
+STYLES = ("colours.css", "layout.css", "map.css", "print.css")
+SCRIPTS = ("read.js", "map_drawing.js", "bundle.js", "main.js")
+"""Parts of the style and of the script, in their order."""
+
 
 @dataclass(frozen=True)
 class Report:
-    """What a written report says.
+    """Summary of a written report.
 
     Attributes
     ----------
@@ -75,7 +82,7 @@ class Report:
     verdict : str
         Its first line.
     allowed : list of str
-        Attributes that were published whatever they look like.
+        Attributes that were published unchecked, with ``--allow``.
     bundles, bundles_drawn : int
         All bundles, and those on the map.
     size : int
@@ -132,7 +139,7 @@ def write_report(
     threads
         For the attack.
     progress
-        Told how far it is.
+        Called with the progress of each stage.
 
     Raises
     ------
@@ -162,7 +169,7 @@ def write_report(
     published = open_release(release)
     found = None
     if policy is not None:
-        found = examine(
+        found = audit_and_attack(
             published, sources, Path(policy), columns or LogColumns(),
             with_attack=attack, threads=threads, progress=progress,
         )  # fmt: skip
@@ -182,9 +189,9 @@ def _list_sources(log: LogPaths | None) -> list[Path]:
 
 
 def build_page(
-    release: PublishedRelease, found: Examination | None, backdrop: Backdrop | None
+    release: PublishedRelease, found: PrivateFindings | None, backdrop: Backdrop | None
 ) -> tuple[str, Report]:
-    """Build the page, and say what it says."""
+    """Build the page, and the summary of it."""
     manifest = release.manifest
     unit = Unit(in_metres=manifest["crs"] is not None)
     requests = read_requests(release)
@@ -194,36 +201,34 @@ def build_page(
     audited = None
     if found is not None:
         results = found.audit.checks
-        audited = Audited(len(results), tuple(c.name for c in results if not c.passed))
+        audited = AuditOutcome(len(results), tuple(c.name for c in results if not c.passed))
     verdict = judge(manifest, checks, audited)
     sections = [
-        build_map(
+        build_map_section(
             release, figures, drawn, unit, None if backdrop is None else f" {backdrop.words}"
         ),
-        build_figures(release, figures, unit),
-        build_guarantee(manifest, figures),
-        None if found is None else build_audit(found.audit),
-        None if found is None else build_attack(found.attack, manifest["k"]),
-        None if found is None else build_rare(found.rare, manifest),
-        build_requests(requests.attributes, len(requests.kind), list_allowed(manifest)),
-        build_left_out(manifest),
-        build_checks(checks),
-        build_ingest(manifest),
-        build_origin(manifest, figures, unit, is_private=found is not None),
+        build_figures_section(release, figures, unit),
+        build_guarantee_section(manifest, figures),
+        *([] if found is None else build_private_sections(found, manifest)),
+        build_requests_section(requests.attributes, len(requests.kind), list_allowed(manifest)),
+        build_left_out_section(manifest),
+        build_checks_section(checks),
+        build_ingest_section(manifest),
+        build_origin_section(manifest, figures, unit, is_private=found is not None),
     ]
     shown = [part for part in sections if part is not None]
     body = [
-        *([] if found is None else [_warn()]),
+        *([] if found is None else [_build_warning()]),
         build_header(verdict, figures, manifest),
         _build_contents(shown),
         element("main", *shown, id="content"),
         build_footer(figures.digests, None if found is None else found.digests),
     ]
-    data = build_data(
+    data = build_map_data(
         release, figures, drawn, list_drawn(requests, drawn), unit,
         None if backdrop is None else backdrop.to_dict(),
     )  # fmt: skip
-    page = assemble(f"Release report: {verdict.headline}", body, data)
+    page = _assemble(f"Release report: {verdict.headline}", body, data)
     return page, Report(
         private=found is not None,
         passed=verdict.state != UNSAFE,
@@ -235,7 +240,7 @@ def build_page(
     )
 
 
-def _warn() -> Element:
+def _build_warning() -> Element:
     return element(
         "div",
         element("strong", "Private."),
@@ -258,3 +263,35 @@ def _build_contents(sections: list[Element]) -> Element:
         element("button", "Dark", id="theme", type="button", aria_pressed="false"),
         aria_label="On this page",
     )
+
+
+def _assemble(title: str, body: Iterable[Element], data: Any) -> str:
+    """Put a page together.
+
+    Nothing is loaded from anywhere, and the page's own policy forbids it: the browser
+    runs only this script and this style, by their hashes.
+    """
+    style = "\n".join(_read(name) for name in STYLES)
+    parts = "\n".join(_read(name) for name in SCRIPTS)
+    script = f'(() => {{\n"use strict";\n{parts}\n}})();'
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"base-uri 'none'; form-action 'none'"
+    )
+    return Template(_read("page.html")).substitute(
+        title=render([element("title", title)]),
+        policy=policy,
+        style=style,
+        body=render(body),
+        data=to_script(data),
+        script=script,
+    )
+
+
+def _read(name: str) -> str:
+    return (files("trajcloak.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

@@ -7,30 +7,36 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyproj
 
-from trajcloak.auditor.arrays import sort_by
-from trajcloak.auditor.batches import Batches, try_cast
-from trajcloak.auditor.cleaning import FASTEST, find_conflicts, find_swapped, find_teleports
-from trajcloak.auditor.files import (
+from trajcloak.auditor.audited_files import (
     LogPaths,
-    count_rows,
+    count_parquet_rows,
     expand_names,
-    find_system,
-    is_text,
+    find_points_crs,
+    holds_text,
     list_columns,
     list_log_files,
     read_batches,
 )
-from trajcloak.auditor.parameters import REASONS_TO_DROP
-from trajcloak.auditor.systems import choose_system
-from trajcloak.auditor.times import to_universal
+from trajcloak.auditor.audited_manifest import REASONS_TO_DROP
+from trajcloak.auditor.audited_rows import (
+    FASTEST,
+    CheckedRows,
+    mark_conflicts,
+    mark_swapped,
+    mark_teleports,
+    try_cast,
+)
+from trajcloak.auditor.audited_values import local_to_utc
+from trajcloak.auditor.search import sort_by
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
 Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
 
 PLAIN_WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
 """Text that is taken as an integer id: one notation for each number."""
@@ -74,7 +80,7 @@ class Log:
         By attribute: a chunked array, one value for each of ``request_row``; text
         where a file is CSV.
     request_types
-        By attribute: its type; None where text tells it, as in CSV.
+        By attribute: its type; None where it follows from text, as in CSV.
     """
 
     ids: Any
@@ -101,7 +107,7 @@ class Log:
         return len(self.ids)
 
 
-def read_log(
+def read_audited_log(
     paths: LogPaths, columns: LogColumns, requests: tuple[str, ...], progress: Progress
 ) -> Log:
     """Read a log, and check its rows as ``docs/data-model.md`` says.
@@ -124,13 +130,15 @@ def read_log(
                     f"name the column that holds it by option"
                 )
 
-    system = find_system(files[0]) if columns.crs is None else columns.crs
-    crs, geographic = choose_system(system, geographic)
-    batches = Batches(columns.user, columns.time, (x_name, y_name), geographic, requests, columns)
-    num_rows = count_rows(files)
+    system = find_points_crs(files[0]) if columns.crs is None else columns.crs
+    crs, geographic = _choose_log_crs(system, geographic)
+    batches = CheckedRows(
+        columns.user, columns.time, (x_name, y_name), geographic, requests, columns
+    )
+    num_rows = count_parquet_rows(files)
     for file in files:
         for batch in read_batches(file, names, columns.delimiter):
-            batches.add(batch, is_text(file))
+            batches.add(batch, holds_text(file))
             # Sorting is still to come, so that the stage ends only after it.
             progress(STAGE, batches.num_rows, num_rows + 1 if num_rows else 0)
     log = _drop_rows(_join_batches(batches, columns.tz, crs), columns)
@@ -139,7 +147,7 @@ def read_log(
     return log
 
 
-def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
+def _join_batches(batches: CheckedRows, clock: str | None, crs: str | None) -> Log:
     if not batches.num_rows:
         raise InputError(
             "the log has no rows; expected at least one that is not dropped; check the path"
@@ -154,7 +162,7 @@ def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
             "a time zone is given for a log with integer times; expected timestamps; leave it out"
         )
     if clock is not None and not zoned:
-        time, ambiguous, nonexistent = to_universal(time, clock)
+        time, ambiguous, nonexistent = local_to_utc(time, clock)
         zoned = True
     order = sort_by(user, time)
     user, time = user[order], time[order]
@@ -195,13 +203,13 @@ def _join_batches(batches: Batches, clock: str | None, crs: str | None) -> Log:
 def _drop_rows(log: Log, columns: LogColumns) -> Log:
     """Leave out the rows that contradict others, if they are to be dropped."""
     if "swapped" in columns.drop and log.geographic:
-        log = _without(log, find_swapped(log.x, log.y), "swapped")
+        log = _without(log, mark_swapped(log.x, log.y), "swapped")
     if "conflict" in columns.drop:
-        bad = find_conflicts(log.user, log.time, log.x, log.y)
+        bad = mark_conflicts(log.user, log.time, log.x, log.y)
         log = _without(log, bad, "conflict")
     if "teleport" in columns.drop:
         speed = (columns.max_speed or FASTEST) / (1e6 if log.stamped else 1.0)
-        bad = find_teleports(log.user, log.time, log.x, log.y, speed, log.geographic)
+        bad = mark_teleports(log.user, log.time, log.x, log.y, speed, log.geographic)
         log = _without(log, bad, "teleport")
     return log
 
@@ -230,7 +238,7 @@ def _without(log: Log, bad: npt.NDArray[np.bool_], reason: str) -> Log:
     )
 
 
-def _encode_users(batches: Batches) -> tuple[Codes, Any]:
+def _encode_users(batches: CheckedRows) -> tuple[Codes, Any]:
     """Give each user a number.
 
     Ids of CSV files are text; if all are plain whole numbers they become integers,
@@ -278,3 +286,27 @@ def _one_type(parts: list[Any]) -> list[Any]:
     if len({str(part.type) for part in parts}) > 1:
         return [pc.cast(part, pa.string()) for part in parts]
     return parts
+
+
+def _choose_log_crs(name: str | None, degrees: bool) -> tuple[str | None, bool]:
+    """Choose the coordinate system of a log; returns it, and whether coordinates are degrees.
+
+    ``degrees`` is what the names of the columns say.
+    """
+    if name is None:
+        return ("OGC:CRS84" if degrees else None), degrees
+    try:
+        crs = pyproj.CRS.from_user_input(name)
+    except pyproj.exceptions.CRSError:
+        raise OptionError(
+            f"'{name}' is no coordinate system; expected one such as EPSG:27700; check --crs"
+        ) from None
+    return name, bool(crs.is_geographic)
+
+
+def continue_longitudes(longitude: Floats) -> Floats:
+    """Add 360 to negative longitudes of a log that then spans at most 180 degrees."""
+    if longitude.max() - longitude.min() <= 180.0:
+        return longitude
+    turned = np.where(longitude < 0, longitude + 360.0, longitude)
+    return turned if turned.max() - turned.min() <= 180.0 else longitude

@@ -1,4 +1,4 @@
-"""The requests of a release: how many at each instant, and those of bundles on the map."""
+"""What the map shows: which bundles, and which of their requests."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.query import PublishedRelease
+from trajcloak.query.release_arrays import PublishedWindow
 from trajcloak.release.reading import REQUESTS_FILE, read_columns
-from trajcloak.report.markup import show_text
-from trajcloak.report.sample import Drawn
+from trajcloak.report.html_elements import show_text
 
-Numbers = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
+
+MOST_CLOAKS = 250_000
+"""Cloaks on the map, over all windows and instants; what a page can hold."""
+
+MOST_BUNDLES = 6_000
+"""Bundles of a window on the map; what a browser draws without stutter."""
+
+MOST_WINDOWS = 400
+"""Windows on the map."""
 
 MOST_LISTED = 500_000
 """Requests that the page lists, over all bundles and instants."""
@@ -31,7 +40,57 @@ FREQUENT = 8
 
 
 @dataclass(frozen=True)
-class Attribute:
+class DrawnWindow:
+    """The part of a window that the map shows.
+
+    Attributes
+    ----------
+    number : int
+        The window's place in the release, from 0.
+    window : PublishedWindow
+    bundle : int64
+        The bundles, counted from the window's first, ascending.
+    """
+
+    number: int
+    window: PublishedWindow
+    bundle: Ints
+
+
+def choose_drawn(
+    release: PublishedRelease,
+    most_cloaks: int = MOST_CLOAKS,
+    most_bundles: int = MOST_BUNDLES,
+    most_windows: int = MOST_WINDOWS,
+) -> list[DrawnWindow]:
+    """Choose windows, and in each the same share of bundles."""
+    windows = release.windows
+    chosen = space_evenly(len(windows), most_windows)
+    lengths = [windows[i].stop - windows[i].start for i in chosen]
+    cloaks = sum(length * len(windows[i].users) for i, length in zip(chosen, lengths, strict=True))
+    share = min(1.0, most_cloaks / cloaks)
+    drawn = []
+    for number in map(int, chosen):
+        num_bundles = len(windows[number].users)
+        most = max(1, min(most_bundles, int(share * num_bundles)))
+        drawn.append(DrawnWindow(number, windows[number], space_evenly(num_bundles, most)))
+    return drawn
+
+
+def space_evenly(total: int, most: int) -> Ints:
+    """Choose at most ``most`` of the numbers from 0 to ``total`` - 1, evenly spaced.
+
+    Examples
+    --------
+    >>> space_evenly(10, 4), space_evenly(3, 4)
+    (array([0, 2, 5, 7]), array([0, 1, 2]))
+    """
+    number = min(total, most)
+    return np.arange(number, dtype=np.int64) * total // max(number, 1)
+
+
+@dataclass(frozen=True)
+class AttributeSummary:
     """One request attribute.
 
     Attributes
@@ -49,25 +108,25 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Requests:
+class ReleaseRequests:
     """All requests of a release.
 
     Attributes
     ----------
     bundle, instant, kind : (requests,) int64
-        ``kind`` is a row of ``kinds``.
+        ``kind`` is an index into ``kinds``.
     kinds : list of list of str
         The different requests, a text for each attribute.
-    attributes : list of Attribute
+    attributes : list of AttributeSummary
     """
 
-    bundle: Numbers
-    instant: Numbers
-    kind: Numbers
+    bundle: Ints
+    instant: Ints
+    kind: Ints
     kinds: list[list[str]]
-    attributes: list[Attribute]
+    attributes: list[AttributeSummary]
 
-    def count_by_instant(self, release: PublishedRelease) -> Numbers:
+    def count_by_instant(self, release: PublishedRelease) -> Ints:
         """Count the requests at each published instant."""
         instants = [np.arange(window.start, window.stop) for window in release.windows]
         found, number = np.unique(self.instant, return_counts=True)
@@ -75,7 +134,7 @@ class Requests:
         return np.array([counts.get(i, 0) for i in np.concatenate(instants).tolist()], np.int64)
 
 
-def read_requests(release: PublishedRelease) -> Requests:
+def read_requests(release: PublishedRelease) -> ReleaseRequests:
     """Read the requests, and number the different ones."""
     names = release.attributes
     table = read_columns(release.path / REQUESTS_FILE, ["bundle_id", "instant", *names])
@@ -90,7 +149,7 @@ def read_requests(release: PublishedRelease) -> Requests:
         # Numbers of kinds stay small, however many attributes there are.
         kind = np.unique(kind, return_inverse=True)[1].astype(np.int64)
     first = np.unique(kind, return_index=True)[1] if len(names) else np.zeros(0, np.int64)
-    return Requests(
+    return ReleaseRequests(
         bundle=table.column("bundle_id").to_numpy(),
         instant=table.column("instant").to_numpy().astype(np.int64),
         kind=kind,
@@ -102,13 +161,13 @@ def read_requests(release: PublishedRelease) -> Requests:
     )
 
 
-def _encode(column: pa.ChunkedArray) -> tuple[Numbers, list[str]]:
+def _encode(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
     """Number the values of a column, null among them, and write them as text."""
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     values = encoded.dictionary.to_pylist()
-    codes: Numbers = encoded.indices.to_numpy().astype(np.int64)
+    codes: Ints = encoded.indices.to_numpy().astype(np.int64)
     return codes, [_show(value) for value in values]
 
 
@@ -117,16 +176,16 @@ def _show(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " …"
 
 
-def _describe(name: str, code: Numbers, values: list[str]) -> Attribute:
+def _describe(name: str, code: Ints, values: list[str]) -> AttributeSummary:
     counts: Counter[str] = Counter()
     for value, number in zip(values, np.bincount(code, minlength=len(values)), strict=True):
         counts[value] += int(number)
     frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Attribute(name, len(values), frequent[:FREQUENT])
+    return AttributeSummary(name, len(values), frequent[:FREQUENT])
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRequests:
     """The requests of the bundles on the map.
 
     Attributes
@@ -134,19 +193,19 @@ class Listed:
     totals : list of (instants * bundles,) int64
         How many each bundle has at each instant; one array for each window.
     codes : list of int64
-        The first ``most`` of each, bundle by bundle; rows of ``kinds``.
+        The first ``most`` of each, bundle by bundle; indices into ``kinds``.
     kinds : list of list of str
     most : int
         Requests of a bundle and instant that are listed.
     """
 
-    totals: list[Numbers]
-    codes: list[Numbers]
+    totals: list[Ints]
+    codes: list[Ints]
     kinds: list[list[str]]
     most: int
 
 
-def list_drawn(requests: Requests, drawn: Sequence[Drawn]) -> Listed:
+def list_drawn(requests: ReleaseRequests, drawn: Sequence[DrawnWindow]) -> ListedRequests:
     """List the requests of the bundles on the map, as many of each as fit on the page."""
     parts = [_select(requests, part) for part in drawn]
     longest = max((int(total.max()) for total, _, _ in parts if total.size), default=0)
@@ -159,7 +218,7 @@ def list_drawn(requests: Requests, drawn: Sequence[Drawn]) -> Listed:
         if most == 0 or (listed <= MOST_LISTED and characters <= MOST_TEXT):
             break
         most //= 2
-    return Listed(
+    return ListedRequests(
         totals=[total for total, _, _ in parts],
         codes=[np.searchsorted(used, code) for code in codes],
         kinds=[requests.kinds[i] for i in used.tolist()],
@@ -167,11 +226,11 @@ def list_drawn(requests: Requests, drawn: Sequence[Drawn]) -> Listed:
     )
 
 
-def _select(requests: Requests, drawn: Drawn) -> tuple[Numbers, Numbers, Numbers]:
+def _select(requests: ReleaseRequests, drawn: DrawnWindow) -> tuple[Ints, Ints, Ints]:
     """Select the requests of a window's bundles on the map.
 
-    Returns the number of each bundle at each instant, the kinds, and the place of each
-    kind in its bundle and instant.
+    Returns the number of requests of each bundle and instant, the kind of each request, and
+    its rank within its bundle and instant.
     """
     window, bundle = drawn.window, drawn.bundle
     start, stop = np.searchsorted(

@@ -1,4 +1,4 @@
-"""Numbers, lengths and moments as the page shows them."""
+"""Ints, lengths and moments as the page shows them."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def show_number(value: float) -> str:
 
 
 def show_share(share: float) -> str:
-    """Write a share; one that is not 0 or 1 never looks like it.
+    """Write a share; only 0 and 1 are written as 0% and 100%.
 
     Examples
     --------
@@ -37,12 +37,12 @@ def show_share(share: float) -> str:
     return "> 99.9%" if 0.999 < share < 1 else f"{share:.1%}"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def show_count(number: int, one: str, many: str | None = None) -> str:
     """Write a number of things.
 
     Examples
     --------
-    >>> count(1, "user"), count(2000, "user")
+    >>> show_count(1, "user"), show_count(2000, "user")
     ('1 user', '2,000 users')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
@@ -78,7 +78,7 @@ class Unit:
         return f"{show_number(value)} {self.name}²"
 
     def square(self, area: float) -> str:
-        """Write an area as the square that is as large.
+        """Write an area as a square of the same size.
 
         Examples
         --------
@@ -90,7 +90,7 @@ class Unit:
 
 
 def show_moment(moment: str) -> str:
-    """Shorten a timestamp of a manifest or of :class:`trajcloak.query.questions.PublishedTimes`.
+    """Shorten a timestamp of a manifest or of an instant.
 
     Examples
     --------

@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.files import plain, plain_type
+from trajcloak.auditor.audited_values import decode_column, decoded_type
 
 Column = tuple[str, Any]
 
@@ -24,9 +27,14 @@ KEYS = (
 RECTANGLE = ("x_min", "y_min", "x_max", "y_max")
 ARROW_SCHEMA = b"ARROW:schema"
 
+WRITER = re.compile(r"parquet-cpp-arrow version [0-9]{1,3}(\.[0-9]{1,3}){2}(-SNAPSHOT)?")
+MAGIC = b"PAR1"
+FRAME = 12
+"""Bytes around the footer: the magic at both ends, and the footer's length."""
+
 
 @dataclass(frozen=True)
-class Part:
+class ParquetContents:
     """A Parquet file that could be read.
 
     Attributes
@@ -39,7 +47,7 @@ class Part:
         All its bytes that are not column data: the footer, and whatever lies between
         columns, piece by piece.
     footer
-        What the file says of itself.
+        The footer as Arrow reads it.
     schema_bytes, inner_metadata
         The Arrow schema that the metadata holds, decoded, and the metadata in it; empty
         if there is none.
@@ -62,7 +70,7 @@ class Part:
     unused: int
 
 
-def read_part(path: Path) -> Part | None:
+def read_parquet(path: Path) -> ParquetContents | None:
     """Read a Parquet file whole; None if it cannot be."""
     try:
         with pq.ParquetFile(path) as file:
@@ -80,7 +88,7 @@ def read_part(path: Path) -> Part | None:
         for key, value in (field.metadata or {}).items()
         if key != b"PARQUET:field_id"
     ]
-    return Part(
+    return ParquetContents(
         table,
         metadata,
         outside,
@@ -94,7 +102,7 @@ def read_part(path: Path) -> Part | None:
 
 
 def _decode_schema(encoded: bytes) -> tuple[bytes, Any]:
-    """Decode an Arrow schema; nothing, and one without columns, if it is none."""
+    """Decode an Arrow schema: its bytes, and the schema; both empty if it cannot be decoded."""
     try:
         decoded = base64.b64decode(encoded, validate=True)
         return decoded, pa.ipc.read_schema(pa.py_buffer(decoded))
@@ -104,14 +112,14 @@ def _decode_schema(encoded: bytes) -> tuple[bytes, Any]:
 
 def _count_unused(path: Path, table: Any) -> int:
     """Count the values in dictionary pages of text columns that no row refers to."""
-    names = [field.name for field in table.schema if pa.types.is_string(plain_type(field.type))]
+    names = [field.name for field in table.schema if pa.types.is_string(decoded_type(field.type))]
     if len(set(names)) < len(names):
         # Such a file is refused for its columns.
         return 0
     unused = 0
     with pq.ParquetFile(path, read_dictionary=names) as file:
         for name in names:
-            used = set(plain(table.column(name)).unique().to_pylist())
+            used = set(decode_column(table.column(name)).unique().to_pylist())
             for group in range(file.num_row_groups):
                 for chunk in file.read_row_group(group, columns=[name]).column(name).chunks:
                     if pa.types.is_dictionary(chunk.type):
@@ -141,7 +149,7 @@ def _read_outside(path: Path, footer: Any) -> list[bytes]:
     return pieces
 
 
-def bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
+def list_bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
     """List the columns of ``bundles.parquet`` for a kind of log."""
     moment = pa.timestamp("us", "UTC" if zoned else None)
     return [
@@ -154,7 +162,7 @@ def bundle_columns(stamped: bool, zoned: bool) -> list[Column]:
 
 
 def find_schema_problems(
-    part: Part, expected: Sequence[Column], file: str, as_in_log: Sequence[str] = ()
+    part: ParquetContents, expected: Sequence[Column], file: str, as_in_log: Sequence[str] = ()
 ) -> list[str]:
     """Compare names, types and order of columns; an expected type of None is any that is plain.
 
@@ -171,18 +179,18 @@ def find_schema_problems(
         if field.name != name:
             problems.append(f"column {number + 1} of {file} is not '{name}'")
         elif kind is None:
-            if not is_plain(field.type):
+            if not _is_plain(field.type):
                 problems.append(f"column '{name}' of {file} holds no plain values")
         elif field.type == kind:
             continue
-        elif name not in as_in_log or plain_type(field.type) not in _stored_types(kind):
+        elif name not in as_in_log or decoded_type(field.type) not in _stored_types(kind):
             problems.append(f"column '{name}' of {file} is not of type {kind}")
     return problems
 
 
-def is_plain(kind: Any) -> bool:
+def _is_plain(kind: Any) -> bool:
     """Whether values of a type can be published: one in each row, that all readers know."""
-    kind = plain_type(kind)
+    kind = decoded_type(kind)
     return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or kind == pa.float16())
 
 
@@ -196,7 +204,7 @@ def _stored_types(kind: Any) -> list[Any]:
     return kinds
 
 
-def find_nulls(part: Part, names: Sequence[str], file: str) -> list[str]:
+def find_nulls(part: ParquetContents, names: Sequence[str], file: str) -> list[str]:
     """Look for nulls in columns that must not have any."""
     return [
         f"column '{name}' of {file} has {part.table[name].null_count} nulls"
@@ -206,7 +214,7 @@ def find_nulls(part: Part, names: Sequence[str], file: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Bundles:
+class BundleColumns:
     """The columns of ``bundles.parquet``; the moments are microseconds, or None."""
 
     window: npt.NDArray[np.int32]
@@ -224,7 +232,7 @@ class Bundles:
         return len(self.window)
 
 
-def build_bundles(part: Part) -> Bundles:
+def take_bundle_columns(part: ParquetContents) -> BundleColumns:
     """Take the columns of ``bundles.parquet``, whose schema was found right.
 
     ``rectangle`` has one row for each of the file, in the order of ``RECTANGLE``.
@@ -233,7 +241,7 @@ def build_bundles(part: Part) -> Bundles:
     moments: list[Any] = [None, None]
     if "t_start" in table.column_names:
         moments = [table[name].cast(pa.int64()).to_numpy() for name in ("t_start", "t_end")]
-    return Bundles(
+    return BundleColumns(
         window=table["window"].to_numpy(),
         bundle_id=table["bundle_id"].to_numpy(),
         instant=table["instant"].to_numpy(),
@@ -243,3 +251,72 @@ def build_bundles(part: Part) -> Bundles:
         users=table["users"].to_numpy(),
         geometry=table["geometry"],
     )
+
+
+def find_footer_problems(part: ParquetContents, allowed: set[bytes], file: str) -> list[str]:
+    """Look for bytes and metadata that the format does not have."""
+    problems = []
+    others = len((part.metadata.keys() | part.inner_metadata.keys()) - allowed)
+    if others:
+        problems.append(f"{file} has {others} metadata keys that the format does not have")
+    differing = [
+        key
+        for key, value in part.inner_metadata.items()
+        if key in allowed and part.metadata.get(key) != value
+    ]
+    if differing or (ARROW_SCHEMA in part.metadata and not part.schema_bytes):
+        problems.append(f"{file} has an Arrow schema that is not that of its columns")
+    if part.field_metadata:
+        problems.append(f"{file} has metadata on {len(part.field_metadata)} columns")
+    if not WRITER.fullmatch(part.created_by):
+        problems.append(f"{file} names no known writer")
+    hidden = sum(map(len, part.outside)) - part.footer.serialized_size - FRAME
+    if hidden:
+        problems.append(f"{file} has {hidden:,} bytes that belong to no column")
+    known = io.BytesIO()
+    part.footer.write_metadata_file(known)
+    # Fields that Arrow does not know are gone when it writes a footer again.
+    if not part.outside[-1].endswith(known.getvalue()[len(MAGIC) :]):
+        problems.append(f"{file} has fields in its footer that Parquet does not have")
+    chunks = [
+        part.footer.row_group(group).column(number)
+        for group in range(part.footer.num_row_groups)
+        for number in range(part.footer.num_columns)
+    ]
+    noted = sum(bool(getattr(chunk, "metadata", None) or chunk.file_path) for chunk in chunks)
+    if noted:
+        problems.append(f"{file} has metadata on {noted} pieces of columns")
+    return problems
+
+
+def find_statistics_problems(part: ParquetContents, file: str) -> list[str]:
+    """Compare the statistics of numbers and text with the values; columns are not nested."""
+    wrong = start = 0
+    for number in range(part.footer.num_row_groups):
+        group = part.footer.row_group(number)
+        rows = part.table.slice(start, group.num_rows)
+        start += group.num_rows
+        wrong += sum(
+            _is_wrong(group.column(at).statistics, column) for at, column in enumerate(rows.columns)
+        )
+    return [f"{file} has wrong statistics on {wrong} pieces of columns"] if wrong else []
+
+
+def _is_wrong(statistics: Any, column: Any) -> bool:
+    if statistics is None:
+        return False
+    if statistics.has_distinct_count or (
+        statistics.has_null_count and statistics.null_count != column.null_count
+    ):
+        return True
+    kind = decoded_type(column.type)
+    is_comparable = (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+    )
+    if not is_comparable or not statistics.has_min_max:
+        return False
+    found = pc.min_max(pc.cast(column, kind)).as_py()
+    return bool(statistics.min != found["min"] or statistics.max != found["max"])

@@ -16,7 +16,7 @@ import trajcloak as tc
 from report.conftest import HOSTILE
 from small_logs import COLUMNS, list_tree
 from trajcloak.auditor import CHECKS
-from trajcloak.report.private_sections import MEANINGS
+from trajcloak.report.private_part import MEANINGS
 
 PRIVATE_WORDS = (
     "Private.",

@@ -1,21 +1,20 @@
-"""The manifest of a release: its fields and the parameters in it."""
+"""The manifest of a release: its fields, the public parameters, and what each may be."""
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyproj
 
-from trajcloak.auditor.parameters import (
-    REASONS_TO_DROP,
-    RULES,
-    find_parameter_problems,
-    is_integer,
-    is_number,
-)
+REASONS_TO_DROP = (
+    "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
+)  # fmt: skip
 
 FORMAT_VERSION = 1
 MAX_HEIGHT = 32
@@ -26,7 +25,135 @@ ALGORITHMS = (
 )  # fmt: skip
 SOFTWARE = re.compile(r"trajcloak [0-9]{1,3}(\.[0-9]{1,3}){1,3}((a|b|rc|\.dev|\.post)[0-9]{1,3})?")
 
-Rule = tuple[str, Callable[[Any], bool]]
+FieldRule = tuple[str, Callable[[Any], bool]]
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value of JSON is an integer that every machine can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a finite number."""
+    return math.isfinite(value) if isinstance(value, float) else is_integer(value)
+
+
+def _find_parameter_problems(parameters: dict[str, Any]) -> list[str]:
+    """Find parameters that are missing, or of the wrong type."""
+    problems = []
+    for name, is_right in RULES.items():
+        if name not in parameters:
+            if name not in OPTIONAL:
+                problems.append(f"parameter '{name}' is missing")
+        elif not is_right(parameters[name]):
+            problems.append(f"parameter '{name}' is not as documented")
+    return problems
+
+
+def _or_null(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or is_right(value)
+
+
+def _one_of(*known: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in known
+
+
+def _is_positive(value: Any) -> bool:
+    return is_number(value) and value > 0
+
+
+def _is_at_least_one(value: Any) -> bool:
+    return is_integer(value) and value >= 1
+
+
+def _is_time(value: Any) -> bool:
+    """Whether a value may be a moment or a duration; its form is checked against the log."""
+    return isinstance(value, str) or is_integer(value)
+
+
+def _is_share(value: Any) -> bool:
+    return is_number(value) and 0 <= value < 1
+
+
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_zone(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        pc.assume_timezone(pa.array([0], pa.timestamp("us")), value)
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
+
+
+def _is_system(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(pyproj.CRS.from_user_input(value))
+    except pyproj.exceptions.CRSError:
+        return False
+
+
+def _is_rectangle(value: Any) -> bool:
+    try:
+        edges = list(map(float, value.split(",")))
+    except (ValueError, AttributeError):
+        return False
+    return (
+        len(edges) == 4
+        and all(map(math.isfinite, edges))
+        and edges[0] <= edges[2]
+        and edges[1] <= edges[3]
+        and value == ",".join(map(repr, edges))
+    )
+
+
+def _is_list_of_reasons(value: Any) -> bool:
+    """Whether a value lists what is dropped; a rectangle to clip to is said elsewhere."""
+    if not isinstance(value, str):
+        return False
+    reasons = value.split(",")
+    return reasons == sorted(set(reasons)) and set(reasons) <= {*REASONS_TO_DROP} - {"clip"}
+
+
+def _is_list_of_names(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and all(isinstance(name, str) for name in value)
+        and len(set(value)) == len(value)
+    )
+
+
+RULES: dict[str, Callable[[Any], bool]] = {
+    "origin": _is_time,
+    "every": _is_time,
+    "max_gap": _is_time,
+    "length": _or_null(_is_at_least_one),
+    "missing": _one_of("withhold", "hold"),
+    "tz": _or_null(_is_zone),
+    "log_crs": _or_null(_is_system),
+    "clip": _or_null(_is_rectangle),
+    "max_speed": _or_null(_is_positive),
+    "drop": _or_null(_is_list_of_reasons),
+    "align": _one_of("none", "day"),
+    "windows": _or_null(lambda value: isinstance(value, str)),
+    "requests": _is_list_of_names,
+    "allow": lambda value: _is_list_of_names(value) and value == sorted(value),
+    "rare": _one_of("keep", "drop", "other"),
+    "rare_below": _is_at_least_one,
+    "suppress_above": _or_null(_is_positive),
+    "max_suppressed": _or_null(_is_share),
+    "tree": _one_of("usb", "usb-instant", "us", "u"),
+    "effort": _one_of("normal", "low", "high"),
+    "seed": _is_seed,
+    "blocks": _is_at_least_one,
+}
+"""Every parameter, and whether a value can be one."""
+
+OPTIONAL = {"blocks"}
+"""Parameters that are there only where they mean something."""
 
 
 def _is_count(value: Any) -> bool:
@@ -48,7 +175,7 @@ def _is_crs(value: Any) -> bool:
         return False
 
 
-def _has_fields(value: Any, rules: dict[str, Rule]) -> bool:
+def _has_fields(value: Any, rules: dict[str, FieldRule]) -> bool:
     return (
         isinstance(value, dict)
         and value.keys() == rules.keys()
@@ -56,28 +183,30 @@ def _has_fields(value: Any, rules: dict[str, Rule]) -> bool:
     )
 
 
-COUNT: Rule = ("a count", _is_count)
-TEXT: Rule = ("text", lambda value: isinstance(value, str))
-NUMBER: Rule = ("a finite number", is_number)
-REASON: dict[str, Rule] = {"user_windows": COUNT, "requests": COUNT}
-REGION: dict[str, Rule] = {
+COUNT: FieldRule = ("a count", _is_count)
+TEXT: FieldRule = ("text", lambda value: isinstance(value, str))
+NUMBER: FieldRule = ("a finite number", is_number)
+REASON: dict[str, FieldRule] = {"user_windows": COUNT, "requests": COUNT}
+REGION: dict[str, FieldRule] = {
     "x_min": NUMBER,
     "y_min": NUMBER,
     "side": ("a positive number", lambda value: is_number(value) and value > 0),
 }
-WHY: dict[str, Rule] = {
+WHY: dict[str, FieldRule] = {
     reason: ("counts", lambda value: _has_fields(value, REASON)) for reason in REASONS
 }
-WITHHELD: dict[str, Rule] = {
+WITHHELD: dict[str, FieldRule] = {
     "users": COUNT,
     "requests": COUNT,
     "why": ("counts by reason", lambda value: _has_fields(value, WHY)),
 }
-LOCATED: dict[str, Rule] = dict.fromkeys(("reported", "interpolated", "held", "missing"), COUNT)
-SCALAR: Rule = ("a plain value", _is_scalar)
-QUANTILES: dict[str, Rule] = dict.fromkeys(("p5", "median", "p95"), SCALAR)
-DROPPED: dict[str, Rule] = dict.fromkeys(REASONS_TO_DROP, COUNT)
-INGEST: dict[str, Rule] = {
+LOCATED: dict[str, FieldRule] = dict.fromkeys(
+    ("reported", "interpolated", "held", "missing"), COUNT
+)
+SCALAR: FieldRule = ("a plain value", _is_scalar)
+QUANTILES: dict[str, FieldRule] = dict.fromkeys(("p5", "median", "p95"), SCALAR)
+DROPPED: dict[str, FieldRule] = dict.fromkeys(REASONS_TO_DROP, COUNT)
+INGEST: dict[str, FieldRule] = {
     "rows": COUNT,
     "dropped": ("counts by reason", lambda value: _has_fields(value, DROPPED)),
     "repeated": COUNT,
@@ -97,7 +226,7 @@ INGEST: dict[str, Rule] = {
     "ambiguous": COUNT,
     "nonexistent": COUNT,
 }
-FIELDS: dict[str, Rule] = {
+FIELDS: dict[str, FieldRule] = {
     "format_version": (
         f"{FORMAT_VERSION}",
         lambda value: is_integer(value) and value == FORMAT_VERSION,
@@ -145,7 +274,7 @@ class Manifest:
         return dict(self.fields["parameters"])
 
 
-def read_manifest(path: Path) -> tuple[Manifest | None, list[str]]:
+def read_manifest_file(path: Path) -> tuple[Manifest | None, list[str]]:
     """Read a manifest; returns it if it can be used, and what is wrong with it.
 
     Unknown fields are counted, not quoted: a name could be a user's.
@@ -165,7 +294,7 @@ def read_manifest(path: Path) -> tuple[Manifest | None, list[str]]:
         if name not in fields or not is_right(fields[name])
     ]
     if not problems:
-        problems = find_parameter_problems(fields["parameters"])
+        problems = _find_parameter_problems(fields["parameters"])
     if problems:
         return None, problems
     return Manifest(fields, raw), _find_foreign(fields, raw.decode("utf-8"))

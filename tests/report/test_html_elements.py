@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.conftest import HOSTILE
-from trajcloak.report.markup import element, facts, render, section, show_text
-from trajcloak.report.packing import pack, to_script
+from trajcloak.report.html_elements import (
+    element,
+    facts,
+    pack,
+    render,
+    section,
+    show_text,
+    to_script,
+)
 
 
 def test_children_and_attributes():

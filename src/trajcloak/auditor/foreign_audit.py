@@ -8,16 +8,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.arrays import find_runs
-from trajcloak.auditor.candidates import Counts, Pairs, count_candidates
-from trajcloak.auditor.files import LogPaths
+from trajcloak.auditor.audited_files import LogPaths
+from trajcloak.auditor.audited_instants import InstantGrid, find_size_problems
+from trajcloak.auditor.audited_log import Log, read_audited_log
+from trajcloak.auditor.audited_values import duration_to_ticks
 from trajcloak.auditor.findings import AuditReport, Findings, first_rows
-from trajcloak.auditor.foreign_table import Foreign, read_columns, read_foreign
-from trajcloak.auditor.grid import Grid
-from trajcloak.auditor.identifiers import count_numbers, list_ids
-from trajcloak.auditor.logs import Log, read_log
-from trajcloak.auditor.times import parse_duration
-from trajcloak.auditor.trajectories import find_size_problems
+from trajcloak.auditor.foreign_table import (
+    CandidateCounts,
+    ForeignTable,
+    GroupMembers,
+    count_candidates,
+    read_foreign,
+    read_plain_columns,
+)
+from trajcloak.auditor.id_checks import count_numbers, list_ids
+from trajcloak.auditor.search import find_runs
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import HOLD, LogColumns
 from trajcloak.progress import Progress, silent
@@ -36,10 +41,10 @@ FOREIGN_CHECKS = (
 MAX_INSTANTS = 2**31 - 1
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
-"""What more than ``MIN_FOUND``, and so many times more than chance has, is no chance."""
+"""More than ``MIN_FOUND``, and this many times more than expected by chance, are a problem."""
 
 MANY_VALUES = 200
-SPELT = {
+PATTERNS = {
     "e-mail addresses": r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}",
     "tokens": r"^[0-9A-Fa-f]{16,}$|[0-9A-Fa-f]{8}-([0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",
     "network addresses": r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$",
@@ -81,7 +86,7 @@ def audit_foreign(
     every, max_gap, missing
         The grid of instants, as in :class:`trajcloak.Options`.
     progress
-        Told how far the audit is.
+        Called with the progress of each stage.
 
     Raises
     ------
@@ -96,10 +101,10 @@ def audit_foreign(
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
-    read = read_log(log, columns or LogColumns(), (), progress)
-    grid = build_grid(read, every, max_gap, missing == HOLD)
+    read = read_audited_log(log, columns or LogColumns(), (), progress)
+    grid = _lay_instants(read, every, max_gap, missing == HOLD)
     foreign = read_foreign(Path(table), read, grid, group)
-    members = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    members = GroupMembers(np.zeros(0, np.int64), np.zeros(0, np.int64))
     names = [name for name in FOREIGN_CHECKS if name != "members" or policy is not None]
     findings = Findings(tuple(names))
     if policy is not None:
@@ -113,7 +118,7 @@ def audit_foreign(
     return findings.report(k)
 
 
-def build_grid(log: Log, every: str | None, max_gap: str | None, hold: bool) -> Grid:
+def _lay_instants(log: Log, every: str | None, max_gap: str | None, hold: bool) -> InstantGrid:
     """Lay instants over a log, as ``docs/data-model.md`` says."""
     step = _read_duration(every, log, "every") or _guess_step(log)
     gap = _read_duration(max_gap, log, "max-gap")
@@ -123,7 +128,7 @@ def build_grid(log: Log, every: str | None, max_gap: str | None, hold: bool) -> 
     num_instants = (latest - origin) // step + 1
     gap = 2 * step if gap is None else gap
     whole = np.array([0]), np.array([num_instants])
-    grid = Grid(origin, step, gap, num_instants, hold, *whole)
+    grid = InstantGrid(origin, step, gap, num_instants, hold, *whole)
     if num_instants > MAX_INSTANTS or find_size_problems(log, grid):
         raise OptionError(
             "the log has too many instants to be followed; expected fewer; pass a longer --every"
@@ -135,7 +140,7 @@ def _read_duration(text: str | None, log: Log, name: str) -> int | None:
     if text is None:
         return None
     value: object = text if log.stamped else (int(text) if text.isdigit() else None)
-    ticks = parse_duration(value, log.stamped)
+    ticks = duration_to_ticks(value, log.stamped)
     if ticks is None or ticks <= 0:
         raise OptionError(
             f"{name} is '{text}'; expected a duration above 0, such as 60s, or a whole number for "
@@ -145,7 +150,7 @@ def _read_duration(text: str | None, log: Log, name: str) -> int | None:
 
 
 def _guess_step(log: Log) -> int:
-    """Take the step of the log's own grid, if its reports are dense enough on it."""
+    """Find the step of the log's own grid, if it has reports at half of the instants or more."""
     step = int(np.gcd.reduce(log.time - log.time.min())) or 1
     stop = np.flatnonzero(np.diff(log.user, append=-1))
     start = np.append(0, stop[:-1] + 1)
@@ -158,9 +163,9 @@ def _guess_step(log: Log) -> int:
     return step
 
 
-def _read_members(path: Path, foreign: Foreign, log: Log) -> Pairs:
+def _read_members(path: Path, foreign: ForeignTable, log: Log) -> GroupMembers:
     """Read users and their groups; the groups are named as in the published table."""
-    columns = read_columns(path)
+    columns = read_plain_columns(path)
     if foreign.keys is None:
         raise InputError(
             "the published table has no groups; expected those of the policy file; name their "
@@ -181,7 +186,7 @@ def _read_members(path: Path, foreign: Foreign, log: Log) -> Pairs:
     user = _find(columns[users[0]], log.ids)
     group = _find(columns[groups[0]], foreign.keys)
     pairs, _ = find_runs(np.sort(group * log.num_users + user))
-    return Pairs(pairs // log.num_users, pairs % log.num_users)
+    return GroupMembers(pairs // log.num_users, pairs % log.num_users)
 
 
 def _find(values: Any, among: Any) -> npt.NDArray[np.int64]:
@@ -200,10 +205,10 @@ def _count_found(values: Any, among: Any) -> int:
 
 def _record_counts(
     findings: Findings,
-    foreign: Foreign,
-    grid: Grid,
-    counts: Counts,
-    members: Pairs,
+    foreign: ForeignTable,
+    grid: InstantGrid,
+    counts: CandidateCounts,
+    members: GroupMembers,
     k: int,
     has_members: bool,
 ) -> None:
@@ -235,7 +240,7 @@ def _record_counts(
     findings.record("exact coordinates", counts.num_edges, problems, "edges")
 
 
-def _find_bad_rows(foreign: Foreign, grid: Grid) -> list[str]:
+def _find_bad_rows(foreign: ForeignTable, grid: InstantGrid) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
     problems = []
     for wrong, what in (
@@ -247,7 +252,9 @@ def _find_bad_rows(foreign: Foreign, grid: Grid) -> list[str]:
     return problems
 
 
-def _find_small(foreign: Foreign, sizes: npt.NDArray[np.int64], k: int, what: str) -> list[str]:
+def _find_small(
+    foreign: ForeignTable, sizes: npt.NDArray[np.int64], k: int, what: str
+) -> list[str]:
     small = sizes < k
     if not small.any():
         return []
@@ -262,7 +269,7 @@ def _summarise(candidates: npt.NDArray[np.int64]) -> str:
     return f"{int(candidates.min()):,} or more candidates; groups"
 
 
-def _find_exact(foreign: Foreign, counts: Counts) -> list[str]:
+def _find_exact(foreign: ForeignTable, counts: CandidateCounts) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
     problems = []
     flat = (x_min == x_max) | (y_min == y_max)
@@ -276,7 +283,7 @@ def _find_exact(foreign: Foreign, counts: Counts) -> list[str]:
     return problems
 
 
-def find_id_problems(foreign: Foreign, log: Log) -> list[str]:
+def find_id_problems(foreign: ForeignTable, log: Log) -> list[str]:
     """Search the table for ids of users that are long enough to tell from chance."""
     words, numbers = list_ids(log)
     problems = []
@@ -298,8 +305,8 @@ def _join(values: Any) -> bytes:
     return "\0".join(texts).lower().encode()
 
 
-def find_lookalikes(foreign: Foreign) -> list[str]:
-    """Tell which other columns look like identifiers or places."""
+def find_lookalikes(foreign: ForeignTable) -> list[str]:
+    """Find other columns that look like identifiers or places."""
     problems = []
     for number, values in foreign.others.items():
         distinct = values.unique().drop_null()
@@ -307,7 +314,7 @@ def find_lookalikes(foreign: Foreign) -> list[str]:
         if pa.types.is_string(distinct.type):
             found = [
                 what
-                for what, regex in SPELT.items()
+                for what, regex in PATTERNS.items()
                 if pc.any(pc.match_substring_regex(distinct, regex)).as_py()
             ]
         if len(distinct) > max(MANY_VALUES, len(values) / 2):

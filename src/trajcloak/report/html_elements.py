@@ -1,22 +1,30 @@
-"""Elements of the page. All text goes through here, and comes out as text."""
+"""Elements of the page, and the data for its script. All text goes through here, escaped."""
 
+import base64
+import json
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
 
 Element = ElementTree.Element
 Child = Element | str | None
-Rows = Iterable[Iterable[Child]]
+TableRows = Iterable[Iterable[Child]]
 
 _INVISIBLE = {"Cc", "Cs", "Zl", "Zp"}
-"""Categories of characters that are no text: controls, halves of pairs, line separators."""
+"""Unicode categories of control characters, surrogates and line separators."""
 
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction of the text after them."""
+"""Characters that change the direction of the text after them."""
+
+_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def show_text(text: str) -> str:
-    r"""Write out characters that would act on a page instead of standing on it.
+    r"""Replace control characters, and those that change the text's direction, by escapes.
 
     Examples
     --------
@@ -62,7 +70,7 @@ def element(tag: str, *children: Child, **attributes: str | float | None) -> Ele
 
 def table(
     head: Iterable[str],
-    rows: Rows,
+    rows: TableRows,
     *,
     caption: str | None = None,
     class_: str | None = None,
@@ -83,14 +91,14 @@ def table(
     return element("div", made, class_=f"table {class_ or ''}".strip())
 
 
-def facts(pairs: Iterable[tuple[str, Child]]) -> Element:
+def facts(pairs: Iterable[tuple[str, Child]], class_: str = "facts") -> Element:
     """Build a list of names and values."""
     rows = (element("div", element("dt", name), element("dd", value)) for name, value in pairs)
-    return element("dl", *rows, class_="facts")
+    return element("dl", *rows, class_=class_)
 
 
 def details(summary: str, *children: Child) -> Element:
-    """Build a part that is opened on demand."""
+    """Build a part that the reader opens with a click."""
     return element("details", element("summary", summary), *children)
 
 
@@ -103,3 +111,38 @@ def section(name: str, title: str, *children: Child) -> Element:
 def render(elements: Iterable[Element]) -> str:
     """Write elements as HTML."""
     return "\n".join(ElementTree.tostring(e, encoding="unicode", method="html") for e in elements)
+
+
+def pack(values: npt.NDArray[Any]) -> dict[str, Any]:
+    """Pack numbers of at least 0 into as few bytes as the greatest needs, low bytes first.
+
+    Nothing is compressed: the same bytes whatever library is installed, and a page that
+    opens in every browser.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pack(np.array([1, 2, 300]))
+    {'bytes': 2, 'data': 'AQACACwB'}
+    """
+    values = np.ascontiguousarray(values)
+    assert not len(values) or int(values.min()) >= 0
+    greatest = int(values.max()) if values.size else 0
+    width = next(width for width in (1, 2, 4) if greatest < 1 << 8 * width)
+    data = base64.b64encode(values.astype(f"<u{width}").tobytes()).decode("ascii")
+    return {"bytes": width, "data": data}
+
+
+def to_script(content: Any) -> str:
+    r"""Write JSON that can stand inside a script element.
+
+    Every character that could end the element, or a line of JavaScript, is written as an
+    escape of JSON.
+
+    Examples
+    --------
+    >>> to_script("</script>")
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.translate(_ESCAPED)

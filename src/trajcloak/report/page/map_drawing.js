@@ -1,10 +1,10 @@
-// Drawing. A scene knows the canvas and the view; it is told what to show.
+// The map on its canvas: what part of it is seen, and how cloaks are drawn.
 
 const MARGIN = 12;
 const CLOSEST = 32;
 const FAINTEST = 0.04; // fainter fills add up to wrong colours, since canvases round
 
-class Scene {
+class MapDrawing {
   constructor(canvas) {
     this.canvas = canvas;
     this.context = canvas.getContext("2d");
@@ -32,7 +32,7 @@ class Scene {
     this.place();
   }
 
-  // Work out where cells lie on the canvas, and draw what does not move.
+  // Compute where cells are on the canvas, and draw the background.
   place() {
     const { width, height } = this.canvas;
     const room = 2 * MARGIN * this.ratio;
@@ -120,7 +120,7 @@ class Scene {
     }
   }
 
-  // The cloaks of one bundle at all instants, the way of their centres, and the one of now.
+  // Draw the cloaks of one bundle at all instants, the path of their centres, and the current cloak.
   drawJourney(shown, instant, chosen) {
     const { context, step, ratio } = this;
     const box = (t) => {

@@ -1,0 +1,350 @@
+"""The private part of a report: what only the holder of log and policy file can find out."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from trajcloak.attackers import ATTACKERS, Attack, Breach, Finding, attack_release
+from trajcloak.auditor import AuditReport, audit
+from trajcloak.log import RequestLog, hold_in_memory, read_log
+from trajcloak.log.files import list_files
+from trajcloak.options import DROP, KEEP, LogColumns
+from trajcloak.progress import Progress
+from trajcloak.query import PublishedRelease
+from trajcloak.release.reading import Manifest
+from trajcloak.report.charts import Bar, draw_shares
+from trajcloak.report.figures import digest_files
+from trajcloak.report.html_elements import (
+    Child,
+    Element,
+    TableRows,
+    details,
+    element,
+    facts,
+    section,
+    table,
+)
+from trajcloak.report.quantities import show_count, show_share
+from trajcloak.report.sections import show_result
+from trajcloak.requests import RareColumn
+from trajcloak.requests.attributes import list_attributes
+from trajcloak.requests.rare_values import count_rare, find_rare
+
+KNOWS = {
+    "policy-unaware": "knows where everybody was",
+    "policy-aware": "also knows the software and its settings",
+    "trajectory-aware": "links the requests of one sender over time",
+    "tp-aware": "knows all of this: the one that the guarantee is about",
+}
+"""What each attacker knows, in a few words."""
+
+MEANINGS = {
+    "release folder": "three files, and nothing else",
+    "manifest": "readable, every field of the right form",
+    "bundles file": "columns, types and metadata as documented",
+    "requests file": "columns, types and metadata as documented",
+    "policy file": "columns and types as documented",
+    "policy private": "outside the release, readable by its owner only",
+    "parameters": "settings that fit the log and its instants",
+    "region": "holds every report",
+    "bundle rows": "one row for each bundle and instant",
+    "bundle order": "numbered by their cloaks, so that numbers name nobody",
+    "instants": "times of the instants as the settings say",
+    "cloaks": "rectangles of whole cells inside the region",
+    "geometry": "shapes equal to the cloaks",
+    "windows": "cut as the settings say, none linked to another",
+    "one bundle per user": "everybody who takes part is in exactly one bundle of a window",
+    "at least k users": "the members of every bundle, counted",
+    "locations": "every location inside its bundle's cloak",
+    "request rows": "sorted, each once",
+    "requests": "exactly those that the members sent",
+    "rare values": "treated as the settings say",
+    "counts": "as the manifest says",
+    "costs": "as the manifest says",
+    "withheld": "left out exactly those who had to be",
+    "ingest": "the manifest's report on the log, recounted",
+    "user ids": "no id of a user anywhere in the release",
+}
+"""What each check of the audit asks for."""
+
+POLICIES = {
+    "k-inside": "Snapshots, k-inside",
+    "bulk-dp": "Snapshots, bulk-dp",
+}
+"""Policies that hide each instant on its own."""
+
+MOST_FILES = 12
+"""Files of a log that are listed one by one."""
+
+
+class RareValues(NamedTuple):
+    """The values of an attribute that few users of the log sent.
+
+    Attributes
+    ----------
+    below : int
+        Fewer users than this are few.
+    found : RareColumn
+    num_values : int
+        All distinct values of the attribute.
+    """
+
+    below: int
+    found: RareColumn
+    num_values: int
+
+
+@dataclass(frozen=True)
+class PrivateFindings:
+    """What audit and attack found.
+
+    Attributes
+    ----------
+    audit : AuditReport
+    attack : Attack or None
+        None if it was not asked for, or the audit failed.
+    rare : list of RareValues or None
+        None if the release has no request attributes, or the audit failed.
+    digests : dict
+        SHA-256 of the log and of the policy file.
+    """
+
+    audit: AuditReport
+    attack: Attack | None
+    rare: list[RareValues] | None
+    digests: dict[str, str]
+
+
+def audit_and_attack(
+    release: PublishedRelease,
+    log: Sequence[Path],
+    policy: Path,
+    columns: LogColumns,
+    *,
+    with_attack: bool,
+    threads: int | None,
+    progress: Progress,
+) -> PrivateFindings:
+    """Audit a release against its log; if the audit passed, count rare values and attack it."""
+    report = audit(list(log), release.path, policy, columns, progress=progress)
+    digests = _digest_private(list_files(list(log)), policy)
+    if not (report.passed and (with_attack or release.attributes)):
+        return PrivateFindings(report, None, None, digests)
+    columns = columns.complete(release.manifest["parameters"])
+    if not columns.requests:
+        columns = replace(columns, requests=tuple(release.attributes))
+    request_log = read_log(list(log), columns, threads=threads, progress=progress)
+    found = None
+    if with_attack:
+        found = attack_release(request_log, release, policy, threads=threads, progress=progress)
+    rare = _count_rare_values(request_log, release) if release.attributes else None
+    return PrivateFindings(report, found, rare, digests)
+
+
+def _digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
+    """Compute the SHA-256 of the files of a log, if they are few, and of the policy file.
+
+    For many files it is the SHA-256 of the list of theirs, one per line, as
+    ``sha256sum FILES | cut -c 1-64`` prints it.
+    """
+    digests = digest_files(log)
+    if len(log) <= MOST_FILES:
+        listed = {
+            f"log: {path.name}" if len(log) == 1 else f"log, file {number}: {path.name}": digest
+            for number, (path, digest) in enumerate(zip(log, digests, strict=True), 1)
+        }
+    else:
+        lines = "".join(f"{digest}\n" for digest in digests)
+        whole = hashlib.sha256(lines.encode()).hexdigest()
+        listed = {f"log: list of the SHA-256 of its {len(log):,} files": whole}
+    return {**listed, f"policy file: {policy.name}": digest_files([policy])[0]}
+
+
+def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[Element]:
+    """Show the audit, what attackers learn, and the rare values."""
+    return [
+        _build_audit_section(found.audit),
+        _build_attack_section(found.attack, manifest["k"]),
+        _build_rare_section(found.rare, manifest),
+    ]
+
+
+def _build_audit_section(report: AuditReport) -> Element:
+    """Show every check of the audit."""
+    failed = sum(not check.passed for check in report.checks)
+    verdict = (
+        f"{failed} of {len(report.checks)} checks failed. Do not publish this release."
+        if failed
+        else f"All {len(report.checks)} checks hold."
+    )
+    rows: TableRows = (
+        [check.name, show_result(check.passed), check.detail, MEANINGS.get(check.name, "")]
+        for check in report.checks
+    )
+    return section(
+        "audit",
+        "Audit against the log",
+        element(
+            "p",
+            element("strong", verdict),
+            " The audit reads log, release and policy file, and shares no code with what made "
+            "them.",
+        ),
+        table(["check", "result", "finding", "what it asks for"], rows, class_="checks"),
+    )
+
+
+def _build_attack_section(attack: Attack | None, k: int) -> Element:
+    """Show what each attacker learns from this release, and from policies without bundles."""
+    if attack is None:
+        return section("attack", "What each attacker learns", element("p", _NOT_RUN))
+    by_policy: dict[str, list[Finding]] = {}
+    for finding in attack.findings:
+        by_policy.setdefault(finding.policy, []).append(finding)
+    charts = [
+        draw_shares(
+            POLICIES.get(policy, f"This release ({policy})"),
+            [_draw_finding(finding) for finding in findings],
+        )
+        for policy, findings in by_policy.items()
+    ]
+    rows = [
+        [
+            POLICIES.get(f.policy, f"This release ({f.policy})"),
+            f.attacker,
+            f"{f.requests:,}",
+            f"{f.breaches:,}",
+            f"{f.identified:,}",
+            f"{f.smallest_candidate_set:,}",
+        ]
+        for f in attack.findings
+    ]
+    head = ["policy", "attacker", "requests", "fewer than k", "identified", "smallest set"]
+    return section(
+        "attack",
+        "What each attacker learns",
+        element(
+            "p",
+            f"Each attacker narrows down who can have sent a request. Red: the share of requests "
+            f"for which fewer than k = {k:,} candidates are left. The first two policies hide each "
+            f"instant on its own, as services commonly do; the last is this release as published.",
+        ),
+        facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
+        element("div", *charts, class_="charts attack"),
+        _describe_breach(attack.breach),
+        details("Data as a table", table(head, rows, class_="numeric")),
+    )
+
+
+_NOT_RUN = (
+    "Not run: it was left out when this page was made, or the audit failed, so that log, release "
+    "and policy file may not belong together."
+)
+
+
+def _draw_finding(finding: Finding) -> Bar:
+    share = finding.breaches / max(finding.requests, 1)
+    known = finding.identified / max(finding.requests, 1)
+    note = f"fewest candidates: {finding.smallest_candidate_set:,}"
+    if known:
+        note += f"; {show_share(known)} identified"
+    return Bar(finding.attacker, share, show_share(share) if share else "none", note)
+
+
+def _describe_breach(breach: Breach | None) -> Child:
+    if breach is None:
+        return None
+    steps = [
+        element(
+            "li",
+            f"Instant {step.instant}: the published area fits {show_count(step.fitting, 'user')}; "
+            f"{step.left:,} of them fit{'s' if step.left == 1 else ''} all requests so far.",
+        )
+        for step in breach.steps
+    ]
+    return element(
+        "div",
+        element("h3", "How one sender would be found"),
+        element(
+            "p",
+            f"Were the same log published by {breach.policy}, one sender's requests, linked by "
+            f"their pseudonym, would leave:",
+        ),
+        element("ol", *steps),
+        element(
+            "p",
+            f"In this release the same requests have {breach.bundle_candidates:,} possible senders "
+            f"each.",
+        ),
+        class_="breach",
+    )
+
+
+def _count_rare_values(log: RequestLog, release: PublishedRelease) -> list[RareValues]:
+    """Count the rare values of each attribute, by the release's threshold and by k."""
+    manifest = release.manifest
+    made = manifest["parameters"]
+    origin, every = release.times.moments or (made["origin"], made["every"])
+    windows = origin + np.array(release.times.ranges, np.int64) * every
+    whole = hold_in_memory(log)
+    attributes = list_attributes(log)
+    counted = []
+    for below in sorted({made["rare_below"], manifest["k"]}):
+        rare = count_rare(whole, attributes, find_rare(attributes, below), windows)
+        by_name = {column.column: column for column in rare}
+        counted += [
+            RareValues(below, by_name.get(a.name, RareColumn(a.name, 0, 0, 0)), a.num_values)
+            for a in attributes
+        ]
+    return counted
+
+
+def _build_rare_section(rare: list[RareValues] | None, manifest: Manifest) -> Element:
+    """Show the rare values of each attribute; None if they were not counted."""
+    title = "Values that few users sent"
+    if rare is None:
+        return section(
+            "rare",
+            title,
+            element("p", "Not counted: the audit failed, or the release has no request attribute."),
+        )
+    rows: TableRows = [
+        [
+            element("bdi", found.column),
+            f"{below:,} users",
+            f"{found.values:,} of {show_count(num_values, 'value')}",
+            f"{found.requests:,}",
+            f"{found.recurring:,}",
+            _describe_treatment(below, manifest) if found.values else "there are none",
+        ]
+        for below, found, num_values in rare
+    ]
+    head = ["attribute", "sent by fewer than", "values", "requests of the log",
+            "values in several windows", "what became of them"]  # fmt: skip
+    return section(
+        "rare",
+        title,
+        element(
+            "p",
+            "Counted in the log when this page was made. Somebody who knows who uses a rare value "
+            "may guess its sender, and one that recurs may link windows. They were kept out only "
+            "if that was asked for (--rare drop, --rare other).",
+        ),
+        table(head, rows),
+    )
+
+
+def _describe_treatment(below: int, manifest: Manifest) -> str:
+    made = manifest["parameters"]
+    if made["rare"] == KEEP:
+        return "kept: published as they are"
+    done = "dropped: their requests withheld"
+    if made["rare"] != DROP:
+        done = "replaced by “other”, or by null where they are no text"
+    if below > made["rare_below"]:
+        return f"those of fewer than {made['rare_below']:,} users {done}; the others kept"
+    return done
