@@ -18,6 +18,7 @@ from distributed import Client, Future
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, run, write_log
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
+from trajcloak.engines import shard_files
 from trajcloak.engines.engine import Sizes
 from trajcloak.pipeline import anonymize_on
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import trajcloak as tc
 from invariants.common import EXAMPLE, property_test, require, run
 from small_logs import Drawn, dense_logs, draw_log
-from trajcloak import pipeline
 from trajcloak.algorithms import Policy
 from trajcloak.bundles import build_bundles
+from trajcloak.bundling import runs
 from trajcloak.cloaks import build_bounding_boxes
 
 
@@ -53,15 +53,15 @@ def test_invariant_1_with_gaps_windows_and_suppression(seed):
         check_invariant_1(drawn, seed)
 
 
-def merge_if_something_was_sent(window, policy, num_kinds, k, rare=None, threads=1):
+def merge_if_something_was_sent(window, ids, policy, num_kinds, k, rare=None, threads=1):
     """One bundle for all, unless nobody sent a request."""
     if len(window.request_kind) and policy.num_bundles > 1:
         everyone = np.zeros_like(policy.bundle)
         policy = Policy(everyone, build_bounding_boxes(window.cells, everyone, 1, 1))
-    return build_bundles(window, policy, num_kinds, k)
+    return build_bundles(window, ids, policy, num_kinds, k)
 
 
-def number_by_requests(window, policy, num_kinds, k, rare=None, threads=1):
+def number_by_requests(window, ids, policy, num_kinds, k, rare=None, threads=1):
     """Bundles in the order of how much they sent."""
     counts = np.bincount(policy.bundle[window.request_user], minlength=policy.num_bundles)
 
@@ -69,16 +69,16 @@ def number_by_requests(window, policy, num_kinds, k, rare=None, threads=1):
         return np.argsort(-counts, kind="stable")
 
     with mock.patch("trajcloak.bundles.order_by_cloaks", order):
-        return build_bundles(window, policy, num_kinds, k)
+        return build_bundles(window, ids, policy, num_kinds, k)
 
 
-def leave_out_who_sent_nothing(window, policy, num_kinds, k, rare=None, threads=1):
+def leave_out_who_sent_nothing(window, ids, policy, num_kinds, k, rare=None, threads=1):
     """Suppress one of those who sent nothing from each bundle that can spare it."""
     silent = np.setdiff1d(np.arange(len(policy.bundle)), window.request_user)
     bundle = policy.bundle.copy()
     for user in silent[:1]:
         bundle[user] = -1
-    return build_bundles(window, Policy(bundle, policy.cloaks), num_kinds, k - 1)
+    return build_bundles(window, ids, Policy(bundle, policy.cloaks), num_kinds, k - 1)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,6 @@ def leave_out_who_sent_nothing(window, policy, num_kinds, k, rare=None, threads=
 )
 def test_invariant_1_is_seen_to_fail(monkeypatch, broken):
     check_invariant_1(EXAMPLE, 5)
-    monkeypatch.setattr(pipeline, "build_bundles", broken)
+    monkeypatch.setattr(runs, "build_bundles", broken)
     with pytest.raises(AssertionError, match="invariant 1:"):
         check_invariant_1(EXAMPLE, 5)

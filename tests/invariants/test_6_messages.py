@@ -13,7 +13,7 @@ from bad_input import CASES, Case, Secrets
 from invariants.common import property_test, require
 from small_logs import Row, new_folder, publish, read_rows
 from trajcloak.space import check_inside
-from trajcloak.trajectories.windows import check_conflicts
+from trajcloak.trajectories import compare_all_reports
 
 
 def check_invariant_6(bad: Case, seed: int) -> None:
@@ -64,41 +64,42 @@ def test_invariant_6_holds_for_the_manifest():
     assert not secrets.find(manifest)
 
 
-def name_the_user(log):
-    try:
-        check_conflicts(log)
-    except tc.InputError as error:
-        raise tc.InputError(f"user {log.users[0]}: {error}") from None
+def get_user(log):
+    return log.shards[0][0].users[0].as_py()
 
 
-def name_the_place(placed, bounds, region):
+def name_the_user(log, long):
+    raise tc.InputError(f"user {get_user(log)} is at two places")
+
+
+def name_the_place(log, bounds, region):
     try:
-        check_inside(placed, bounds, region)
+        check_inside(log, bounds, region)
     except tc.InputError as error:
-        _, x, y = next(placed())
+        x, y = log.shards[0][0].plane
         raise tc.InputError(f"({x[0]}, {y[0]}): {error}") from None
 
 
-def keep_the_cause(log):
+def keep_the_cause(log, long):
     """The message is fine, but the traceback shows another one."""
     try:
-        raise KeyError(log.users[0].as_py())
+        raise KeyError(get_user(log))
     except KeyError as error:
         raise tc.InputError("rows 2 and 3: two places") from error
 
 
-def warn_of_the_user(log):
-    warnings.warn(f"user {log.users[0]} is at two places", stacklevel=2)
-    check_conflicts(log)
+def warn_of_the_user(log, long):
+    warnings.warn(f"user {get_user(log)} is at two places", stacklevel=2)
+    return compare_all_reports(log, long)
 
 
 CONFLICT = next(bad for bad in CASES if bad.name == "two_places_at_once")
 OUTSIDE = next(bad for bad in CASES if bad.name == "outside_the_region")
 BREAKS_INVARIANT_6 = {
-    "user": (CONFLICT, "trajcloak.trajectories.windows.check_conflicts", name_the_user),
-    "place": (OUTSIDE, "trajcloak.space.places.check_inside", name_the_place),
-    "cause": (CONFLICT, "trajcloak.trajectories.windows.check_conflicts", keep_the_cause),
-    "warning": (CONFLICT, "trajcloak.trajectories.windows.check_conflicts", warn_of_the_user),
+    "user": (CONFLICT, "trajcloak.pipeline.compare_all_reports", name_the_user),
+    "place": (OUTSIDE, "trajcloak.space.check_inside", name_the_place),
+    "cause": (CONFLICT, "trajcloak.pipeline.compare_all_reports", keep_the_cause),
+    "warning": (CONFLICT, "trajcloak.pipeline.compare_all_reports", warn_of_the_user),
 }
 
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from invariants.common import EDGES, WINDOWS, property_test, require, run
 from small_logs import Drawn, Published, Row, clustered_rows, dense_logs
-from trajcloak import pipeline, release
 from trajcloak.algorithms import Policy
-from trajcloak.bundles import Bundles, build_bundles
+from trajcloak.bundles import build_bundles
+from trajcloak.bundling import runs
 from trajcloak.cloaks import build_bounding_boxes
+from trajcloak.release.published_rows import ReleaseHead
 
 
 def check_invariant_7(drawn: Drawn) -> None:
@@ -70,16 +71,15 @@ def test_invariant_7_windows_are_unlinked():
 def count_from_zero(original):
     """Build rows as if their window were the first."""
 
-    def build_rows(self, *args):
-        *kinds, bundles, _, rows = args
-        return original(self, *kinds, bundles, 0, rows)
+    def build_rows(self, bundles, first_id, rows):
+        return original(self, bundles, 0, rows)
 
     return build_rows
 
 
 REUSE_IDS, REUSE_IDS_OF_REQUESTS = (
-    (release.Release, name, count_from_zero(getattr(release.Release, name)))
-    for name in ("_bundle_rows", "_request_rows")
+    (ReleaseHead, name, count_from_zero(getattr(ReleaseHead, name)))
+    for name in ("_build_bundle_rows", "_build_request_rows")
 )
 
 
@@ -87,25 +87,18 @@ class NumberAsBefore:
     """Numbers bundles by where their members were in the window before."""
 
     def __init__(self) -> None:
-        self.before: Bundles | None = None
+        self.leader: Any = None
 
-    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
-        bundles = build_bundles(window, policy, num_kinds, k)
-        if window.number > 0 and self.before is not None and len(bundles.sizes) > 1:
-            # The bundle that the first user of the window before's last bundle is in comes first.
-            user = self.before.user[np.argmax(self.before.bundle)]
-            leader = int(bundles.bundle[np.flatnonzero(bundles.user == user)[0]])
+    def __call__(self, window, ids, policy, num_kinds, k, rare=None, threads=1):
+        bundles, *rest = build_bundles(window, ids, policy, num_kinds, k)
+        if window.number > 0 and self.leader is not None and len(bundles.sizes) > 1:
+            # The bundle that a user of the window before's last bundle is in comes first.
+            bundle = np.repeat(np.arange(len(bundles.sizes)), bundles.sizes)
+            leader = int(bundle[bundles.ids.to_pylist().index(self.leader)])
             order = [leader, *(b for b in range(len(bundles.sizes)) if b != leader)]
-            number = np.argsort(order).astype(np.int32)
-            bundles = replace(
-                bundles,
-                cloaks=bundles.cloaks[order],
-                sizes=bundles.sizes[order],
-                bundle=number[bundles.bundle],
-                request_bundle=number[bundles.request_bundle],
-            )
-        self.before = bundles
-        return bundles
+            bundles = bundles.take(np.array(order))
+        self.leader = bundles.ids[-1].as_py()
+        return bundles, *rest
 
 
 class KeepGroups:
@@ -114,11 +107,11 @@ class KeepGroups:
     def __init__(self) -> None:
         self.bundle: Any = None
 
-    def __call__(self, window, policy, num_kinds, k, rare=None, threads=1):
+    def __call__(self, window, ids, policy, num_kinds, k, rare=None, threads=1):
         if window.number == 0:
             self.bundle = policy.bundle
         boxes = build_bounding_boxes(window.cells, self.bundle, int(self.bundle.max()) + 1, 1)
-        return build_bundles(window, Policy(self.bundle, boxes), num_kinds, k)
+        return build_bundles(window, ids, Policy(self.bundle, boxes), num_kinds, k)
 
 
 def mixed_rows() -> list[Row]:
@@ -133,8 +126,8 @@ def mixed_rows() -> list[Row]:
 BREAKS_INVARIANT_7 = {
     "reused_ids": [REUSE_IDS, REUSE_IDS_OF_REQUESTS],
     "reused_ids_of_requests": [REUSE_IDS_OF_REQUESTS],
-    "numbered_as_before": [(pipeline, "build_bundles", NumberAsBefore())],
-    "kept_groups": [(pipeline, "build_bundles", KeepGroups())],
+    "numbered_as_before": [(runs, "build_bundles", NumberAsBefore())],
+    "kept_groups": [(runs, "build_bundles", KeepGroups())],
 }
 
 

@@ -161,8 +161,10 @@ def choose_runs(cells: Sequence[int], most: int, parallel: int) -> list[range]:
 
 
 def _count_parts(task: BundlingTask, sizes: Sizes, num_users: int, length: int) -> int:
-    """Count the parts that a window is taken apart into; 1: it is bundled whole."""
+    """Count the parts that a window is taken apart into; 1: it is bundled whole, if at all."""
     users = max(1, sizes.cells // length)
+    if num_users < task.k:
+        return 1
     if isinstance(task.algorithm, TrajAnon):
         return -(-num_users // users)
     if isinstance(task.algorithm, Refined):
