@@ -1,10 +1,11 @@
 """From a policy and requests to bundles."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from trajcloak.algorithms import Policy
-from trajcloak.bundles import build_bundles
+from trajcloak.bundles import build_bundles as build_all
 from trajcloak.cloaks import order_by_cloaks
 from trajcloak.trajectories import Window
 
@@ -27,6 +28,19 @@ def build_window(num_users, length, requests, *, number=2, start=10):
     )
 
 
+def build_bundles(window, policy, num_kinds, k, rare=None, threads=1):
+    """Bundle users who are called by their numbers; returns also what is left out."""
+    ids = pa.array(window.user)
+    bundles, left_out, _ = build_all(window, ids, policy, num_kinds, k, rare, threads)
+    return bundles, left_out
+
+
+def list_members(bundles):
+    """List the members of each bundle."""
+    ends = np.cumsum(bundles.sizes)[:-1]
+    return [part.tolist() for part in np.split(bundles.ids.to_numpy(), ends)]
+
+
 def build_policy(bundle, cloaks):
     return Policy(np.array(bundle, np.int32), np.array(cloaks, np.uint32))
 
@@ -46,21 +60,21 @@ def test_bundles_by_hand():
     cloaks = [[[4, 4, 6, 6], [0, 0, 1, 1]], [[1, 9, 2, 10], [3, 3, 4, 4]]]
     policy = build_policy([0, 1, -1, 0, 1], cloaks)
     sent = [(0, 1, 5), (3, 1, 5), (3, 0, 7), (1, 1, 0), (2, 0, 3), (1, 1, 2), (4, 1, 0)]
-    bundles = build_bundles(build_window(5, 2, sent), policy, num_kinds=8, k=2)
+    bundles, left_out = build_bundles(build_window(5, 2, sent), policy, num_kinds=8, k=2)
     assert (bundles.window, bundles.start, bundles.stop) == (2, 10, 12)
     assert bundles.cloaks.tolist() == [cloaks[1], cloaks[0]]
-    assert bundles.bundle.tolist() == [1, 0, -1, 1, 0]
+    assert list_members(bundles) == [[101, 104], [100, 103]]
     assert bundles.sizes.tolist() == [2, 2]
     assert sets_of(bundles) == [(0, 1, 0), (0, 1, 2), (1, 0, 7), (1, 1, 5)]
-    assert (bundles.num_suppressed, bundles.suppressed_requests) == (1, 1)
-    assert bundles.user.tolist() == [100, 101, 102, 103, 104]
+    assert left_out.is_suppressed.tolist() == [False, False, True, False, False]
+    assert left_out.suppressed_requests == 1
 
 
 def test_no_requests_at_all():
     policy = build_policy([0, 0], [[[0, 0, 1, 1]]])
-    bundles = build_bundles(build_window(2, 1, []), policy, num_kinds=0, k=2)
+    bundles, left_out = build_bundles(build_window(2, 1, []), policy, num_kinds=0, k=2)
     assert sets_of(bundles) == []
-    assert bundles.suppressed_requests == 0
+    assert left_out.suppressed_requests == 0
 
 
 @pytest.mark.parametrize("bundle", [[0, 0, 1], [0, 1, 1], [0, -1, -1], [0, 0, 2, 2, 1]])
@@ -89,7 +103,7 @@ def test_bundles_are_those_of_plain_loops(seed):
         for _ in range(rng.integers(0, 40))
     ]
     policy = build_policy(bundle, cloaks)
-    actual = build_bundles(
+    actual, left_out = build_bundles(
         build_window(len(bundle), int(length), sent),
         policy,
         int(num_kinds),
@@ -102,12 +116,13 @@ def test_bundles_are_those_of_plain_loops(seed):
     number = {b: position for position, b in enumerate(order)} | {-1: -1}
     assert actual.sizes.tolist() == [sizes[b] for b in order]
     assert actual.cloaks.tolist() == [cloaks[b].tolist() for b in order]
-    assert actual.bundle.tolist() == [number[b] for b in bundle.tolist()]
+    members = [[100 + u for u in range(len(bundle)) if bundle[u] == b] for b in order]
+    assert list_members(actual) == members
     published = {
         (number[int(bundle[u])], instant, kind) for u, instant, kind in sent if bundle[u] >= 0
     }
     assert sets_of(actual) == sorted(published)
-    assert actual.suppressed_requests == sum(bundle[user] < 0 for user, _, _ in sent)
+    assert left_out.suppressed_requests == sum(bundle[user] < 0 for user, _, _ in sent)
 
 
 @pytest.mark.parametrize("seed", range(20))

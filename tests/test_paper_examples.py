@@ -27,7 +27,10 @@ from reference.partitions import best_partition
 from reference.tree import Cloak, all_child_cloaks, build_tree
 from trajcloak.auditor import audit
 from trajcloak.bundles import Bundles
-from trajcloak.release import write_policy
+from trajcloak.bundling.runs import BundledPart
+from trajcloak.release.manifest import add_up
+from trajcloak.release.published_rows import place_box
+from trajcloak.release.result import BundleRange
 
 HEIGHT = 2
 
@@ -171,11 +174,7 @@ def publish(folder, policy):
         request_bundle=np.array([row[0] for row in sent], np.int32),
         request_instant=np.array([row[1] for row in sent], np.int32),
         request_kind=np.array([row[2] for row in sent], np.int32),
-        user=np.arange(len(HISTORIES), dtype=np.int32),
-        bundle=np.array([number[history.user] for history in HISTORIES], np.int32),
-        suppressed_requests=0,
-        rare_requests=0,
-        generalised_requests=0,
+        ids=pa.array(sorted(number, key=lambda user: (number[user], user))),
     )
     manifest = result.manifest | {
         "bundles": len(cloaks),
@@ -184,16 +183,12 @@ def publish(folder, policy):
         "mean_cloak_area": float(np.mean(areas)),
         "requests": len(sent),
     }
-    table = pa.table(
-        {
-            "window": pa.array([0] * len(number), pa.int32()),
-            "user_id": list(number),
-            "bundle_id": pa.array(number.values(), pa.int64()),
-        }
-    )
-    release = replace(result.release, manifest=manifest, windows=[bundles])
-    release.write(folder / "release")
-    write_policy(table, folder / "policy.parquet")
+    totals = add_up(bundles, result._head.region)
+    ranges = [BundleRange(BundledPart(bundles), None, 2, totals)]
+    box = place_box(result._head.region, totals.low, totals.high)
+    head = replace(result._head, number=np.arange(len(kinds), dtype=np.int32), box=box)
+    release = replace(result, manifest=manifest, _head=head, _ranges=ranges)
+    release.write(folder / "release", folder / "policy.parquet")
     columns = tc.LogColumns(requests=("request",))
     return audit(folder / "log.csv", folder / "release", folder / "policy.parquet", columns)
 

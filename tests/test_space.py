@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +14,19 @@ from hypothesis import strategies as st
 
 import trajcloak as tc
 from small_logs import Row, new_folder, read_rows
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.log import hold_in_memory
+from trajcloak.log.misplaced import check_misplaced
+from trajcloak.log.sharded_log import build_shard
 from trajcloak.space import (
     Region,
-    build_places,
     check_cells,
     choose_projection,
+    choose_region,
     default_height,
     find_cell,
     fit_region,
+    place_log,
 )
 
 BERLIN = (13.40, 52.52)
@@ -44,8 +50,21 @@ def read_degrees(lon, lat):
         return tc.read_log(folder / "log.parquet", threads=1)
 
 
-def place(log, height=None, region=None):
-    return build_places(log, height=height, region=region, threads=1)
+class Placed(NamedTuple):
+    x: np.ndarray
+    y: np.ndarray
+    region: Region
+    crs: str | None
+
+
+def place(log, height=None, region=None, threads=1):
+    """Lay a log on the plane, and the grid over it."""
+    whole = hold_in_memory(log, MemoryEngine(threads))
+    if region is None:
+        check_misplaced(whole)
+    placed, crs, bounds = place_log(whole)
+    region = choose_region(placed, bounds, height=height, region=region, in_metres=crs is not None)
+    return Placed(*build_shard(placed.shards[0]).plane, region, crs)
 
 
 def city(n=300, seed=3, spread=0.05):
@@ -188,7 +207,7 @@ def test_areas_are_right(lon, lat, size):
 
 def test_threads_do_not_change_places():
     log = read_degrees(*city())
-    one, many = (build_places(log, height=None, region=None, threads=t) for t in (1, 5))
+    one, many = (place(log, threads=threads) for threads in (1, 5))
     assert one.region == many.region
     assert one.x.tolist() == many.x.tolist()
     assert one.y.tolist() == many.y.tolist()

@@ -262,7 +262,7 @@ def test_interrupted(run, made, tmp_path, monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trajcloak.release.write_row_groups", interrupt)
+    monkeypatch.setattr("trajcloak.release.result.join_row_groups", interrupt)
     args = ("-o", "release", "--k", 5, "--policy", "policy.parquet")
     done = run("anonymize", made / "log.parquet", *args)
     assert done.code == 130

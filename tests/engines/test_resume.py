@@ -6,14 +6,18 @@ import stat
 from dataclasses import replace
 
 import pytest
-from trajcloak.bounded import run as run_module
-from trajcloak.bounded import stored_bundles
 
 import trajcloak as tc
 from engines.drawn_runs import Run
 from engines.kills import write_log
 from small_logs import list_tree
+from trajcloak import pipeline
+from trajcloak.bundling import bundle_windows, runs
 from trajcloak.cli import main
+from trajcloak.engines import folder as folder_module
+from trajcloak.engines.engine import Sizes
+from trajcloak.engines.folder import FolderEngine
+from trajcloak.log import read as read_module
 
 WORK = ".release.trajcloak-work"
 
@@ -37,20 +41,29 @@ def start(run, out, **more):
     return run.in_bounded_memory(out / "release", out / "policy.parquet", **more)
 
 
+@pytest.fixture(autouse=True)
+def small_sizes(monkeypatch):
+    """Ten windows in five runs, from four shards."""
+    monkeypatch.setattr(FolderEngine, "choose_sizes", lambda *_: Sizes(600, 2 * 4 * 60))
+
+
 def interrupt(run, out, monkeypatch, after=3, error=Stop):
-    """Stop a run after some windows."""
+    """Stop a run after some runs of windows."""
     done = []
 
-    def save(work, window, bundles):
+    def bundle(shards, *rest):
         if len(done) == after:
             raise error
-        done.append(window.number)
-        stored_bundles.save_window(work, window, bundles)
+        done.append(shards[0][0].window.number)
+        return runs.bundle_run(shards, *rest)
 
+    # Stages are found by the names of their functions.
+    bundle.__name__ = "bundle_run"
     with monkeypatch.context() as patched:
-        patched.setattr(run_module, "save_window", save)
+        patched.setattr(bundle_windows, "bundle_run", bundle)
         with pytest.raises(error):
             start(run, out)
+    assert done == [0, 2, 4][:after]
 
 
 def test_an_interrupted_run_is_continued_where_it_was(run, out, tmp_path, monkeypatch):
@@ -60,19 +73,19 @@ def test_an_interrupted_run_is_continued_where_it_was(run, out, tmp_path, monkey
     assert [path.name for path in out.iterdir()] == [WORK]
     assert stat.S_IMODE((out / WORK).stat().st_mode) == 0o700
     solved = []
-    bundle_window = run_module.bundle_window
 
-    def count(prepared, algorithm, window, *rest):
-        solved.append(window.number)
-        return bundle_window(prepared, algorithm, window, *rest)
+    def bundle(shards, *rest):
+        solved.append(shards[0][0].window.number)
+        return runs.bundle_run(shards, *rest)
 
-    def refuse(*_):
+    def read(*_):
         raise AssertionError("the log is not read again")
 
-    monkeypatch.setattr(run_module, "bundle_window", count)
-    monkeypatch.setattr(run_module, "store_log", refuse)
+    bundle.__name__, read.__name__ = "bundle_run", "read_rows"
+    monkeypatch.setattr(bundle_windows, "bundle_run", bundle)
+    monkeypatch.setattr(read_module, "read_rows", read)
     start(run, out, resume=True)
-    assert solved == list(range(3, 10))
+    assert solved == [6, 8]
     assert list_tree(out) == list_tree(tmp_path / "whole")
 
 
@@ -133,39 +146,37 @@ def test_a_disk_that_fails_keeps_the_work(run, out, monkeypatch):
     assert [path.name for path in out.iterdir()] == [WORK]
 
 
-def test_a_window_whose_file_is_damaged_is_done_again(run, out, tmp_path, monkeypatch):
+def test_a_run_of_windows_whose_file_is_cut_short_is_done_again(run, out, tmp_path, monkeypatch):
     (tmp_path / "whole").mkdir()
     start(run, tmp_path / "whole")
     interrupt(run, out, monkeypatch)
-    file = out / WORK / "window-1.arrays"
-    file.write_bytes(file.read_bytes()[:-1] + b"?")
-    (out / WORK / "window-2.arrays").write_bytes(b"")
+    (folder,) = (out / WORK).glob("*-bundle_run")
+    (folder / "1").write_bytes((folder / "1").read_bytes()[:-8])
+    (folder / "2").write_bytes(b"")
     start(run, out, resume=True)
     assert list_tree(out) == list_tree(tmp_path / "whole")
 
 
-def test_rows_that_are_lost_are_noticed(run, out, monkeypatch):
+def test_shards_that_are_lost_are_noticed(run, out, monkeypatch):
+    """What is needed, and cannot be made again since its source was dropped, ends the run."""
     interrupt(run, out, monkeypatch)
-    for folder in ("parts", "chapters"):
-        file = out / WORK / folder / "0.rows"
-        content = file.read_bytes()
-        file.write_bytes(content[:-1])
-        with pytest.raises(tc.OutputError, match="is shorter than it was"):
-            start(run, out, resume=True)
-        file.write_bytes(content)
+    cut = [f for f in (out / WORK).glob("*-call_on_shard/0") if f.stat().st_size > 10_000]
+    assert cut
+    for file in cut:
+        file.unlink()
+    for file in (out / WORK).glob("*-join_rows/0"):
+        file.unlink()
+    with pytest.raises(tc.OutputError, match="cannot be"):
+        start(run, out, resume=True)
 
 
-def test_another_memory_may_be_given(run, out, tmp_path, monkeypatch):
-    """Other chapters, the same windows."""
+def test_more_memory_may_be_given(run, out, tmp_path, monkeypatch):
     (tmp_path / "whole").mkdir()
     start(run, tmp_path / "whole")
     interrupt(run, out, monkeypatch)
-    plan = run_module.plan_chapters
-    monkeypatch.setattr(run_module, "RESERVED", 2**30 - 200_000)
-    plans = []
-    monkeypatch.setattr(run_module, "plan_chapters", lambda *a: plans.append(plan(*a)) or plans[0])
-    start(run, out, resume=True)
-    assert len(plans[0]) > 1
+    with pytest.raises(tc.OutputError, match=r"had 1\.0 GiB of memory; expected as much, or more"):
+        start(run, out, resume=True, memory="700MiB")
+    start(run, out, resume=True, memory="2GiB")
     assert list_tree(out) == list_tree(tmp_path / "whole")
 
 
@@ -178,7 +189,7 @@ def test_a_policy_that_is_in_place_already(run, out, monkeypatch):
                 raise Stop
             shutil.move(source, path)
 
-        patched.setattr(run_module, "move", move)
+        patched.setattr(folder_module, "move", move)
         with pytest.raises(Stop):
             start(run, out)
     assert sorted(path.name for path in out.iterdir()) == [WORK, "policy.parquet"]
@@ -202,8 +213,8 @@ def test_two_runs_at_once(run, out, monkeypatch):
     def start_another(*_):
         start(run, out, resume=True)
 
-    monkeypatch.setattr(run_module, "store_log", start_another)
-    with pytest.raises(tc.OutputError, match="another run is writing it"):
+    monkeypatch.setattr(pipeline, "read_shards", start_another)
+    with pytest.raises(tc.OutputError, match="another run is working there"):
         start(run, out)
 
 
@@ -211,7 +222,7 @@ def test_an_interrupt_on_the_command_line_says_how_to_go_on(run, out, monkeypatc
     def press(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_module, "save_window", press)
+    monkeypatch.setattr(pipeline, "bundle_windows", press)
     args = ["anonymize", str(run.source), "-o", str(out / "release"), "--k", "5"]
     with pytest.raises(SystemExit) as end:
         main([*args, "--length", "4", "--memory", "1GiB"])

@@ -14,10 +14,11 @@ from hypothesis import given
 import trajcloak as tc
 from invariants.common import EXAMPLE, FILES, property_test, require
 from small_logs import dense_logs, list_tree, new_folder, read_rows
-from trajcloak import output, pipeline, release
+from trajcloak import output
+from trajcloak.release import result as result_module
 
 
-def check_invariant_5(result: tc.Result) -> None:
+def check_invariant_5(result: tc.Release) -> None:
     """Written only if asked for, outside the release, for its owner only, all along."""
     before = os.umask(0)
     try:
@@ -34,19 +35,20 @@ def check_invariant_5(result: tc.Result) -> None:
         check_places_are_refused(result, folder)
 
 
-def check_policy_mode(result: tc.Result) -> None:
+def check_policy_mode(result: tc.Release) -> None:
     modes = []
-    write_row_groups = release.write_row_groups
+    join_row_groups = result_module.join_row_groups
 
-    def watched(path: Path, *args: Any, **more: Any) -> None:
+    def watched(groups: Any, stream: Any) -> None:
+        path = Path(stream.name)
         if path.name in FILES:
-            write_row_groups(path, *args, **more)
+            join_row_groups(groups, stream)
             return
-        modes.append(path.stat().st_mode if path.exists() else 0o777)
-        write_row_groups(path, *args, **more)
+        modes.append(path.stat().st_mode)
+        join_row_groups(groups, stream)
         modes.append(path.stat().st_mode)
 
-    with new_folder() as folder, mock.patch.object(release, "write_row_groups", watched):
+    with new_folder() as folder, mock.patch.object(result_module, "join_row_groups", watched):
         result.write(folder / "release", folder / "one.parquet")
         result.write_policy(folder / "two.parquet")
         for name in ("one.parquet", "two.parquet"):
@@ -62,7 +64,7 @@ def check_policy_mode(result: tc.Result) -> None:
         require(stat.S_IMODE(mode) == 0o600, "invariant 5: others can read the policy")
 
 
-def check_places_are_refused(result: tc.Result, folder: Path) -> None:
+def check_places_are_refused(result: tc.Release, folder: Path) -> None:
     """``release`` exists in the folder, and ``new`` does not."""
     (folder / "link").symlink_to(folder / "release")
     (folder / "new-link").symlink_to(folder / "new")
@@ -120,14 +122,14 @@ def trust_the_path(release, policy):
 
 
 BREAKS_INVARIANT_5 = {
-    "mode_0644": [(release, "PRIVATE", 0o644)],
-    "mode_0640_of_write_policy": [(release, "PRIVATE", 0o640)],
-    "private_at_the_end": [(release, "new_file", make_private_at_the_end)],
-    "always": [(tc.Result, "write", write_policy_always(tc.Result.write))],
-    "in_the_release": [(tc.Result, "write", write_policy_into_the_release(tc.Result.write))],
-    "unchecked": [(pipeline, "check_outputs", lambda release, policy: None)],
-    "by_name_only": [(pipeline, "check_outputs", trust_the_path)],
-    "unchecked_alone": [(release, "check_outside_releases", lambda path: None)],
+    "mode_0644": [(result_module, "PRIVATE", 0o644)],
+    "mode_0640_of_write_policy": [(result_module, "PRIVATE", 0o640)],
+    "private_at_the_end": [(result_module, "new_file", make_private_at_the_end)],
+    "always": [(tc.Release, "write", write_policy_always(tc.Release.write))],
+    "in_the_release": [(tc.Release, "write", write_policy_into_the_release(tc.Release.write))],
+    "unchecked": [(result_module, "check_outputs", lambda release, policy: None)],
+    "by_name_only": [(result_module, "check_outputs", trust_the_path)],
+    "unchecked_alone": [(result_module, "check_outside_releases", lambda path: None)],
 }
 
 

@@ -27,7 +27,7 @@ from small_logs import (
     read_published,
     read_rows,
 )
-from trajcloak import release as release_module
+from trajcloak.release import result as result_module
 
 EDGES = ["x_min", "y_min", "x_max", "y_max"]
 SOFTWARE = f"trajcloak {tc.__version__}"
@@ -355,7 +355,7 @@ def test_the_same_bytes_for_shuffled_rows_any_threads_and_again():
 
 @pytest.mark.parametrize("rows_per_group", [1, 2, 5, 1000])
 def test_the_same_rows_in_row_groups_of_any_size(rows_per_group, planar, monkeypatch):
-    monkeypatch.setattr(release_module, "ROWS_PER_GROUP", rows_per_group)
+    monkeypatch.setattr(result_module, "ROWS_PER_GROUP", rows_per_group)
     again = publish_rows(clustered_rows(), 3, length=2)
     assert again.bundles.equals(planar.bundles)
     assert again.requests.equals(planar.requests)
@@ -365,19 +365,19 @@ def test_the_same_rows_in_row_groups_of_any_size(rows_per_group, planar, monkeyp
 @pytest.mark.parametrize("with_policy", [False, True])
 def test_a_failure_leaves_nothing(tmp_path, fails, with_policy, monkeypatch):
     result = tc.anonymize(read_rows(clustered_rows()), 3)
-    write_row_groups = release_module.write_row_groups
+    join_row_groups = result_module.join_row_groups
     calls = []
 
     def write(*args, **options):
         calls.append(args)
         if len(calls) == fails:
             raise OSError(28, "No space left on device")
-        write_row_groups(*args, **options)
+        join_row_groups(*args, **options)
 
     def refuse(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(release_module, "write_row_groups", write)
+    monkeypatch.setattr(result_module, "join_row_groups", write)
     if fails == "manifest":
         monkeypatch.setattr("pathlib.Path.write_text", refuse)
     if fails == "rename":

@@ -1,7 +1,6 @@
 """Row groups that were encoded apart, joined: the file of one writer, byte for byte."""
 
 import io
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trajcloak.release.row_groups import encode_row_group, join_row_groups, write_row_groups
+from trajcloak.release.row_groups import encode_row_group, join_row_groups
 from trajcloak.release.thrift import decode_struct, encode_struct
 
 COLUMNS = {
@@ -68,39 +67,14 @@ def test_joined_groups_are_the_bytes_of_one_writer(names, sizes, store_schema):
     assert pq.read_table(io.BytesIO(joined)).num_rows == sum(sizes)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("num_groups", [1, 2, 30])
-def test_the_same_bytes_for_any_threads(tmp_path, threads, num_groups):
-    batches = [build_batch(["int", "text", "coded"], 100 + g, g) for g in range(num_groups)]
-    jobs = [partial(lambda batch: batch, batch) for batch in batches]
-    path = tmp_path / "file.parquet"
-    write_row_groups(path, jobs, store_schema=True, threads=threads)
-    assert path.read_bytes() == write_at_once(batches, store_schema=True)
-    assert pq.read_table(path).equals(pa.Table.from_batches(batches))
-
-
-def test_only_a_few_groups_are_under_way_at_a_time(tmp_path):
-    built = []
-
-    def build(group):
-        built.append(group)
-        return build_batch(["int"], 10, group)
-
-    def jobs():
-        for group in range(100):
-            assert len(built) >= group - 3
-            yield partial(build, group)
-
-    write_row_groups(tmp_path / "file.parquet", jobs(), store_schema=True, threads=2)
-    assert sorted(built) == list(range(100))
-
-
-def test_a_group_that_fails_ends_the_writing(tmp_path):
-    def fail():
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        write_row_groups(tmp_path / "file.parquet", [fail], store_schema=True, threads=2)
+def test_a_page_index_is_refused():
+    """Its offsets would have to be moved, too."""
+    sink = pa.BufferOutputStream()
+    batch = build_batch(["int"], 50, 1)
+    with pq.ParquetWriter(sink, batch.schema, write_page_index=True) as writer:
+        writer.write_batch(batch)
+    with pytest.raises(AssertionError, match="page index"):
+        join_row_groups([sink.getvalue()], io.BytesIO())
 
 
 def test_a_footer_is_read_and_written_as_it_is():

@@ -6,7 +6,9 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from small_logs import new_folder
-from trajcloak.requests import check_hygiene, list_attributes
+from trajcloak.log import hold_in_memory
+from trajcloak.requests.attributes import list_attributes
+from trajcloak.requests.suspicions import check_values
 
 WORDS = ["café", "fuel", "pharmacy", "book shop", "party office", "zoo & park", "24/7", "A-1", "wc"]
 
@@ -27,7 +29,7 @@ def read_columns(user, place=None, geographic=False, time=None, drop=(), **colum
 def check(log, *allow):
     """Check the requests of a log as a run does."""
     attributes = list_attributes(log)
-    check_hygiene(log, attributes, attributes, allow)
+    check_values(hold_in_memory(log), attributes, attributes, allow)
 
 
 def draw_categories(rng, n, num_categories):

@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
-from hygiene.logs import read_columns
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trajcloak.requests import list_attributes
+from request_values.logs import read_columns
+from trajcloak.requests.attributes import list_attributes
 
 NUM_VALUES = (3, 64, 65, 300)
 """Up to 64 values are counted in one way, more in another."""

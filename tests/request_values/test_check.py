@@ -7,11 +7,11 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hygiene.logs import check, draw_categories, read_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trajcloak as tc
+from request_values.logs import check, draw_categories, read_columns
 
 SEEDS = st.integers(0, 2**32 - 1)
 

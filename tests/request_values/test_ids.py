@@ -5,13 +5,13 @@ import uuid
 import numpy as np
 import pyarrow as pa
 import pytest
-from hygiene.logs import read_columns
-from trajcloak.requests.check import find_identities
-from trajcloak.requests.identity import count_ids as count_ids_of_log
-from trajcloak.requests.ids import Ids
 
 from reference.ids_in_requests import count_ids
-from trajcloak.requests import list_attributes
+from request_values.logs import read_columns
+from trajcloak.requests.attributes import list_attributes
+from trajcloak.requests.identifiers import Ids
+from trajcloak.requests.identifiers import count_ids as count_ids_of_log
+from trajcloak.requests.suspicions import find_identities
 
 FORMS = (
     str,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import trajcloak as tc
 from reference.completion import default_every, grid_origin, instant_of
 from small_logs import Row, draw_log, read_rows
-from trajcloak.trajectories import TimeGrid, build_grid, format_duration, parse_duration
+from trajcloak.log import hold_in_memory
+from trajcloak.trajectories import TimeGrid, build_time_grid, format_duration, parse_duration
 
 
 def still(user, times):
@@ -30,7 +31,7 @@ def still(user, times):
     ],
 )
 def test_a_grid(rows, every, expected):
-    assert build_grid(read_rows(rows), every) == expected
+    assert build_time_grid(hold_in_memory(read_rows(rows)), every) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,24 +50,26 @@ def test_a_grid(rows, every, expected):
 def test_the_logs_own_step_is_used_if_reports_fill_half_of_it(rows, is_filled):
     log = read_rows(rows)
     if is_filled:
-        assert build_grid(log, None).every == default_every(rows)
+        assert build_time_grid(hold_in_memory(log), None).every == default_every(rows)
         return
     with pytest.raises(tc.InputError, match=r"fill only .*% of its finest time grid; expected"):
-        build_grid(log, None)
+        build_time_grid(hold_in_memory(log), None)
     with pytest.raises(ValueError, match="every must be given"):
         default_every(rows)
 
 
 def test_instants_start_before_the_first_report_where_users_are_held():
     rows = still("a", [7, 18, 37])
-    assert build_grid(read_rows(rows), 10, hold=True) == TimeGrid(0, 10, 4, False)
+    assert build_time_grid(hold_in_memory(read_rows(rows)), 10, hold=True) == TimeGrid(
+        0, 10, 4, False
+    )
     assert grid_origin([7, 18, 37], 10, "hold") == 0
 
 
 def test_three_users_a_year_apart_have_a_step_but_too_many_instants():
     log = read_rows(still("a", [0]) + still("b", [7]) + still("c", [10**15]))
     with pytest.raises(tc.OptionError, match=r"10+1 instants; expected at most .*--every"):
-        build_grid(log, None)
+        build_time_grid(hold_in_memory(log), None)
 
 
 def test_a_time_far_from_all_others_is_named():
@@ -75,8 +78,8 @@ def test_a_time_far_from_all_others_is_named():
     with pytest.raises(
         tc.InputError, match=r"^rows 1 and 31: there are 2,097,153 instants .* 31 rows"
     ):
-        build_grid(read_rows(rows), 1)
-    assert build_grid(read_rows(rows), 4).num_instants == 2**19 + 1
+        build_time_grid(hold_in_memory(read_rows(rows)), 1)
+    assert build_time_grid(hold_in_memory(read_rows(rows)), 4).num_instants == 2**19 + 1
 
 
 @pytest.mark.parametrize(
@@ -85,13 +88,13 @@ def test_a_time_far_from_all_others_is_named():
 def test_instants_that_no_calendar_knows_are_refused(times, row):
     log = read_rows(still("a", [time * 10**6 for time in times]), pa.timestamp("us"))
     with pytest.raises(tc.InputError, match=rf"^row {row}: an instant is out of range; .* 9999"):
-        build_grid(log, 7 * 86400 * 10**6, hold=True)
+        build_time_grid(hold_in_memory(log), 7 * 86400 * 10**6, hold=True)
 
 
 def test_whole_numbers_that_cannot_be_counted_on_are_refused():
     log = read_rows(still("a", [2**31, 2**62]))
     with pytest.raises(tc.InputError, match=r"^row 2: an instant is out of range; .* 2\^62"):
-        build_grid(log, None)
+        build_time_grid(hold_in_memory(log), None)
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -104,9 +107,9 @@ def test_grids_are_those_of_the_slow_twin(seed):
             every = default_every(rows)
         except ValueError:
             with pytest.raises(tc.InputError, match="finest time grid"):
-                build_grid(log, None)
+                build_time_grid(hold_in_memory(log), None)
             return
-    grid = build_grid(log, drawn.options["every"])
+    grid = build_time_grid(hold_in_memory(log), drawn.options["every"])
     times = [row.time for row in rows]
     assert (grid.origin, grid.every) == (grid_origin(times, every), every)
     assert grid.num_instants == instant_of(max(times), grid.origin, every) + 1
@@ -115,8 +118,10 @@ def test_grids_are_those_of_the_slow_twin(seed):
 
 def test_moments_are_microseconds():
     log = read_rows(still("a", [90 * 10**6, 120 * 10**6]), pa.timestamp("us"))
-    assert build_grid(log, 60 * 10**6) == TimeGrid(120 * 10**6, 60 * 10**6, 1, False)
-    assert build_grid(log, None) == TimeGrid(90 * 10**6, 30 * 10**6, 2, True)
+    assert build_time_grid(hold_in_memory(log), 60 * 10**6) == TimeGrid(
+        120 * 10**6, 60 * 10**6, 1, False
+    )
+    assert build_time_grid(hold_in_memory(log), None) == TimeGrid(90 * 10**6, 30 * 10**6, 2, True)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 import trajcloak as tc
 from reference import completion
 from small_logs import REGION, Drawn, Row, draw_log, read_rows
-from trajcloak.space import Region, build_places
-from trajcloak.trajectories import build_grid, stream_windows
+from trajcloak.pipeline import prepare
 
 HEIGHT = 4
 SEEDS_PER_TEST = 40
@@ -20,21 +19,12 @@ ROUNDING = Fraction(1, 10**9)
 def build_windows(drawn: Drawn, threads: int = 1):
     """Run the stages from rows to windows."""
     log = read_rows(drawn.rows)
-    missing = drawn.options.get("missing", "withhold")
-    grid = build_grid(log, drawn.options.get("every"), hold=missing == "hold")
-    places = build_places(log, height=HEIGHT, region=Region(*REGION, HEIGHT), threads=threads)
-    windows = list(
-        stream_windows(
-            log,
-            places,
-            grid,
-            length=drawn.options.get("length"),
-            max_gap=drawn.options.get("max_gap") or 2 * grid.every,
-            missing=missing,
-            threads=threads,
-        )
-    )
-    return log, windows
+    options = {name: value for name, value in drawn.options.items() if value is not None}
+    for name in ("every", "max_gap"):
+        if name in options:
+            options[name] = str(options[name])
+    asked = tc.Options(k=2, region=REGION, height=HEIGHT, **options)
+    return log, list(prepare(log, asked, threads).windows())
 
 
 def complete(drawn: Drawn, k: int = 1):
@@ -207,16 +197,12 @@ def test_two_places_at_one_time_are_refused(every, length):
     assert "secret" not in str(caught.value)
 
 
-def test_progress_ends_with_all_instants():
+def test_progress_ends_with_all_windows():
     log = read_rows(walk("a", dict.fromkeys(range(5), 1)))
     heard = []
-    places = build_places(log, height=None, region=None, threads=1)
-    windows = stream_windows(
-        log, places, build_grid(log, None), length=2, max_gap=2, missing="withhold", threads=1,
-        progress=lambda *call: heard.append(call),
-    )  # fmt: skip
-    assert len(list(windows)) == 3
-    assert heard[-1] == ("building trajectories", 5, 5)
+    prepared = prepare(log, tc.Options(k=2, length=2), threads=1)
+    assert len(list(prepared.windows(lambda *call: heard.append(call)))) == 3
+    assert heard[-1] == ("building trajectories", 3, 3)
 
 
 def test_a_stray_time_makes_empty_windows():

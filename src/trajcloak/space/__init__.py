@@ -15,6 +15,7 @@ from trajcloak.space.region_checks import check_inside, check_outliers, check_re
 
 __all__ = [
     "Region",
+    "check_cells",
     "check_height",
     "choose_projection",
     "choose_region",
