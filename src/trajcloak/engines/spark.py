@@ -1,0 +1,428 @@
+"""The plan on Spark: a session of the caller's, or one that is started for the run."""
+
+import gc
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from trajcloak.engines.engine import Sizes
+from trajcloak.engines.scratch import Scratch
+from trajcloak.engines.stored import Call
+from trajcloak.engines.workers import (
+    KEPT_MEMORY,
+    WorkersEngine,
+    choose_parent,
+    raise_failed,
+    run_on_worker,
+)
+from trajcloak.errors import OptionError
+from trajcloak.kernels.threads import default_threads
+from trajcloak.progress import Progress, silent
+
+Context: TypeAlias = Any
+"""A ``pyspark.SparkContext``."""
+
+OLDEST_JAVA = 17
+TRIES = 4
+"""How often Spark tries a call; without a number, a local Spark gives up after the first try."""
+
+MOMENT = 0.2
+"""Seconds between two looks at a job."""
+
+LONGEST = 60
+"""Seconds to wait for the calls of a job that was cancelled: Spark ends them after two."""
+
+MANY_OBJECTS = 20_000
+SOCKET_NAME = 43
+LONGEST_SOCKET_PATH = 100
+
+SETTINGS = {
+    "spark.app.name": "trajcloak",
+    "spark.locality.wait": "0",
+    "spark.log.level": "ERROR",
+    "spark.python.task.killTimeout": "0",
+    "spark.python.worker.reuse": "true",
+    "spark.speculation": "false",
+    "spark.task.maxFailures": str(TRIES),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Workers are reused because they keep kernels loaded, and nothing listens for a browser."""
+
+LOCAL_SETTINGS = {
+    "spark.authenticate": "true",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.io.encryption.enabled": "true",
+    "spark.network.crypto.enabled": "true",
+}
+"""On this machine Spark makes up the secret itself."""
+
+JAVA_OPTIONS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Has Java compile less, which halves its processor time in a run of a few minutes."""
+
+LOST = (
+    "workers were lost again and again in the same stage; expected workers with enough memory for "
+    "what each of their cores works on; give them more of it (spark.executor.memoryOverhead), or "
+    "fewer cores (spark.executor.cores)"
+)
+REMEDIES = {
+    "spark.driver.maxResultSize": (
+        "the answers of a stage are larger than Spark lets the client receive; expected room for "
+        "them; set spark.driver.maxResultSize and spark.driver.memory to more"
+    ),
+    "ModuleNotFoundError": (
+        "the executors cannot import what a call needs; expected trajcloak, and the packages that "
+        "it needs, where executors run Python; install them there, or set PYSPARK_PYTHON"
+    ),
+    "PYTHON_VERSION_MISMATCH": (
+        "the executors run another version of Python than the client; expected the same; set "
+        "PYSPARK_PYTHON"
+    ),
+}
+"""What to say if Spark gives up, by a word of its error. The error itself is not shown."""
+
+
+class SparkEngine(WorkersEngine):
+    """Runs calls on the executors of Spark, each as a task of its own.
+
+    Parameters
+    ----------
+    context
+        Connected to Spark.
+    scratch, progress, sizes
+        As :class:`trajcloak.engines.workers.WorkersEngine` takes them.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        scratch: Scratch,
+        progress: Progress = silent,
+        sizes: Sizes | None = None,
+    ) -> None:
+        super().__init__(scratch, progress, sizes)
+        self.context = context
+
+    @property
+    def parallel(self) -> int:
+        """How many cores the executors have."""
+        return max(1, int(self.context.defaultParallelism))
+
+    def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
+        """See :class:`trajcloak.engines.stored.StoredEngine`.
+
+        The job runs in a thread, so that this one can report progress and be interrupted.
+        """
+        from pyspark import InheritableThread
+
+        if not calls:
+            return []
+        group = f"{self.folder.name}/{stage.name}"
+        values: Future[list[Any]] = Future()
+        thread = InheritableThread(target=self._collect, args=(calls, group, values), daemon=True)
+        thread.start()
+        try:
+            self._watch(values, group, label, len(calls))
+        except BaseException:
+            self._cancel(values, group)
+            raise
+        error = values.exception()
+        if error is not None:
+            self._wait_for_tasks(group)
+            raise _explain(error) from None
+        return raise_failed(values.result())
+
+    def _collect(self, calls: Sequence[Call], group: str, values: Future[list[Any]]) -> None:
+        from pyspark import cloudpickle
+
+        try:
+            # A task that is interrupted would leave its Python process alone, still writing.
+            self.context.setJobGroup(group, group, interruptOnCancel=False)
+            # Other than Spark's own pickles, these may hold what a notebook defines.
+            pickled = [cloudpickle.dumps(call) for call in calls]
+            values.set_result(
+                self.context.parallelize(pickled, len(pickled)).map(run_pickled).collect()
+            )
+        except BaseException as error:
+            values.set_exception(error)
+
+    def _watch(
+        self, values: Future[list[Any]], group: str, label: str | None, num_calls: int
+    ) -> None:
+        """Wait for the end of a job, and report the calls that are done."""
+        done = 0
+        if label is not None:
+            self.progress(label, 0, num_calls)
+        while wait([values], MOMENT).not_done:
+            known = sum(stage.numCompletedTasks for stage in self._list_stages(group))
+            if label is not None and done < known < num_calls:
+                done = known
+                self.progress(label, done, num_calls)
+        if label is not None and values.exception() is None:
+            self.progress(label, num_calls, num_calls)
+
+    def _cancel(self, values: Future[list[Any]], group: str) -> None:
+        """End a job. Nothing of it is written after that."""
+        while not values.done():
+            # The thread may not have submitted the job yet, so once is not enough.
+            with suppress(Exception):
+                self.context.cancelJobGroup(group)
+            wait([values], MOMENT)
+        self._wait_for_tasks(group)
+
+    def _wait_for_tasks(self, group: str) -> None:
+        """Wait for tasks that go on for a moment after their job has ended."""
+        stop = time.monotonic() + LONGEST
+        # A Spark that has ended, which raises here, has no tasks.
+        with suppress(Exception):
+            while time.monotonic() < stop and any(
+                stage.numActiveTasks for stage in self._list_stages(group)
+            ):
+                time.sleep(MOMENT)
+
+    def _list_stages(self, group: str) -> list[Any]:
+        tracker = self.context.statusTracker()
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+        stages = [tracker.getStageInfo(id_) for job in jobs if job for id_ in job.stageIds]
+        return [stage for stage in stages if stage]
+
+
+def run_pickled(call: bytes) -> Any:
+    """Run a call on an executor."""
+    # Spark has brought it from the client.
+    value = run_on_worker(pickle.loads(call))  # noqa: S301
+    # Spark has Python collect garbage after each task, which takes longer than many a task if
+    # it looks at all modules and kernels every time. Frozen objects are not looked at.
+    if len(gc.get_objects()) > MANY_OBJECTS:
+        gc.collect()
+        gc.freeze()
+    return value
+
+
+def _explain(error: BaseException) -> BaseException:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, Py4JError | PySparkException):
+        return error
+    text = str(error)
+    return OptionError(next((REMEDIES[word] for word in REMEDIES if word in text), LOST))
+
+
+def connect_spark(
+    session: Any, scratch: str | Path | None, progress: Progress = silent
+) -> SparkEngine:
+    """Build an engine for a session that the caller has.
+
+    The default of ``scratch`` is the system's folder for temporary files if the master is
+    ``local``; otherwise workers may be on other machines, and there is none.
+
+    Raises
+    ------
+    OptionError
+        If the session is one of Spark Connect's, or there is no scratch folder.
+    """
+    try:
+        context = session.sparkContext
+    except Exception:
+        raise OptionError(
+            "the session has no Spark context; expected one that is connected to its master, and "
+            "not to a server of Spark Connect, which runs no functions on executors; pass "
+            "SparkSession.builder.master(URL).getOrCreate()"
+        ) from None
+    default = Path(tempfile.gettempdir()) if _is_local(context.master) else None
+    return SparkEngine(context, Scratch(choose_parent(scratch, default)), progress)
+
+
+@contextmanager
+def open_spark(
+    scratch: Path,
+    master: str | None = None,
+    *,
+    progress: Progress = silent,
+    sizes: Sizes | None = None,
+) -> Iterator[SparkEngine]:
+    """Start a Spark of one's own, and stop it at the end.
+
+    Parameters
+    ----------
+    scratch
+        A folder that client and workers share: shards wait in a private folder inside it.
+    master
+        URL of the master; default: this machine, with all cores. What else a cluster needs is
+        read from ``spark-defaults.conf``, as Spark does.
+    progress, sizes
+        As :class:`SparkEngine` takes them.
+
+    Raises
+    ------
+    OptionError
+        If pyspark or Java is missing, or Spark does not start.
+    OutputError
+        If nothing can be written into the scratch folder.
+    """
+    import_pyspark()
+    check_java()
+    with ExitStack() as stack:
+        # Closed last, when no worker on this machine can be writing.
+        folder = Scratch(scratch)
+        stack.callback(folder.close)
+        context = stack.enter_context(
+            _start(master or f"local[{default_threads()}]", folder.folder)
+        )
+        yield SparkEngine(context, folder, progress, sizes)
+
+
+@contextmanager
+def _start(master: str, folder: Path) -> Iterator[Context]:
+    """Start a Spark, and Java for it."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        raise OptionError(
+            "this process has a Spark session already; expected none, since there can only be one; "
+            "pass it as engine, or stop it"
+        )
+    settings = SETTINGS | {f"spark.executorEnv.{name}": KEPT_MEMORY[name] for name in KEPT_MEMORY}
+    with ExitStack() as stack:
+        if _is_local(master):
+            settings |= LOCAL_SETTINGS | _choose_local(stack, folder)
+        # Spark takes over Ctrl-C, too.
+        handler = signal.getsignal(signal.SIGINT)
+        try:
+            gateway = stack.enter_context(_launch_java(JAVA_OPTIONS if _is_local(master) else {}))
+            conf = SparkConf().setMaster(_count_tries(master)).setAll(list(settings.items()))
+            context = SparkContext(conf=conf, gateway=gateway)
+        except Exception as error:
+            raise _explain_start(master, error) from None
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, handler)
+        stack.callback(context.stop)
+        if _is_local(master):
+            context.pythonExec = sys.executable
+        yield context
+
+
+def _choose_local(stack: ExitStack, folder: Path) -> dict[str, str]:
+    """Choose folders and variables for a Spark on this machine."""
+    settings = {
+        "spark.local.dir": str(folder),
+        # Workers find whatever the client does.
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            path or str(Path.cwd()) for path in sys.path
+        ),
+    }
+    for name in KEPT_MEMORY.keys() & os.environ.keys():
+        settings[f"spark.executorEnv.{name}"] = os.environ[name]
+    # Through sockets of the network, each task waits 40 ms for an acknowledgement.
+    sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="trajcloak-"))
+    if os.name == "posix" and len(sockets) + SOCKET_NAME < LONGEST_SOCKET_PATH:
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
+        settings["spark.python.unix.domain.socket.dir"] = sockets
+    return settings
+
+
+@contextmanager
+def _launch_java(options: Mapping[str, str]) -> Iterator[Any]:
+    """Start Java for as long as it is needed, unless this process has it running already.
+
+    What it prints goes nowhere: errors of workers are in it.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        yield None
+        return
+    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    gateway = launch_gateway(conf, {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
+    try:
+        yield gateway
+    finally:
+        SparkContext._gateway = SparkContext._jvm = None
+        gateway.shutdown()
+        if gateway.proc is not None:
+            gateway.proc.stdin.close()
+            gateway.proc.wait()
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _count_tries(master: str) -> str:
+    """Have a Spark inside one process repeat calls, too, which takes a number in its URL."""
+    found = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
+    return master if found is None else f"local[{found[1] or 1},{TRIES}]"
+
+
+def _explain_start(master: str, error: Exception) -> OptionError:
+    from py4j.protocol import Py4JJavaError
+
+    found = type(error).__name__
+    if isinstance(error, Py4JJavaError):
+        found = str(error.java_exception.getMessage()).partition("\n")[0]
+    return OptionError(
+        f"{master}: Spark does not start ({found}); expected the URL of a master, such as "
+        f"local[4], spark://host:7077, yarn or k8s://https://host:6443; check --master, SPARK_HOME "
+        f"and spark-defaults.conf"
+    )
+
+
+def import_pyspark() -> Any:
+    """Import Spark's client.
+
+    Raises
+    ------
+    OptionError
+        If it is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            # About versions of packages for data frames, which are not used.
+            warnings.simplefilter("ignore")
+            import pyspark
+    except ImportError:
+        raise OptionError(
+            "Spark is not installed; expected it for --engine spark; install it with "
+            "pip install 'trajcloak[spark]'"
+        ) from None
+    return pyspark
+
+
+def check_java() -> None:
+    """Check that the Java that Spark would start is there, and new enough.
+
+    Raises
+    ------
+    OptionError
+        If it is not.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    found = "is not installed" if home is None else "is not in JAVA_HOME"
+    if java is not None:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+        version = re.search(r'version "([0-9]+)([^"]*)"', told.stderr)
+        if version is not None and int(version[1]) >= OLDEST_JAVA:
+            return
+        found = "does not start" if version is None else f"is of version {version[1]}{version[2]}"
+    raise OptionError(
+        f"Java {found}; expected version {OLDEST_JAVA} or later for --engine spark; install it, "
+        f"and have JAVA_HOME name its folder"
+    )
