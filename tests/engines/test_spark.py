@@ -19,6 +19,7 @@ from trajcloak.engines.spark import (
     MANY_OBJECTS,
     SparkEngine,
     check_java,
+    check_master,
     connect_spark,
     open_spark,
 )
@@ -258,6 +259,12 @@ def test_a_session_of_spark_connect():
         connect_spark(object(), None)
 
 
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://host.invalid:7,x", "spark://"])
+def test_no_master_answers(master):
+    with pytest.raises(OptionError, match=f"^{master}: no master answers; expected .* --master$"):
+        check_master(master)
+
+
 def test_pyspark_is_missing(monkeypatch, scratch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with (
@@ -313,7 +320,12 @@ except OptionError as error:
     print(error)
 with open_spark(folder, "local[1]") as engine:
     print(engine.ask(len, [("abc",)]))
-print("quiet so far", file=sys.stderr, flush=True)
+    print("quiet so far", file=sys.stderr, flush=True)
+    engine.context._gateway.proc.kill()
+    try:
+        engine.ask(len, [(SECRET,)])
+    except OptionError as error:
+        print(error)
 
 from pyspark.sql import SparkSession
 
@@ -343,9 +355,10 @@ def test_sessions_one_after_another(spark, tmp_path):
         check=False,
     )
     lines = ended.stdout.splitlines()
-    assert len(lines) == 4, ended.stderr
-    assert lines[0].startswith("local[none]: Spark does not start (")
-    assert lines[1:] == ["[3]", "InputError", "[]"]
+    assert len(lines) == 5, ended.stderr
+    assert lines[0].startswith("local[none]: Spark does not start (Could not parse Master URL")
+    assert lines[2].startswith("Spark ended in mid-run;")
+    assert [lines[1], *lines[3:]] == ["[3]", "InputError", "[]"]
     assert ended.stderr.startswith("quiet so far")
     assert SECRET not in ended.stderr
     assert SECRET.upper() not in ended.stderr

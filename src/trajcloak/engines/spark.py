@@ -1,11 +1,13 @@
 """The plan on Spark: a session of the caller's, or one that is started for the run."""
 
 import gc
+import logging
 import os
 import pickle
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,7 +37,9 @@ from trajcloak.progress import Progress, silent
 Context: TypeAlias = Any
 """A ``pyspark.SparkContext``."""
 
+LOCAL = re.compile(r"local(\[(?P<cores>\*|[0-9]+)(?P<tries>, *[0-9]+)?\])?")
 OLDEST_JAVA = 17
+TIMEOUT = 30
 TRIES = 4
 """How often Spark tries a call; without a number, a local Spark gives up after the first try."""
 
@@ -44,6 +48,9 @@ MOMENT = 0.2
 
 LONGEST = 60
 """Seconds to wait for the calls of a job that was cancelled: Spark ends them after two."""
+
+POOL = "spark.scheduler.pool"
+"""Name of the scheduler's queue that the caller's thread has chosen, if any."""
 
 MANY_OBJECTS = 20_000
 SOCKET_NAME = 43
@@ -79,8 +86,12 @@ LOST = (
     "what each of their cores works on; give them more of it (spark.executor.memoryOverhead), or "
     "fewer cores (spark.executor.cores)"
 )
+ENDED = (
+    "Spark ended in mid-run; expected it to run until the release is written; look into the log of "
+    "its master, and run again"
+)
 REMEDIES = {
-    "spark.driver.maxResultSize": (
+    r"spark\.driver\.maxResultSize": (
         "the answers of a stage are larger than Spark lets the client receive; expected room for "
         "them; set spark.driver.maxResultSize and spark.driver.memory to more"
     ),
@@ -92,8 +103,9 @@ REMEDIES = {
         "the executors run another version of Python than the client; expected the same; set "
         "PYSPARK_PYTHON"
     ),
+    r"SparkContext was shut down|stopped SparkContext|NetworkError|Connection\w+Error": ENDED,
 }
-"""What to say if Spark gives up, by a word of its error. The error itself is not shown."""
+"""What to say if Spark gives up, by words of its error. The error itself is not shown."""
 
 
 class SparkEngine(WorkersEngine):
@@ -116,6 +128,7 @@ class SparkEngine(WorkersEngine):
     ) -> None:
         super().__init__(scratch, progress, sizes)
         self.context = context
+        self.pool = context.getLocalProperty(POOL)
 
     @property
     def parallel(self) -> int:
@@ -127,14 +140,12 @@ class SparkEngine(WorkersEngine):
 
         The job runs in a thread, so that this one can report progress and be interrupted.
         """
-        from pyspark import InheritableThread
-
         if not calls:
             return []
         group = f"{self.folder.name}/{stage.name}"
         values: Future[list[Any]] = Future()
-        thread = InheritableThread(target=self._collect, args=(calls, group, values), daemon=True)
-        thread.start()
+        job = threading.Thread(target=self._collect, args=(calls, group, values), daemon=True)
+        job.start()
         try:
             self._watch(values, group, label, len(calls))
         except BaseException:
@@ -152,6 +163,7 @@ class SparkEngine(WorkersEngine):
         try:
             # A task that is interrupted would leave its Python process alone, still writing.
             self.context.setJobGroup(group, group, interruptOnCancel=False)
+            self.context.setLocalProperty(POOL, self.pool)
             # Other than Spark's own pickles, these may hold what a notebook defines.
             pickled = [cloudpickle.dumps(call) for call in calls]
             values.set_result(
@@ -164,15 +176,17 @@ class SparkEngine(WorkersEngine):
         self, values: Future[list[Any]], group: str, label: str | None, num_calls: int
     ) -> None:
         """Wait for the end of a job, and report the calls that are done."""
+        if label is None:
+            wait([values])
+            return
         done = 0
-        if label is not None:
-            self.progress(label, 0, num_calls)
+        self.progress(label, 0, num_calls)
         while wait([values], MOMENT).not_done:
             known = sum(stage.numCompletedTasks for stage in self._list_stages(group))
-            if label is not None and done < known < num_calls:
+            if done < known < num_calls:
                 done = known
                 self.progress(label, done, num_calls)
-        if label is not None and values.exception() is None:
+        if values.exception() is None:
             self.progress(label, num_calls, num_calls)
 
     def _cancel(self, values: Future[list[Any]], group: str) -> None:
@@ -187,17 +201,18 @@ class SparkEngine(WorkersEngine):
     def _wait_for_tasks(self, group: str) -> None:
         """Wait for tasks that go on for a moment after their job has ended."""
         stop = time.monotonic() + LONGEST
-        # A Spark that has ended, which raises here, has no tasks.
-        with suppress(Exception):
-            while time.monotonic() < stop and any(
-                stage.numActiveTasks for stage in self._list_stages(group)
-            ):
-                time.sleep(MOMENT)
+        while time.monotonic() < stop and any(
+            stage.numActiveTasks for stage in self._list_stages(group)
+        ):
+            time.sleep(MOMENT)
 
     def _list_stages(self, group: str) -> list[Any]:
-        tracker = self.context.statusTracker()
-        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
-        stages = [tracker.getStageInfo(id_) for job in jobs if job for id_ in job.stageIds]
+        """List what Spark knows of the stages of a job: nothing, if it has ended."""
+        stages = []
+        with suppress(Exception):
+            tracker = self.context.statusTracker()
+            jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+            stages = [tracker.getStageInfo(id_) for job in jobs if job for id_ in job.stageIds]
         return [stage for stage in stages if stage]
 
 
@@ -217,10 +232,15 @@ def _explain(error: BaseException) -> BaseException:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    if not isinstance(error, Py4JError | PySparkException):
+    if not isinstance(error, Py4JError | PySparkException | ConnectionError):
         return error
-    text = str(error)
-    return OptionError(next((REMEDIES[word] for word in REMEDIES if word in text), LOST))
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except ConnectionError:
+        # The text would have come from Java.
+        return OptionError(ENDED)
+    found = (REMEDIES[words] for words in REMEDIES if re.search(words, text))
+    return OptionError(next(found, LOST))
 
 
 def connect_spark(
@@ -298,6 +318,7 @@ def _start(master: str, folder: Path) -> Iterator[Context]:
             "pass it as engine, or stop it"
         )
     settings = SETTINGS | {f"spark.executorEnv.{name}": KEPT_MEMORY[name] for name in KEPT_MEMORY}
+    check_master(master)
     with ExitStack() as stack:
         if _is_local(master):
             settings |= LOCAL_SETTINGS | _choose_local(stack, folder)
@@ -306,16 +327,28 @@ def _start(master: str, folder: Path) -> Iterator[Context]:
         try:
             gateway = stack.enter_context(_launch_java(JAVA_OPTIONS if _is_local(master) else {}))
             conf = SparkConf().setMaster(_count_tries(master)).setAll(list(settings.items()))
-            context = SparkContext(conf=conf, gateway=gateway)
+            with warnings.catch_warnings():
+                # Of pandas, which is not used.
+                warnings.simplefilter("ignore", FutureWarning)
+                context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise _explain_start(master, error) from None
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, handler)
-        stack.callback(context.stop)
+        stack.callback(_stop, context)
         if _is_local(master):
             context.pythonExec = sys.executable
         yield context
+
+
+def _stop(context: Context) -> None:
+    """Stop Spark, also if Java has ended before: the second call tidies up in Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for _ in range(2):
+            with suppress(Exception):
+                context.stop()
 
 
 def _choose_local(stack: ExitStack, folder: Path) -> dict[str, str]:
@@ -341,7 +374,8 @@ def _choose_local(stack: ExitStack, folder: Path) -> dict[str, str]:
 def _launch_java(options: Mapping[str, str]) -> Iterator[Any]:
     """Start Java for as long as it is needed, unless this process has it running already.
 
-    What it prints goes nowhere: errors of workers are in it.
+    What it prints goes nowhere: errors of workers are in it. What its client logs are errors that
+    are raised as well.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -351,24 +385,31 @@ def _launch_java(options: Mapping[str, str]) -> Iterator[Any]:
         return
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
     gateway = launch_gateway(conf, {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
+    logger = logging.getLogger("py4j")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
         yield gateway
     finally:
+        logger.setLevel(level)
         SparkContext._gateway = SparkContext._jvm = None
-        gateway.shutdown()
+        with suppress(Exception):
+            gateway.shutdown()
         if gateway.proc is not None:
             gateway.proc.stdin.close()
             gateway.proc.wait()
 
 
 def _is_local(master: str) -> bool:
-    return master.startswith("local")
+    return LOCAL.fullmatch(master) is not None
 
 
 def _count_tries(master: str) -> str:
     """Have a Spark inside one process repeat calls, too, which takes a number in its URL."""
-    found = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
-    return master if found is None else f"local[{found[1] or 1},{TRIES}]"
+    found = LOCAL.fullmatch(master)
+    if found is None or found["tries"]:
+        return master
+    return f"local[{found['cores'] or 1},{TRIES}]"
 
 
 def _explain_start(master: str, error: Exception) -> OptionError:
@@ -384,6 +425,27 @@ def _explain_start(master: str, error: Exception) -> OptionError:
     )
 
 
+def check_master(master: str) -> None:
+    """Check that a master of Spark's own answers: Spark itself would try for a minute or more.
+
+    Raises
+    ------
+    OptionError
+        If none does.
+    """
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError, ValueError, OverflowError):
+            socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
+            return
+    raise OptionError(
+        f"{master}: no master answers; expected the URL of one, such as spark://host:7077; check "
+        f"--master"
+    )
+
+
 def import_pyspark() -> Any:
     """Import Spark's client.
 
@@ -393,10 +455,7 @@ def import_pyspark() -> Any:
         If it is not installed.
     """
     try:
-        with warnings.catch_warnings():
-            # About versions of packages for data frames, which are not used.
-            warnings.simplefilter("ignore")
-            import pyspark
+        import pyspark
     except ImportError:
         raise OptionError(
             "Spark is not installed; expected it for --engine spark; install it with "

@@ -10,7 +10,6 @@ from trajcloak.engines.stored import Call, StoredEngine
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress, silent
 
-
 KEPT_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
