@@ -44,9 +44,12 @@ MISSING = find_missing()
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """A Spark with two cores; without Java its tests are skipped, which is an error in CI."""
+    """A Spark with two cores; without Java its tests are skipped, which is an error in CI.
+
+    A process can have only one, so it ends before tests elsewhere start their own.
+    """
     if MISSING is not None:
         pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("spark")
@@ -349,7 +352,7 @@ def test_sessions_one_after_another(spark, tmp_path):
     paths = os.pathsep.join(sys.path)
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SESSIONS, folder],
-        env=os.environ | {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable},
+        env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,

@@ -264,7 +264,12 @@ def connect_spark(
             "not to a server of Spark Connect, which runs no functions on executors; pass "
             "SparkSession.builder.master(URL).getOrCreate()"
         ) from None
-    default = Path(tempfile.gettempdir()) if _is_local(context.master) else None
+    default = None
+    if _is_local(context.master):
+        default = Path(tempfile.gettempdir())
+        if "PYSPARK_PYTHON" not in os.environ:
+            # Spark takes the first Python in the path, which may not have the package.
+            context.pythonExec = sys.executable
     return SparkEngine(context, Scratch(choose_parent(scratch, default)), progress)
 
 
