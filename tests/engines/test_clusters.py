@@ -9,7 +9,8 @@ from distributed import Client
 
 import trajcloak as tc
 from clusters import write_certificates
-from trajcloak.engines.dask import KEPT_MEMORY, connect, open_dask
+from trajcloak.engines.dask import connect, open_dask
+from trajcloak.engines.workers import KEPT_MEMORY
 
 
 def test_connections_without_the_right_certificate_are_refused(cluster):

@@ -13,7 +13,13 @@ from trajcloak.engines.engine import Sizes
 from trajcloak.engines.scratch import Scratch
 from trajcloak.engines.shard_files import Piece, Pieces
 from trajcloak.engines.stored import Call, StoringCall
-from trajcloak.engines.workers import WorkersEngine, choose_parent, raise_failed, run_on_worker
+from trajcloak.engines.workers import (
+    KEPT_MEMORY,
+    WorkersEngine,
+    choose_parent,
+    raise_failed,
+    run_on_worker,
+)
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import default_threads
 from trajcloak.progress import Progress, silent
@@ -22,17 +28,6 @@ Client: TypeAlias = Any
 """A ``distributed.Client``."""
 
 TIMEOUT = "30s"
-
-KEPT_MEMORY = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-}
-"""Has the C library keep freed memory, which workers need again for the next call.
-
-Fresh memory has to be found and cleared first. Dask asks for the opposite, for workers that
-hold values. Variables that are set already count more than either.
-"""
 
 
 class DaskEngine(WorkersEngine):

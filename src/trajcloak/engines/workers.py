@@ -10,6 +10,17 @@ from trajcloak.engines.stored import Call, StoredEngine
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress, silent
 
+KEPT_MEMORY = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+"""Has the C library keep freed memory, which workers need again for the next call.
+
+Fresh memory has to be found and cleared first. Dask asks for the opposite, for workers that
+hold values. Variables that are set already count more than either.
+"""
+
 
 @dataclass(frozen=True)
 class Failed:
