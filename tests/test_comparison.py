@@ -187,7 +187,7 @@ def test_out_of_time():
         **UNIT_CELLS,
     )
     assert result == Comparison("slow-clustering", "out of time", result.seconds)
-    assert 0.001 <= result.seconds < 5
+    assert result.seconds >= 0.001
 
 
 @needs_jit

@@ -93,7 +93,7 @@ def test_a_run_that_is_terminated_leaves_nothing(tmp_path, log):
             assert running.poll() is None
             time.sleep(0.001)
         running.terminate()
-        _, printed = running.communicate(timeout=60)
+        _, printed = running.communicate(timeout=300)
     assert running.returncode == EXIT_INTERRUPTED
     assert b"Interrupted; nothing unfinished was left behind." in printed
     assert list_tree(tmp_path) == before
@@ -114,7 +114,7 @@ def test_an_interruption_that_python_drops_is_raised_again(capsys, number):
     def work():
         with _interrupted_if_terminated():
             _SignalledAtTheEnd(number)
-            time.sleep(10)
+            time.sleep(60)
 
     kept = signal.getsignal(number), sys.unraisablehook
     with pytest.raises(KeyboardInterrupt):
