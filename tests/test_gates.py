@@ -88,6 +88,7 @@ def run_tests(folder: Path, text: str, *options: str, ci: str = "") -> tuple[int
     return ran.returncode, ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "ci", "code", "says"),
     [
@@ -103,6 +104,7 @@ def test_a_skip_is_an_error_in_ci(tmp_path, text, ci, code, says):
     assert (returned, says in printed) == (code, True), printed
 
 
+@pytest.mark.slow
 def test_a_marker_that_is_not_registered_is_an_error(tmp_path):
     text = "import pytest\n\n@pytest.mark.{}\ndef test_it():\n    pass\n"
     assert run_tests(tmp_path, text.format("slow"))[0] == 0
@@ -111,6 +113,7 @@ def test_a_marker_that_is_not_registered_is_an_error(tmp_path):
     assert "'slwo' not found in `markers` configuration option" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "tests"),
     [

@@ -9,11 +9,17 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from hypothesis import settings
 
 EFFORT = "low" if numba.config.DISABLE_JIT else "normal"
 """How hard refined tries where it is not compiled, and where it is."""
 
 needs_jit = pytest.mark.needs_jit
+
+
+def examples(count: int) -> settings:
+    """Settings of a property test with as many examples, a quarter of them in the quick lane."""
+    return settings(max_examples=-(-count * settings.default.max_examples // 100))
 
 
 class Example(NamedTuple):

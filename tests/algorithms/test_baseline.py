@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.test_traj_anon import (
@@ -15,7 +15,16 @@ from reference import k_summing
 from reference.partitions import best_partition, group_cloaks
 from reference.tree import build_tree
 from trajcloak.algorithms.baseline import Baseline
-from zoo import Example, as_trajectories, build_zoo, draw_examples, draw_uniform, needs_jit, repeat
+from zoo import (
+    Example,
+    as_trajectories,
+    build_zoo,
+    draw_examples,
+    draw_uniform,
+    examples,
+    needs_jit,
+    repeat,
+)
 
 ZOO = build_zoo()
 COVERS = {"mbr": "box", "quad": "semi-quadrant"}
@@ -108,7 +117,7 @@ def test_zoo(name):
     check_boxes_inside(quad, mbr)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_order_of_rows_changes_no_bundle(data):
     number = data.draw(st.integers(0, 2**32 - 1))

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.test_traj_anon import (
@@ -21,7 +21,7 @@ from trajcloak.algorithms import exact
 from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
-from zoo import Example, as_trajectories, draw_examples, draw_uniform, draw_walks, repeat
+from zoo import Example, as_trajectories, draw_examples, draw_uniform, draw_walks, examples, repeat
 
 
 def solve(example, cloak="quad"):
@@ -116,7 +116,7 @@ def test_boxes_lie_inside_the_quads():
         check_boxes_inside(quad, mbr)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_order_of_rows_changes_no_bundle(data):
     number = data.draw(st.integers(0, 2**32 - 1))

@@ -199,7 +199,10 @@ def check(example, policy, cloak):
 
 
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
-@pytest.mark.parametrize("effort", list(LEVELS))
+@pytest.mark.parametrize(
+    "effort",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "high")) for name in LEVELS],
+)
 @pytest.mark.parametrize("name", list(ZOO))
 @needs_jit
 def test_zoo(name, effort, cloak):
@@ -247,6 +250,7 @@ def test_order_of_rows_does_not_matter(seed):
     assert bundles(cells) == bundles(np.ascontiguousarray(cells[shuffled]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 @needs_jit
 def test_threads_do_not_matter(cloak):
@@ -257,6 +261,7 @@ def test_threads_do_not_matter(cloak):
         assert np.array_equal(one.bundle, more.bundle)
 
 
+@pytest.mark.slow
 @needs_jit
 def test_more_effort_costs_less_and_all_less_than_the_rivals():
     cells = draw_walks(np.random.default_rng(8), 3000, 10, 14)
@@ -461,6 +466,7 @@ def test_cuts_leave_bundles_of_k_to_2k_however_the_trajectories_lie(k):
         assert sizes.max() < 2 * k
 
 
+@pytest.mark.slow
 @needs_jit
 def test_short_trajectories_are_cut():
     cells = draw_walks(np.random.default_rng(15), 3000, 1, 14)

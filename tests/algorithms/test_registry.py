@@ -56,7 +56,9 @@ def test_only_traj_anon_suppresses(name, given):
         build_algorithm(name, **given)
 
 
-@pytest.mark.parametrize("seed", range(NUM_SEEDS))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, NUM_SEEDS))]
+)
 def test_every_policy_is_valid_and_none_is_below_the_optimum(seed):
     above = dict.fromkeys(RIVALS, 0)
     for number, example in enumerate(
@@ -135,6 +137,7 @@ def test_releases_pass_the_audit(tmp_path, name, cloak):
         assert [check.name for check in report.checks if not check.passed] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIVALS)
 @needs_jit
 def test_bundles_of_300_small_logs_pass_the_audit(tmp_path, name):

@@ -22,6 +22,7 @@ NEEDED = ("log.parquet", "release", "policy.parquet", "cells.csv")
 """What the examples start with."""
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 def test_examples(made, tmp_path, monkeypatch):
     """Each module in a folder of its own; doctest prints what fails."""

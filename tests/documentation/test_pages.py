@@ -33,6 +33,14 @@ WITH_BLOCKS = [
     for page in PAGES
     if any(block.language in RUN and not block.reason for block in read_blocks(page.read_text()))
 ]
+TO_RUN = [
+    pytest.param(
+        page,
+        id=name_page(page),
+        marks=[pytest.mark.cluster] if SCHEDULER in page.read_text() else [],
+    )
+    for page in WITH_BLOCKS
+]
 
 COMMAND_STARTS = ("trajcloak ", "$ ", "make ", "import ", ">>> ")
 """How a line starts that should be in a block that is run."""
@@ -41,8 +49,9 @@ NOT_RUN: dict[str, list[str]] = {}
 """The blocks that cannot run here: the page, and the reasons that it gives."""
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=name_page)
+@pytest.mark.parametrize("page", TO_RUN)
 def test_page(page, start, scheduler):
     text = page.read_text()
     start(text)

@@ -11,6 +11,8 @@ import trajcloak as tc
 from clusters import write_certificates
 from trajcloak.engines.clusters import KEPT_MEMORY, connect, open_dask
 
+pytestmark = pytest.mark.cluster
+
 
 def test_connections_without_the_right_certificate_are_refused(cluster):
     with pytest.raises(tc.OptionError, match="no scheduler answers"):

@@ -21,6 +21,7 @@ def test_seeds_are_read(name):
     assert 2 * sum(was_read) >= len(was_read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_seeds_are_read_or_refused(name):
     """A little of what the fuzzer does, where it is not installed."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trajcloak as tc
@@ -27,6 +27,7 @@ from small_logs import (
 )
 from trajcloak.options import ALGORITHMS, CLOAKS
 from trajcloak.query.answers import NONE, RequestAnswer
+from zoo import examples
 
 NOTHING = RequestAnswer(NONE, NONE)
 
@@ -126,7 +127,7 @@ def check_release(release, truth, rng):
         check_route(release, truth, [(draw_region(rng), instant) for instant in chosen])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(dense_logs(), st.integers(0, 2**32), st.sampled_from([None, 0.3]))
 def test_random_dense_logs(drawn, seed, max_suppressed):
     if drawn.options["algorithm"] in ("traj-anon", "refined"):
