@@ -14,11 +14,15 @@ from trajcloak.algorithms import build_algorithm
 from trajcloak.algorithms.exact import Exact
 from trajcloak.comparison import Comparison, bound_optimum, compare
 from trajcloak.options import ALGORITHMS
-from zoo import as_trajectories, draw_clustered, draw_examples, draw_uniform, draw_walks, needs_jit
-
-
-def groups_of(bundle):
-    return [np.flatnonzero(bundle == b).tolist() for b in range(max(bundle) + 1)]
+from zoo import (
+    as_trajectories,
+    draw_clustered,
+    draw_examples,
+    draw_uniform,
+    draw_walks,
+    list_groups,
+    needs_jit,
+)
 
 
 def measure(windows, bundles, height, cell):
@@ -26,7 +30,7 @@ def measure(windows, bundles, height, cell):
     cost = dict.fromkeys(("box", "semi-quadrant"), 0)
     sizes, areas = [], []
     for cells, bundle in zip(windows, bundles, strict=True):
-        trajectories, groups = as_trajectories(cells), groups_of(bundle)
+        trajectories, groups = as_trajectories(cells), list_groups(bundle)
         for cover in cost:
             cost[cover] += partition_cost(trajectories, groups, height, cover)
         sizes += map(len, groups)

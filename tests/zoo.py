@@ -147,6 +147,11 @@ def as_trajectories(cells: np.ndarray) -> list[list[tuple[int, int]]]:
     return [[(int(x), int(y)) for x, y in trajectory] for trajectory in cells]
 
 
+def list_groups(bundle: np.ndarray) -> list[list[int]]:
+    """Rows of each bundle."""
+    return [np.flatnonzero(bundle == b).tolist() for b in range(bundle.max() + 1)]
+
+
 def as_keys(cells: np.ndarray, height: int) -> list[str]:
     """The key of each trajectory, spelled out: level, then axis, then instant."""
     keys = []

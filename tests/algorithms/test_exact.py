@@ -21,16 +21,21 @@ from trajcloak.algorithms import exact
 from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
-from zoo import Example, as_trajectories, draw_examples, draw_uniform, draw_walks, examples, repeat
+from zoo import (
+    Example,
+    as_trajectories,
+    draw_examples,
+    draw_uniform,
+    draw_walks,
+    examples,
+    list_groups,
+    repeat,
+)
 
 
 def solve(example, cloak="quad"):
     cells, height, k = example
     return Exact().solve(cells, height, k, cloak)
-
-
-def groups_of(policy):
-    return [np.flatnonzero(policy.bundle == b).tolist() for b in range(policy.num_bundles)]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +48,7 @@ def test_cost_is_the_least_of_all_partitions(seed, height):
         policy = solve(example)
         check_policy(example, policy)
         assert exact_cost(policy) == best
-        groups = groups_of(policy)
+        groups = list_groups(policy.bundle)
         assert partition_cost(trajectories, groups, example.height, "semi-quadrant") == best
 
 

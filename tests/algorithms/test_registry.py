@@ -10,7 +10,7 @@ from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, writ
 from trajcloak.algorithms import build_algorithm
 from trajcloak.errors import OptionError
 from trajcloak.options import ALGORITHMS, TREES
-from zoo import EFFORT, as_trajectories, draw_examples, needs_jit
+from zoo import EFFORT, as_trajectories, draw_examples, list_groups, needs_jit
 
 NUM_SEEDS = 3
 NUM_EXAMPLES = 100
@@ -70,7 +70,7 @@ def test_every_policy_is_valid_and_none_is_below_the_optimum(seed):
             quad, mbr = (solve(name, example, cloak, seed=number) for cloak in ("quad", "mbr"))
             check_policy(example, quad)
             check_policy(example, mbr)
-            groups = [np.flatnonzero(mbr.bundle == b).tolist() for b in range(mbr.num_bundles)]
+            groups = list_groups(mbr.bundle)
             boxes = partition_cost(trajectories, groups, example.height, "box")
             cost[name] = exact_cost(quad)
             assert exact_cost(mbr) == boxes

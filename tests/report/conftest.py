@@ -63,6 +63,11 @@ def made(tmp_path_factory) -> Path:
     return publish(tmp_path_factory.mktemp("report"), 60, 8, 5, HOSTILE, length=4)
 
 
+@pytest.fixture
+def release(made) -> tc.PublishedRelease:
+    return tc.open_release(made / "release")
+
+
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory) -> Path:
     """The same with nothing that had to be allowed, in one window."""

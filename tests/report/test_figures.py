@@ -25,11 +25,6 @@ from trajcloak.report.sample import choose_drawn, space_evenly
 
 
 @pytest.fixture
-def release(made):
-    return tc.open_release(made / "release")
-
-
-@pytest.fixture
 def rows(made):
     return pq.read_table(made / "release" / "bundles.parquet").to_pylist()
 
