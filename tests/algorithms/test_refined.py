@@ -270,6 +270,7 @@ def test_more_effort_costs_less_and_all_less_than_the_rivals():
     assert costs[0] < Clustering(slow=True).solve(cells, 14, 20, "mbr").cost()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 @needs_jit
 def test_suppression_saves_more_than_its_share(cloak):
@@ -303,7 +304,9 @@ def check_suppressed(example, policy, cloak, **settings):
 
 
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize(
+    "share", [0.1, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.0, 0.5))]
+)
 def test_a_budget_is_never_exceeded(share, cloak):
     for example in draw_examples(seed=74, count=60):
         cells, height, k = example

@@ -130,7 +130,7 @@ def test_zoo(name, k):
 
 
 @needs_jit
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 5))])
 @pytest.mark.parametrize(
     ("name", "n"),
     [

@@ -13,6 +13,8 @@ from small_logs import list_tree
 from trajcloak.attackers.candidates import ATTACKERS
 from trajcloak.cli import story
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--users", 400, "--k", 10)
 
 
@@ -49,7 +51,6 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert tc.audit(folder / "log.parquet", folder / "release", folder / "policy.parquet", columns)
 
 
-@pytest.mark.slow
 def test_demo_by_hand(run, tmp_path, monkeypatch):
     """The commands that the demo shows make the same release, and the same figures.
 
@@ -145,7 +146,6 @@ def test_demo_fails_with_the_audit(run, monkeypatch):
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]")
 
 
-@pytest.mark.slow
 def test_demo_on_a_terminal(tmp_path):
     shown = show_on_terminal("demo", "-o", tmp_path / "shown", *SMALL)
     for stage in ("preparing routes", "reading log", "attacking", "asking", "audit"):
@@ -154,7 +154,6 @@ def test_demo_on_a_terminal(tmp_path):
     assert shown.index("1. A log") < shown.index("reading log") < shown.index("6. An audit")
 
 
-@pytest.mark.slow
 def test_demo_without_colours(tmp_path):
     shown = show_on_terminal("demo", "-o", tmp_path / "shown", *SMALL, NO_COLOR="1")
     assert "6. An audit" in shown

@@ -138,9 +138,12 @@ def test_random_dense_logs(drawn, seed, max_suppressed):
         check_release(release, truth, np.random.default_rng(seed))
 
 
-def test_random_logs_with_gaps_windows_and_suppression():
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(100, 400), marks=pytest.mark.slow)], ids=str
+)
+def test_random_logs_with_gaps_windows_and_suppression(seeds):
     seen = set()
-    for seed in range(400):
+    for seed in seeds:
         drawn = draw_log(seed)
         rng = np.random.default_rng([seed, 1])
         drawn.options["algorithm"] = str(rng.choice(ALGORITHMS))
