@@ -148,6 +148,7 @@ def windows_of(rows, length):
     return [cells[:, i : i + length] for i in range(0, cells.shape[1], length)]
 
 
+@pytest.mark.slow
 @needs_jit
 def test_compare_every_algorithm_on_a_log():
     rows = walk_rows(40, 4)

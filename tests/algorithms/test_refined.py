@@ -212,8 +212,9 @@ def test_zoo(name, effort, cloak):
 
 
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
-def test_random_small_cases(cloak):
-    for example in draw_examples(seed=71, count=150):
+@pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.slow)])
+def test_random_small_cases(cloak, count):
+    for example in draw_examples(seed=71, count=count):
         cells, height, k = example
         check(example, Refined(EFFORT).solve(cells, height, k, cloak), cloak)
 
