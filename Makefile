@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test browser test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
+.PHONY: setup demo test-quick test test-long browser java test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
 
 setup: $(STAMP)
 
@@ -19,22 +19,44 @@ demo: setup
 	rm -rf demo
 	$(BIN)/trajcloak demo -o demo
 
-test: setup $(if $(filter true,$(CI)),browser)
-	$(BIN)/python -m pytest -n auto
+# What a change is tried with while it is made: no browser, no cluster, nothing slow, and fewer
+# examples for each property.
+test-quick: setup
+	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
+		--hypothesis-profile=quick
 
-# A browser for tests/report/test_browser.py, which are skipped without one.
+# Tests that need a browser or Java are skipped without it, which is an error in CI.
+test: setup $(if $(filter true,$(CI)),browser java)
+	$(BIN)/python -m pytest -n auto -m "not long"
+
+# Many repeats, such as runs that are killed at random moments.
+test-long: setup
+	$(BIN)/python -m pytest -n auto -m long
+
+# Install the packages $(1) where that is allowed, print the line $(2) elsewhere.
+define install
+if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	export DEBIAN_FRONTEND=noninteractive; apt-get update -q && \
+	apt-get install -q -y --no-install-recommends $(1); \
+else echo "$(strip $(2))"; fi
+endef
+
+# A browser for the tests of the report.
 browser:
-	@if command -v chromium >/dev/null; then true; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		export DEBIAN_FRONTEND=noninteractive; apt-get update -q && \
-		apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; \
-	else echo "Install chromium to run the tests of the report in a browser."; fi
+	@command -v chromium >/dev/null || { $(call install,chromium fonts-dejavu-core,\
+		Install chromium to run the tests of the report in a browser.); }
+
+# Java for the tests of Spark.
+java:
+	@version=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
+	[ "$${version:-0}" -ge 17 ] || { $(call install,openjdk-17-jre-headless,\
+		Install Java 17 or later to run the tests of Spark.); }
 
 # The pictures of docs/report.md.
 screenshots: setup browser
 	PYTHONPATH=tests $(BIN)/python -m report.screenshots docs/figures
 
-# The kernels once more, as plain Python, and compiled with their array bounds checked.
+# For CI: the kernels once more, as plain Python, and compiled with their array bounds checked.
 test-kernels: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels \
 		-W "ignore:overflow encountered:RuntimeWarning"

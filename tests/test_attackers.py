@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trajcloak as tc
@@ -21,7 +21,7 @@ from trajcloak.attackers.candidate_sets import (
 )
 from trajcloak.options import ALGORITHMS
 from trajcloak.snapshot import BULK_DP, K_INSIDE, SNAPSHOT_POLICIES, Snapshot, solve_snapshot
-from zoo import Example, as_trajectories, draw_examples, draw_walks, needs_jit
+from zoo import Example, as_trajectories, draw_examples, draw_walks, examples, needs_jit
 
 
 def draw_sent(rng, n, length):
@@ -118,7 +118,7 @@ def test_bundles(algorithm, cloak):
         assert np.array_equal(found["tp-aware"], attack_bundles(cells, policy, sent, 4)["tp-aware"])
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     number=st.integers(0, 2**32 - 1),
     algorithm=st.sampled_from(ALGORITHMS),

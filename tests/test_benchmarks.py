@@ -19,6 +19,7 @@ def log(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 @pytest.mark.parametrize(
     "arguments",

@@ -8,16 +8,8 @@ import pytest
 
 import trajcloak as tc
 from small_logs import clustered_rows, list_tree, read_rows
+from test_output import KINDS, fill
 from trajcloak.log.write import log_writer
-from trajcloak.output import new_file, new_folder
-
-KINDS = pytest.mark.parametrize(
-    ("new", "is_folder"), [(new_folder, True), (new_file, False)], ids=["folder", "file"]
-)
-
-
-def fill(staging, is_folder):
-    (staging / "part" if is_folder else staging).write_text("done")
 
 
 @pytest.fixture(scope="module")

@@ -39,12 +39,11 @@ def list_dangers(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "file", sorted(SOURCE.rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE))
-)
-def test_nothing_is_run(file):
-    allowed = ALLOWED.get(file.relative_to(SOURCE).as_posix(), [])
-    assert sorted(list_dangers(file.read_text())) == allowed
+def test_nothing_is_run():
+    files = {file.relative_to(SOURCE).as_posix(): file.read_text() for file in SOURCE.rglob("*.py")}
+    assert len(files) > 50
+    dangers = {name: sorted(list_dangers(text)) for name, text in files.items()}
+    assert {name: found for name, found in dangers.items() if found} == ALLOWED
 
 
 @pytest.mark.parametrize(

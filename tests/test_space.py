@@ -28,9 +28,10 @@ from trajcloak.space import (
     fit_region,
     place_log,
 )
+from zoo import examples
 
 BERLIN = (13.40, 52.52)
-MANY = settings(derandomize=True, max_examples=300)
+MANY = settings(examples(300), derandomize=True)
 
 coordinates = st.one_of(
     st.floats(-1e12, 1e12, allow_subnormal=False),

@@ -9,11 +9,17 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from hypothesis import settings
 
 EFFORT = "low" if numba.config.DISABLE_JIT else "normal"
 """How hard refined tries where it is not compiled, and where it is."""
 
 needs_jit = pytest.mark.needs_jit
+
+
+def examples(count: int) -> settings:
+    """Settings of a property test with as many examples, a quarter of them in the quick lane."""
+    return settings(max_examples=-(-count * settings.default.max_examples // 100))
 
 
 class Example(NamedTuple):
@@ -139,6 +145,11 @@ def draw_examples(
 def as_trajectories(cells: np.ndarray) -> list[list[tuple[int, int]]]:
     """The same as lists of pairs, as the slow twins take them."""
     return [[(int(x), int(y)) for x, y in trajectory] for trajectory in cells]
+
+
+def list_groups(bundle: np.ndarray) -> list[list[int]]:
+    """Rows of each bundle."""
+    return [np.flatnonzero(bundle == b).tolist() for b in range(bundle.max() + 1)]
 
 
 def as_keys(cells: np.ndarray, height: int) -> list[str]:

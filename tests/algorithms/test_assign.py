@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from algorithms.test_gtree import build
 from reference.tree import build_tree, path_to_root
 from trajcloak.algorithms.traj_anon.assign import assign_bundles, build_node_cloaks
-from trajcloak.algorithms.traj_anon.gtree import build_gtree
-from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
+from trajcloak.algorithms.traj_anon.keys import build_layout
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_above, suppress_nobody
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP, compute_areas
@@ -15,16 +15,10 @@ from zoo import Example, as_keys, as_trajectories, build_zoo, draw_examples, nee
 ZOO = build_zoo()
 
 
-def build(example):
-    cells, height, k = example
-    layout = build_layout(cells.shape[1], height)
-    keys = sort_keys(cells, layout, 1)
-    return layout, keys, build_gtree(keys, layout, k)
-
-
 def all_node_cloaks(example):
     """Cloaks of all nodes of the tree, whether they form a bundle or not."""
-    layout, keys, tree = build(example)
+    keys, tree = build(example)
+    layout = build_layout(example.cells.shape[1], example.height)
     node = np.arange(len(tree.start), dtype=np.int32)
     cloaks = build_node_cloaks(example.cells, keys, layout, example.height, tree, node)
     return keys, tree, cloaks
@@ -102,7 +96,7 @@ def test_cloaks_of_the_zoo(name):
 @pytest.mark.parametrize("price", [None, 3.0, 9.5, 40.0])
 def test_bundles_are_taken_as_the_definition_says(price):
     for example in draw_examples(seed=42, count=80, most=30):
-        _, keys, tree = build(example)
+        keys, tree = build(example)
         rows = solve_rows(tree, example.k, 1)
         top = suppress_nobody(tree) if price is None else suppress_above(tree, rows, price)
         passed_up = solve_configuration(tree, rows, example.k, top)
@@ -116,7 +110,7 @@ def test_bundles_are_taken_as_the_definition_says(price):
 def test_the_first_in_key_order_are_passed_up():
     # Six in one cell and two in another: of the six, the first two go up to the root.
     cells = np.array([[[0, 0]]] * 6 + [[[1, 1]]] * 2, np.uint32)
-    _, keys, tree = build(Example(cells, 1, 4))
+    keys, tree = build(Example(cells, 1, 4))
     rows = solve_rows(tree, 4, 1)
     passed_up = solve_configuration(tree, rows, 4, suppress_nobody(tree))
     assert passed_up.tolist() == [2, 0]
@@ -126,7 +120,7 @@ def test_the_first_in_key_order_are_passed_up():
 
 
 def test_no_bundle_at_all():
-    _, keys, tree = build(ZOO["every_cell"])
+    keys, tree = build(ZOO["every_cell"])
     nowhere = np.full(len(tree.start), -1, np.int64)
     bundle, node = assign_bundles(tree, keys, nowhere)
     assert (bundle == -1).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.test_traj_anon import (
@@ -15,7 +15,17 @@ from reference import k_summing
 from reference.partitions import best_partition, group_cloaks
 from reference.tree import build_tree
 from trajcloak.algorithms.baseline import Baseline
-from zoo import Example, as_trajectories, build_zoo, draw_examples, draw_uniform, needs_jit, repeat
+from zoo import (
+    Example,
+    as_trajectories,
+    build_zoo,
+    draw_examples,
+    draw_uniform,
+    examples,
+    list_groups,
+    needs_jit,
+    repeat,
+)
 
 ZOO = build_zoo()
 COVERS = {"mbr": "box", "quad": "semi-quadrant"}
@@ -26,10 +36,6 @@ def solve(example, cloak="quad", threads=1):
     return Baseline().solve(cells, height, k, cloak, threads=threads)
 
 
-def groups_of(policy):
-    return [np.flatnonzero(policy.bundle == b).tolist() for b in range(policy.num_bundles)]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_are_an_optimum_of_the_first_snapshot(seed):
     for example in draw_examples([81, seed], 80, most=14):
@@ -38,7 +44,7 @@ def test_groups_are_an_optimum_of_the_first_snapshot(seed):
         expected, _ = k_summing.solve(slow, example.k)
         policy = solve(example)
         check_policy(example, policy)
-        groups = groups_of(policy)
+        groups = list_groups(policy.bundle)
         paid = sum(
             len(group)
             * sum(
@@ -65,7 +71,7 @@ def test_cloaks_are_the_smallest_around_the_groups(cloak):
     for example in draw_examples(83, 60, most=20):
         policy = solve(example, cloak)
         trajectories = as_trajectories(example.cells)
-        for number, group in enumerate(groups_of(policy)):
+        for number, group in enumerate(list_groups(policy.bundle)):
             expected = group_cloaks(trajectories, group, example.height, COVERS[cloak])
             assert policy.cloaks[number].tolist() == [
                 [c.x0, c.y0, c.x0 + c.width, c.y0 + c.height] for c in expected
@@ -80,7 +86,8 @@ def test_later_instants_do_not_matter():
             continue
         other = np.concatenate([cells[:, :1], draw_uniform(rng, 30, 3, 8)], axis=1)
         expected, actual = (
-            {tuple(group) for group in groups_of(solve(Example(c, 8, 3)))} for c in (cells, other)
+            {tuple(group) for group in list_groups(solve(Example(c, 8, 3)).bundle)}
+            for c in (cells, other)
         )
         assert actual == expected
 
@@ -108,7 +115,7 @@ def test_zoo(name):
     check_boxes_inside(quad, mbr)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_order_of_rows_changes_no_bundle(data):
     number = data.draw(st.integers(0, 2**32 - 1))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.test_traj_anon import bundles_as_sets, check_boxes_inside, check_policy
@@ -26,6 +26,7 @@ from zoo import (
     draw_clustered,
     draw_examples,
     draw_uniform,
+    examples,
     needs_jit,
     repeat,
 )
@@ -196,7 +197,7 @@ def test_the_seed_decides(slow):
 
 
 @either
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_order_of_rows_changes_no_bundle(slow, data):
     number = data.draw(st.integers(0, 2**32 - 1))

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.test_traj_anon import (
@@ -21,16 +21,21 @@ from trajcloak.algorithms import exact
 from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
-from zoo import Example, as_trajectories, draw_examples, draw_uniform, draw_walks, repeat
+from zoo import (
+    Example,
+    as_trajectories,
+    draw_examples,
+    draw_uniform,
+    draw_walks,
+    examples,
+    list_groups,
+    repeat,
+)
 
 
 def solve(example, cloak="quad"):
     cells, height, k = example
     return Exact().solve(cells, height, k, cloak)
-
-
-def groups_of(policy):
-    return [np.flatnonzero(policy.bundle == b).tolist() for b in range(policy.num_bundles)]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +48,7 @@ def test_cost_is_the_least_of_all_partitions(seed, height):
         policy = solve(example)
         check_policy(example, policy)
         assert exact_cost(policy) == best
-        groups = groups_of(policy)
+        groups = list_groups(policy.bundle)
         assert partition_cost(trajectories, groups, example.height, "semi-quadrant") == best
 
 
@@ -116,7 +121,7 @@ def test_boxes_lie_inside_the_quads():
         check_boxes_inside(quad, mbr)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_order_of_rows_changes_no_bundle(data):
     number = data.draw(st.integers(0, 2**32 - 1))

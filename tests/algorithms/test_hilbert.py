@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.test_clustering import sort_naively
@@ -18,6 +18,7 @@ from zoo import (
     draw_uniform,
     draw_walks,
     every_cell,
+    examples,
     needs_jit,
 )
 
@@ -137,7 +138,7 @@ def test_zoo(name):
     check_boxes_inside(quad, mbr)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_order_of_rows_changes_no_bundle(data):
     number = data.draw(st.integers(0, 2**32 - 1))

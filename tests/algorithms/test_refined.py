@@ -199,7 +199,10 @@ def check(example, policy, cloak):
 
 
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
-@pytest.mark.parametrize("effort", list(LEVELS))
+@pytest.mark.parametrize(
+    "effort",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "high")) for name in LEVELS],
+)
 @pytest.mark.parametrize("name", list(ZOO))
 @needs_jit
 def test_zoo(name, effort, cloak):
@@ -209,8 +212,9 @@ def test_zoo(name, effort, cloak):
 
 
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
-def test_random_small_cases(cloak):
-    for example in draw_examples(seed=71, count=150):
+@pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.slow)])
+def test_random_small_cases(cloak, count):
+    for example in draw_examples(seed=71, count=count):
         cells, height, k = example
         check(example, Refined(EFFORT).solve(cells, height, k, cloak), cloak)
 
@@ -247,6 +251,7 @@ def test_order_of_rows_does_not_matter(seed):
     assert bundles(cells) == bundles(np.ascontiguousarray(cells[shuffled]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 @needs_jit
 def test_threads_do_not_matter(cloak):
@@ -257,6 +262,7 @@ def test_threads_do_not_matter(cloak):
         assert np.array_equal(one.bundle, more.bundle)
 
 
+@pytest.mark.slow
 @needs_jit
 def test_more_effort_costs_less_and_all_less_than_the_rivals():
     cells = draw_walks(np.random.default_rng(8), 3000, 10, 14)
@@ -265,6 +271,7 @@ def test_more_effort_costs_less_and_all_less_than_the_rivals():
     assert costs[0] < Clustering(slow=True).solve(cells, 14, 20, "mbr").cost()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 @needs_jit
 def test_suppression_saves_more_than_its_share(cloak):
@@ -298,7 +305,9 @@ def check_suppressed(example, policy, cloak, **settings):
 
 
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize(
+    "share", [0.1, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.0, 0.5))]
+)
 def test_a_budget_is_never_exceeded(share, cloak):
     for example in draw_examples(seed=74, count=60):
         cells, height, k = example
@@ -461,6 +470,7 @@ def test_cuts_leave_bundles_of_k_to_2k_however_the_trajectories_lie(k):
         assert sizes.max() < 2 * k
 
 
+@pytest.mark.slow
 @needs_jit
 def test_short_trajectories_are_cut():
     cells = draw_walks(np.random.default_rng(15), 3000, 1, 14)

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from algorithms.test_gtree import build
 from reference import k_summing
 from reference.tree import build_tree
 from trajcloak.algorithms.traj_anon.assign import assign_bundles
-from trajcloak.algorithms.traj_anon.gtree import GTree, build_gtree
-from trajcloak.algorithms.traj_anon.keys import SortedKeys, build_layout, sort_keys
+from trajcloak.algorithms.traj_anon.gtree import GTree
+from trajcloak.algorithms.traj_anon.keys import SortedKeys
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_nobody
 from zoo import (
@@ -26,13 +27,6 @@ from zoo import (
 )
 
 ZOO = build_zoo()
-
-
-def build(example):
-    cells, height, k = example
-    layout = build_layout(cells.shape[1], height)
-    keys = sort_keys(cells, layout, 1)
-    return keys, build_gtree(keys, layout, k)
 
 
 def cost_of_root(tree, k, limit=None):

@@ -7,13 +7,13 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from algorithms.test_gtree import build
+from algorithms.test_traj_anon import nodes_of_bundles
 from reference import k_summing
 from reference.tree import build_tree
 from trajcloak.algorithms import build_algorithm
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.assign import assign_bundles
-from trajcloak.algorithms.traj_anon.gtree import build_gtree
-from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import (
     suppress_above,
@@ -31,26 +31,8 @@ def solve(example, **settings):
     return TrajAnon(**settings).solve(cells, height, k, "quad")
 
 
-def build(example):
-    cells, height, k = example
-    layout = build_layout(cells.shape[1], height)
-    keys = sort_keys(cells, layout, 1)
-    tree = build_gtree(keys, layout, k)
-    return keys, tree, solve_rows(tree, k, 1)
-
-
 def build_slow(example):
     return build_tree(as_trajectories(example.cells), example.height, "binary-axis-major")
-
-
-def nodes_of_bundles(slow, policy):
-    """Number of the node that bundles each trajectory, None for those left out."""
-    by_cloaks = {
-        tuple((c.x0, c.y0, c.x0 + c.width, c.y0 + c.height) for c in node.cloaks): node.number
-        for node in slow.nodes
-    }
-    numbers = [by_cloaks[tuple(map(tuple, cloaks))] for cloaks in policy.cloaks.tolist()]
-    return [None if b < 0 else numbers[b] for b in policy.bundle.tolist()]
 
 
 def hull_of(row):
@@ -122,7 +104,8 @@ def test_a_budget_gives_an_optimum_that_no_price_within_it_beats(seed):
         n = len(example.cells)
         slow = build_slow(example)
         hull = hull_of(k_summing.cost_rows(slow, example.k)[slow.root.number])
-        keys, tree, rows = build(example)
+        keys, tree = build(example)
+        rows = solve_rows(tree, example.k, 1)
         for budget in range(n + 1):
             top = suppress_at_most(tree, rows, budget)
             passed_up = solve_configuration(tree, rows, example.k, top)
@@ -143,7 +126,8 @@ def test_a_budget_gives_an_optimum_that_no_price_within_it_beats(seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_no_price_within_the_budget_is_cheaper(seed):
     for example in draw_examples(seed=[37, seed], count=40, most=30):
-        _, tree, rows = build(example)
+        _, tree = build(example)
+        rows = solve_rows(tree, example.k, 1)
         prices = all_turning_prices(tree, rows)
         tops = [suppress_above(tree, rows, price) for price in prices]
         counts = [num_left_out(tree, top) for top in tops]
@@ -159,7 +143,8 @@ def test_no_price_within_the_budget_is_cheaper(seed):
 @pytest.mark.parametrize("name", ["walks", "one_instant_high", "far_outlier", "duplicates_below_k"])
 @needs_jit
 def test_number_left_out_never_grows_with_the_price(name):
-    _, tree, rows = build(ZOO[name])
+    _, tree = build(ZOO[name])
+    rows = solve_rows(tree, ZOO[name].k, 1)
     areas = np.unique(tree.area)
     prices = np.unique(
         np.concatenate(
@@ -274,7 +259,7 @@ def test_whom_to_leave_out_does_not_depend_on_the_order_of_rows():
 
 def test_nobody_is_the_default():
     for example in draw_examples(seed=36, count=10):
-        _, tree, _ = build(example)
+        _, tree = build(example)
         assert suppress_nobody(tree).tolist() == [-1] * (len(tree.start) - 1) + [0]
         assert solve(example).num_suppressed == 0
 

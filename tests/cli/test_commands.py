@@ -288,6 +288,7 @@ def test_installed_script(made, tmp_path):
     assert done.err.startswith("Error: k is 1;")
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal(made, tmp_path):
     """The bars go to standard error if that is a terminal; never to standard output."""
     args = ("anonymize", made / "log.parquet", "-o", tmp_path / "release", "--k", 5)
@@ -298,6 +299,7 @@ def test_progress_on_a_terminal(made, tmp_path):
     assert "users published" in printed
 
 
+@pytest.mark.slow
 def test_no_progress_for_machines(made, tmp_path):
     args = ("anonymize", made / "log.parquet", "-o", tmp_path / "release", "--k", 5)
     printed, shown = run_on_terminal(*args, "--json")

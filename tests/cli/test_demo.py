@@ -13,6 +13,8 @@ from small_logs import list_tree
 from trajcloak.attackers.candidate_sets import ATTACKERS
 from trajcloak.cli import demo
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--users", 400, "--k", 10)
 
 

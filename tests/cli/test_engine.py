@@ -28,6 +28,7 @@ def list_arguments(log, output, *more):
     )  # fmt: skip
 
 
+@pytest.mark.cluster
 def test_a_cluster_on_this_machine(run, tmp_path, log):
     for name, more in (("memory", ()), ("dask", ("--engine", "dask", "--workers", "1"))):
         done = run(*list_arguments(log, tmp_path / name, *more))
@@ -71,6 +72,7 @@ def test_a_scratch_folder_in_the_log_is_refused(run, tmp_path):
     assert "inside the folder of the log" in " ".join(done.err.split())
 
 
+@pytest.mark.cluster
 def test_a_run_that_fails_leaves_nothing(run, tmp_path, log):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -85,6 +87,7 @@ def test_a_run_that_fails_leaves_nothing(run, tmp_path, log):
         assert list_tree(tmp_path) == before
 
 
+@pytest.mark.cluster
 def test_a_run_that_is_terminated_leaves_nothing(tmp_path, log):
     before = list_tree(tmp_path)
     arguments = list_arguments(log, tmp_path / "release", "--engine", "dask", "--workers", "1")
@@ -93,7 +96,7 @@ def test_a_run_that_is_terminated_leaves_nothing(tmp_path, log):
             assert running.poll() is None
             time.sleep(0.001)
         running.terminate()
-        _, printed = running.communicate(timeout=60)
+        _, printed = running.communicate(timeout=300)
     assert running.returncode == EXIT_INTERRUPTED
     assert b"Interrupted; nothing unfinished was left behind." in printed
     assert list_tree(tmp_path) == before
@@ -114,7 +117,7 @@ def test_an_interruption_that_python_drops_is_raised_again(capsys, number):
     def work():
         with _interrupted_if_terminated():
             _SignalledAtTheEnd(number)
-            time.sleep(10)
+            time.sleep(60)
 
     kept = signal.getsignal(number), sys.unraisablehook
     with pytest.raises(KeyboardInterrupt):

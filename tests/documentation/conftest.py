@@ -1,5 +1,5 @@
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -51,10 +51,16 @@ def start(made, tmp_path, monkeypatch):
     """Go to an empty folder, and put there what a page starts with."""
 
     def start(text: str) -> None:
-        for name in list_needed(text):
-            source = made / name
-            copy = shutil.copytree if source.is_dir() else shutil.copy
-            copy(source, tmp_path / name)
+        copy_made(made, list_needed(text), tmp_path)
         monkeypatch.chdir(tmp_path)
 
     return start
+
+
+def copy_made(made: Path, names: Iterable[str], folder: Path) -> None:
+    """Copy some of what pages may start with into a folder, which may be new."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        source = made / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, folder / name)

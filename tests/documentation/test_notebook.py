@@ -26,6 +26,7 @@ def run_notebook(folder, change="pass") -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 def test_notebook_runs(made, tmp_path):
     shutil.copytree(made / "release", tmp_path / "release")
@@ -33,6 +34,7 @@ def test_notebook_runs(made, tmp_path):
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 def test_a_bound_that_does_not_hold_is_seen(made, tmp_path):
     """The notebook checks the bounds itself: a release that lies about its users is caught."""

@@ -13,6 +13,7 @@ FIGURES = PROJECT / "docs/figures"
 MOST_BYTES = 200_000
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 def test_pictures_are_drawn(tmp_path):
     draw_all(build_city(users=600, k=10, junctions=2_000), tmp_path)

@@ -34,6 +34,7 @@ def site(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_from_elsewhere(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20
@@ -43,6 +44,7 @@ def test_nothing_is_fetched_from_elsewhere(site):
     assert styles == []
 
 
+@pytest.mark.slow
 def test_every_public_name_is_shown(site):
     text = (site / "reference/api.html").read_text()
     for name in trajcloak.__all__:
@@ -51,6 +53,7 @@ def test_every_public_name_is_shown(site):
     assert ":class:" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     ["[gone](gone.md)", "[no such part](other.md#gone)", "![no picture](figures/gone.png)"],

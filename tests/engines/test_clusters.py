@@ -12,6 +12,8 @@ from clusters import write_certificates
 from trajcloak.engines.dask import connect, open_dask
 from trajcloak.engines.workers import KEPT_MEMORY
 
+pytestmark = pytest.mark.cluster
+
 
 def test_connections_without_the_right_certificate_are_refused(cluster):
     with pytest.raises(tc.OptionError, match="no scheduler answers"):

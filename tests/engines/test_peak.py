@@ -11,6 +11,8 @@ import pytest
 
 from trajcloak.engines.folder import parse_memory
 
+pytestmark = pytest.mark.slow
+
 NUM_USERS = 20_000
 ROW_BYTES = 4 + 8 + 8 + 8 + 8 + 4
 """Of a row with a request in a log in memory: user, time, x, y; row and kind of the request."""

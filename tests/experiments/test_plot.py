@@ -49,6 +49,7 @@ def legend_of(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_every_figure_is_drawn_from_files_alone(tmp_path, monkeypatch, capsys, ending):
     for i, one in enumerate(made_up()):

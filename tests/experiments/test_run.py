@@ -144,6 +144,7 @@ def test_logs_are_made_once(tmp_path):
     assert logs.get(50, 2).stat().st_mtime_ns == made
 
 
+@pytest.mark.slow
 def test_a_point_is_measured(tmp_path):
     log = generate(tmp_path / "log.parquet", users=60, length=3)
     result = measure(Point("hilbert", "traj-anon", 60, 3, 20), log, 60)

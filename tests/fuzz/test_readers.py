@@ -21,6 +21,7 @@ def test_seeds_are_read(name):
     assert 2 * sum(was_read) >= len(was_read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_seeds_are_read_or_refused(name):
     """A little of what the fuzzer does, where it is not installed."""
@@ -30,9 +31,9 @@ def test_damaged_seeds_are_read_or_refused(name):
             TARGETS[name](seed[:at] + bytes([seed[at] ^ 0xFF]) + seed[at + 1 :])
 
 
-@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name)
-def test_what_was_found_is_refused(path):
-    assert not TARGETS[path.name.split("-")[0]](path.read_bytes())
+def test_what_was_found_is_refused():
+    was_read = [path.name for path in FOUND if TARGETS[path.name.split("-")[0]](path.read_bytes())]
+    assert was_read == []
 
 
 @pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])

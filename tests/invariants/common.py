@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import settings
 
 from small_logs import Drawn, Published, clustered_rows, publish, read_rows
+from zoo import examples
 
 EDGES = ["x_min", "y_min", "x_max", "y_max"]
 FILES = ["bundles.parquet", "manifest.json", "requests.parquet"]
@@ -16,7 +17,7 @@ WINDOWS = Drawn(clustered_rows(), 3, {"length": 1})
 
 def property_test(max_examples: int):
     """Settings of a property test: the same examples in every run."""
-    return settings(derandomize=True, max_examples=max_examples)
+    return settings(examples(max_examples), derandomize=True)
 
 
 def run(drawn: Drawn, **more: Any) -> Published:

@@ -19,6 +19,8 @@ from trajcloak.auditor import audit
 from trajcloak.cli import main
 from trajcloak.log.frames import to_table
 
+pytestmark = pytest.mark.slow
+
 K = 2
 NUM_LOGS = 3000
 PER_TEST = 100

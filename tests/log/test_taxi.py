@@ -9,6 +9,8 @@ import pytest
 
 from trajcloak.cli import main
 
+pytestmark = pytest.mark.slow
+
 NUM_CABS = 500
 NUM_DAYS = 21
 PER_DAY = 20

@@ -4,13 +4,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import queries
 from trajcloak.query.bounds import Bounds, bound_inside, intersect_bounds
 from trajcloak.query.questions import Rectangle
 from trajcloak.query.release_arrays import CellGrid
+from zoo import examples
 
 GRID = CellGrid((0.0, 0.0), 1.0)
 EDGE = st.sampled_from([-0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5])
@@ -35,7 +36,7 @@ def bound(box, num_users, region, is_tight):
     return bound_inside(cloaks, np.array([num_users]), region, GRID if is_tight else None)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(boxes(), regions(), st.integers(2, 3), st.booleans())
 def test_no_better_bounds_exist_at_an_instant(box, region, num_users, is_tight):
     expected = queries.count_range(box, num_users, region, is_tight=is_tight)

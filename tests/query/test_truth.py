@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trajcloak as tc
@@ -27,6 +27,7 @@ from small_logs import (
 )
 from trajcloak.options import ALGORITHMS, CLOAKS
 from trajcloak.query.bounds import ZERO, RequestAnswer
+from zoo import examples
 
 NOTHING = RequestAnswer(ZERO, ZERO)
 
@@ -126,7 +127,7 @@ def check_release(release, truth, rng):
         check_route(release, truth, [(draw_region(rng), instant) for instant in chosen])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(dense_logs(), st.integers(0, 2**32), st.sampled_from([None, 0.3]))
 def test_random_dense_logs(drawn, seed, max_suppressed):
     if drawn.options["algorithm"] in ("traj-anon", "refined"):
@@ -137,9 +138,12 @@ def test_random_dense_logs(drawn, seed, max_suppressed):
         check_release(release, truth, np.random.default_rng(seed))
 
 
-def test_random_logs_with_gaps_windows_and_suppression():
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(100, 400), marks=pytest.mark.slow)], ids=str
+)
+def test_random_logs_with_gaps_windows_and_suppression(seeds):
     seen = set()
-    for seed in range(400):
+    for seed in seeds:
         drawn = draw_log(seed)
         rng = np.random.default_rng([seed, 1])
         drawn.options["algorithm"] = str(rng.choice(ALGORITHMS))

@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trajcloak.release.row_groups import encode_row_group, join_row_groups
 from trajcloak.release.thrift import decode_struct, encode_struct
+from zoo import examples
 
 COLUMNS = {
     "int": lambda n, rng: rng.integers(-(2**40), 2**40, n),
@@ -54,7 +55,7 @@ def join(batches: list[pa.RecordBatch], *, store_schema: bool) -> bytes:
     return file.getvalue()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=5, unique=True),
     st.lists(st.integers(0, 400), min_size=1, max_size=20),

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
-MISSING = "chromium is not installed; `make browser` installs it"
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -22,7 +21,7 @@ FLAGS = [
 @contextmanager
 def start_browser() -> Iterator[Browser]:
     """Start Debian's Chromium; playwright's own cannot be had everywhere."""
-    assert CHROMIUM, MISSING
+    assert CHROMIUM, "chromium is not installed; `make browser` installs it"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser

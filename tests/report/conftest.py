@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from report.browser import CHROMIUM, MISSING, start_browser
+from report.browser import CHROMIUM, start_browser
+from required import require
 from small_logs import COLUMNS
 
 HOSTILE = [
@@ -62,6 +63,11 @@ def made(tmp_path_factory) -> Path:
     return publish(tmp_path_factory.mktemp("report"), 60, 8, 5, HOSTILE, length=4)
 
 
+@pytest.fixture
+def release(made) -> tc.PublishedRelease:
+    return tc.open_release(made / "release")
+
+
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory) -> Path:
     """The same with nothing that had to be allowed, in one window."""
@@ -86,8 +92,7 @@ def pages(made) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def browser():
-    """A browser; without one its tests are skipped, which is an error in CI."""
-    if CHROMIUM is None:
-        pytest.skip(MISSING)
+    """A browser for the tests of a worker."""
+    require("chromium; `make browser` installs it", CHROMIUM is not None)
     with start_browser() as started:
         yield started

@@ -23,11 +23,6 @@ def write_network(folder, nodes):
 
 
 @pytest.fixture
-def release(made):
-    return tc.open_release(made / "release")
-
-
-@pytest.fixture
 def in_degrees(tmp_path):
     """A release of a log in degrees."""
     lon = [10 + i % 7 / 100 for i in range(40)]

@@ -11,19 +11,38 @@ from playwright.sync_api import expect
 import trajcloak as tc
 from report.conftest import HOSTILE, publish
 
-MOST_MILLISECONDS = 50
 MOST_BYTES = 15_000_000
+MOST_TIMES = 8
+"""How many times the work for plain squares a frame may take; it takes about twice as much."""
+
+GUARD = 60_000
+"""Milliseconds after which what should have happened never will."""
+
+expect.set_options(timeout=GUARD)
 MEASURE = """
 window.work = [];
+window.squares = [];
 const next = window.requestAnimationFrame.bind(window);
-window.requestAnimationFrame = (draw) => next((time) => {
+const other = document.createElement("canvas").getContext("2d");
+const measure = (context, draw) => {
   const start = performance.now();
-  draw(time);
-  document.getElementById("canvas").getContext("2d").getImageData(0, 0, 1, 1);
-  window.work.push(performance.now() - start);
+  draw();
+  context.getImageData(0, 0, 1, 1);
+  return performance.now() - start;
+};
+window.requestAnimationFrame = (draw) => next((time) => {
+  const canvas = document.getElementById("canvas");
+  [other.canvas.width, other.canvas.height] = [canvas.width, canvas.height];
+  window.work.push(measure(canvas.getContext("2d"), () => draw(time)));
+  window.squares.push(measure(other, () => {
+    for (let i = 0; i < NUM_SQUARES; i++) other.strokeRect((i * 7) % 900, (i * 11) % 500, 30, 30);
+  }));
 });
 """
-"""Measures the work of each frame, until a pixel can be read: nothing is left for later."""
+"""Measures the work of each frame, until a pixel can be read: nothing is left for later.
+
+So is the work of drawing as many plain squares, which a busy machine slows down as much.
+"""
 
 
 @pytest.fixture
@@ -81,18 +100,19 @@ def test_the_policy_of_the_page_forbids_everything_else(browser, pages):
     page = browser.new_page()
     page.goto(pages["public"].as_uri())
     stopped = page.evaluate(
-        """() => new Promise((done) => {
+        """(guard) => new Promise((done) => {
           const found = [];
           document.addEventListener("securitypolicyviolation", (event) => {
-            found.push(event.effectiveDirective);
+            if (found.push(event.effectiveDirective) === 2) done(found.sort());
           });
-          setTimeout(() => done(found.sort()), 500);
+          setTimeout(() => done(found.sort()), guard);
           const script = document.createElement("script");
           script.textContent = "window.evil = true";
           document.body.append(script);
           const image = new Image();
           image.src = "data:image/gif;base64,R0lGODlhAQABAAAAACw=";
-        })"""
+        })""",
+        GUARD,
     )
     assert stopped == ["img-src", "script-src-elem"]
     assert page.evaluate("window.evil") is None
@@ -425,14 +445,14 @@ def test_thousands_of_bundles_play_smoothly(browser, tmp_path):
     assert report.bundles_drawn == report.bundles >= 5_000
     assert report.size == (tmp_path / "report.html").stat().st_size < MOST_BYTES
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.add_init_script(MEASURE)
+    page.add_init_script(MEASURE.replace("NUM_SQUARES", str(report.bundles_drawn)))
     page.goto((tmp_path / "report.html").as_uri())
     page.locator("#canvas").scroll_into_view_if_needed()
-    page.evaluate("window.work.length = 0")
+    page.evaluate("window.work.length = window.squares.length = 0")
     page.locator("#play").click()
-    expect(page.locator("#time")).to_have_value("12", timeout=60_000)
+    expect(page.locator("#time")).to_have_value("12")
     page.locator("#play").click()
-    work = page.evaluate("window.work")
+    work, squares = page.evaluate("[window.work, window.squares]")
     page.close()
     assert len(work) >= 12
-    assert statistics.median(work) < MOST_MILLISECONDS
+    assert statistics.median(work) < MOST_TIMES * statistics.median(squares)

@@ -24,11 +24,6 @@ from trajcloak.report.map_contents import choose_drawn, list_drawn, read_request
 
 
 @pytest.fixture
-def release(made):
-    return tc.open_release(made / "release")
-
-
-@pytest.fixture
 def rows(made):
     return pq.read_table(made / "release" / "bundles.parquet").to_pylist()
 

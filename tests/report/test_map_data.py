@@ -4,11 +4,12 @@ import base64
 import json
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trajcloak as tc
 from small_logs import UNIT_CELLS, Row, dense_logs, draw_log, new_folder, read_rows
+from zoo import examples
 
 
 def unpack(packed):
@@ -47,7 +48,7 @@ def check_page(folder):
     assert total == release.manifest["requests"]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(dense_logs(), st.sampled_from([None, 1, 2]))
 def test_dense_logs(drawn, length):
     with new_folder() as folder:

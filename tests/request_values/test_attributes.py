@@ -4,11 +4,12 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from request_values.logs import read_columns
 from trajcloak.requests.attributes import list_attributes
+from zoo import examples
 
 NUM_VALUES = (3, 64, 65, 300)
 """Up to 64 values are counted in one way, more in another."""
@@ -26,7 +27,7 @@ def sent_logs(draw):
     return user, text, number
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(sent_logs())
 def test_counts(sent):
     users, what, size = sent
@@ -45,7 +46,7 @@ def test_counts(sent):
         assert attribute.num_sent == len(column) - column.count(None)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(sent_logs(), st.integers(1, 12))
 def test_values_of_dropped_rows_are_not_counted(rows, num_times):
     """Who is at two places at once has neither row counted."""

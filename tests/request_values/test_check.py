@@ -7,11 +7,12 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trajcloak as tc
 from request_values.logs import check, draw_categories, read_columns
+from zoo import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -77,7 +78,7 @@ SPELLED = {
 }
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(SEEDS, st.integers(1, 250), st.integers(2, 60))
 def test_ordinary_categories_pass(seed, num_categories, num_users):
     rng = np.random.default_rng(seed)
@@ -97,7 +98,7 @@ def test_ordinary_categories_pass(seed, num_categories, num_users):
 
 
 @pytest.mark.parametrize("looks_like", SPELLED)
-@settings(max_examples=25)
+@examples(25)
 @given(SEEDS, st.integers(1, 20))
 def test_what_is_spelt_like_an_identifier_is_refused(looks_like, seed, num_planted):
     """Be it one value among a thousand."""
@@ -119,7 +120,7 @@ def test_what_is_spelt_like_an_identifier_is_refused(looks_like, seed, num_plant
     check(log, "what")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(SEEDS, st.sampled_from(["int", "text", "float", "named"]))
 def test_near_unique_values_are_refused(seed, kind):
     """Each user has a secret number, or every request has one."""
@@ -139,7 +140,7 @@ def test_near_unique_values_are_refused(seed, kind):
     check(log, "what")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(SEEDS, st.booleans(), st.sampled_from(["x", "y"]), st.integers(2, 6), st.booleans())
 def test_coordinates_of_the_row_are_refused(seed, geographic, axis, digits, as_text):
     rng = np.random.default_rng(seed)
@@ -167,7 +168,7 @@ def test_numbers_that_move_with_the_place_are_refused():
         check(log)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(SEEDS, st.sampled_from([int, str, "text:{}", "User {} here", float]))
 def test_the_own_id_is_refused_whatever_is_allowed(seed, form):
     rng = np.random.default_rng(seed)
@@ -264,7 +265,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize("draw", HONEST.values(), ids=HONEST)
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS, st.sampled_from([100, 1000, 100_000, 10**6]))
 def test_numbers_in_texts_are_ids_by_chance(draw, seed, size):
     """Ids and texts are drawn apart from each other; one is found where one is expected."""
@@ -276,7 +277,7 @@ def test_numbers_in_texts_are_ids_by_chance(draw, seed, size):
     check(log, "what")
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS, st.sampled_from([100, 100_000, 10**6]))
 def test_decimals_and_moments_are_ids_by_chance(seed, size):
     rng = np.random.default_rng(seed)
@@ -303,7 +304,7 @@ def test_ids_of_other_users_are_refused():
         check(read_columns(user, what=friend), "what")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(SEEDS, st.booleans())
 def test_small_numbers_are_ids_by_chance(seed, has_favourites):
     """Users 0 to 39 send numbers 0 to 9."""

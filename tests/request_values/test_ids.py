@@ -58,7 +58,9 @@ def draw_log(rng):
     return sent
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (100, 200, 300))]
+)
 def test_as_the_slow_twin(first):
     found = 0
     for seed in range(first, first + 100):

@@ -7,13 +7,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trajcloak as tc
 from small_logs import UNIT_CELLS, new_folder, read_published
 from trajcloak.auditor import audit
 from trajcloak.requests import RareColumn
+from zoo import examples
 
 NAMES = ("what", "size")
 COLUMNS = tc.LogColumns(requests=NAMES)
@@ -83,7 +84,7 @@ def list_expected(rows, treated, published, length):
     }
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(["keep", "drop", "other"]),
