@@ -5,8 +5,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 from clusters import start_cluster
+from required import require_java
 from trajcloak.engines.dask import DaskEngine
 from trajcloak.engines.scratch import Scratch
+from trajcloak.engines.spark import SparkEngine, open_spark
 
 
 @pytest.fixture(scope="session")
@@ -33,5 +35,26 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def dask_engine(client: Client, scratch: Path) -> Iterator[DaskEngine]:
     engine = DaskEngine(client, Scratch(scratch))
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="package")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+    """A Spark with two cores.
+
+    A process can have only one, so it ends before tests elsewhere start their own.
+    """
+    require_java()
+    folder = tmp_path_factory.mktemp("spark")
+    with open_spark(folder, "local[2]") as engine:
+        yield engine
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def spark_engine(spark: SparkEngine, scratch: Path) -> Iterator[SparkEngine]:
+    """An engine with a scratch folder of its own."""
+    engine = SparkEngine(spark.context, Scratch(scratch))
     yield engine
     engine.close()

@@ -5,6 +5,7 @@ import pytest
 
 import trajcloak as tc
 from trajcloak import pipeline
+from trajcloak.engines import engine as engine_module
 from trajcloak.engines import folder
 from trajcloak.engines.folder import format_memory, parse_memory
 from trajcloak.pipeline import anonymize_files
@@ -75,6 +76,14 @@ def test_a_window_that_does_not_fit_is_refused(tmp_path, tight):
         start(log, length=6)
     assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
     assert start(log, length=5).manifest["windows"] == 3
+
+
+def test_refined_is_not_cut_into_blocks(tmp_path, monkeypatch, tight):
+    """A window of many times what fits, of so few bundles that a block may be small."""
+    monkeypatch.setattr(engine_module.Sizes, "bundles", 1)
+    log = write_dense(tmp_path / "log.parquet", 900, 12)
+    with pytest.raises(tc.OptionError, match="window 0 has 900 users at 6 instants, which do not"):
+        start(log, length=6)
 
 
 def test_traj_anon_takes_windows_apart_that_do_not_fit(tmp_path, tight):

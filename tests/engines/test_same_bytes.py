@@ -74,6 +74,17 @@ def test_the_same_bytes_on_dask(seed, dask_engine):
         compare(run, dask_engine)
 
 
+@pytest.mark.needs_jit
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("seed", range(2000, 2008))
+def test_the_same_bytes_on_spark(seed, spark_engine):
+    with new_folder() as folder:
+        run = draw_run(seed, folder)
+        spark_engine._sizes = draw_sizes(seed)
+        compare(run, spark_engine)
+
+
 @pytest.mark.parametrize("drop", [(), ("swapped",)])
 def test_most_rows_are_most_of_the_whole_log(tmp_path, drop):
     """A user whose axes are swapped is far from the others, though alone in a shard."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trajcloak.engines.scratch import Scratch
 from trajcloak.engines.spark import MANY_OBJECTS, SparkEngine, connect_spark, open_spark
 from trajcloak.engines.spark_start import check_java, check_master
 from trajcloak.errors import InputError, OptionError
@@ -23,41 +22,13 @@ LONGEST = 120
 SECRET = "u-4711"
 
 
-def find_missing() -> str | None:
-    """Say what Spark needs and this machine lacks."""
-    try:
-        check_java()
-    except OptionError as error:
-        return str(error)
-    return None
-
-
-MISSING = find_missing()
-
 # Of pyspark, for each job.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
-@pytest.fixture(scope="package")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """A Spark with two cores; without Java its tests are skipped, which is an error in CI.
-
-    A process can have only one, so it ends before tests elsewhere start their own.
-    """
-    if MISSING is not None:
-        pytest.skip(MISSING)
-    folder = tmp_path_factory.mktemp("spark")
-    with open_spark(folder, "local[2]") as engine:
-        yield engine
-    assert list(folder.iterdir()) == []
-
-
 @pytest.fixture
-def engine(spark: SparkEngine, scratch: Path) -> Iterator[SparkEngine]:
-    """An engine with a scratch folder of its own."""
-    folder = Scratch(scratch)
-    yield SparkEngine(spark.context, folder)
-    folder.close()
+def engine(spark_engine: SparkEngine) -> SparkEngine:
+    return spark_engine
 
 
 def wait_for(*paths: Path) -> None:

@@ -104,7 +104,8 @@ class FolderEngine(StoredEngine):
             return self._sizes
         rows = max(self.memory // ROW_BYTES, -(-num_rows // MAX_SHARDS))
         cells = self.memory // CELL_BYTES
-        return Sizes(rows, cells, window_cells=cells)
+        # In blocks, refined would bundle otherwise than in memory: no window is cut into them.
+        return Sizes(rows, cells, bundles=sys.maxsize, window_cells=cells)
 
     def ask(
         self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
