@@ -16,7 +16,7 @@ MODULES = {
 CALLS = {"eval", "exec", "compile", "__import__"}
 METHODS = {"system", "popen", "execv", "execve", "execvp", "spawnl", "spawnv", "startfile"}
 ARGUMENTS = {"shell", "allow_pickle"}
-ALLOWED = {"trajcloak/engines/scratch.py": ["pickle", "pickle.dumps", "pickle.loads"]}
+ALLOWED = {"trajcloak/engines/shard_files.py": ["pickle", "pickle.dumps", "pickle.loads"]}
 """Values of a cluster's workers, in a folder that is private to them; dask sends its own so."""
 
 
