@@ -10,7 +10,15 @@ from numba import njit
 
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log import RequestLog, hold_in_memory, sort_rows
-from trajcloak.log.suspects import Suspect, list_suspects
+from trajcloak.log.clean import DEFAULT_SPEED, find_teleports
+from trajcloak.log.misplaced import (
+    find_bulk,
+    find_null_island,
+    find_swapped,
+    may_be_at_zero,
+    may_be_swapped,
+)
+from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import (
     Ingest,
@@ -35,6 +43,25 @@ ENOUGH = 0.8
 
 MOST = 0.95
 """Share of the gaps to bridge, and of the reports to keep."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Rows that have the same thing wrong with them.
+
+    Attributes
+    ----------
+    reason : str
+        What ``--drop`` calls them.
+    rows : (rows,) int64
+        Positions in the log, ascending.
+    named : str
+        The first of them as messages name them: ``3 rows (4, 7, 9) are``.
+    """
+
+    reason: str
+    rows: npt.NDArray[np.int64]
+    named: str
 
 
 @dataclass(frozen=True)
@@ -159,6 +186,26 @@ def inspect_log(
         by_length=[counter.count(step, gap, n) for n in _list_lengths(grid, size)],
         suspects=list_suspects(log),
     )
+
+
+def list_suspects(log: RequestLog) -> list[Suspect]:
+    """List rows at 0, 0, with swapped axes, and too far from the user's report before.
+
+    The last only where there are metres and seconds. A row is listed once.
+    """
+    whole = hold_in_memory(log)
+    bulk = None
+    if may_be_swapped(whole.facts) or may_be_at_zero(whole.facts):
+        bulk = find_bulk(whole)
+    masks = {NULL_ISLAND: find_null_island(log, bulk), SWAPPED: find_swapped(log, bulk)}
+    listed = masks[NULL_ISLAND] | masks[SWAPPED]
+    if log.has_timestamps and log.crs is not None:
+        masks[TELEPORT] = find_teleports(log, DEFAULT_SPEED, ~listed)
+    return [
+        Suspect(reason, rows, log.name_rows(rows))
+        for reason, rows in ((reason, np.flatnonzero(mask)) for reason, mask in masks.items())
+        if len(rows)
+    ]
 
 
 class _KeptCounter:

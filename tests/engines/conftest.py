@@ -7,7 +7,7 @@ from distributed import Client, LocalCluster
 from clusters import start_cluster
 from required import require_java
 from trajcloak.engines.dask import DaskEngine
-from trajcloak.engines.scratch import Scratch
+from trajcloak.engines.shard_files import Scratch
 from trajcloak.engines.spark import SparkEngine, open_spark
 
 

@@ -11,8 +11,7 @@ import pytest
 
 import trajcloak as tc
 from trajcloak.engines import shard_files
-from trajcloak.engines.scratch import Scratch
-from trajcloak.engines.shard_files import Pieces, is_whole, read_pieces, write_chunks
+from trajcloak.engines.shard_files import Pieces, Scratch, is_whole, read_pieces, write_chunks
 
 VALUES = [
     {"a": np.arange(7, dtype=np.int32), "b": np.linspace(0, 1, 1001).reshape(77, 13)[:, ::2]},

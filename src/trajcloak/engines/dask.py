@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from trajcloak.engines.engine import Sizes
-from trajcloak.engines.scratch import Scratch
-from trajcloak.engines.shard_files import Piece, Pieces
+from trajcloak.engines.shard_files import Piece, Pieces, Scratch
 from trajcloak.engines.stored import Call, StoringCall
 from trajcloak.engines.workers import (
     KEPT_MEMORY,

@@ -16,8 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from trajcloak.engines.engine import Handle, Job, Sizes
-from trajcloak.engines.scratch import Scratch
-from trajcloak.engines.shard_files import is_whole, read_pieces, remove_folder, write_chunks
+from trajcloak.engines.shard_files import (
+    Scratch,
+    is_whole,
+    read_pieces,
+    remove_folder,
+    write_chunks,
+)
 from trajcloak.engines.stored import Call, StoredEngine, StoringCall
 from trajcloak.errors import InputError, NotEnoughUsersError, OptionError, OutputError
 from trajcloak.kernels.threads import choose_threads

@@ -7,7 +7,7 @@ from typing import Any
 from trajcloak.engines.engine import Engine
 from trajcloak.engines.folder import FolderEngine, parse_memory
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.engines.scratch import Scratch
+from trajcloak.engines.shard_files import Scratch
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trajcloak.engines.engine import Sizes
-from trajcloak.engines.scratch import Scratch
+from trajcloak.engines.shard_files import Scratch
 from trajcloak.engines.spark_start import (
     Context,
     check_java,

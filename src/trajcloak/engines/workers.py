@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from trajcloak.engines.engine import Sizes
-from trajcloak.engines.scratch import Scratch
+from trajcloak.engines.shard_files import Scratch
 from trajcloak.engines.stored import Call, StoredEngine
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress, silent

@@ -28,10 +28,9 @@ from trajcloak.log.formats import (
     read_header,
 )
 from trajcloak.log.frames import to_table
-from trajcloak.log.geometry import find_geometry, name_points, split_points
+from trajcloak.log.geometry import choose_system, find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
 from trajcloak.log.nested import list_roots
-from trajcloak.log.systems import choose_system
 from trajcloak.log.types import check_batch, find_common_type, to_common_type
 from trajcloak.options import LogColumns, holds_fixed
 

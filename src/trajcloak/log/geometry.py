@@ -1,17 +1,21 @@
-"""Points in a geometry column, as GeoParquet has them."""
+"""Coordinate systems of logs, and points in a geometry column, as GeoParquet has them."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyproj
 
-from trajcloak.errors import InputError
+from trajcloak.errors import InputError, OptionError
+from trajcloak.options import WGS84
 
 POINT_BYTES = 21
 LITTLE_ENDIAN_POINT = b"\x01\x01\x00\x00\x00"
+HEAD_BYTES = len(LITTLE_ENDIAN_POINT)
 DEFAULT_NAME = "geometry"
 
 
@@ -77,14 +81,50 @@ def split_points(column: pa.Array, first_row: int) -> tuple[pa.Array, pa.Array]:
         mask = column.is_null().to_numpy(zero_copy_only=False)
         return tuple(pa.array(part.to_numpy(zero_copy_only=False), mask=mask) for part in (x, y))
     valid = column.is_valid().to_numpy(zero_copy_only=False)
-    values = column.drop_null().to_pylist()
-    for position, value in zip(np.flatnonzero(valid), values, strict=True):
-        if len(value) != POINT_BYTES or not value.startswith(LITTLE_ENDIAN_POINT):
-            raise InputError(
-                f"row {first_row + int(position) + 1}: the geometry is no point; expected points "
-                f"as little-endian WKB with two coordinates; convert it"
-            )
-    points = np.frombuffer(b"".join(values), np.uint8).reshape(-1, POINT_BYTES)[:, 5:]
+    values = column.drop_null()
+    is_bad = pc.not_equal(pc.binary_length(values), POINT_BYTES).to_numpy(zero_copy_only=False)
+    if not is_bad.any():
+        points = _view_bytes(values).reshape(-1, POINT_BYTES)
+        is_bad = (points[:, :HEAD_BYTES] != np.frombuffer(LITTLE_ENDIAN_POINT, np.uint8)).any(1)
+    if is_bad.any():
+        row = first_row + int(np.flatnonzero(valid)[is_bad.argmax()]) + 1
+        raise InputError(
+            f"row {row}: the geometry is no point; expected points as little-endian WKB with two "
+            f"coordinates; convert it"
+        )
     coordinates = np.full((len(column), 2), np.nan)
-    coordinates[valid] = np.ascontiguousarray(points).view("<f8")
+    coordinates[valid] = np.ascontiguousarray(points[:, HEAD_BYTES:]).view("<f8")
     return tuple(pa.array(coordinates[:, axis].copy(), mask=~valid) for axis in (0, 1))
+
+
+def _view_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:
+    """View the bytes of all values, one after another, without a copy."""
+    _, offsets, data = values.buffers()
+    width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
+    ends = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1]
+    if data is None:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+
+
+def choose_system(given: str | None, *, geographic: bool) -> tuple[str | None, bool]:
+    """Choose the coordinate system of a log.
+
+    ``geographic`` says what the names of its columns suggest. Returns the system, None
+    where it is not known, and whether it has degrees.
+    """
+    if given is None:
+        return (WGS84, True) if geographic else (None, False)
+    try:
+        crs = pyproj.CRS.from_user_input(given)
+    except pyproj.exceptions.CRSError:
+        crs = None
+    if crs is not None and crs.is_geographic and len(crs.axis_info) == 2:
+        return given, True
+    in_metres = crs is not None and all(axis.unit_name == "metre" for axis in crs.axis_info)
+    if crs is None or not (crs.is_projected and in_metres):
+        raise OptionError(
+            f"crs is '{given}'; expected a coordinate system of degrees, or a projected one in "
+            f"metres, such as EPSG:4326 or EPSG:27700; pass another --crs, or convert the places"
+        )
+    return given, False
