@@ -17,7 +17,7 @@ from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.traj_anon.assign import assign_bundles, build_node_cloaks
 from trajcloak.algorithms.traj_anon.gtree import GTree, build_gtree
 from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys, build_layout, sort_keys
-from trajcloak.algorithms.traj_anon.solve import Rows, solve_configuration, solve_rows
+from trajcloak.algorithms.traj_anon.solve import CostRows, solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import (
     suppress_above,
     suppress_at_most,
@@ -94,7 +94,7 @@ class TrajAnon:
         progress("bundling", 3, 3)
         return bundle, tree, node
 
-    def _suppress(self, tree: GTree, rows: Rows) -> npt.NDArray[np.int64]:
+    def _suppress(self, tree: GTree, rows: CostRows) -> npt.NDArray[np.int64]:
         if self.suppress_above is not None:
             return suppress_above(tree, rows, self.suppress_above)
         if self.max_suppressed is not None:
