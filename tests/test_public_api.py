@@ -15,7 +15,6 @@ PUBLIC = [
     "Attack",
     "AuditReport",
     "Comparison",
-    "FilesResult",
     "InputError",
     "Inspection",
     "LogColumns",
@@ -27,13 +26,10 @@ PUBLIC = [
     "Release",
     "Report",
     "RequestLog",
-    "Result",
-    "SpreadResult",
     "TrajcloakError",
     "Utility",
     "__version__",
     "anonymize",
-    "anonymize_files",
     "attack",
     "audit",
     "audit_foreign",
@@ -115,7 +111,7 @@ def test_signatures():
         "source", "path", "format", "geographic", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.anonymize).parameters) == [
-        "log", "k", "engine", "columns", "scratch", "threads", "progress", "options",
+        "log", "k", "columns", "engine", "memory", "scratch", "threads", "progress", "options",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",

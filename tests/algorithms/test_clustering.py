@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from algorithms.test_traj_anon import bundles_as_sets, check_boxes_inside, check_policy
 from reference import clustering as naive
 from trajcloak.algorithms.clustering import Clustering
-from trajcloak.algorithms.clustering.boxes import (
+from trajcloak.algorithms.clustering.cluster_boxes import (
     CHUNK,
     build_columns,
     cost_with,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reference.partitions import best_partition, covering_box, covering_semi_quadrant
 from trajcloak.algorithms.clustering import Clustering
-from trajcloak.algorithms.refined import LEVELS, Refined
+from trajcloak.algorithms.refined import LEVELS, Refined, rounds
 from trajcloak.algorithms.refined.adaptive import _build, bundle_by_adaptive_tree
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import (
@@ -31,6 +31,7 @@ from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
 from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, draw_exponential
+from trajcloak.algorithms.refined.rounds import fit_effort
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import GTree
 from trajcloak.progress import silent
@@ -138,7 +139,9 @@ def test_a_group_is_improved_until_no_change_is_left(shape):
     for seed in range(3):
         cells, members, sizes, left_out = draw_group(seed, k)
         points = pad_instants(build_points(cells))
-        IMPROVE_GROUP[shape](points, members, sizes, left_out, k, 0.0, 99, 5, 9, np.uint64(seed))
+        IMPROVE_GROUP[shape](
+            points, members, sizes, left_out, k, np.zeros(1), 99, 5, 9, np.uint64(seed)
+        )
         bundles = list_bundles(members, sizes)
         assert min(map(len, bundles)) >= k
         assert len(bundles[5]) == 5
@@ -166,7 +169,8 @@ def test_a_hot_group_keeps_its_members(shape):
         cells, members, sizes, left_out = draw_group(seed, k)
         points = pad_instants(build_points(cells))
         kernel = IMPROVE_GROUP[shape]
-        assert kernel(points, members, sizes, left_out, k, 0.5, 3, 2, 4, np.uint64(seed)) > 0
+        heats = np.array([0.5, 0.1])
+        assert kernel(points, members, sizes, left_out, k, heats, 3, 2, 4, np.uint64(seed)) > 0
         bundles = list_bundles(members, sizes)
         assert min(map(len, bundles)) >= k
         assert len(bundles[5]) == 5
@@ -260,6 +264,53 @@ def test_threads_do_not_matter(cloak):
     for threads in (2, 5):
         more = Refined().solve(cells, 12, 10, cloak, threads=threads)
         assert np.array_equal(one.bundle, more.bundle)
+
+
+@pytest.mark.parametrize(("length", "k"), [(2, 5), (10, 10), (10, 50), (30, 50)])
+def test_small_logs_are_given_fewer_rounds(length, k):
+    efforts = [fit_effort(LEVELS["normal"], n, length, k) for n in (50, 500, 1000, 2500, 20_000)]
+    for number in ("rounds", "divisions"):
+        few, small, more, most, many = (getattr(effort, number) for effort in efforts)
+        assert 4 * few == 4 * small == most == many
+        assert small < more < most
+    high = LEVELS["high"]
+    assert fit_effort(high, 500, length, k).rounds == fit_effort(high, 2500, length, k).rounds
+
+
+@pytest.mark.parametrize("count", [500, 1200])
+def test_one_group_is_improved_in_one_call(count, monkeypatch):
+    made = []
+
+    def note_call(*settings):
+        made.append(settings[5])
+        return 0
+
+    monkeypatch.setattr(rounds, "IMPROVE_GROUP", dict.fromkeys((WIDE, NARROW), note_call))
+    cells = draw_walks(np.random.default_rng(17), count, 10, 14)
+    Refined().solve(cells, 14, 10, "mbr")
+    # The heat falls to 0, within the call or from call to call.
+    heats = np.concatenate(made)
+    assert (np.diff(heats) <= 0).all()
+    assert heats[-1] == 0.0
+    assert (len(made) == 1) == (count == 500)
+
+
+@pytest.mark.parametrize(("k", "cost"), [(10, 71_033_748_522), (50, 509_802_992_350)])
+@needs_jit
+def test_small_logs_cost_little_more_than_with_four_times_the_rounds(k, cost):
+    logs = [draw_walks(np.random.default_rng(seed), 500, 10, 14) for seed in range(20, 24)]
+    assert sum(Refined().solve(cells, 14, k, "mbr").cost() for cells in logs) <= 1.02 * cost
+
+
+@pytest.mark.parametrize("k", [10, 50])
+@needs_jit
+def test_neither_threads_nor_the_order_of_rows_matter_in_one_group(k):
+    rng = np.random.default_rng(18)
+    cells = draw_walks(rng, 500, 10, 14)
+    shuffled = rng.permutation(len(cells))
+    one = Refined().solve(cells, 14, k, "mbr")
+    more = Refined().solve(np.ascontiguousarray(cells[shuffled]), 14, k, "mbr", threads=3)
+    assert np.array_equal(one.bundle[shuffled], more.bundle)
 
 
 @pytest.mark.slow
@@ -426,8 +477,8 @@ def test_dividing_anew_takes_neighbours_together(cloak):
     cells = draw_walks(np.random.default_rng(12), 2000, 3, 12)
     bundle = TrajAnon().solve(cells, 12, 5, "quad").bundle
     costs = []
-    for rounds in (0, 1, 4):
-        found = divide_anew(cells, build_points(cells), bundle, 5, cloak, rounds, 2, silent)
+    for number in (0, 1, 4):
+        found = divide_anew(cells, build_points(cells), bundle, 5, cloak, number, 2, silent)
         assert np.bincount(found).min() >= 5
         costs.append(sum_costs(cells, found, 12, cloak == "quad"))
     assert costs[0] > costs[1] > costs[2]

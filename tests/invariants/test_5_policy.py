@@ -40,7 +40,8 @@ def check_policy_mode(result: tc.Release) -> None:
     join_row_groups = result_module.join_row_groups
 
     def watched(groups: Any, stream: Any) -> None:
-        path = Path(stream.name)
+        # A table in memory is no file, and its stream has no name.
+        path = Path(getattr(stream, "name", FILES[0]))
         if path.name in FILES:
             join_row_groups(groups, stream)
             return

@@ -165,7 +165,7 @@ def test_a_region_keeps_misplaced_rows(tmp_path):
     rows = [*walk(num_users=25), ("user-1", 100, 52.5, 13.4, "w")]
     log = tc.read_log(write(tmp_path / "log.parquet", rows))
     region = (-5_000_000.0, -5_000_000.0, 10_000_000.0)
-    assert tc.anonymize(log, 2, every="60s", region=region).release.manifest["users"] == 25
+    assert tc.anonymize(log, 2, every="60s", region=region).manifest["users"] == 25
 
 
 def test_a_clip_drops_rows_outside(tmp_path):

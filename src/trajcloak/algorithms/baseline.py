@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.algorithms.traj_anon.keys import sort_canonically
 from trajcloak.cloaks import build_cloaks
 from trajcloak.options import QUAD
 from trajcloak.progress import Progress, silent
@@ -30,7 +30,7 @@ class Baseline:
         progress: Progress = silent,
     ) -> Policy:
         """Bundle trajectories; see :class:`trajcloak.algorithms.Algorithm`."""
-        # Equal first locations are told apart by the rest of the trajectory, not by row.
+        # Equal first locations are ordered by the rest of the trajectory, not by row.
         order = sort_canonically(cells, height, threads)
         first = np.ascontiguousarray(cells[order, :1])
         bundle = np.empty(len(cells), np.int32)

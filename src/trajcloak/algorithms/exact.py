@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.policy import Policy
+from trajcloak.algorithms.traj_anon.keys import sort_canonically
 from trajcloak.cloaks import build_cloaks
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress, silent
@@ -180,7 +180,7 @@ def _solve_program(
 def _print_on_stderr() -> Iterator[None]:
     """Keep standard output clean of what a library prints there past Python.
 
-    HiGHS prints some lines even if told to be silent, and these would spoil ``--json``.
+    HiGHS prints some lines even with its output switched off, and these would spoil ``--json``.
     """
     stdout = os.dup(1)
     os.dup2(2, 1)

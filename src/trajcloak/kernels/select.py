@@ -1,4 +1,7 @@
-"""The value at some place in the order of numbers that need not be in memory together."""
+"""The value at some place in the order of numbers that need not be in memory together.
+
+``numpy.partition`` would need them all at once, and in one process.
+"""
 
 from collections.abc import Callable, Iterable
 

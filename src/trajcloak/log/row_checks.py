@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.kernels.ids import IntegerIds, TextIds, intern_array
+from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
 from trajcloak.log.csv_text import find_bad_value
 from trajcloak.log.files import LogSystem
 from trajcloak.log.filter import RowFilter

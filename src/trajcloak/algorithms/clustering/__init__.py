@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.clustering import grow, hilbert
-from trajcloak.algorithms.clustering.boxes import build_columns
+from trajcloak.algorithms.clustering.cluster_boxes import build_columns
 from trajcloak.algorithms.policy import Policy
+from trajcloak.algorithms.traj_anon.keys import sort_canonically
 from trajcloak.cloaks import build_cloaks
 from trajcloak.progress import Progress, silent
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from trajcloak.algorithms.clustering.boxes import (
+from trajcloak.algorithms.clustering.cluster_boxes import (
     Columns,
     cost_with,
     costs_with_each,

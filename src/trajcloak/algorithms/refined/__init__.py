@@ -10,8 +10,8 @@ neighbouring bundles at a time are divided anew in the same way (:mod:`.divide`)
 neighbouring ones and divide their trajectories anew (:mod:`.divide`), by a tree that
 follows them (:mod:`.adaptive`); then let bundles exchange trajectories as above, at the
 price of the smallest (semi-)quadrants around them. Whoever is to be left out
-(:mod:`.suppression`) is left out after that: the dearest bundles, which others then
-exchange their dearest members with.
+(:mod:`.left_out`) is left out after that: the most expensive bundles, which others then
+exchange their most expensive members with.
 
 The cheaper of this and of ``traj-anon``'s bundles is returned, so the cost is at most
 ``length`` times that of the best quad-cloak policy, as the paper's algorithm's is.
@@ -22,16 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms.canonical import sort_canonically
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import Points, build_points, move_to_origin, pad_instants
 from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
+from trajcloak.algorithms.refined.left_out import choose_left_out, leave_out
 from trajcloak.algorithms.refined.rounds import LEVELS, fit_effort, improve_bundles
-from trajcloak.algorithms.refined.suppression import choose_left_out, leave_out
 from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.cloaks import build_cloaks, compute_areas
 from trajcloak.kernels.threads import run_all
 from trajcloak.options import QUAD
@@ -55,7 +55,7 @@ class Refined:
         Leave out bundles of which each member costs at least this much (summed
         area of the cloaks, in cells).
     max_suppressed
-        Leave out the dearest bundles, at most this share of the trajectories.
+        Leave out the most expensive bundles, at most this share of the trajectories.
     """
 
     effort: str = "normal"
@@ -75,22 +75,32 @@ class Refined:
         progress: Progress = silent,
     ) -> Policy:
         """Bundle trajectories; see :class:`trajcloak.algorithms.Algorithm`."""
+        layout = build_layout(cells.shape[1], height)
+        progress("sorting trajectories", 0, 1)
+        keys = sort_keys(cells, layout, threads)
+        progress("sorting trajectories", 1, 1)
         # From here on in canonical order, so that the order of rows decides nothing.
-        order = sort_canonically(cells, height, threads)
+        order = keys.order
         cells = cells[order]
+        keys = keys._replace(order=np.arange(len(cells), dtype=np.int32))
         suppressing = TrajAnon(
             suppress_above=self.suppress_above, max_suppressed=self.max_suppressed
         )
-        of_tree = suppressing.solve(cells, height, k, QUAD, threads=threads, progress=progress)
-        best = of_tree.bundle
-        if cloak == QUAD and of_tree.num_suppressed:
-            of_tree = TrajAnon().solve(cells, height, k, QUAD, threads=threads)
-        found = self._refine(cells, k, cloak, of_tree.bundle, threads, progress)
-        if self._total(cells, found, cloak, threads) <= self._total(cells, best, cloak, threads):
-            best = found
-        bundle = np.empty_like(best)
-        bundle[order] = best
-        return Policy(bundle, build_cloaks(cells, best, cloak, threads))
+        by_tree = suppressing.bundle_keys(keys, layout, k, threads, progress)[0]
+        start = by_tree
+        if cloak == QUAD and (by_tree < 0).any():
+            start = TrajAnon().bundle_keys(keys, layout, k, threads)[0]
+        found = self._refine(cells, k, cloak, start, threads, progress)
+        best = min(
+            (
+                Policy(bundle, build_cloaks(cells, bundle, cloak, threads))
+                for bundle in (found, by_tree)
+            ),
+            key=self._total,
+        )
+        bundle = np.empty_like(best.bundle)
+        bundle[order] = best.bundle
+        return Policy(bundle, best.cloaks)
 
     def _refine(
         self,
@@ -126,16 +136,9 @@ class Refined:
             improve_bundles(cells, points, bundle, left_out, k, cloak, effort, threads, progress)
         return leave_out(bundle, left_out)
 
-    def _total(
-        self,
-        cells: npt.NDArray[np.uint32],
-        bundle: npt.NDArray[np.int32],
-        cloak: str,
-        threads: int,
-    ) -> float:
-        """Compute the cost of bundles, and the price of those in none."""
-        price = (self.suppress_above or 0.0) * int((bundle < 0).sum())
-        return _cost(cells, bundle, cloak, threads) + price
+    def _total(self, policy: Policy) -> float:
+        """Add the price of those in no bundle to the cost."""
+        return policy.cost() + (self.suppress_above or 0.0) * policy.num_suppressed
 
 
 def _bundle_blocks(points: Points, k: int, short: bool, threads: int) -> npt.NDArray[np.int32]:
@@ -161,9 +164,3 @@ def _bundle_blocks(points: Points, k: int, short: bool, threads: int) -> npt.NDA
         bundle[block] = first + found
         first += int(found.max()) + 1
     return bundle
-
-
-def _cost(
-    cells: npt.NDArray[np.uint32], bundle: npt.NDArray[np.int32], cloak: str, threads: int
-) -> float:
-    return Policy(bundle, build_cloaks(cells, bundle, cloak, threads)).cost()

@@ -19,7 +19,7 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
     k - 1 more, one by one, each the one that least raises its area. An area found
     earlier bounds the area now from below, since a box only grows, so a heap of
     these bounds finds the next without a look at all. Those that are left join the
-    bundles that they make dearer least.
+    bundles whose cost they raise least.
 
     Requires: at least k points.
     """
@@ -65,9 +65,9 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
         least = np.inf
         for b in range(num_bundles):
             grown = np.float64(area_with(low[b], high[b], points[left[j]], shape))
-            dearer = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], shape))
-            if dearer < least:
-                least = dearer
+            rise = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], shape))
+            if rise < least:
+                least = rise
                 best = b
         _take(points, left[j], best, low[best], high[best], bundle, False)
         sizes[best] += 1

@@ -56,35 +56,41 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
 
     @njit(cache=True, nogil=True)
     def improve_group(  # type: ignore[no-untyped-def]
-        points, members, sizes, left_out, k, heat, passes, near, samples, seed
+        points, members, sizes, left_out, k, heats, passes, near, samples, seed
     ):
         group = _build_group(points, members, sizes, left_out, shape)
         boxes, areas = group.boxes, group.areas
-        scale = (sizes * areas).mean()
-        neighbours = _find_neighbours(boxes)
-        dearer = np.empty(neighbours.shape[1])
         random = np.array([seed])
         changes = 0
-        for _ in range(passes):
-            changes_before = changes
-            for a in range(len(sizes)):
-                j = -1
-                while j + 1 < sizes[a] and not left_out[a]:
-                    j += 1
-                    saved = areas[a] - area_without(boxes, a, group.points[a, j], shape)
-                    if saved == 0.0 and sizes[a] <= k:
-                        continue
-                    limit = -LEAST_GAIN * scale
-                    if heat > 0.0:
-                        limit = heat * scale * draw_exponential(random)
-                    to, place = _find_change(
-                        group, neighbours, dearer, a, j, k,
-                        saved, limit, near, samples, random, shape,
-                    )  # fmt: skip
-                    if to >= 0:
-                        _make_change(group, a, j, to, place, shape)
-                        changes += 1
-            if changes == changes_before:
+        for heat in heats:
+            scale = (sizes * areas).mean()
+            neighbours = _find_neighbours(boxes)
+            rises = np.empty(neighbours.shape[1])
+            changes_in_pass = 0
+            for _ in range(passes):
+                changes_in_pass = 0
+                for a in range(len(sizes)):
+                    j = -1
+                    while j + 1 < sizes[a] and not left_out[a]:
+                        j += 1
+                        saved = areas[a] - area_without(boxes, a, group.points[a, j], shape)
+                        if saved == 0.0 and sizes[a] <= k:
+                            continue
+                        limit = -LEAST_GAIN * scale
+                        if heat > 0.0:
+                            limit = heat * scale * draw_exponential(random)
+                        to, place = _find_change(
+                            group, neighbours, rises, a, j, k,
+                            saved, limit, near, samples, random, shape,
+                        )  # fmt: skip
+                        if to >= 0:
+                            _make_change(group, a, j, to, place, shape)
+                            changes_in_pass += 1
+                changes += changes_in_pass
+                if changes_in_pass == 0:
+                    break
+            if changes_in_pass == 0:
+                # What is colder changes no more.
                 break
         return changes
 
@@ -92,7 +98,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
     return kernel
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _build_group(points, members, sizes, left_out, shape):  # type: ignore[no-untyped-def]
     num_bundles, room = members.shape
     length = points.shape[2]
@@ -120,9 +126,9 @@ def _renew(group, b, shape):  # type: ignore[no-untyped-def]
         group.areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _find_change(  # type: ignore[no-untyped-def]
-    group, neighbours, dearer, a, j, k, saved, limit, near, samples, random, shape
+    group, neighbours, rises, a, j, k, saved, limit, near, samples, random, shape
 ):
     """Find the best move or exchange of member ``j`` of bundle ``a``.
 
@@ -133,20 +139,20 @@ def _find_change(  # type: ignore[no-untyped-def]
     point = group.points[a, j]
     to = place = np.int64(-1)
     best = limit
-    for x in range(len(dearer)):
+    for x in range(len(rises)):
         b = neighbours[a, x]
-        dearer[x] = 0.0
+        rises[x] = 0.0
         if not left_out[b]:
             grown = np.float64(area_with(boxes.low[b], boxes.high[b], point, shape))
-            dearer[x] = sizes[b] * (grown - areas[b])
+            rises[x] = sizes[b] * (grown - areas[b])
             if k < sizes[a] and sizes[b] < group.members.shape[1]:
-                change = dearer[x] + grown - areas[a] - (sizes[a] - 1) * saved
+                change = rises[x] + grown - areas[a] - (sizes[a] - 1) * saved
                 if change < best:
                     best = change
                     to = b
-    for _ in range(min(near, len(dearer))):
-        nearest = np.argmin(dearer)
-        dearer[nearest] = np.inf
+    for _ in range(min(near, len(rises))):
+        nearest = np.argmin(rises)
+        rises[nearest] = np.inf
         b = neighbours[a, nearest]
         q = np.int64(_draw(random) * sizes[b])
         for _ in range(min(samples, sizes[b])):
@@ -167,7 +173,7 @@ def _find_change(  # type: ignore[no-untyped-def]
     return to, place
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
     """Move member ``j`` of bundle ``a``, or exchange it with the one at a place of another."""
     points, members, sizes = group.points, group.members, group.sizes
@@ -244,16 +250,16 @@ def draw_exponential(random):  # type: ignore[no-untyped-def]
 
 IMPROVE_GROUP = {shape: _build_improve_group(shape) for shape in SHAPES}
 """For every shape of cloaks, a kernel that improves a group of bundles in place until a pass
-changes nothing, or ``passes`` are done.
+changes nothing, or ``passes`` are done for each of ``heats``.
 
 For each trajectory t that makes its bundle a larger, or that a can spare: a move to another
 bundle, if a can spare it, or an exchange with one of ``samples`` trajectories of each of
-the ``near`` bundles that t makes dearer least. The best of these is made if it lowers the
-cost; or, as in annealing, if it raises it by less than ``heat`` times the mean cost of a
+the ``near`` bundles whose cost t raises least. The best of these is made if it lowers the
+cost; or, as in annealing, if it raises it by less than the heat times the mean cost of a
 bundle times a random number, drawn from the exponential distribution.
 
-A bundle that is left out has no area, whoever is in it: others exchange their dearest
-members for its own, and it keeps its size.
+A bundle that is left out has no area, whoever is in it: others exchange their most
+expensive members for its own, and it keeps its size.
 
 Parameters
 ----------
@@ -265,7 +271,8 @@ sizes : (bundles,) int64
 left_out : (bundles,) bool
     Bundles that will not be published.
 k : int
-heat : float
+heats : (rounds,) float64
+    Falling. Neighbours and the mean cost are found anew for each.
 passes, near, samples : int
 seed : uint64
     Of the random numbers.

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.traj_anon.assign import assign_bundles, build_node_cloaks
 from trajcloak.algorithms.traj_anon.gtree import GTree, build_gtree
-from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
-from trajcloak.algorithms.traj_anon.solve import Rows, solve_configuration, solve_rows
+from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys, build_layout, sort_keys
+from trajcloak.algorithms.traj_anon.solve import CostRows, solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import (
     suppress_above,
     suppress_at_most,
@@ -64,6 +64,26 @@ class TrajAnon:
         progress("sorting trajectories", 0, 1)
         keys = sort_keys(cells, layout, threads)
         progress("sorting trajectories", 1, 1)
+        bundle, tree, node = self.bundle_keys(keys, layout, k, threads, progress)
+        if cloak == MBR:
+            cloaks = build_bounding_boxes(cells, bundle, len(node), threads)
+        else:
+            cloaks = build_node_cloaks(cells, keys, layout, height, tree, node)
+        return Policy(bundle, cloaks)
+
+    def bundle_keys(
+        self,
+        keys: SortedKeys,
+        layout: KeyLayout,
+        k: int,
+        threads: int,
+        progress: Progress = silent,
+    ) -> tuple[npt.NDArray[np.int32], GTree, npt.NDArray[np.int32]]:
+        """Bundle trajectories whose keys are sorted.
+
+        Returns the bundle of each trajectory, by row, -1: suppressed; the tree; and the
+        node of each bundle.
+        """
         progress("bundling", 0, 3)
         tree = build_gtree(keys, layout, k)
         progress("bundling", 1, 3)
@@ -71,14 +91,10 @@ class TrajAnon:
         progress("bundling", 2, 3)
         passed_up = solve_configuration(tree, rows, k, self._suppress(tree, rows))
         bundle, node = assign_bundles(tree, keys, passed_up)
-        if cloak == MBR:
-            cloaks = build_bounding_boxes(cells, bundle, len(node), threads)
-        else:
-            cloaks = build_node_cloaks(cells, keys, layout, height, tree, node)
         progress("bundling", 3, 3)
-        return Policy(bundle, cloaks)
+        return bundle, tree, node
 
-    def _suppress(self, tree: GTree, rows: Rows) -> npt.NDArray[np.int64]:
+    def _suppress(self, tree: GTree, rows: CostRows) -> npt.NDArray[np.int64]:
         if self.suppress_above is not None:
             return suppress_above(tree, rows, self.suppress_above)
         if self.max_suppressed is not None:

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from trajcloak.algorithms.traj_anon.assign import assign_places
 from trajcloak.algorithms.traj_anon.gtree import (
     GTree,
-    Items,
+    TreeItems,
     build_gtree,
     build_gtree_of_items,
     round_to_levels,
 )
 from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys
 from trajcloak.algorithms.traj_anon.solve import (
-    Rows,
+    CostRows,
     lay_out_rows,
     solve_configuration,
     solve_rows,
@@ -48,16 +48,16 @@ class Forest(NamedTuple):
     ----------
     tree : GTree
         Their nodes, subtree after subtree.
-    rows : Rows
-    items : Items
+    rows : CostRows
+    items : TreeItems
         All of the range, the first item's ``common`` being that with the range before.
     root : (items,) int64
         The root of each item that is a subtree; -1: the item is loose trajectories.
     """
 
     tree: GTree
-    rows: Rows
-    items: Items
+    rows: CostRows
+    items: TreeItems
     root: npt.NDArray[np.int64]
 
 
@@ -66,12 +66,12 @@ class Summary(NamedTuple):
 
     Attributes
     ----------
-    items : Items
+    items : TreeItems
     rows : list of float64 arrays
         Of the items that are subtrees, the rows of their roots.
     """
 
-    items: Items
+    items: TreeItems
     rows: list[npt.NDArray[np.float64]]
 
 
@@ -107,7 +107,9 @@ def build_forest(
     between = common[edges]
     between[:1] = before
     kept = _merge_loose(np.append(between, after), root)
-    items = Items(between[kept], np.append(edges[kept], len(common)), depth[kept].astype(np.int32))
+    items = TreeItems(
+        between[kept], np.append(edges[kept], len(common)), depth[kept].astype(np.int32)
+    )
     return Forest(tree, solve_rows(tree, k, threads), items, root[kept])
 
 
@@ -149,7 +151,7 @@ def summarise_forest(forest: Forest) -> Summary:
 
 
 def count_held_below(forest: Forest, prices: Sequence[float]) -> list[int]:
-    """Count who is bundled, at each of some prices, below roots that are too dear themselves."""
+    """Count who is bundled, at each of some prices, below roots that cost too much themselves."""
     counts = []
     for price in prices:
         chosen = suppress_above(forest.tree, forest.rows, price)
@@ -164,8 +166,8 @@ class Top(NamedTuple):
     Attributes
     ----------
     tree : GTree
-    rows : Rows
-    items : Items
+    rows : CostRows
+    items : TreeItems
     node : (items,) int64
         The node of each item that is a subtree; -1: loose trajectories.
     per_range : (ranges,) int64
@@ -173,8 +175,8 @@ class Top(NamedTuple):
     """
 
     tree: GTree
-    rows: Rows
-    items: Items
+    rows: CostRows
+    items: TreeItems
     node: npt.NDArray[np.int64]
     per_range: npt.NDArray[np.int64]
 
@@ -187,7 +189,7 @@ def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
         first = first.astype(np.int32)
     common = np.concatenate([r.items.common for r in ranges]).astype(np.int32)
     common[0] = -1
-    items = Items(common, first, np.concatenate([r.items.depth for r in ranges]))
+    items = TreeItems(common, first, np.concatenate([r.items.depth for r in ranges]))
     tree = build_gtree_of_items(items, layout, k)
     is_item = np.zeros(len(tree.start), np.bool_)
     node = np.full(len(common), NOT_SET, np.int64)
@@ -295,11 +297,11 @@ def assign_forest(
     chosen = np.full(len(tree.start), NOT_SET, np.int64)
     if price is not None:
         chosen = suppress_above(tree, forest.rows, price)
-    is_told = (forest.root >= 0) & (of_item >= 0)
-    chosen[forest.root[is_told]] = of_item[is_told]
+    is_decided = (forest.root >= 0) & (of_item >= 0)
+    chosen[forest.root[is_decided]] = of_item[is_decided]
     configuration = solve_configuration(tree, forest.rows, k, chosen)
     bundle, node = assign_places(tree, configuration, len(keys.order))
-    rises = np.repeat(is_told | (forest.root < 0), np.diff(forest.items.first))
+    rises = np.repeat(is_decided | (forest.root < 0), np.diff(forest.items.first))
     passed_up = keys.order[(bundle < 0) & rises].astype(np.int64)
     by_row = np.empty_like(bundle)
     by_row[keys.order] = bundle

@@ -44,7 +44,7 @@ class GTree(NamedTuple):
     area: npt.NDArray[np.float64]
 
 
-class Items(NamedTuple):
+class TreeItems(NamedTuple):
     """What a tree is built over, in key order: trajectories, or nodes with all they hold.
 
     Attributes
@@ -98,7 +98,7 @@ def build_gtree(keys: SortedKeys, layout: KeyLayout, k: int) -> GTree:
     k : int
     """
     n = len(keys.common)
-    items = Items(
+    items = TreeItems(
         round_to_levels(keys.common, layout),
         np.arange(n + 1, dtype=np.int32),
         np.full(n, -1, np.int32),
@@ -113,7 +113,7 @@ def round_to_levels(common: npt.NDArray[np.int32], layout: KeyLayout) -> npt.NDA
     return common // layout.bits_per_level * layout.bits_per_level
 
 
-def build_gtree_of_items(items: Items, layout: KeyLayout, k: int) -> GTree:
+def build_gtree_of_items(items: TreeItems, layout: KeyLayout, k: int) -> GTree:
     """Build the tree over trajectories and nodes that are solved elsewhere."""
     start, stop, depth, loose, below = _find_nodes(items, k)
     return GTree(start, stop, depth, loose, below, build_areas(layout)[depth])

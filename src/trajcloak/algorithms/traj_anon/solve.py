@@ -20,7 +20,7 @@ SUBTREES_PER_THREAD = 8
 """Subtrees are cut small enough that threads finish at about the same time."""
 
 
-class Rows(NamedTuple):
+class CostRows(NamedTuple):
     """Least cost by node and by number passed up.
 
     Attributes
@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 
 def solve_rows(
     tree: GTree, k: int, threads: int, limit: npt.NDArray[np.int64] | None = None
-) -> Rows:
+) -> CostRows:
     """Fill the row of every node, children before parents.
 
     Parameters
@@ -57,23 +57,23 @@ def solve_rows(
     return rows
 
 
-def lay_out_rows(tree: GTree, k: int, limit: npt.NDArray[np.int64] | None = None) -> Rows:
+def lay_out_rows(tree: GTree, k: int, limit: npt.NDArray[np.int64] | None = None) -> CostRows:
     """Make room for the row of every node; parameters as those of :func:`solve_rows`."""
     count = (tree.stop - tree.start).astype(np.int64)
     if limit is None:
         limit = np.full(len(count), 2 * k - 2, np.int64)
     first = np.zeros(len(count) + 1, np.int64)
     np.cumsum(np.minimum(limit, count) + 1, out=first[1:])
-    return Rows(np.empty(first[-1], np.float64), first)
+    return CostRows(np.empty(first[-1], np.float64), first)
 
 
-def solve_rows_above(tree: GTree, k: int, rows: Rows, nodes: npt.NDArray[np.int64]) -> None:
+def solve_rows_above(tree: GTree, k: int, rows: CostRows, nodes: npt.NDArray[np.int64]) -> None:
     """Fill the rows of ``nodes``, ascending, where those of all others are filled."""
     _fill_rows(tree, k, rows, nodes)
 
 
 def solve_configuration(
-    tree: GTree, rows: Rows, k: int, top_passed_up: npt.NDArray[np.int64]
+    tree: GTree, rows: CostRows, k: int, top_passed_up: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Read the cheapest configuration off the rows, parents before children.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.algorithms.traj_anon.gtree import GTree
-from trajcloak.algorithms.traj_anon.solve import Rows
+from trajcloak.algorithms.traj_anon.solve import CostRows
 
 
 def suppress_nobody(tree: GTree) -> npt.NDArray[np.int64]:
@@ -22,7 +22,7 @@ def suppress_nobody(tree: GTree) -> npt.NDArray[np.int64]:
     return top
 
 
-def suppress_above(tree: GTree, rows: Rows, price: float) -> npt.NDArray[np.int64]:
+def suppress_above(tree: GTree, rows: CostRows, price: float) -> npt.NDArray[np.int64]:
     """Leave out whoever costs at least ``price`` (summed cloak area, in cells).
 
     Returns
@@ -35,7 +35,7 @@ def suppress_above(tree: GTree, rows: Rows, price: float) -> npt.NDArray[np.int6
     return top
 
 
-def suppress_at_most(tree: GTree, rows: Rows, budget: int) -> npt.NDArray[np.int64]:
+def suppress_at_most(tree: GTree, rows: CostRows, budget: int) -> npt.NDArray[np.int64]:
     """Find the lowest price that leaves out at most ``budget`` trajectories.
 
     The number left out never grows with the price, so the price is bisected,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajcloak.kernels.ids import (
+from trajcloak.kernels.intern import (
     FIRST_CAPACITY,
     IntegerIds,
     TextIds,

@@ -12,7 +12,7 @@ def choose_left_out(
     price: float | None,
     share: float | None,
 ) -> npt.NDArray[np.bool_]:
-    """Choose the dearest bundles.
+    """Choose the most expensive bundles.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def choose_left_out(
     price : float, optional
         Leave out every bundle whose members cost at least this much.
     share : float, optional
-        Leave out the dearest bundles, as long as they hold at most this share of all.
+        Leave out the most expensive bundles, as long as they hold at most this share of all.
 
     Examples
     --------
@@ -35,9 +35,9 @@ def choose_left_out(
     if price is not None:
         return areas >= price
     budget = math.floor((share or 0.0) * int(sizes.sum()))
-    dearest = np.argsort(-areas, kind="stable")
+    by_cost = np.argsort(-areas, kind="stable")
     left_out = np.zeros(len(areas), np.bool_)
-    left_out[dearest] = np.cumsum(sizes[dearest]) <= budget
+    left_out[by_cost] = np.cumsum(sizes[by_cost]) <= budget
     return left_out
 
 
