@@ -16,8 +16,13 @@ MODULES = {
 CALLS = {"eval", "exec", "compile", "__import__"}
 METHODS = {"system", "popen", "execv", "execve", "execvp", "spawnl", "spawnv", "startfile"}
 ARGUMENTS = {"shell", "allow_pickle"}
-ALLOWED = {"trajcloak/engines/shard_files.py": ["pickle", "pickle.dumps", "pickle.loads"]}
-"""Values of a cluster's workers, in a folder that is private to them; dask sends its own so."""
+ALLOWED = {
+    "trajcloak/engines/shard_files.py": ["pickle", "pickle.dumps", "pickle.loads"],
+    "trajcloak/engines/spark.py": ["cloudpickle.dumps", "pickle", "pickle.loads"],
+    "trajcloak/engines/spark_start.py": ["subprocess", "subprocess.run"],
+}
+"""Shards in a folder that is private to the workers; calls that Spark brings from the client, as
+dask does on its own; and the question which version of Java there is."""
 
 
 def list_dangers(text: str) -> list[str]:
