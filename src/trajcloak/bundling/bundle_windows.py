@@ -82,14 +82,11 @@ def bundle_windows(
     engine = log.engine
     lengths = np.diff(layout.ranges)[:, 0].tolist()
     runs = choose_runs([log.facts.num_users * n for n in lengths], sizes.cells, engine.parallel)
-    can_cut = isinstance(task.algorithm, TrajAnon | Refined)
-    is_small = all(log.facts.num_users * n <= sizes.cells for n in lengths) or not can_cut
     found = _Found(layout, num_kinds)
-    if len(log.shards) == 1 and is_small:
-        jobs = [
-            (bundle_shard, log.shards[0], layout, run, task, engine.threads, engine.inner_progress)
-            for run in runs
-        ]
+    shared, rest = engine.put(task), (engine.threads, engine.inner_progress)
+    if len(log.shards) == 1 and all(log.facts.num_users * n <= sizes.cells for n in lengths):
+        # One call does all for a window: no participant goes from one shard to another.
+        jobs = [(bundle_shard, log.shards[0], layout, run, shared, *rest) for run in runs]
         results, presence = engine.shuffle(call_on_shard, jobs, 2, BUNDLING)
         presences = [list(presence)]
         num_users, located = _count_participants(engine, presences)
@@ -111,11 +108,7 @@ def bundle_windows(
     whole = [r for r in range(len(runs)) if r not in large]
     for r in whole:
         _check_fits(sizes, runs[r], num_users, lengths)
-    bundled = engine.derive(
-        bundle_run,
-        [(inputs[r], task, engine.threads, engine.inner_progress) for r in whole],
-        BUNDLING,
-    )
+    bundled = engine.derive(bundle_run, [(inputs[r], shared, *rest) for r in whole], BUNDLING)
     found.add_runs(engine, [runs[r] for r in whole], bundled)
     for r, parts in large.items():
         number = runs[r][0]

@@ -25,7 +25,7 @@ from trajcloak.cli.engine_options import (
     ENGINE_OPTIONS,
     IN_MEMORY,
     engine_options,
-    open_engine,
+    start_engine,
 )
 from trajcloak.cli.tables import facts_table
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
@@ -198,7 +198,7 @@ def command(
         )
     with (
         progress_bars(hidden=as_json) as progress,
-        open_engine(**chosen, beside=output, threads=threads, progress=progress) as engine,
+        start_engine(**chosen, beside=output, threads=threads, progress=progress) as engine,
     ):
         if memory is None:
             release = anonymize_on(engine, list(log), columns, asked)

@@ -76,7 +76,7 @@ def engine_options(function: F) -> F:
 
 
 @contextmanager
-def open_engine(
+def start_engine(
     engine: str,
     scheduler: str | None,
     workers: int | None,

@@ -85,7 +85,6 @@ class FolderEngine(StoredEngine):
         super().__init__(folder, progress, sizes)
         self._scratch = scratch
         self.memory = memory - RESERVED
-        self.inner_progress = progress
         self._threads = choose_threads(threads)
 
     @property
