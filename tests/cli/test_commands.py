@@ -293,7 +293,7 @@ def test_progress_on_a_terminal(made, tmp_path):
     """The bars go to standard error if that is a terminal; never to standard output."""
     args = ("anonymize", made / "log.parquet", "-o", tmp_path / "release", "--k", 5)
     printed, shown = run_on_terminal(*args, "--length", 1)
-    for stage in ("reading log", "building trajectories", "writing release"):
+    for stage in ("reading log", "bundling windows", "writing release"):
         assert re.search(rf"✓.* {stage} .*100%", shown)
         assert stage not in printed
     assert "users published" in printed

@@ -155,7 +155,7 @@ def test_a_worker_killed_while_it_writes_a_file(tmp_path, dask_engine):
     expected = run(
         lambda: tc.anonymize(tc.read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
     )
-    dask_engine.client.wait_for_workers(2, timeout=60)
+    dask_engine.client.wait_for_workers(2, timeout=300)
     assert workers[min(workers)] not in dask_engine.client.run(os.getpid).values()
     assert actual == expected
 

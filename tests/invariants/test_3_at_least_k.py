@@ -21,7 +21,7 @@ from small_logs import (
     read_rows,
 )
 from trajcloak.algorithms import Policy
-from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.algorithms.refined import Refined
 from trajcloak.bundles import build_bundles
 from trajcloak.bundling import runs
 from trajcloak.cloaks import build_bounding_boxes
@@ -112,13 +112,13 @@ BREAKS_INVARIANT_3 = {
     "one_below_k": (
         EXAMPLE,
         [
-            (TrajAnon, "solve", solve_one_below_k(TrajAnon.solve)),
+            (Refined, "solve", solve_one_below_k(Refined.solve)),
             (runs, "build_bundles", build_without_check),
         ],
     ),
     "alone": (
         EXAMPLE,
-        [(TrajAnon, "solve", solve_alone), (runs, "build_bundles", build_without_check)],
+        [(Refined, "solve", solve_alone), (runs, "build_bundles", build_without_check)],
     ),
     "padded": (SMALL, [(WindowCutter, "cut", pad_with_the_same_users(WindowCutter.cut))]),
 }
@@ -137,9 +137,9 @@ def test_invariant_3_is_seen_to_fail(monkeypatch, broken):
         check_invariant_3(drawn)
 
 
-@pytest.mark.parametrize("solve", [solve_one_below_k(TrajAnon.solve), solve_alone])
+@pytest.mark.parametrize("solve", [solve_one_below_k(Refined.solve), solve_alone])
 def test_a_broken_algorithm_is_stopped_before_anything_is_written(monkeypatch, solve, tmp_path):
-    monkeypatch.setattr(TrajAnon, "solve", solve)
+    monkeypatch.setattr(Refined, "solve", solve)
     log = read_rows([Row(f"u{i}", 0, 3 * i, 3 * i) for i in range(4)])
     with pytest.raises(AssertionError, match=r"a bundle has \d users, fewer than k = 3"):
         tc.anonymize(log, 3, **UNIT_CELLS).write(tmp_path / "release")
