@@ -64,7 +64,7 @@ def find_neighbours(monkeypatch, cells, height, k, threads):
         patch.setattr(
             hilbert, "_merge", lambda found: handed.append(found) or np.arange(len(found))
         )
-        hilbert.cluster(cells, height, k, threads, silent)
+        hilbert.cluster_along_curve(cells, height, k, threads, silent)
     order = np.argsort(hilbert.build_indexes(cells, height).sum(axis=1), kind="stable")
     neighbours = np.empty_like(handed[0])
     neighbours[order] = order[handed[0]]
