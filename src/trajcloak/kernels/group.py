@@ -1,4 +1,4 @@
-"""Put together what has the same number, by counting."""
+"""Group positions by number, by counting sort."""
 
 from typing import Any
 
