@@ -340,7 +340,7 @@ def test_every_column_is_named_at_once():
 
 
 def test_allow_names_an_attribute():
-    with pytest.raises(tc.OptionError, match="'why' is allowed and no request column"):
+    with pytest.raises(tc.OptionError, match="'why' is allowed but is no request column"):
         check(read_columns(["u"], what=["cafe"]), "why")
 
 

@@ -116,7 +116,7 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
     words = np.empty(n, np.uint64)
     spare_words = np.empty(n, np.uint64)
     spare_order = np.empty(n, np.int32)
-    # Threads are started anew for every 64 bits; for few keys they cost more than they save.
+    # Threads are started again for every 64 bits; for few keys they cost more than they save.
     threads = min(threads, 1 + n // KEYS_PER_THREAD)
     pieces = build_slices(n, threads * SLICES_PER_THREAD)
     ahead = np.empty((min(WORDS_AHEAD, -(-layout.num_bits // WORD_BITS)), n), np.uint64)
