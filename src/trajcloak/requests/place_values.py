@@ -14,7 +14,7 @@ MIN_VALUES = 20
 
 MIN_REQUESTS = 50
 SAME = 0.5
-"""A column is a coordinate if at least this share of its numbers is near that of their row."""
+"""A column is a coordinate if at least this share of its numbers is near their row's."""
 
 FOLLOWS = 0.99
 """Least correlation with a coordinate at which a column reveals where its row is."""

@@ -220,6 +220,7 @@ def _index_reports(user, time, rows, number, when, first, last):  # type: ignore
         u = number[user[row]]
         if u < 0 or time[row] < origin:
             continue
+        # Rows outside the bins are too far away for interpolation.
         b = (time[row] - origin) // every
         if b >= first.shape[1]:
             continue
@@ -298,6 +299,7 @@ def _complete(  # type: ignore[no-untyped-def]
                 if not np.isnan(px):
                     cells[lacking[u], i, 0] = find_cell(px, low_x, cell, num_cells)
                     cells[lacking[u], i, 1] = find_cell(py, low_y, cell, num_cells)
+            # Reports inside bin b come before the next instant.
             if last[u, b] >= 0:
                 before = last[u, b]
     return held

@@ -188,6 +188,7 @@ def _compare_pair(data, before, row, long, gaps, counts):  # type: ignore[no-unt
     _, time, x, y = data
     gap = time[row] - time[before]
     if gap > 0:
+        # Most gaps equal the one before, whose bin is known.
         if gap != counts[LAST_GAP]:
             counts[LAST_GAP] = gap
             counts[LAST_BIN] = _bin_of_gap(gap)
@@ -215,6 +216,7 @@ def _compare(data, order, in_order, start, stop, long, first, last, gaps, counts
         row = np.int64(i) if in_order else order[i]
         before = last[user[row]]
         last[user[row]] = row
+        # The user's first row in the slice is compared later, across slices.
         if before < 0:
             first[user[row]] = row
             continue

@@ -70,7 +70,9 @@ def _hilbert(cells, height):  # type: ignore[no-untyped-def]
             while side > 0:
                 right = np.int64((x & side) > 0)
                 upper = np.int64((y & side) > 0)
+                # The curve visits lower left, upper left, upper right, lower right: 0 to 3.
                 index += side * side * ((3 * right) ^ upper)
+                # It is transposed in the lower quadrants, and also mirrored in the right one.
                 if upper == 0:
                     if right == 1:
                         x = side - 1 - (x & (side - 1))
@@ -122,6 +124,7 @@ def _find_neighbours(indexes, sums, order, start, stop, neighbours):  # type: ig
                     continue
             else:
                 held += 1
+            # Insert by distance, then by row.
             place = held - 1
             while place > 0 and (
                 distance[place - 1] > total

@@ -23,8 +23,8 @@ the smallest quadrants and semi-quadrants around boxes."""
 NARROW_SIDE = (1 << 16) - 1
 
 LANES = 8
-"""Instants that one instruction handles. Where their number is no multiple of this, the loops
-took twice as long."""
+"""Instants that one instruction handles. With a number of instants that is not a multiple of
+this, the loops took twice as long."""
 
 Points = npt.NDArray[np.uint32]
 """(n, 2, instants): cells of trajectories, all x before all y."""
@@ -116,6 +116,7 @@ def cover_ends(left, right, bottom, top):  # type: ignore[no-untyped-def]
     """
     x = left ^ right
     y = bottom ^ top
+    # Copy the highest bit to the right, over 1, 2, 4, 8 and 16 places.
     x |= x >> np.uint32(1)
     y |= y >> np.uint32(1)
     x |= x >> np.uint32(2)
@@ -193,6 +194,7 @@ def area_exchanged(boxes, b, leaving, coming, shape):  # type: ignore[no-untyped
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     total = np.uint64(0)
     for i in range(low.shape[1]):
+        # First without the one who leaves, as in area_without, then with the one who comes.
         x = leaving[0, i]
         y = leaving[1, i]
         left = min(low2[0, i] if x == low[0, i] else low[0, i], coming[0, i])

@@ -54,6 +54,7 @@ def _cut(points, placed, k, shape):  # type: ignore[no-untyped-def]
     """Find the cheapest cut of trajectories in a given order: how many precede it, and its cost."""
     count = len(placed)
     least = max(k, count // LEAST_SHARE)
+    # before[n]: cost of the first n; after[n]: cost of the last n.
     before = _sum_up(points, placed, k, shape)
     after = _sum_up(points, placed[::-1], k, shape)
     best = least
@@ -75,6 +76,7 @@ def _sum_up(points, placed, k, shape):  # type: ignore[no-untyped-def]
             for i in range(point.shape[1]):
                 low[axis, i] = min(low[axis, i], point[axis, i])
                 high[axis, i] = max(high[axis, i], point[axis, i])
+        # Members of each of the count // k bundles, times its share of the area, summed.
         if count >= k:
             costs[count] = count / (count // k) * np.float64(area(low, high, shape))
     return costs

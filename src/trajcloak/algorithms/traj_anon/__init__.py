@@ -4,7 +4,7 @@ Sort the trajectories' keys (:mod:`.keys`), build the compressed tree over them
 (:mod:`.gtree`), find the cheapest configuration (:mod:`.solve`), possibly with
 suppression (:mod:`.suppression`), and turn it into bundles (:mod:`.assign`).
 Time is linear in the number of trajectories for a fixed k. The cost is at most
-``length`` times that of the best quad-cloak policy (Theorem 2 of the paper).
+``length`` times the cost of the best quad-cloak policy (Theorem 2 of the paper).
 """
 
 import math

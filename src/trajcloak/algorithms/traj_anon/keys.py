@@ -246,6 +246,7 @@ def _fill_words(flat, order, common, layout, first_bit, ahead, start, stop, word
     for place in range(start, stop):
         tied_before = place > 0 and common[place] == num_bits
         tied_after = place + 1 < n and common[place + 1] == num_bits
+        # All other places are final and are not sorted again.
         if tied_before or tied_after:
             row = order[place]
             if word < len(ahead):
