@@ -86,7 +86,7 @@ def test_k_inside_never_costs_more_than_bulk_dp():
 
 
 def test_the_lonely_user_of_k_inside():
-    """Three users in one cell and one far away: that user's cloak is the region, and theirs alone."""
+    """Three users in one cell, one far away: the cloak of that one is the region, theirs alone."""
     cells = np.concatenate([repeat([[0, 0]], 3), repeat([[7, 7]], 1)])
     snapshot = solve(Example(cells, 3, 2), K_INSIDE)
     assert cloaks_of(snapshot) == [Cloak(0, 0, 1, 1)] * 3 + [Cloak(0, 0, 8, 8)]
