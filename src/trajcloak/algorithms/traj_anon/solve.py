@@ -193,7 +193,7 @@ def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-def]
-    """Set ``passed_up`` of all nodes below the maximal nodes, where it is set already.
+    """Set ``passed_up`` of all nodes below the maximal nodes, whose own is set already.
 
     Ensures: the choices reach the costs of ``_fill_rows``; among equals the smallest
     pool, then the fewest from the child that comes first in the loop. Nodes above
