@@ -1,4 +1,4 @@
-"""From a policy and requests to bundles."""
+"""Bundles, built from a policy and requests."""
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ def build_window(num_users, length, requests, *, number=2, start=10):
 
 
 def build_bundles(window, policy, num_kinds, k, rare=None, threads=1):
-    """Bundle users who are called by their numbers; returns also what is left out."""
+    """Bundle users whose ids are their numbers; returns also what is left out."""
     ids = pa.array(window.user)
     bundles, left_out, _ = build_all(window, ids, policy, num_kinds, k, rare, threads)
     return bundles, left_out

@@ -1,4 +1,4 @@
-"""The referee: what it recomputes, what it catches, and the bound it proves."""
+"""Comparison of algorithms: what is recomputed, which defects are found, and the proven bound."""
 
 import math
 import sys
@@ -140,7 +140,7 @@ def walk_rows(num_users, length, seed=145):
 
 
 def windows_of(rows, length):
-    """Cells of each window, as :data:`UNIT_CELLS` lays them out."""
+    """Cells of each window, with the layout of :data:`UNIT_CELLS`."""
     users = sorted({row.user for row in rows})
     cells = np.zeros((len(users), max(row.time for row in rows) + 1, 2), np.uint32)
     for row in rows:
@@ -213,7 +213,7 @@ def test_refused(tmp_path):
 
 @needs_jit
 def test_refused_without_a_solver(tmp_path, monkeypatch, capfd):
-    """Told like any other refusal, though it comes up before the clock starts."""
+    """Reported like any other refusal, although it occurs before the clock starts."""
     package = tmp_path / "without" / "scipy"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('not installed')\n")
@@ -250,7 +250,7 @@ def test_a_process_that_dies_is_reported(tmp_path, capfd):
     ids=str,
 )
 def test_bad_options(algorithms, options, message):
-    """Found before anything runs."""
+    """Refused before anything runs."""
     with pytest.raises(tc.OptionError, match=message):
         compare(
             read_rows(walk_rows(5, 1)), algorithms=algorithms, **{"k": 2, **UNIT_CELLS, **options}

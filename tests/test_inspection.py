@@ -1,4 +1,4 @@
-"""Proposals for a log, and the shares that they would keep, against the slow twin."""
+"""Proposed settings for a log, and the shares that they would keep, against the slow twin."""
 
 import numpy as np
 import pyarrow as pa

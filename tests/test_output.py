@@ -14,7 +14,7 @@ from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file, new_folder
 
 @pytest.fixture
 def open_umask():
-    """Nobody's rights are taken away by the process."""
+    """With umask 0, only the mode given decides about permissions."""
     before = os.umask(0)
     yield
     os.umask(before)

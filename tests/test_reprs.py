@@ -1,4 +1,4 @@
-"""What a bare name shows in a notebook, which is saved: how much there is, of nobody."""
+"""Reprs show counts only: notebook output gets saved, so no ids."""
 
 import pyarrow as pa
 import pytest

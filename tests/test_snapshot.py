@@ -86,7 +86,7 @@ def test_k_inside_never_costs_more_than_bulk_dp():
 
 
 def test_the_lonely_user_of_k_inside():
-    """Three in one cell and one far away: his cloak is the region, and his alone."""
+    """Three users in one cell, one far away: the cloak of that one is the region, theirs alone."""
     cells = np.concatenate([repeat([[0, 0]], 3), repeat([[7, 7]], 1)])
     snapshot = solve(Example(cells, 3, 2), K_INSIDE)
     assert cloaks_of(snapshot) == [Cloak(0, 0, 1, 1)] * 3 + [Cloak(0, 0, 8, 8)]
@@ -115,7 +115,7 @@ def test_threads_change_nothing(policy):
 
 @each_policy
 def test_one_instant_of_many_is_taken_as_it_lies_in_memory(policy):
-    """Snapshots are cut out of trajectories, across rows."""
+    """A snapshot is a slice of trajectories, and not contiguous in memory."""
     cells = draw_uniform(np.random.default_rng(126), 50, 4, 6)
     apart = solve_snapshot(cells[:, 2].copy(), 6, 3, policy)
     cut_out = solve_snapshot(cells[:, 2], 6, 3, policy)

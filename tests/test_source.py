@@ -1,6 +1,6 @@
 """The package runs nothing that comes from a file: no pickles, no eval, no shell.
 
-But for the values of a cluster's workers, which are pickles in a private folder.
+The only exception: values of a cluster's workers are pickles in a private folder.
 """
 
 import ast

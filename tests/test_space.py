@@ -59,7 +59,7 @@ class Placed(NamedTuple):
 
 
 def place(log, height=None, region=None, threads=1):
-    """Lay a log on the plane, and the grid over it."""
+    """Project a log, and choose its region."""
     whole = hold_in_memory(log, MemoryEngine(threads))
     if region is None:
         check_misplaced(whole)
@@ -271,7 +271,7 @@ def test_a_region_that_the_caller_gives_keeps_far_rows():
 
 
 def test_two_towns_are_one_connected_area():
-    """Far from each other, but no few rows far from all others."""
+    """The towns are far from each other, but neither is just a few rows."""
     x = np.concatenate([np.random.default_rng(1).uniform(0, 1, 100) + town for town in (0, 1000)])
     rows = [Row(f"u{i}", 0, value, value) for i, value in enumerate(x)]
     assert place(read_rows(rows)).region.side > 1000
@@ -288,7 +288,7 @@ def test_few_far_rows_of_a_planar_log():
 
 
 def test_rows_that_are_not_so_far():
-    """The region of the others is 19 wide, so this one makes it 26 times larger, not 64."""
+    """The other rows need a region 19 wide; this one makes it 26 times larger, not 64."""
     rows = [Row(f"u{i}", 0, i % 20, i % 7) for i in range(400)]
     rows[50] = Row("u50", 0, 0, 500)
     assert place(read_rows(rows)).region.side > 500

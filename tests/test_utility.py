@@ -1,4 +1,4 @@
-"""How useful releases are: what is measured, and what is refused."""
+"""Utility of releases: what is measured, and what is refused."""
 
 import pyarrow.parquet as pq
 import pytest

@@ -1,4 +1,4 @@
-"""A policy and the requests of a window to bundles, ready to publish."""
+"""Turn a policy and the requests of a window into bundles, ready to publish."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from trajcloak.requests import Treatment
 from trajcloak.trajectories import Window
 
 MARKS_PER_REQUEST = 16
-"""Up to so many bytes per request, marking the ones seen is faster than sorting them."""
+"""Up to this many bytes of marks per request, marking requests is faster than sorting them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +36,7 @@ class Bundles:
         The distinct requests of each bundle and instant, in that order. Instants
         count from ``start``.
     ids : pyarrow.Array
-        Ids of the members, bundle after bundle, ascending in each. Private.
+        Ids of the members, bundle after bundle, ascending in each bundle. Private.
     """
 
     window: int
@@ -57,7 +57,7 @@ class Bundles:
         )
 
     def take(self, chosen: npt.NDArray[np.integer]) -> "Bundles":
-        """Take some bundles, in the order given."""
+        """Select some bundles, in the order given."""
         number = np.full(len(self.sizes), -1, np.int32)
         number[chosen] = np.arange(len(chosen), dtype=np.int32)
         requests, first = group_by_number(number[self.request_bundle], len(chosen))
@@ -74,7 +74,7 @@ class Bundles:
 
 
 def join_bundles(parts: Sequence[Bundles]) -> Bundles:
-    """Put bundles of one window together, one part after another."""
+    """Join bundles of one window, one part after another."""
     starts = np.cumsum([0] + [len(part.sizes) for part in parts[:-1]])
     request_bundle = [
         part.request_bundle + np.int32(start) for part, start in zip(parts, starts, strict=True)
@@ -97,13 +97,13 @@ class NotPublished:
     Attributes
     ----------
     is_suppressed : (n,) bool
-        Of each participant.
+        Whether each participant is suppressed.
     reported : int
         Suppressed participants who have a report in the window.
     suppressed_requests : int
-        Their requests.
+        Requests of suppressed participants.
     rare_requests : int
-        Requests of the others that are not published, because few users sent a value.
+        Requests of the others that are not published because few users sent a value.
     generalised_requests : int
         Requests that are published with a value replaced.
     """
@@ -124,19 +124,19 @@ def build_bundles(
     rare: Treatment | None = None,
     threads: int = 1,
 ) -> tuple[Bundles, NotPublished, npt.NDArray[np.int64]]:
-    """Number a policy's bundles and gather each one's sets of requests.
+    """Number a policy's bundles and collect the sets of requests of each.
 
-    Requests come in only here, after membership and cloaks are settled
-    (invariant 1 of ``docs/guarantee.md``). Bundles of fewer than k users end the
-    run (invariant 3): that would be an error of the algorithm, never of the log.
+    Requests are used only here, after members and cloaks are decided (invariant 1 of
+    ``docs/guarantee.md``). A bundle of fewer than k users stops the run (invariant 3):
+    that would be a defect of the algorithm, never of the log.
 
     Parameters
     ----------
     window : Window
     ids : pyarrow.Array
-        Of the window's participants, ascending.
+        Ids of the window's participants, ascending.
     policy : Policy
-        For the window's participants, in their order.
+        For the window's participants, in the same order.
     num_kinds : int
         How many distinct requests the log has.
     k : int
@@ -150,7 +150,7 @@ def build_bundles(
     bundles : Bundles
     not_published : NotPublished
     order : int64
-        The policy's number of each bundle.
+        The number of each bundle in the policy.
     """
     sizes = policy.sizes
     if len(sizes) and int(sizes.min()) < k:
@@ -189,7 +189,7 @@ def build_bundles(
 def _treat_rare(
     window: Window, bundle: npt.NDArray[np.int32], rare: Treatment
 ) -> tuple[Window, int, int]:
-    """Withhold or replace the requests of bundled users; counts both."""
+    """Withhold or replace rare requests of bundled users; returns also the counts of both."""
     is_bundled = bundle[window.request_user] >= 0
     kind = rare.number[window.request_kind]
     gone = is_bundled & (kind < 0)
@@ -199,7 +199,7 @@ def _treat_rare(
         window,
         request_user=window.request_user[left],
         request_instant=window.request_instant[left],
-        # Suppressed users' requests are only counted, whatever they are.
+        # Requests of suppressed users are only counted, so any kind will do.
         request_kind=np.maximum(kind[left], 0),
     )
     return treated, int(gone.sum()), int(changed.sum())
@@ -208,9 +208,9 @@ def _treat_rare(
 def _gather_requests(
     window: Window, bundle: npt.NDArray[np.int32], shape: tuple[int, int, int], threads: int
 ) -> tuple[tuple[npt.NDArray[np.int32], ...], int]:
-    """List the distinct requests in order of bundle, instant and kind; counts the suppressed.
+    """List the distinct requests by bundle, instant and kind; counts those of suppressed users.
 
-    ``shape`` is how many bundles, instants and kinds there are.
+    ``shape`` is the number of bundles, instants and kinds.
     """
     requests = window.request_user, window.request_instant, window.request_kind
     num_requests = len(window.request_user)
@@ -231,7 +231,7 @@ def _gather_requests(
 def _list_marked(
     marks: npt.NDArray[np.bool_], threads: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """List the marked places in order: bundle, instant and kind."""
+    """List bundle, instant and kind of every mark, in that order."""
     slices = build_slices(len(marks), threads)
     counts = [np.count_nonzero(marks[start:stop]) for start, stop in slices]
     first = np.cumsum([0, *counts])
@@ -247,9 +247,9 @@ def _list_marked(
 
 @njit(cache=True, nogil=True)
 def _mark(bundle, user, instant, kind, start, stop, marks):  # type: ignore[no-untyped-def]
-    """Mark the requests of a slice that are sent; returns how many there are.
+    """Mark the requests of bundled users in a slice; returns how many there are.
 
-    Several threads may mark the same place: all of them write the same.
+    Several threads may write the same mark: all of them write True.
     """
     sent = 0
     for r in range(start, stop):
@@ -262,7 +262,7 @@ def _mark(bundle, user, instant, kind, start, stop, marks):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def _fill_marked(marks, start, stop, place, bundle, instant, kind):  # type: ignore[no-untyped-def]
-    """List the marked places of some bundles, from ``place`` on."""
+    """List the marks of bundles ``start`` up to ``stop``, writing from ``place`` on."""
     for b in range(start, stop):
         for i in range(marks.shape[1]):
             for k in range(marks.shape[2]):

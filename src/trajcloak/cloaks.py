@@ -1,8 +1,8 @@
 """Cloak sequences of sets of trajectories, in cells of the grid, and their cost.
 
 A cloak is four numbers: the first cell and the cell after the last one, on each
-axis. Bundles are numbered by their cloak sequences, so that a bundle's number
-says nothing that its cloaks do not say (invariant 2 of ``docs/guarantee.md``).
+axis. Bundles are numbered in the order of their cloak sequences, so that a bundle's
+number reveals nothing beyond its cloaks (invariant 2 of ``docs/guarantee.md``).
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def build_bounding_boxes(
     ----------
     cells : (n, instants, 2) uint32
     bundle : (n,) int32
-        Bundle of each trajectory; those below 0 belong to none.
+        Bundle of each trajectory; negative: in no bundle.
     num_bundles : int
         Each bundle has at least one trajectory.
     threads : int
@@ -49,7 +49,7 @@ def build_covering_quads(boxes: Cloaks) -> Cloaks:
     A semi-quadrant is a quadrant cut in x, as in the binary US-tree.
     """
     cover = np.empty_like(boxes)
-    # The free bits of an axis are those from the highest in which its first and last cell differ.
+    # Free bits of an axis: the highest bit in which its first and last cell differ, and all below.
     free_x = _count_bits(boxes[..., X_START] ^ (boxes[..., X_STOP] - np.uint32(1)))
     free_y = _count_bits(boxes[..., Y_START] ^ (boxes[..., Y_STOP] - np.uint32(1)))
     quadrant = free_x >= free_y
@@ -62,7 +62,7 @@ def build_covering_quads(boxes: Cloaks) -> Cloaks:
 
 
 def _count_bits(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """Count the bits of each number, from the highest that is set; 0 for 0."""
+    """Count the bits of each number up to its highest one bit; 0 for 0."""
     exponent: npt.NDArray[np.uint32] = np.frexp(numbers.astype(np.float64))[1].astype(np.uint32)
     return exponent
 
@@ -107,12 +107,12 @@ def order_by_cloaks(cloaks: Cloaks, sizes: npt.NDArray[np.int32]) -> npt.NDArray
 
 
 def encode_cloaks(cloaks: Cloaks) -> npt.NDArray[np.void]:
-    """Encode cloak sequences as bytes that sort as they do."""
+    """Encode cloak sequences as bytes that sort in the same order."""
     return _to_bytes(cloaks.reshape(len(cloaks), 4 * cloaks.shape[1]))
 
 
 def _to_bytes(digits: npt.NDArray[np.uint32]) -> npt.NDArray[np.void]:
-    # Big-endian numbers sort like the bytes that they are made of.
+    # Big-endian numbers sort like their bytes.
     as_bytes: npt.NDArray[np.void] = (
         np.ascontiguousarray(digits.astype(">u4")).view(f"V{4 * digits.shape[1]}").ravel()
     )

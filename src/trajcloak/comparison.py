@@ -1,8 +1,8 @@
-"""Run several algorithms on the same log and measure them all the same way.
+"""Run several algorithms on the same log and measure them all in the same way.
 
 Each runs in a process of its own, with its kernels compiled before the clock starts,
-and returns nothing but who is bundled with whom. Sizes and costs are computed here,
-from the bundles, for all alike; no algorithm's own figure is trusted.
+and returns only who is bundled with whom. Sizes and costs of all are computed here, from
+the bundles; no figure of an algorithm itself is trusted.
 """
 
 import math
@@ -56,8 +56,8 @@ class Comparison:
         Cost with bounding boxes, and with the smallest (semi-)quadrants around the
         bundles, in square units of the CRS.
     within_quad : float or None
-        Proven: ``cost_quad`` is at most so many times that of the best quad-cloak
-        policy; exactly so many times, where ``exact`` is among the algorithms and done.
+        ``cost_quad`` is proven to be at most this many times the cost of the best quad-cloak
+        policy; exactly this many times, if ``exact`` is among the algorithms and finished.
     bundles, smallest_bundle, largest_bundle : int or None
     median_side : float or None
         Square root of the median area of the bounding boxes.
@@ -151,7 +151,7 @@ def compare(
 
 
 def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
-    """Relate costs to the true optimum instead of its bound, if ``exact`` found it."""
+    """Compare costs with the true optimum instead of its bound, if ``exact`` found it."""
     for optimum in results:
         if optimum.algorithm == Exact.name and optimum.status == OK and optimum.cost_quad:
             return [
@@ -180,11 +180,11 @@ def _build(name: str, asked: Options) -> Algorithm:
 
 
 def bound_optimum(cells: npt.NDArray[np.uint32], height: int, k: int, threads: int) -> float:
-    """Bound, from below, the cost of the best quad-cloak policy, in cells.
+    """Compute a lower bound of the cost of the best quad-cloak policy, in cells.
 
-    The larger of two bounds. The optimum of the tree is at most ``length`` times the
-    best (Theorem 2 of the paper). And at each instant a policy is also one for that
-    snapshot alone, so it costs at least what the best snapshot policy costs there.
+    It is the larger of two bounds. The optimum of the tree costs at most ``length`` times
+    as much (Theorem 2 of the paper). And at each instant a policy is also a policy for
+    that snapshot alone, so it costs at least as much as the best snapshot policy there.
     """
     length = cells.shape[1]
     tree = TrajAnon().solve(cells, height, k, QUAD, threads=threads).cost() / length
@@ -237,7 +237,7 @@ def _cost(cloaks: Cloaks, sizes: npt.NDArray[np.int64]) -> float:
 
 
 class _Job(NamedTuple):
-    """What the process of an algorithm is given; its windows lie in files of the folder."""
+    """What the process of an algorithm is given; its windows are files in ``folder``."""
 
     algorithm: str
     folder: Path
@@ -260,7 +260,7 @@ def _run(job: _Job, time_limit: float | None) -> tuple[float, list[npt.NDArray[n
         if not here.poll(time_limit):
             return time.monotonic() - started, TIMED_OUT
         seconds, problem = here.recv()
-        # This process may have polled late.
+        # This process may have been slow to notice the end of the time limit.
         if time_limit is not None and seconds > time_limit:
             return seconds, TIMED_OUT
     except EOFError:
@@ -280,7 +280,7 @@ def _work(there: Any, job: _Job) -> None:
     windows = [np.load(job.folder / f"cells-{w}.npy") for w in range(job.num_windows)]
     algorithm = _build(job.algorithm, asked)
     few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
-    # An error here is raised again below, and reported there.
+    # The same error is raised, and reported, below.
     with suppress(TrajcloakError):
         algorithm.solve(few, 2, 2, asked.cloak, threads=threads)
     there.send("ready")

@@ -42,21 +42,21 @@ ENOUGH = 0.8
 """Proposed windows keep at least this share of what the shortest windows keep."""
 
 MOST = 0.95
-"""Share of the gaps to bridge, and of the reports to keep."""
+"""Least share of the gaps that a proposal bridges, and of the reports that it keeps."""
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """Rows that have the same thing wrong with them.
+    """Rows that are probably wrong for the same reason.
 
     Attributes
     ----------
     reason : str
-        What ``--drop`` calls them.
+        The reason, as ``--drop`` names it.
     rows : (rows,) int64
         Positions in the log, ascending.
     named : str
-        The first of them as messages name them: ``3 rows (4, 7, 9) are``.
+        Their number and the first few, as in messages: ``3 rows (4, 7, 9) are``.
     """
 
     reason: str
@@ -66,19 +66,19 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Choice:
-    """What one choice of ``every``, ``max_gap`` and ``length`` would keep, whatever k is.
+    """What a choice of ``every``, ``max_gap`` and ``length`` would keep; independent of k.
 
     Attributes
     ----------
     every, max_gap : int or str
-        As they are given to :func:`trajcloak.anonymize`.
+        In the form that :func:`trajcloak.anonymize` takes.
     length : int
     users : float
         Share of the users who take part in at least one window.
     reports : float
         Share of the rows whose user takes part in their window.
     requests : float or None
-        The same of the rows with a request; None if there are none.
+        The same for rows with a request; None if there are none.
     """
 
     every: int | str
@@ -96,10 +96,10 @@ class Inspection:
     Attributes
     ----------
     ingest : Ingest
-        The report on the log, as laid on the proposed instants.
+        The ingest report, with the proposed instants.
     proposed : Choice
     by_every, by_max_gap, by_length : list of Choice
-        The proposal and other values in its place, ascending.
+        The proposal and variants with other values of one setting, ascending.
     suspects : list of Suspect
         Rows that are probably wrong.
     """
@@ -133,20 +133,20 @@ def inspect_log(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Inspection:
-    """Report on a log, and propose how to lay it on instants and windows.
+    """Report on a log, and propose how to cut it into instants and windows.
 
-    ``every`` is the log's own step, or else the next round one from the median time
-    between reports up; ``length`` the longest that keeps at least 80% of what the
-    shortest windows keep, where 95% of the gaps are bridged; ``max_gap`` the least of 2,
-    3, 5, 10 and 30 steps that then keeps at least 95% of the reports, or else the one
-    that keeps most.
+    Proposed are, as ``every``, the step of the log's times or, if they are irregular, the
+    median time between reports, rounded up; as ``length``, the longest that keeps at least
+    80% of what the shortest windows keep, if 95% of the gaps are bridged; as ``max_gap``,
+    the least of 2, 3, 5, 10 and 30 steps that then keeps at least 95% of the reports, or
+    the one that keeps most.
 
     Parameters
     ----------
     log : RequestLog
         From :func:`trajcloak.read_log`.
     every, max_gap, length : optional
-        Values to keep; the others are proposed.
+        Values that are decided already; the others are proposed.
     threads : int, optional
         Default: all cores.
     progress : Progress
@@ -189,9 +189,9 @@ def inspect_log(
 
 
 def list_suspects(log: RequestLog) -> list[Suspect]:
-    """List rows at 0, 0, with swapped axes, and too far from the user's report before.
+    """List rows at 0, 0, with swapped axes, or too far from the same user's report before.
 
-    The last only where there are metres and seconds. A row is listed once.
+    Distances are checked only in logs with metres and seconds. A row is listed once.
     """
     whole = hold_in_memory(log)
     bulk = None
@@ -209,7 +209,7 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
 
 
 class _KeptCounter:
-    """Counts what choices would keep, and remembers the counts."""
+    """Counts what a choice would keep, and remembers the counts."""
 
     def __init__(self, log: RequestLog, threads: int, progress: Progress) -> None:
         progress("sorting reports", 0, 1)
@@ -264,7 +264,7 @@ class _KeptCounter:
 
 
 def _propose_every(counter: _KeptCounter) -> int:
-    """Choose the log's own grid, or else the next round step from the median gap up."""
+    """Choose the step of the log's times, or else the median gap, rounded up."""
     own = find_own_step(hold_in_memory(counter.log))
     if own is not None:
         return own
@@ -274,13 +274,13 @@ def _propose_every(counter: _KeptCounter) -> int:
 
 
 def _find_typical_gap(counter: _KeptCounter, every: int) -> int:
-    """Find the least multiple of the step that bridges most gaps."""
+    """Find the least multiple of the step that bridges 95% of the gaps."""
     most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
     return every * next((f for f in GAP_FACTORS if f * every >= most), GAP_FACTORS[-1])
 
 
 def _propose_gap(counter: _KeptCounter, every: int, length: int) -> int:
-    """Choose the least multiple of the step that keeps most reports, or else the best."""
+    """Choose the least multiple of the step that keeps 95% of the reports, or else the best."""
     gaps = [factor * every for factor in GAP_FACTORS]
     kept = [counter.count(every, gap, length).reports for gap in gaps]
     enough = min(MOST, max(kept))
@@ -299,7 +299,7 @@ def _propose_length(counter: _KeptCounter, every: int, max_gap: int) -> int:
 
 
 def _list_steps(log: RequestLog) -> list[int]:
-    """List round steps that make no more instants than can be numbered."""
+    """List round steps that do not result in too many instants."""
     low, high = log.time_range
     if log.has_timestamps:
         steps = [seconds * SECOND for seconds in NICE_SECONDS]
@@ -312,7 +312,7 @@ def _list_steps(log: RequestLog) -> list[int]:
 
 
 def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:
-    """List the chosen step and a few on both sides of it, no longer than the log."""
+    """List the chosen step and the few nearest to it that are no longer than the log."""
     low, high = log.time_range
     fitting = [step for step in steps if step <= high - low]
     around = sorted(sorted(fitting, key=lambda step: abs(np.log(step / chosen)))[: NUM_STEPS - 1])
@@ -332,12 +332,10 @@ def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
 def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  # type: ignore[no-untyped-def]
     """Count what is kept: users, reports, requests, pairs of user and window, exact reports.
 
-    An exact report has the time of an instant.
+    A stretch is a run of a user's reports that are at most ``max_gap`` apart. The user takes
+    part in every window that is within a stretch. An exact report has the time of an instant.
 
-    A user takes part in a window that lies within a stretch of reports that are at most
-    ``max_gap`` apart.
-
-    Requires: ``time`` by user, ascending; ``first`` says where each user's rows start.
+    Requires: ``time`` by user, ascending; ``first`` is where each user's rows start.
     """
     origin, every, num_instants = when
     span = every * length
@@ -346,7 +344,7 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
     kept: npt.NDArray[np.int64] = np.zeros(5, np.int64)
     for u in range(begin, end):
         takes_part = False
-        # The windows of the last stretch that had any, both included.
+        # First and last window, both included, of the latest stretch that has any.
         low = np.int64(0)
         high = np.int64(-1)
         row = first[u]
@@ -354,7 +352,7 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
             stop = row + 1
             while stop < first[u + 1] and time[stop] - time[stop - 1] <= max_gap:
                 stop += 1
-            # The first and the final window whose moments all lie within the stretch.
+            # First and last window with all their moments within the stretch.
             first_window = max(-((origin - time[row]) // span), np.int64(0))
             final_window = (time[stop - 1] - origin + every) // span - 1
             if time[stop - 1] >= last_moment:
@@ -364,7 +362,8 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
                 low = first_window
                 high = final_window
                 kept[3] += high - low + 1
-            # A report after the last moment of a window may belong to it, and follow a gap.
+            # A report may belong to a window of an earlier stretch: after a gap that follows the
+            # window's last moment.
             for i in range(row, stop):
                 offset = time[i] - origin
                 window = offset // span

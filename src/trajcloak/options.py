@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from trajcloak.errors import OptionError
 
 RESERVED_NAMES = frozenset({"window", "bundle_id", "instant"})
-"""Columns that ``requests.parquet`` has of its own."""
+"""Column names that ``requests.parquet`` uses itself."""
 
 ALGORITHMS = (
     "traj-anon",
@@ -22,7 +22,7 @@ ALGORITHMS = (
     "exact",
 )
 AUTO = "auto"
-"""The algorithm that suits the cloaks."""
+"""Choose the algorithm by the kind of cloak; see ``DEFAULT_ALGORITHMS``."""
 
 EFFORTS = ("normal", "low", "high")
 TREES = ("usb", "usb-instant", "us", "u")
@@ -45,7 +45,7 @@ SWAPPED = "swapped"
 CONFLICT = "conflict"
 TELEPORT = "teleport"
 DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, SWAPPED, CONFLICT, TELEPORT)
-"""What may be wrong with rows that are dropped if that is asked for."""
+"""Reasons for which rows can be dropped on request."""
 
 WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
@@ -53,7 +53,7 @@ MIN_K = 2
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**63 - 1
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
-"""Of each cloak: the lowest cost, and the paper's own."""
+"""By kind of cloak: the algorithm of lowest cost, and the paper's own."""
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,25 @@ class LogColumns:
     requests
         The request attributes. Only columns named here are ever published.
     tz
-        Zone of the times that have none, such as ``Europe/Berlin``, and of the clock
-        that windows follow. Default: times are taken as they are.
+        Time zone, such as ``Europe/Berlin``, of times without one, and of the clock that
+        windows follow. Default: times are taken as they are.
     crs
-        Coordinate system of the place, such as ``EPSG:27700``: one of degrees, or one
-        of metres, which are used as they are. Default: WGS 84, or none for ``x``, ``y``.
+        Coordinate system of the places, such as ``EPSG:27700``: in degrees, or in metres,
+        which are not projected. Default: WGS 84, or not known for ``x``, ``y``.
     clip
         Least x and y, greatest x and y, in the log's own units: rows outside are dropped.
     max_speed
-        Metres per second, or the log's own units: faster reports are refused.
+        In metres per second, or the log's own units. Reports that would need a higher
+        speed are refused.
     drop
-        What to drop instead of refusing it: ``empty`` (a cell of user, time or place),
-        ``out-of-range`` (places that are none), ``null-island`` (exactly 0, 0), ``swapped``
-        (far from most rows, and among them with longitude and latitude swapped),
+        Which rows to drop instead of refusing the log: ``empty`` (no user, time or place),
+        ``out-of-range`` (impossible coordinates), ``null-island`` (exactly 0, 0), ``swapped``
+        (far from most rows, but among them with longitude and latitude swapped),
         ``conflict`` (two places at one time), ``teleport`` (faster than ``max_speed``,
         by default 340 m/s).
     delimiter
-        Of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the header
-        line into most columns.
+        Delimiter of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the
+        header line into most columns.
 
     Examples
     --------
@@ -176,7 +177,7 @@ class LogColumns:
 
     @property
     def reading(self) -> dict[str, object]:
-        """What a manifest says of how the log was read."""
+        """How the log was read, in the words of the manifest."""
         return {
             "log_crs": self.crs,
             "clip": None if self.clip is None else ",".join(map(repr, map(float, self.clip))),
@@ -185,7 +186,7 @@ class LogColumns:
         }
 
     def complete(self, made: Mapping[str, Any]) -> "LogColumns":
-        """Read a log as a manifest's ``parameters`` say where these columns do not."""
+        """Fill in settings that are not given from a manifest's ``parameters``."""
         clip, drop = made.get("clip"), made.get("drop")
         said: dict[str, Any] = {
             "tz": made.get("tz"),
@@ -220,7 +221,7 @@ class LogColumns:
 
 @dataclass(frozen=True)
 class Options:
-    """Everything that a run is asked for; all of it is public.
+    """All settings of a run; all of them are public.
 
     Attributes
     ----------
@@ -239,10 +240,9 @@ class Options:
     missing : {"withhold", "hold"}
         What to do with users whose location is not known at all instants.
     align : {"none", "day"}
-        ``day``: windows start anew at each midnight.
+        ``day``: a new window starts at each midnight.
     windows : str, optional
-        Stretches of the day, such as ``07:00-10:00,16:00-19:00``; nothing else is
-        published.
+        Hours of the day, such as ``07:00-10:00,16:00-19:00``; nothing else is published.
     height : int, optional
         The region's side has ``2**height`` cells.
     region : (x_min, y_min, side), optional
@@ -355,7 +355,7 @@ class Options:
                 f"seed is {self.seed}; expected a whole number from 0 to {MAX_SEED}; pass another "
                 f"--seed"
             )
-        # numpy's numbers are not those of JSON.
+        # Numbers of numpy cannot be written as JSON.
         for name in ("k", "length", "height", "seed", "rare_below"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, int(getattr(self, name)))
@@ -365,7 +365,7 @@ class Options:
 
 
 def holds_fixed(name: str) -> OptionError:
-    """Say that a request column is one of those that are never published."""
+    """Build the error for a request column that must never be published."""
     return OptionError(
         f"request column '{name}' also holds the user, time or place; publishing it would give "
         f"senders away; leave it out"
@@ -374,7 +374,7 @@ def holds_fixed(name: str) -> OptionError:
 
 def _is_zone(name: object) -> bool:
     """Whether both Python and Arrow know a time zone; each knows names that the other does not."""
-    # The command line starts without Arrow.
+    # Imported here, so that the command line starts without Arrow.
     import pyarrow as pa
     import pyarrow.compute as pc
 

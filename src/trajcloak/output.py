@@ -1,8 +1,8 @@
-"""Files and folders that appear complete or not at all.
+"""Write files and folders that appear complete or not at all.
 
-Each is written under a hidden name beside its final one and then renamed
-(invariant 4 of ``docs/guarantee.md``). Nothing is ever overwritten, and no link is
-followed at the final name.
+Each is written under a hidden name in the same folder and then renamed (invariant 4 of
+``docs/guarantee.md``). Nothing is ever overwritten, and no link at the final name is
+followed.
 """
 
 import errno
@@ -21,7 +21,7 @@ CAN_HOLD_FOLDERS = os.rename in os.supports_dir_fd
 
 
 def check_new(path: Path) -> None:
-    """Raise unless nothing stands at a path and its folder can be written to."""
+    """Raise if a path exists or its folder cannot be written to."""
     if os.path.lexists(path):
         raise OutputError(
             f"{path}: exists already; expected a new path, nothing is overwritten; "
@@ -40,7 +40,7 @@ def check_new(path: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder to fill, which takes the name ``path`` at the end.
+    """Yield a folder to fill; it is renamed to ``path`` at the end.
 
     If anything fails in between, the folder is removed and ``path`` does not appear.
     """
@@ -60,10 +60,10 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(path: Path, mode: int = PUBLIC) -> Iterator[Path]:
-    """Yield a file to fill, which takes the name ``path`` at the end.
+    """Yield a file to fill; it is renamed to ``path`` at the end.
 
-    The file exists, empty and with its final ``mode``, before anything is written
-    to it, so that a private file is private all along.
+    The file is created empty and with its final ``mode`` before anything is written to
+    it, so that a private file is private all along.
     """
     check_new(path)
     staging = _staging_name(path)
@@ -84,7 +84,7 @@ def new_file(path: Path, mode: int = PUBLIC) -> Iterator[Path]:
 def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
     """Give a finished file or folder its final name; a file may come from another disk.
 
-    ``mode`` is that of a file.
+    ``mode`` is used for a file that has to be copied.
     """
     check_new(path)
     with _explained(path), _held(path.parent) as parent:
@@ -98,9 +98,9 @@ def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
 
 
 class _Held:
-    """A folder that is held open, so that exchanging it for another changes nothing.
+    """A folder that is held open, so that somebody who replaces its path changes nothing.
 
-    Where the system cannot do that, paths are used as they are.
+    On systems that cannot do that, paths are used as they are.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,16 +110,16 @@ class _Held:
             self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def name(self, path: Path) -> str:
-        """Name a path in the folder, as the functions of ``os`` take it."""
+        """Return the name of a path in the folder, for the functions of ``os``."""
         return str(path) if self.fd is None else path.name
 
     def identify(self, path: Path) -> tuple[int, int]:
-        """Tell a file or folder in the folder from all others, whatever its name."""
+        """Return device and inode of a file or folder, which identify it whatever its name."""
         found = os.stat(self.name(path), dir_fd=self.fd, follow_symlinks=False)
         return found.st_dev, found.st_ino
 
     def check_same(self, path: Path, staging: Path, made: tuple[int, int]) -> None:
-        """Raise unless folder and unfinished output are still those of the beginning."""
+        """Raise if the folder or the unfinished output was replaced in the meantime."""
         is_same = self.identify(staging) == made
         if self.fd is not None:
             is_same &= os.path.samestat(self._path.stat(), os.fstat(self.fd))
@@ -150,7 +150,7 @@ def _staging_name(path: Path) -> Path:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into errors with a remedy."""
+    """Turn errors of the operating system into an OutputError with a remedy."""
     try:
         yield
     except OutputError:

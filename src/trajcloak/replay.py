@@ -1,4 +1,4 @@
-"""A log prepared again as for a release that was made of it, to compare the two."""
+"""Prepare a log again in the same way as for its release, to compare the two."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from trajcloak.trajectories import Window
 
 
 def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
-    """Lay a log on the instants and cells that the manifest of its release states.
+    """Prepare a log with the instants and cells that the manifest of its release states.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def wrong_log_error(release: PublishedRelease, reason: str) -> InputError:
 def find_published_window(
     release: PublishedRelease, window: Window, num_users: int
 ) -> PublishedWindow:
-    """Find a window of the log in its release; raises unless it has as many users there."""
+    """Find a window of the log in its release; raises if it has another number of users there."""
     for published in release.windows:
         if published.start == window.start and published.users.sum() == num_users:
             return published
@@ -68,7 +68,7 @@ def find_published_window(
 
 
 def read_members(policy: Path) -> pa.Table:
-    """Read who is in which bundle."""
+    """Read who is in which bundle from a policy file."""
     return read_columns(policy, ["window", "user_id", "bundle_id"])
 
 

@@ -1,7 +1,7 @@
-"""How useful a release is: the error of its answers to a fixed workload of questions.
+"""Measure how useful a release is: the errors of its answers to a fixed set of questions.
 
-The questions are drawn around places and requests of the log, and do not depend on the
-release, so that releases of the same log can be compared.
+Questions are drawn at random around places and requests of the log. They do not depend on
+the release, so that releases of the same log can be compared.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,11 +45,11 @@ class Utility:
     queries : int
         How many were asked.
     mean_error, median_error : float
-        Of the estimate, relative to the true answer, or to 1 where that is 0.
+        Error of the estimate, relative to the true answer, or to 1 if that is 0.
     mean_width : float
-        Of the bounds, relative to the same.
+        Width of the bounds, relative to the same.
     within : float
-        Share of the true answers that lie within the bounds.
+        Share of the true answers that are within the bounds.
     """
 
     question: str
@@ -73,7 +73,7 @@ class _Box(NamedTuple):
     y_stop: int
 
     def holds(self, cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Tell which cells are inside."""
+        """Find which cells are inside."""
         x, y = cells[..., 0], cells[..., 1]
         inside: npt.NDArray[np.bool_] = (
             (self.x_start <= x) & (x < self.x_stop) & (self.y_start <= y) & (y < self.y_stop)
@@ -106,7 +106,7 @@ def measure_utility(
         Read with the request attributes of the release.
     release : path
     policy : path, optional
-        The private policy file. Needed where users were suppressed, to tell whom.
+        The private policy file. Needed if users were suppressed, to know who.
     queries : int
         Questions of each kind.
     seed : int
@@ -117,8 +117,8 @@ def measure_utility(
     Raises
     ------
     InputError
-        If the release was not made of this log, or lacks or changes requests because
-        few users sent a value.
+        If the release was not made of this log, or if requests were dropped or changed
+        because few users sent a value.
     OptionError
         If the policy file is needed and not given.
 
@@ -189,7 +189,7 @@ def _find_truths(
     policy: str | Path | None,
     progress: Progress,
 ) -> Iterator[_Truth]:
-    """Find out, window by window, who is published."""
+    """Find out who is published, window by window."""
     if policy is None and release.manifest["suppressed"]:
         raise OptionError(
             f"{release.path}: users were suppressed; expected to be told who; pass --policy"
@@ -238,7 +238,7 @@ class _Workload:
         return asked
 
     def ask_count(self, rng: np.random.Generator) -> tuple[int, Answer]:
-        """Ask for the users in a region at an instant."""
+        """Ask how many users are in a region at an instant."""
         truth = self._choose(rng, [t.window.cells.shape[0] for t in self._truths])
         window = truth.window
         user, i = rng.integers(window.cells.shape[:2])
@@ -248,7 +248,7 @@ class _Workload:
         return true, self._release.count(self._to_region(box), instant, instant)[instant]
 
     def ask_moves(self, rng: np.random.Generator) -> tuple[int, Answer]:
-        """Ask for the users in a region at one instant and in another at another."""
+        """Ask how many users are in one region at one instant and in another at another."""
         weights = [len(t.window.cells) * (t.window.cells.shape[1] > 1) for t in self._truths]
         truth = self._choose(rng, weights)
         window = truth.window
@@ -262,7 +262,7 @@ class _Workload:
         return int(inside.sum()), self._release.follow(steps)
 
     def ask_requests(self, rng: np.random.Generator) -> tuple[int, Answer]:
-        """Ask for the users who sent a value in a region, over a few instants."""
+        """Ask how many users sent a value in a region, over a few instants."""
         truth = self._choose(rng, [len(self._list_sent(t)) for t in self._truths])
         window = truth.window
         sent = int(rng.choice(self._list_sent(truth)))
@@ -292,7 +292,7 @@ class _Workload:
         return np.flatnonzero(self._code[truth.window.request_kind] >= 0)
 
     def _draw_box(self, rng: np.random.Generator, place: npt.NDArray[np.uint32]) -> _Box:
-        """Draw a box that holds a cell and has cell edges."""
+        """Draw a box of whole cells around a cell."""
         num_cells = 2**self._region.height
         shares = np.exp(rng.uniform(np.log(LEAST_SIDE), np.log(MOST_SIDE), 2))
         sides = np.maximum(num_cells * shares, 1).astype(np.int64)

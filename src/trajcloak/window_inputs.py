@@ -38,7 +38,7 @@ class WindowInput:
         return len(self.shard)
 
 
-class Presence(NamedTuple):
+class WindowPresence(NamedTuple):
     """Who of a shard takes part in a window, and what is withheld of the others.
 
     Attributes
@@ -70,21 +70,21 @@ class ShardPresence(NamedTuple):
     Attributes
     ----------
     num_users : int
-    windows : list of Presence
+    windows : list of WindowPresence
     """
 
     num_users: int
-    windows: list[Presence]
+    windows: list[WindowPresence]
 
 
 def cut_input(
     log: RequestLog, cutter: WindowCutter, number: int, shard: int, threads: int
-) -> tuple[WindowInput, Presence]:
+) -> tuple[WindowInput, WindowPresence]:
     """Cut a window out of a shard."""
     window = cutter.cut(number, threads)
     is_in = np.zeros(log.num_users, np.bool_)
     is_in[window.user] = True
-    presence = Presence(
+    presence = WindowPresence(
         np.packbits(is_in),
         len(window.user),
         int(window.reported.sum()),

@@ -25,7 +25,7 @@ def all_node_cloaks(example):
 
 
 def halve(prefix, length, height):
-    """The cloaks that a key's prefix stands for, one halving after the other."""
+    """The cloaks of a key's prefix, by one halving after the other."""
     cloaks = [[0, 0, 1 << height, 1 << height] for _ in range(length)]
     for place, bit in enumerate(prefix):
         axis = place // length % 2

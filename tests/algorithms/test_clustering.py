@@ -42,7 +42,7 @@ def solve(example, slow, seed=0, cloak="mbr", threads=1):
 
 
 def sort_naively(cells, height):
-    """Rows in the order of what they are, equal ones by row."""
+    """Rows in the order of their trajectories, equal ones by row."""
     keys = as_keys(cells, height)
     return sorted(range(len(cells)), key=lambda row: (keys[row], row))
 
@@ -71,7 +71,7 @@ def test_clusters_are_those_of_a_full_scan(slow, seed):
 
 @either
 def test_large_clusters_are_those_of_a_full_scan(slow):
-    """Many candidates for each place, and so many that go stale in the heap."""
+    """Many candidates, so that many bounds in the heap are out of date."""
     for number, example in enumerate(draw_examples(62, 40, most=40, most_k=14, length=3, height=4)):
         check_against_naive(example, slow, number)
 
@@ -159,7 +159,7 @@ def test_leftovers_join_the_cluster_whose_cost_they_raise_least(slow):
 
 @either
 def test_a_leftover_inside_several_clusters_joins_the_first(slow):
-    """Rounding decides nothing: in both boxes the cost is raised by naught."""
+    """Rounding decides nothing: it raises the cost of neither box."""
     square = [[0, 0], [6, 6]]
     other = [[0, 6], [6, 0]]
     cells = np.array([[p] * 3 for p in [*square, *other, [3, 3]]], np.uint32)

@@ -69,7 +69,7 @@ def test_one_instant_is_what_the_tree_finds():
 
 
 def test_beyond_what_any_one_tree_has():
-    """A cloak may be small at one instant and large at another, whichever these are."""
+    """A cloak may be small at any instant and large at any other."""
     cells = np.array(
         [[[0, 0], [0, 0]], [[0, 0], [7, 7]], [[7, 7], [0, 7]], [[0, 7], [0, 7]]], np.uint32
     )

@@ -1,4 +1,4 @@
-"""Ranges of the key order, solved apart and put together, against the tree solved as a whole."""
+"""Ranges of the key order, solved one by one, against the tree solved as a whole."""
 
 import numpy as np
 import pytest

@@ -29,7 +29,7 @@ def build(example):
 
 
 def naive_nodes(keys, k):
-    """Rows of each prefix with k or more trajectories that branches or is a whole key."""
+    """Rows of each prefix that has k or more trajectories, and branches or is a whole key."""
     masked = {}
     for row, key in enumerate(keys):
         for depth in range(len(key) + 1):
@@ -65,7 +65,7 @@ def check_against_prefixes(example):
 
 
 def check_postorder(tree, n, k):
-    """Check what GTree promises, from its own arrays."""
+    """Check that the arrays of a GTree fit together as its docstring says."""
     num_nodes = len(tree.start)
     assert {len(field) for field in tree} == {num_nodes}
     assert tree.start[-1] == 0

@@ -58,13 +58,13 @@ def test_indexes_of_fine_grids(height):
 
 
 def find_neighbours(monkeypatch, cells, height, k, threads):
-    """The neighbours of each trajectory, nearest first, as they are handed to the merging."""
+    """The neighbours of each trajectory, nearest first, before clusters are merged."""
     handed = []
     with monkeypatch.context() as patch:
         patch.setattr(
             hilbert, "_merge", lambda found: handed.append(found) or np.arange(len(found))
         )
-        hilbert.cluster(cells, height, k, threads, silent)
+        hilbert.cluster_along_curve(cells, height, k, threads, silent)
     order = np.argsort(hilbert.build_indexes(cells, height).sum(axis=1), kind="stable")
     neighbours = np.empty_like(handed[0])
     neighbours[order] = order[handed[0]]
@@ -84,7 +84,7 @@ def test_neighbours_are_those_of_a_naive_search(monkeypatch, seed):
 
 
 def test_neighbours_along_many_instants(monkeypatch):
-    """More instants than are added up before a candidate is given up."""
+    """More instants than are summed before a candidate can be rejected."""
     for example in draw_examples(72, 60, most=16, length=5 * hilbert.CHUNK, height=24):
         expected = naive.hilbert_neighbours(
             as_trajectories(example.cells), example.height, example.k

@@ -21,7 +21,7 @@ ZOO = build_zoo()
 
 
 def sort_naively(keys):
-    """Order of the keys, ties by row, and the common prefix of each with the one before."""
+    """Order of the keys, ties by row, and how many bits each shares with the one before."""
     order = sorted(range(len(keys)), key=lambda row: keys[row])
     common = [-1]
     for before, row in pairwise(order):

@@ -430,7 +430,7 @@ def test_leaving_the_uniform_tree_pays():
 
 
 def draw_bundles(rng, count, k):
-    """Draw bundles of k to 2k - 1, as a start that leaves much to improve."""
+    """Draw bundles of k to 2k - 1, so bad that much can be improved."""
     sizes = []
     while count - sum(sizes) >= 2 * k:
         sizes.append(int(rng.integers(k, min(2 * k, count - sum(sizes) - k + 1))))

@@ -1,4 +1,4 @@
-"""Every algorithm behind the one interface: what holds for all of them."""
+"""What holds for every algorithm, through the common interface."""
 
 import numpy as np
 import pytest

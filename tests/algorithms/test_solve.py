@@ -200,7 +200,7 @@ def draw_branch(rng, k, area, levels, degrees):
 
 
 def flatten(branch, rng):
-    """Lay the tree out in postorder; the loose ones stand anywhere between the children."""
+    """Lay the tree out in postorder; loose trajectories are anywhere between the children."""
     columns = {name: [] for name in ("start", "stop", "loose", "below", "area")}
     place = 0
 
@@ -275,7 +275,7 @@ def test_trees_of_any_degree(levels, degrees, most_k, count):
 
 
 def check_bundles(tree, passed_up, n):
-    """Bundles take what the configuration says, and only what their nodes mask."""
+    """Check that bundles have the sizes of the configuration, and members that their nodes mask."""
     keys = SortedKeys(np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
     bundle, node = assign_bundles(tree, keys, passed_up)
     bundled = bundled_by_node(tree, passed_up)

@@ -52,7 +52,7 @@ def hull_of(row):
 
 
 def all_turning_prices(tree, rows):
-    """Every price where a choice can turn, and the numbers right below and above it."""
+    """Every price at which a choice can change, and the floats right below and above it."""
     prices = set(tree.area.tolist())
     for first, stop in pairwise(rows.first):
         row = [(u, cost) for u, cost in enumerate(rows.cost[first:stop]) if cost < math.inf]

@@ -1,4 +1,4 @@
-"""traj-anon as a whole: its cost, its guarantee, and that nothing else decides."""
+"""traj-anon as a whole: its cost, its guarantee, and what must not influence it."""
 
 from collections import Counter
 
@@ -55,7 +55,7 @@ def check_policy(example, policy):
 
 
 def check_boxes_inside(quad, mbr):
-    """The same bundles, with cloaks that are no larger."""
+    """Check for the same bundles, with cloaks that are no larger."""
     assert np.array_equal(quad.bundle, mbr.bundle)
     assert (mbr.cloaks[..., :2] >= quad.cloaks[..., :2]).all()
     assert (mbr.cloaks[..., 2:] <= quad.cloaks[..., 2:]).all()

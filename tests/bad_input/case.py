@@ -1,4 +1,4 @@
-"""What a case of bad input is, and what cases are made of."""
+"""Cases of bad input, and helpers to build them."""
 
 import random
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Secrets:
         return f"{self.user()},{time},{self.place(low, high)},{self.place(low, high)},r\n"
 
     def find(self, message: str) -> set[str]:
-        """The secrets that a message tells."""
+        """The secrets that a message reveals."""
         return {word for word in self._words if word in message}
 
 

@@ -1,4 +1,4 @@
-"""Files that are no log."""
+"""Files that are not logs."""
 
 import pyarrow as pa
 

@@ -31,7 +31,7 @@ def test_bad_input(tmp_path, bad):
 
 
 def test_the_cases_fail_for_their_own_reason_only(tmp_path):
-    """A good log of the same make passes."""
+    """A good log that is written in the same way passes."""
     secrets = Secrets(1)
     path = write_csv(tmp_path, *good_lines(secrets))
     Attempt(path).run(tmp_path)

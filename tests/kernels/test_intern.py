@@ -181,7 +181,7 @@ def hash_text(text):
 
 
 def same_slot(values, hash_value, slot):
-    """Those of the values that a new table has at the same place."""
+    """Values that a new hash table would put into the same slot."""
     table = np.empty(2 * FIRST_CAPACITY, np.int32)
     return [value for value in values if _slot(np.uint64(hash_value(value)), table) == slot]
 

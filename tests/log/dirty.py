@@ -24,7 +24,7 @@ HOSTILE = [
 
 @dataclass
 class Dirty:
-    """A log as it is to be written: its cells by row, and what was done to it."""
+    """A log before it is written: its cells by row, and how it was spoilt."""
 
     names: tuple[str, ...]
     rows: list[list[object]]
@@ -94,7 +94,7 @@ def to_lines(log):
 
 
 def to_column(cells):
-    """Make a column of one type: that of the cells if they share one, else text."""
+    """Make a column of one type: the type of the cells if they share one, else text."""
     if any(isinstance(cell, bytes) for cell in cells):
         encoded = [c if isinstance(c, bytes) else str(c).encode() for c in cells]
         # Text that is not UTF-8, as other writers leave it behind.

@@ -42,7 +42,7 @@ def walk(num_users=6, num_reports=8, centre=(13.4, 52.5), size=0.01):
 
 
 def run(folder, log, *, k=2, options=None, **reading):
-    """Anonymize and audit; the audit learns from the manifest how the log was read."""
+    """Anonymize and audit; the audit reads the log as the manifest says."""
     columns = tc.LogColumns(requests=("what",), **reading)
     result = tc.anonymize(tc.read_log(log, columns), k, **(options or {"every": "60s"}))
     result.write(folder / "release", folder / "policy.parquet")
@@ -132,7 +132,7 @@ def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
     [("swapped", lambda x, y: (y, x)), ("null-island", lambda x, y: (0.0, 0.0))],
 )
 def test_many_misplaced_rows(tmp_path, share, reason, spoil):
-    """Too many to be outliers that are left out of an extent."""
+    """So many that they do not count as outliers of the region."""
     rng = np.random.default_rng(9)
     rows = walk(num_users=25)
     bad = rng.permutation(len(rows))[: int(share * len(rows))]
@@ -156,7 +156,7 @@ def test_many_misplaced_rows(tmp_path, share, reason, spoil):
     [((0.0, 0.0), 0.01), ((13.4, 13.5), 0.5), ((-30.0, -30.0), 60.0), ((0.2, 0.0), 0.4)],
 )
 def test_places_that_are_not_misplaced(tmp_path, centre, size):
-    """Around 0, 0, and where a swap makes no difference that could be seen."""
+    """Logs around 0, 0, and logs where swapped rows would be in the bulk, too."""
     rows = [*walk(num_users=25, centre=centre, size=size), ("user-1", 100, *centre, "w")]
     tc.anonymize(tc.read_log(write(tmp_path / "log.parquet", rows)), 2, every="60s")
 

@@ -139,7 +139,7 @@ def test_what_is_taken(tmp_path, what):
 
 
 def test_every_row_of_the_tables_has_a_test():
-    """Those that are not above are in the files named here."""
+    """Tests that are not in this file are in the files named here."""
     elsewhere = {
         "test_clean.py": ["swapped axes, in range", "rows outside the area", "a report too far",
                           "coordinates of a national", "degrees of another", "feet, or a system",

@@ -1,4 +1,4 @@
-"""Which files make up a log, and which columns of them are read."""
+"""Which files make up a log, and which of their columns are read."""
 
 import threading
 from pathlib import Path
@@ -17,7 +17,7 @@ HEADER = "user_id,time,x,y\n"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with files in an order of names that is not that of their making."""
+    """A folder with files that were not written in the order of their names."""
     (tmp_path / "b.csv").write_text(HEADER + "u2,1,3,4\n")
     (tmp_path / "a.csv").write_text(HEADER + "u1,0,1,2\n")
     write_parquet(tmp_path / "c.parquet", ["u3"], [2])
@@ -156,7 +156,7 @@ def test_names_of_a_csv_file_with_bad_rows(tmp_path):
     ],
 )
 def test_bad_rows_of_csv_that_are_not_ascii(tmp_path, row, message, capfd):
-    """Arrow itself would print a traceback about the first of them."""
+    """Arrow itself would print a traceback about the first such row."""
     names = "user_id,zeitpunkt \u00fc,x,y\n".encode()
     rows = [f"\u00fc{i},2024-05-01T08:00:0{i},5,6".encode() for i in range(2)]
     (tmp_path / "log.csv").write_bytes(names + b"\n".join([*rows, row, *rows]))

@@ -1,4 +1,4 @@
-"""The same log in every kind of file and frame, each release the same and audited."""
+"""The same log in every kind of file and frame: all releases are equal, and audited."""
 
 import bz2
 import csv
@@ -218,7 +218,7 @@ def test_geometries_that_are_no_points(tmp_path):
 @pytest.mark.parametrize("kind", ["wkb", "struct"])
 @pytest.mark.parametrize("has_others", [False, True])
 def test_points_are_not_published(tmp_path, kind, has_others):
-    """Be it that the places of the log stand in other columns, too, or in one file only."""
+    """Also if the log has its places in other columns, or points in one file only."""
     points, rest = tmp_path / "a.parquet", tmp_path / "b.parquet"
     write_points(points, kind)
     if has_others:

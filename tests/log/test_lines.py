@@ -1,4 +1,4 @@
-"""JSON lines are read some at a time, with their types; bad ones are named."""
+"""JSON lines are read in blocks, with their types; messages name bad rows."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def test_bad_lines_are_named(tmp_path, monkeypatch, line, message):
 
 
 def test_a_null_may_come_first(tmp_path):
-    """Arrow's own reader does not survive it."""
+    """Arrow's own reader crashes the process."""
     with pytest.raises(tc.InputError, match="row 1 is no JSON object"):
         tc.read_log(write(tmp_path / "log.jsonl", [b" null", *records()]), COLUMNS)
 

@@ -66,7 +66,7 @@ def attempt(folder, log, kind, reading, options):
 
 
 def check_message(message, log):
-    """Check that a refusal names the row, or is one of those that cannot."""
+    """Check that a refusal names the row, or is a message that cannot name one."""
     assert "user-" not in message
     assert "13.4" not in message
     named = NAMES_A_ROW.search(message)

@@ -187,7 +187,7 @@ def test_csv_and_parquet_together(tmp_path):
 
 @pytest.mark.parametrize("size", [np.uint32, np.uint64])
 def test_floats_that_are_one_number_are_one_value(tmp_path, size):
-    """Bits that nobody sees would be numbered in the order of the rows."""
+    """Otherwise equal numbers with different bits would be numbered in the order of the rows."""
     float_, nan = {
         np.uint32: (np.float32, [0x7FC00000, 0xFFC00000, 0x7FC0BEEF]),
         np.uint64: (np.float64, [0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 0xDEADBEEF]),
@@ -207,7 +207,7 @@ def test_floats_that_are_one_number_are_one_value(tmp_path, size):
 @pytest.mark.parametrize("index", [pa.int8(), pa.int32()])
 @pytest.mark.parametrize("texts", [["cafe", "bar", "cafe"], ["cafe", "bar", "cafe", None]])
 def test_a_dictionary_may_repeat_values(index, texts):
-    """How often a value was sent must not show."""
+    """The release must not show how often a value was in the dictionary."""
     what = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0, 2], index), pa.array(texts))
     base = {"user_id": list(range(6)), "time": [0] * 6, "x": [1.0] * 6, "y": [1.0] * 6}
     log = tc.read_log(pa.table({**base, "what": what}), tc.LogColumns(requests=("what",)))

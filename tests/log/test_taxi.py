@@ -21,7 +21,7 @@ OPTIONS = ["--every", "60s", "--max-gap", "5m", "--length", "10", "--tz", "Ameri
 
 
 def write_taxis(path):
-    """Irregular reports of three weeks, 60 s apart in the median, each evening anew."""
+    """Irregular reports of three weeks of evenings, 60 s apart in the median."""
     rng = np.random.default_rng(17)
     shape = NUM_CABS, NUM_REPORTS
     gaps = rng.lognormal(np.log(57), 0.5, shape)

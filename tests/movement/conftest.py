@@ -14,7 +14,7 @@ from trajcloak.movement import ConvertedLog, convert_log
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion said, and what it wrote."""
+    """What a conversion returned, and what it wrote."""
 
     log: ConvertedLog
     table: pa.Table
@@ -39,7 +39,7 @@ def convert(tmp_path) -> Callable[..., Converted]:
 
 @pytest.fixture
 def refuse(tmp_path) -> Callable[..., str]:
-    """Convert what cannot be; nothing is written. Returns the message, its paths cut short."""
+    """Convert files that must be refused; returns the message, with short paths."""
 
     def refuse(source: Path, error: type[Exception] = tc.InputError, **options) -> str:
         before = list_tree(tmp_path)

@@ -1,4 +1,4 @@
-"""From files to a log: what is written, and when nothing is."""
+"""Conversion of files to a log: what is written, and when nothing is."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""Which files are read, and as what."""
+"""Which files are read, and as which format."""
 
 import pytest
 

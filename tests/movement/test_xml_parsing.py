@@ -1,4 +1,4 @@
-"""XML that is damaged, or means harm."""
+"""XML that is damaged or malicious."""
 
 import tracemalloc
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_a_text_without_end_is_refused(refuse, tmp_path):
 
 
 def write_many(folder, name: str, num_points: int):
-    """A file of as many points, which is small on disk."""
+    """Write a compressed file of many points, which is small on disk."""
     if name == "sumo":
         steps = ((str(time), VEHICLE * 100) for time in range(num_points // 100))
         return write(folder / f"{num_points}.xml.gz", fcd(*steps))

@@ -1,4 +1,4 @@
-"""Logs with request attributes of choice."""
+"""Logs with given request attributes."""
 
 import numpy as np
 import pyarrow as pa

@@ -49,7 +49,7 @@ def test_counts(sent):
 @examples(100)
 @given(sent_logs(), st.integers(1, 12))
 def test_values_of_dropped_rows_are_not_counted(rows, num_times):
-    """Who is at two places at once has neither row counted."""
+    """Rows of a user at two places at once are dropped, so neither is counted."""
     users, what, size = rows
     times = (np.arange(len(users)) * 7 % num_times).tolist()
     moments = list(zip(users, times, strict=True))

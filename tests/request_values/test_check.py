@@ -101,7 +101,7 @@ def test_ordinary_categories_pass(seed, num_categories, num_users):
 @examples(25)
 @given(SEEDS, st.integers(1, 20))
 def test_what_is_spelt_like_an_identifier_is_refused(looks_like, seed, num_planted):
-    """Be it one value among a thousand."""
+    """Even if it is one value among a thousand."""
     rng = np.random.default_rng(seed)
     what = draw_categories(rng, 1000, 20)
     for i in rng.choice(1000, num_planted, replace=False):
@@ -195,7 +195,7 @@ def test_text_ids_are_found_in_any_case():
 @pytest.mark.parametrize("first", [0, 100_000], ids=["short", "long"])
 @pytest.mark.parametrize("form", ["{0} x {1}", "{1}/{0}", "request {2} of {1}, {0} kg"])
 def test_the_own_id_is_found_among_other_numbers(num_users, first, form):
-    """The more of them there are, the more would be there by chance."""
+    """The more numbers there are, the more ids are among them by chance."""
     user = [first + i % num_users for i in range(4 * num_users)]
     what = [form.format(i % 3, u, i // num_users) for i, u in enumerate(user)]
     log = read_columns(user, what=what)
@@ -268,7 +268,7 @@ HONEST = {
 @examples(10)
 @given(SEEDS, st.sampled_from([100, 1000, 100_000, 10**6]))
 def test_numbers_in_texts_are_ids_by_chance(draw, seed, size):
-    """Ids and texts are drawn apart from each other; one is found where one is expected."""
+    """Ids and texts are drawn independently; about as many ids are found as expected by chance."""
     rng = np.random.default_rng(seed)
     ids = rng.permutation(size)[:100]
     user = ids[rng.integers(0, 100, 1000)]
@@ -340,7 +340,7 @@ def test_every_column_is_named_at_once():
 
 
 def test_allow_names_an_attribute():
-    with pytest.raises(tc.OptionError, match="'why' is allowed and no request column"):
+    with pytest.raises(tc.OptionError, match="'why' is allowed but is no request column"):
         check(read_columns(["u"], what=["cafe"]), "why")
 
 

@@ -1,4 +1,4 @@
-"""Ids in requests are found as a slow twin finds them."""
+"""Ids in requests, against a slow twin."""
 
 import uuid
 
@@ -44,7 +44,7 @@ def draw_users(rng, num_users):
 
 
 def draw_log(rng):
-    """Draw users, and values that are their ids more or less."""
+    """Draw users, and values of which some are their ids."""
     num_users = int(rng.choice([rng.integers(1, 12), 60]))
     users = draw_users(rng, num_users)
     others = ["a", "bc", "123456", f"{rng.integers(100)} kids, {rng.integers(100_000, 100_200)}"]

@@ -1,4 +1,4 @@
-"""Values that few users sent: kept, dropped or made one, and counted."""
+"""Values that few users sent: kept, dropped or replaced, and counted."""
 
 import json
 
@@ -46,7 +46,7 @@ def write(path, rows):
 
 
 def run(folder, rows, k, **options):
-    """Publish rows and audit what was made; returns what was published, and the result."""
+    """Publish rows and audit the release; returns the published requests, and the result."""
     log = write(folder / "log.parquet", rows)
     result = tc.anonymize(tc.read_log(log, COLUMNS), k, threads=1, **CELLS, **options)
     result.write(folder / "release", folder / "policy.parquet")
@@ -148,7 +148,7 @@ def test_the_order_of_rows_does_not_show(rule):
 
 @pytest.mark.parametrize("rule", ["drop", "other"])
 def test_a_log_of_text(tmp_path, rule):
-    """Attributes that become numbers when the whole log is known."""
+    """Attributes of text files, which become numbers when the whole log is known."""
     table = pq.read_table(write(tmp_path / "log.parquet", draw_rows(6)))
     pyarrow.csv.write_csv(table, tmp_path / "log.csv")
     log = tc.read_log(tmp_path / "log.csv", COLUMNS)
@@ -205,7 +205,7 @@ def test_dropped_values_leave_no_trace(tmp_path, rule):
 @pytest.mark.parametrize("rule", ["drop", "other"])
 @pytest.mark.parametrize("published_by", ["keep", "drop", "other"])
 def test_the_audit_finds_rare_values(tmp_path, rule, published_by):
-    """A release that says that it treated rare values as it did not."""
+    """A release whose manifest is wrong about what became of rare values."""
     run(tmp_path, many_rows(), 3, rare=published_by)
     path = tmp_path / "release" / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -220,7 +220,7 @@ def test_the_audit_finds_rare_values(tmp_path, rule, published_by):
 
 @pytest.mark.parametrize("rule", ["drop", "other"])
 def test_rare_values_may_look_like_anything(tmp_path, rule):
-    """Since they are not published; what many users sent may not."""
+    """Rare values are not published here; values that many users sent are still checked."""
     rows = many_rows()
     rows[0] = (*rows[0][:4], "someone@mail.example", 1)
     with pytest.raises(tc.InputError, match=r"e-mail addresses \(1 distinct values in 1 requests"):

@@ -73,7 +73,7 @@ def test_three_users_a_year_apart_have_a_step_but_too_many_instants():
 
 
 def test_a_time_far_from_all_others_is_named():
-    """It would make instants for which there is neither a row nor memory."""
+    """It would create instants without rows, more than fit into memory."""
     rows = still("a", range(30)) + still("b", [2**21])
     with pytest.raises(
         tc.InputError, match=r"^rows 1 and 31: there are 2,097,153 instants .* 31 rows"

@@ -1,4 +1,4 @@
-"""The report on a log that came in, against plain loops."""
+"""The ingest report, against plain loops."""
 
 from datetime import UTC, datetime
 

@@ -28,7 +28,7 @@ def build_windows(drawn: Drawn, threads: int = 1):
 
 
 def complete(drawn: Drawn, k: int = 1):
-    """Ask the slow twin; k = 1, so that it never stops for want of users."""
+    """Run the slow twin; with k = 1, so that it never stops because of too few users."""
     return completion.complete(drawn.rows, k=k, **drawn.options)
 
 
@@ -102,7 +102,7 @@ def test_windows_are_those_of_the_slow_twin(first):
 
 
 def test_the_random_logs_show_every_case():
-    """What the comparison is worth: each case is among the random logs."""
+    """The comparison covers every case: each is among the random logs."""
     seen = Counter()
     for seed in range(400):
         drawn = draw_log(seed)
@@ -206,7 +206,7 @@ def test_progress_ends_with_all_windows():
 
 
 def test_a_stray_time_makes_empty_windows():
-    """They are passed over, and count as those in between always did."""
+    """Empty windows are skipped, and their missing locations are counted."""
     rows = [Row(user, time, user, 1) for user in range(4) for time in range(6)]
     stray = [*rows, Row(0, 60_000, 1, 1)]
     _, (first, *others, last) = build_windows(Drawn(stray, 2, {"every": 1, "length": 6}))

@@ -3,12 +3,12 @@
 The cloaks of a bundle may be chosen freely at each instant, not only from one tree.
 In an optimum every bundle has the smallest (semi-)quadrants around its members, so
 only *closed* sequences matter: those that are the smallest around all they mask. They
-are listed by adding one trajectory at a time to a set and closing it, and an integer
-program chooses among them: which sequences are used, and by whom. The problem is
-NP-complete (Theorem 1 of the paper), so what cannot be finished is refused.
+are listed by adding one trajectory at a time to a set and closing it. An integer
+program then chooses which sequences are used, and by whom. The problem is NP-complete
+(Theorem 1 of the paper), so logs that are too large to finish are refused.
 
-The solver counts in float64: where one bundle's cloaks are 10^12 times as large as
-another's, what is found may be above the optimum by some 10^-12 of the cost.
+The solver computes in float64: where one bundle's cloaks are 10^12 times as large as
+another's, the result may be above the optimum by some 10^-12 of the cost.
 """
 
 import os
@@ -29,7 +29,7 @@ MAX_TRAJECTORIES = 64
 MAX_SEQUENCES = 5_000
 MAX_SECONDS = 300.0
 STOPPED_EARLY = 1
-"""Status of the solver where it ran out of time."""
+"""The solver's status if it ran out of time."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Exact:
 def build_closed_sets(cells: npt.NDArray[np.uint32]) -> tuple[list[int], list[float]]:
     """List the sets of trajectories that closed sequences mask, as bit masks, with their areas.
 
-    At each instant the quadrants and semi-quadrants around a cell form one chain,
-    each twice as large as the one before. So the smallest around a set is the
-    largest, over its members, of the smallest around one fixed member and another.
+    At each instant the quadrants and semi-quadrants around a cell form one chain, each
+    twice as large as the one before. So the smallest one around a set is found from one
+    fixed member: take the smallest around it and each other member, and the largest of these.
     """
     n = len(cells)
     free = _pairwise_free_bits(cells)
@@ -115,7 +115,7 @@ def _pairwise_free_bits(cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
 def _solve_program(
     n: int, k: int, sets: Sequence[int], areas: Sequence[float]
 ) -> npt.NDArray[np.int32]:
-    """Choose sequences and members: every trajectory once, each sequence by none or k."""
+    """Choose sequences and members: each trajectory uses one, each one used has k or more."""
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import coo_array
@@ -127,7 +127,9 @@ def _solve_program(
     usable = [s for s in range(len(sets)) if sets[s].bit_count() >= k]
     pairs = [(s, t) for s in range(len(usable)) for t in range(n) if sets[usable[s]] >> t & 1]
     num_sets, num_pairs = len(usable), len(pairs)
-    # Columns: first whether a sequence is used, then whether a trajectory uses it.
+    # Columns: whether each sequence is used, then whether the trajectory of each pair uses it.
+    # Rows: each trajectory uses one sequence; a sequence that is used has at least k; only
+    # sequences that are used have members.
     rows: list[int] = []
     columns: list[int] = []
     values: list[float] = []
@@ -178,9 +180,9 @@ def _solve_program(
 
 @contextmanager
 def _print_on_stderr() -> Iterator[None]:
-    """Keep standard output clean of what a library prints there past Python.
+    """Send to stderr what a library written in C prints on standard output.
 
-    HiGHS prints some lines even with its output switched off, and these would spoil ``--json``.
+    HiGHS prints some lines even with its output switched off; they would corrupt ``--json``.
     """
     stdout = os.dup(1)
     os.dup2(2, 1)

@@ -15,9 +15,9 @@ from trajcloak.progress import Progress, silent
 from trajcloak.requests import Treatment
 from trajcloak.trajectories import Layout, WindowCutter
 from trajcloak.window_inputs import (
-    Presence,
     ShardPresence,
     WindowInput,
+    WindowPresence,
     cut_input,
     join_inputs,
 )
@@ -145,7 +145,7 @@ def bundle_shard(
     Yields the :class:`WindowResult` of each, and a :class:`ShardPresence`.
     """
     cutter = WindowCutter(log, layout)
-    presences: list[Presence | None] = [None] * len(run)
+    presences: list[WindowPresence | None] = [None] * len(run)
 
     def bundle(i: int, threads: int, progress: Progress) -> WindowResult:
         progress(BUILDING, i, len(run))

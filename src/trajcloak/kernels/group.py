@@ -1,4 +1,4 @@
-"""Put together what has the same number, by counting."""
+"""Group positions by number, by counting sort."""
 
 from typing import Any
 
@@ -26,6 +26,7 @@ def group_by_number(
 @njit(cache=True, nogil=True)
 def _group(number, count):  # type: ignore[no-untyped-def]
     """Sort positions by counting; O(positions + count)."""
+    # first[n + 1] counts number n; summed up, first[n] is where number n starts.
     first = np.zeros(count + 1, np.int64)
     for i in range(len(number)):
         if number[i] >= 0:

@@ -1,6 +1,6 @@
-"""A heap of places, ordered by a key and then by the place itself.
+"""A heap of indexes, ordered by their key and then by the index itself.
 
-Twice as fast as ``heapq`` over tuples (4,000 places, 50 taken): the keys stay in their array.
+Twice as fast as ``heapq`` over tuples (4,000 indexes, 50 taken): the keys stay in their array.
 """
 
 from numba import njit
@@ -8,16 +8,16 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def build_heap(heap, size, keys):  # type: ignore[no-untyped-def]
-    """Order ``heap[:size]`` so that the place with the least key is on top; O(size)."""
+    """Order ``heap[:size]`` so that the index with the least key is on top; O(size)."""
     for top in range(size // 2 - 1, -1, -1):
         sift_down(heap, size, top, keys)
 
 
 @njit(cache=True, nogil=True)
 def sift_down(heap, size, top, keys):  # type: ignore[no-untyped-def]
-    """Restore the order below ``top``, after its key has grown or its place has changed.
+    """Restore the order below position ``top``, after its key has grown or it was replaced.
 
-    Ensures: among equal keys the least place comes first; O(log size).
+    Ensures: among equal keys the least index comes first; O(log size).
     """
     while True:
         least = top

@@ -1,10 +1,10 @@
 """Number user ids in order of first appearance, without Python loops over rows.
 
 Each interner keeps a hash table of the ids seen so far and compares the ids
-themselves, so two ids that share a hash stay two users. Logs mostly repeat a
-user, or the users in the same order, so the row before predicts the next id:
-the same user again, or the one who came next the last time. A right guess costs
-one comparison and no hash.
+themselves, so two ids that share a hash stay two users. Logs mostly repeat the same
+user, or all users in the same order. So the row before predicts the next id: the same
+user again, or the user with the next number. A right guess costs one comparison and
+no hash.
 """
 
 import numpy as np
@@ -154,23 +154,32 @@ def _slot(h, table):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _intern_integers(ids, row, known, table, count, last, out):  # type: ignore[no-untyped-def]
-    """Number ids from ``row`` on; stop early where ``known`` is full."""
+    """Write the numbers of ``ids[row:]`` to ``out``; stop early if ``known`` is full.
+
+    ``known[number]`` is the id with that number, ``count`` are known, and ``last`` is the
+    number of the row before. ``table`` is an open-addressing hash table of numbers, at most
+    half full. Returns the next row, ``count`` and ``last``.
+    """
     mask = len(table) - 1
     while row < len(ids):
         value = ids[row]
+        # First guess: the user of the row before.
         if count > 0 and known[last] == value:
             out[row] = last
             row += 1
             continue
+        # Second guess: the user with the next number.
         if last + 1 < count and known[last + 1] == value:
             last += 1
             out[row] = last
             row += 1
             continue
+        # Probe slot after slot until the id or an empty slot is found.
         slot = _slot(_hash_integer(value), table)
         while table[slot] != EMPTY and known[table[slot]] != value:
             slot = (slot + 1) & mask
         if table[slot] == EMPTY:
+            # A new id, and no room: the caller enlarges the arrays and continues at this row.
             if count == len(known):
                 return row, count, last
             known[count] = value
@@ -184,6 +193,7 @@ def _intern_integers(ids, row, known, table, count, last, out):  # type: ignore[
 
 @njit(cache=True, nogil=True)
 def _rehash_integers(known, count, size):  # type: ignore[no-untyped-def]
+    """Build a hash table of ``size`` slots for the ids known so far."""
     table = np.full(size, EMPTY, np.int32)
     for number in range(count):
         slot = _slot(_hash_integer(known[number]), table)
@@ -195,6 +205,7 @@ def _rehash_integers(known, count, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _rehash(hashes, count, size):  # type: ignore[no-untyped-def]
+    """Build a hash table of ``size`` slots from the hashes of the ids known so far."""
     table = np.full(size, EMPTY, np.int32)
     for number in range(count):
         slot = _slot(hashes[number], table)
@@ -206,6 +217,7 @@ def _rehash(hashes, count, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _same_text(data, start, stop, known, ends, number):  # type: ignore[no-untyped-def]
+    """Whether ``data[start:stop]`` is the known id with a number."""
     first = ends[number]
     if ends[number + 1] - first != stop - start:
         return False
@@ -217,11 +229,17 @@ def _same_text(data, start, stop, known, ends, number):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def _intern_texts(offsets, data, row, known, ends, hashes, table, count, last, out):  # type: ignore[no-untyped-def]
-    """Number ids from ``row`` on; stop early where a buffer is full."""
+    """Write the numbers of the ids from ``row`` on to ``out``; stop early if a buffer is full.
+
+    Like ``_intern_integers``, for texts: the id of row r is ``data[offsets[r]:offsets[r + 1]]``,
+    and ``known[ends[number]:ends[number + 1]]`` is the id with a number. Hashes are kept, so
+    that few texts are compared.
+    """
     mask = len(table) - 1
     while row < len(offsets) - 1:
         start = offsets[row]
         stop = offsets[row + 1]
+        # The two guesses: the user of the row before, and the one with the next number.
         if count > 0 and _same_text(data, start, stop, known, ends, last):
             out[row] = last
             row += 1
@@ -238,6 +256,7 @@ def _intern_texts(offsets, data, row, known, ends, hashes, table, count, last, o
         ):
             slot = (slot + 1) & mask
         if table[slot] == EMPTY:
+            # A new id, and no room: the caller enlarges the buffers and continues at this row.
             if count == len(hashes) or ends[count] + stop - start > len(known):
                 return row, count, last
             for i in range(stop - start):

@@ -1,6 +1,6 @@
-"""The value at some place in the order of numbers that need not be in memory together.
+"""Find the n-th smallest of numbers that are in several shards.
 
-``numpy.partition`` would need them all at once, and in one process.
+``numpy.partition`` would need all of them in the memory of one process.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,15 +15,16 @@ SIGN = np.uint64(1 << 63)
 def select_value(
     count_parts: Callable[[np.uint64, int], Iterable[npt.NDArray[np.int64]]], place: int
 ) -> float:
-    """Find the number at a place, from 0, in the ascending order of all numbers.
+    """Find the number at ``place``, from 0, in the ascending order of all numbers.
 
-    They are counted by the first digits of their bits, then those with the right first digits
-    by the next ones, and so on: four passes, and room for one part at a time.
+    The numbers are counted by the first 16 bits of their word; then those with the right first
+    bits are counted by the next 16; and so on. That takes four passes, and never more than one
+    part in memory.
 
     Parameters
     ----------
     count_parts
-        Lists what :func:`count_digits` counts in each part, which are the same each time.
+        Yields the result of :func:`count_digits` for each part; the same parts in every call.
     place
 
     Examples
@@ -48,9 +49,9 @@ def select_value(
 def count_digits(
     values: npt.NDArray[np.float64], found: np.uint64, shift: int
 ) -> npt.NDArray[np.int64]:
-    """Count the numbers that start with the bits ``found``, by the digit at ``shift``.
+    """Count the numbers whose word starts with the bits ``found``, by the digit at ``shift``.
 
-    There is no NaN among them.
+    Requires: no NaN.
     """
     words = _to_words(values)
     if shift < 64 - DIGIT_BITS:
@@ -61,6 +62,6 @@ def count_digits(
 
 
 def _to_words(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
-    """Turn numbers into words of the same order; 0 and -0 are one number."""
+    """Turn numbers into words that sort in the same order; 0 and -0 become the same word."""
     bits = (values + 0.0).view(np.uint64)
     return np.where(bits & SIGN, ~bits, bits | SIGN)

@@ -13,10 +13,11 @@ def sort_words(words, payload, start, stop, spare_words, spare_payload):  # type
 
     Requires: ``words`` uint64; ``payload`` any dtype; the spare arrays of the
     same lengths and dtypes.
-    Ensures: equal words keep their order. Least significant digit first; digits
-    that are the same in all words are skipped. O(8 (stop - start)) time.
+    Ensures: equal words keep their order. Digits are bytes, the least significant first;
+    digits that are the same in all words are skipped. O(8 (stop - start)) time.
     """
     size = stop - start
+    # Short runs: counting 8 x 256 values would take longer than inserting.
     if size <= INSERTION_SIZE:
         for i in range(start + 1, stop):
             word = words[i]
@@ -29,6 +30,7 @@ def sort_words(words, payload, start, stop, spare_words, spare_payload):  # type
             words[j + 1] = word
             payload[j + 1] = item
         return
+    # One pass counts the values of all eight digits.
     counts = np.zeros((8, 256), np.int64)
     for i in range(start, stop):
         word = words[i]
@@ -39,6 +41,7 @@ def sort_words(words, payload, start, stop, spare_words, spare_payload):  # type
         shift = np.uint64(8 * digit)
         if counts[digit, (words[start] >> shift) & np.uint64(255)] == size:
             continue
+        # Turn the counts into the position where each value's words start.
         total = start
         for value in range(256):
             count = counts[digit, value]
@@ -49,6 +52,7 @@ def sort_words(words, payload, start, stop, spare_words, spare_payload):  # type
         else:
             _scatter(words, payload, spare_words, spare_payload, start, stop, shift, counts[digit])
         in_spare = not in_spare
+    # After an odd number of passes the result is in the spare arrays.
     if in_spare:
         for i in range(start, stop):
             words[i] = spare_words[i]
@@ -57,6 +61,7 @@ def sort_words(words, payload, start, stop, spare_words, spare_payload):  # type
 
 @njit(cache=True, nogil=True)
 def _scatter(words, payload, to_words, to_payload, start, stop, shift, position):  # type: ignore[no-untyped-def]
+    """Copy words and payload, sorted by one digit; ``position`` is the next place per value."""
     for i in range(start, stop):
         word = words[i]
         digit = (word >> shift) & np.uint64(255)

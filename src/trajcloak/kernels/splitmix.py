@@ -1,8 +1,8 @@
 """Random numbers that are a function of a key and a counter: splitmix64.
 
-Integers only, so that a seed means the same city life on every machine,
-whatever the thread count. Each use of randomness has a key of its own, so that
-drawing more in one place changes nothing elsewhere.
+Only integer operations, so that a seed gives the same numbers on every machine and with
+any number of threads. Each use of randomness has a key of its own, so that drawing more
+in one place changes nothing elsewhere.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def scramble(number: Any) -> Any:
 def below(number: Any, limit: int) -> Any:
     """Map a random ``uint64`` to 0 .. ``limit`` - 1.
 
-    Requires ``limit`` of at most 2^31; the share of a value is off by at most 2^-32.
+    Requires: ``limit`` at most 2^31. The probability of a value is off by at most 2^-32.
     """
     return np.int64(((number >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32))
 

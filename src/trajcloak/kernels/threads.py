@@ -17,7 +17,7 @@ def default_threads() -> int:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the number asked for, or that of all cores.
+    """Return the number of threads asked for, or else the number of cores.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def choose_threads(threads: int | None) -> int:
 
 
 def build_slices(total: int, parts: int) -> list[tuple[int, int]]:
-    """Cut ``range(total)`` into at most ``parts`` half-open slices of even size.
+    """Cut ``range(total)`` into at most ``parts`` half-open slices of about equal size.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files to a log in shards: every row checked, columns kept as arrays."""
+"""Read files into a log in shards: every row is checked, columns are kept as arrays."""
 
 from trajcloak.log.clean import sort_rows
 from trajcloak.log.files import LogPath

@@ -1,4 +1,4 @@
-"""Rows that contradict others: swapped axes, two places at once, impossible speeds."""
+"""Drop rows that contradict others: swapped axes, two places at once, impossible speeds."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -28,9 +28,9 @@ SECOND = 1e6
 
 
 def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict[str, int]]:
-    """Drop, or refuse, rows that contradict others, as asked for.
+    """Drop or refuse rows that contradict others, as asked for.
 
-    Returns also how many rows were dropped, by reason. The facts of the log are as before.
+    Also returns how many rows were dropped, by reason. The facts of the log are not updated.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class Cleaned(NamedTuple):
     dropped : dict
         How many rows were dropped, by reason.
     far : int64
-        Numbers of the rows that cannot be reached and are not to be dropped.
+        Numbers of teleports that are not to be dropped.
     """
 
     is_left: bool
@@ -68,7 +68,7 @@ class Cleaned(NamedTuple):
 def _keep_shards(
     log: ShardedLog, columns: LogColumns, drop: Callable[..., Any], *args: Any
 ) -> tuple[ShardedLog, dict[str, int]]:
-    """Drop rows of all shards; shards of which nothing is left are gone."""
+    """Drop rows of all shards; shards without any row left are removed."""
     engine = log.engine
     shards, cleaned = engine.shuffle(call_on_shard, log.jobs(drop, *args), 2)
     found: list[Cleaned] = engine.ask(list, [(cleaned,)])[0]
@@ -79,7 +79,7 @@ def _keep_shards(
 
 
 def drop_swapped(log: RequestLog, bulk: Bulk | None) -> Iterator[list[Any]]:
-    """Drop the rows of a shard whose axes are swapped; ``bulk`` is that of the whole log."""
+    """Drop the rows of a shard whose axes are swapped; ``bulk`` is the whole log's."""
     keep = ~find_swapped(log, bulk)
     yield _keep_shard(log, keep, {SWAPPED: int((~keep).sum())}, np.empty(0, np.int64))
 
@@ -102,7 +102,7 @@ def _keep_shard(
 
 
 def has_contradictions(columns: LogColumns) -> bool:
-    """Whether rows that contradict others are to be found."""
+    """Whether conflicts or teleports have to be looked for."""
     return columns.max_speed is not None or bool({CONFLICT, TELEPORT} & set(columns.drop))
 
 
@@ -113,11 +113,11 @@ class Contradictions:
     Attributes
     ----------
     keep : (rows,) bool
-        All others.
+        Whether to keep each row.
     far : int64
-        The rows that are too far from the one before.
+        Teleports: rows too far from the same user's row before.
     dropped : dict
-        How many are to be dropped, by reason.
+        How many rows are to be dropped, by reason.
     """
 
     keep: npt.NDArray[np.bool_]
@@ -154,9 +154,10 @@ def check_reachable(far: SomeRows, log: ShardedLog, columns: LogColumns) -> None
 def find_teleports(
     log: RequestLog, speed: float, among: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Tell which rows cannot be reached from the user's report before, among some rows.
+    """Find rows that cannot be reached in time from the same user's report before.
 
-    ``speed`` is in metres, or the log's units, per second, or the log's unit of time.
+    Only rows in ``among`` are considered. ``speed`` is in metres per second, or in the log's
+    own units of length and time.
     """
     order, first = _group_by_user(log)
     keep = among.copy()
@@ -167,7 +168,7 @@ def find_teleports(
 
 
 def _group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Order the rows by user and time; tells where each user's rows start."""
+    """Order the rows by user and time; returns also where each user's rows start."""
     order = sort_rows(log)
     return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))
 
@@ -184,7 +185,7 @@ def _choose_speed(log: RequestLog | LogFacts, columns: LogColumns) -> float:
 
 
 def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
-    """Order the rows by user and time; equal ones as they stand in the log."""
+    """Order the rows by user and time; equal ones stay in the order of the log."""
     order = np.arange(log.num_rows)
     spare = np.empty(log.num_rows, np.uint64), np.empty_like(order)
     is_in_order = _is_in_order(log.user, log.time, log.num_users)
@@ -196,9 +197,9 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
 
 
 def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
-    """Take some rows of a shard, the users who have one, and the distinct requests of these rows.
+    """Keep some rows of a shard, and only the users and distinct requests that they have.
 
-    At least one row is kept.
+    Requires: at least one row is kept.
     """
     if keep.all():
         return log
@@ -252,7 +253,7 @@ def _is_in_order(user, time, num_users):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _find_group(time, x, y, order, start, stop):  # type: ignore[no-untyped-def]
-    """Find the end of the rows with the time of the first; tells whether their places differ."""
+    """Find the rows with the same time as row ``start``: where they end, and if places differ."""
     one = order[start]
     end = start
     differ = False
@@ -282,12 +283,13 @@ def _drop_conflicts(time, x, y, order, first, keep):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _drop_teleports(time, x, y, order, first, speed, radius, keep):  # type: ignore[no-untyped-def]
-    """Drop what cannot be reached from the last report that was kept.
+    """Drop rows that cannot be reached from the same user's last report that was kept.
 
-    A user's first report is kept only if the following one can be reached from it.
-    Rows in conflict are passed over.
+    A user's first report is kept only if the next one can be reached from it. Rows in
+    conflict are ignored. ``first`` is where each user's rows start in ``order``.
     """
     for u in range(len(first) - 1):
+        # The last rows that were kept: ``last`` up to ``last_stop``, all of one time.
         last = np.int64(-1)
         last_stop = np.int64(-1)
         is_first = True
@@ -303,6 +305,7 @@ def _drop_teleports(time, x, y, order, first, speed, radius, keep):  # type: ign
                     last, last_stop = start, stop
                     is_first = False
                 elif is_first:
+                    # Nothing confirms the user's first report: drop it and start over.
                     _drop(order, last, last_stop, keep)
                     last, last_stop = start, stop
                 else:
@@ -312,7 +315,7 @@ def _drop_teleports(time, x, y, order, first, speed, radius, keep):  # type: ign
 
 @njit(cache=True, nogil=True)
 def _distance(x1, y1, x2, y2, radius):  # type: ignore[no-untyped-def]
-    """Compute a distance in the plane, or on a sphere in its units if it has a radius."""
+    """Compute a distance in the plane, or on a sphere if ``radius`` is not 0."""
     if radius == 0.0:
         return math.hypot(x2 - x1, y2 - y1)
     lat1, lat2 = math.radians(y1), math.radians(y2)

@@ -27,14 +27,14 @@ ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 def open_csv(
     file: Path, wanted: list[str], own: list[str], rows_before: int, delimiter: str
 ) -> Iterator[pa.RecordBatch]:
-    """Stream columns of a CSV file: coordinates as float64, all but times as text.
+    """Stream columns of a CSV file: coordinates as float64, times as found, all others as text.
 
     Parameters
     ----------
     wanted
         All columns to read: user, time, two coordinates, request attributes.
     own
-        Those of them that stand in the file.
+        The wanted columns that the file itself has.
     rows_before
         Rows of the log before this file, for messages.
     """
@@ -64,7 +64,7 @@ def open_csv(
 
 
 def _check_line_breaks(file: Path, batch: pa.RecordBatch, rows_before: int) -> None:
-    """Raise if a request holds a line break: a quote that is not closed swallows rows."""
+    """Raise if a request holds a line break: an unclosed quote would swallow rows."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         broken = pc.match_substring(column, "\n").fill_null(False)
         if pc.any(broken).as_py():
@@ -107,7 +107,7 @@ def _explain_bad_csv(
 
 
 def _check_lengths(file: Path, name: str, rows_before: int, delimiter: str) -> None:
-    """Raise if a row has more or fewer cells than the header; ``name`` is any of its columns."""
+    """Raise if a row has more or fewer cells than the header; ``name`` is any column."""
     bad_rows: list[tuple[int, int, int]] = []
 
     def note(row: pyarrow.csv.InvalidRow) -> str:
@@ -134,7 +134,7 @@ def _check_lengths(file: Path, name: str, rows_before: int, delimiter: str) -> N
 
 
 def find_bad_value(column: pa.Array, options: pc.CastOptions) -> int | None:
-    """Find the first value that cannot be cast, by halving."""
+    """Find the first value that cannot be cast, by bisection; None if all can."""
     try:
         if pa.types.is_binary(column.type):
             column = column.cast(pa.string())
@@ -152,7 +152,7 @@ def find_bad_value(column: pa.Array, options: pc.CastOptions) -> int | None:
 
 
 def _guess_time_type(file: Path, time: str, delimiter: str) -> pa.DataType:
-    """Look at the first time of a CSV file: a whole number, or a date-time, zoned or not."""
+    """Guess from the first time of a CSV file: whole numbers, or timestamps, zoned or not."""
     convert = pyarrow.csv.ConvertOptions(
         column_types={time: pa.string()}, include_columns=[time], null_values=[]
     )

@@ -1,4 +1,4 @@
-"""Some rows of a log to shards, which hold all rows of some users."""
+"""Split rows of a log by user, and join the pieces to shards, which hold all rows of some users."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,21 +17,22 @@ from trajcloak.log.user_ids import mixed_ids, sort_ids
 
 
 def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | None]:
-    """Give each user with all rows to the part that a hash of the id says.
+    """Split rows by a hash of the user id, so that a user's rows all go to the same shard.
 
     Parameters
     ----------
     log
         Some rows of a log.
     parts
+        How many shards there are.
     first_row
-        The number of its first row, from 0, if none was dropped.
+        The number of its first row, from 0, if no row was dropped.
 
     Returns
     -------
     list of RequestLog or None
-        None for a part that gets no user. Their steps, bounds and time ranges are those
-        of ``log``, and their counts of dropped rows and shifted times are left out.
+        The rows of each shard; None for a shard that gets none. Steps, bounds and time
+        ranges are still those of ``log``; counts of dropped rows and shifted times are empty.
     """
     if parts == 1 and first_row == 0:
         return [log]
@@ -74,7 +75,7 @@ def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | 
 def _count_from_first(
     members: npt.NDArray[np.int32], first: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
-    """Say of each position which one of its group it is."""
+    """Number the members of each group from 0; returns the number at each position."""
     rank = np.empty(len(members), np.int32)
     rank[members] = np.arange(len(members)) - np.repeat(first[:-1], np.diff(first))
     return rank
@@ -83,7 +84,7 @@ def _count_from_first(
 def join_logs(
     pieces: Sequence[RequestLog | None], user: str, time: str, *, from_text: bool = False
 ) -> RequestLog | None:
-    """Join pieces of a log, in the order of their rows; None if there is none.
+    """Join pieces of a log, in the order of their rows; None if all pieces are None.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def join_logs(
         x=columns[2],
         y=columns[3],
         file_row=columns[4],
-        # A piece has the distinct requests of all pieces that were read with it.
+        # A piece still lists the distinct requests of all pieces that were read with it.
         requests=drop_unsent(
             Requests(
                 np.concatenate(

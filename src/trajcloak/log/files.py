@@ -38,13 +38,13 @@ BATCH_ROWS = 1 << 20
 PREFETCH = 2
 READ_BYTES = 1 << 20
 DICTIONARY_BYTES = 2
-"""A text column that takes fewer bytes per row holds few distinct values."""
+"""A text column that takes fewer bytes per row has few distinct values."""
 
 UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
-"""What Arrow raises on files that it cannot read; names of columns may be no UTF-8."""
+"""Errors that Arrow raises on files that it cannot read; UnicodeError for names of columns."""
 
 LogPath: TypeAlias = Any
-"""A file, a glob, a folder, or a list of those; or a table or frame that speaks Arrow."""
+"""A file, a glob, a folder, or a list of those; or a table or frame that supports Arrow."""
 
 LogFile: TypeAlias = Any
 """A part of a log: a path, or an Arrow table."""
@@ -53,8 +53,8 @@ LogFile: TypeAlias = Any
 def list_files(source: LogPath) -> list[LogFile]:
     """List the files of a log, folders and globs in order of their names.
 
-    A folder is read with all folders in it, but for hidden files and those whose names
-    start with an underscore.
+    Folders are searched recursively; files and folders whose names start with a dot or an
+    underscore are skipped.
     """
     table = to_table(source)
     if table is not None:
@@ -101,7 +101,7 @@ def _list_folder(folder: Path) -> list[Path]:
 
 
 def read_names(file: LogFile, delimiter: str | None = None) -> list[str]:
-    """List the columns of a file: its own, those of its folders, and those of its points."""
+    """List the columns of a file: its own, and those from its folders and its points."""
     return _list_names(file, _read_schema(file, delimiter))
 
 
@@ -114,7 +114,7 @@ def _list_names(file: LogFile, schema: pa.Schema) -> list[str]:
 
 
 def read_system(file: LogFile) -> str | None:
-    """Read the coordinate system of a file of points, if it is planar and has a name."""
+    """Read the coordinate system of a file with points, if it is planar and has a name."""
     if isinstance(file, Path) and find_kind(file) not in (PARQUET, ARROW):
         return None
     geometry = find_geometry(_read_schema(file, None))
@@ -122,7 +122,7 @@ def read_system(file: LogFile) -> str | None:
 
 
 def _read_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
-    """Read the names, which must be text in UTF-8, and types of a file's own columns."""
+    """Read the names and types of a file's own columns; raises if names are not UTF-8."""
     try:
         schema = _open_schema(file, delimiter)
         for field in schema:
@@ -150,7 +150,7 @@ def _open_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
 
 
 def count_rows(files: Sequence[LogFile]) -> int:
-    """Count the rows of tables and Parquet files; 0 for other files, which have no count."""
+    """Count the rows of tables and Parquet files; other files count as 0, being unknown."""
     num_rows = 0
     for file in files:
         if isinstance(file, pa.Table):
@@ -169,11 +169,11 @@ def read_parquet_metadata(file: Path) -> pq.FileMetaData:
 
 
 def count_file_rows(file: LogFile, columns: LogColumns) -> int | None:
-    """Count the rows of any file, reading it if need be; None if it cannot be read."""
+    """Count the rows of any file, by reading it if necessary; None if it cannot be read."""
     if isinstance(file, pa.Table) or find_kind(file) == PARQUET:
         return count_rows([file])
     try:
-        # Only the column of users is read, as the first of the four fixed columns.
+        # Read the user column only; the other three fixed columns get no name.
         fixed = [columns.user, *[""] * (NUM_FIXED - 1)]
         batches = _open_own(file, fixed, [columns.user], 0, columns.delimiter)
         return sum(int(batch.num_rows) for batch in batches)
@@ -194,7 +194,7 @@ class LogSystem:
     has_csv : bool
         Whether a file is delimited text.
     from_text : bool
-        Whether ids may be text that stands for numbers: cells of CSV files, names of folders.
+        Whether ids may be numbers written as text: in CSV files or in names of folders.
     """
 
     crs: str | None
@@ -204,7 +204,7 @@ class LogSystem:
 
 
 def find_system(files: Sequence[LogFile], columns: LogColumns) -> LogSystem:
-    """Find out what the files of a log say; the first one says the coordinate system."""
+    """Find out what the files of a log say; the first file decides the coordinate system."""
     paths = [file for file in files if isinstance(file, Path)]
     has_csv = any(find_kind(file) == CSV for file in paths)
     crs, geographic = choose_system(
@@ -222,10 +222,10 @@ def stream_batches(
     groups: Sequence[int] | None = None,
     first_row: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted columns of all files, in order, read ahead in a thread.
+    """Yield the wanted columns of all files, in order; a thread reads ahead.
 
-    Columns come as the file has them; in CSV, coordinates as float64, times as
-    int64 or timestamp, and all else as text.
+    Columns have the file's types; from CSV, coordinates are float64, times int64 or
+    timestamps, and all others text.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _open_file(
     delimiter: str | None,
     groups: Sequence[int] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Open a file of any kind; adds the columns of its folders and of its points."""
+    """Stream a file of any kind; adds the columns from its folders and its points."""
     schema = _read_schema(file, delimiter)
     geometry = find_geometry(schema)
     own = _find_own(schema, wanted)
@@ -280,7 +280,7 @@ def _open_file(
 
 
 def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
-    """List the columns that stand in a file: those that are wanted, and that of its points."""
+    """List the columns to read from a file: the wanted ones it has, and its points' if needed."""
     geometry = find_geometry(schema)
     own = [name for name in wanted if name in schema.names]
     if geometry is not None and set(geometry[1]) & set(wanted):
@@ -296,7 +296,7 @@ def _open_own(
     delimiter: str | None,
     groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Open a file for the columns that stand in it."""
+    """Stream the columns that the file itself has."""
     if isinstance(file, pa.Table):
         yield from file.select(own).to_batches(BATCH_ROWS)
         return
@@ -321,7 +321,7 @@ def _open_own(
 def _open_ipc(file: Path) -> Any:
     """Open an Arrow file, or else an Arrow stream.
 
-    They are not mapped: what was read of them would count as memory in use.
+    Not memory-mapped: pages that were read would count as memory in use.
     """
     try:
         return pa.ipc.open_file(pa.OSFile(str(file)))
@@ -345,13 +345,13 @@ def _choose_columns(file: LogFile, columns: LogColumns) -> list[str]:
 
 
 def _check_columns(file: LogFile, wanted: list[str], delimiter: str | None) -> None:
-    """Raise unless a file has each column once, and requests are none of its places."""
+    """Raise unless a file has each column once, and no request column is its points."""
     schema = _read_schema(file, delimiter)
     names = _list_names(file, schema)
     points = name_points(schema)
     if points in wanted[NUM_FIXED:]:
         raise holds_fixed(points)
-    # The first line of a CSV file that lacks a header is a user's row, so it is not shown.
+    # If a CSV file has no header, its first line is a user's row; so names are not shown.
     listed = f" among {', '.join(names)}"
     if isinstance(file, Path) and find_kind(file) == CSV:
         listed = " in its header line (are its columns separated otherwise? pass --delimiter)"
@@ -375,8 +375,8 @@ def _open_parquet(
     file: Path, own: list[str], requests: list[str], groups: Sequence[int] | None
 ) -> Iterator[pa.RecordBatch]:
     encoded = _find_dictionaries(file, [name for name in requests if name in own])
-    # Pre-buffering would hold the bytes of the whole file until its last row is read; without
-    # a buffer those of a row group are held.
+    # With pre_buffer, the bytes of the whole file would be held until its last row is read; and
+    # without buffer_size, those of a whole row group.
     with pq.ParquetFile(
         file, read_dictionary=encoded, pre_buffer=False, buffer_size=READ_BYTES
     ) as parquet:
@@ -384,13 +384,13 @@ def _open_parquet(
 
 
 def _find_dictionaries(file: Path, names: list[str]) -> list[str]:
-    """List the text columns with few distinct values, which need not be spelt out to be read."""
+    """List the text columns with few distinct values, which can be read as dictionaries."""
     found = []
     with pq.ParquetFile(file, pre_buffer=False) as parquet:
         metadata = parquet.metadata
         if not names or not metadata.num_row_groups:
             return []
-        # To look at the metadata of a damaged column would end the process; to read it raises.
+        # Looking at the metadata of a damaged column crashes the process; reading it first raises.
         next(parquet.iter_batches(1, columns=names), None)
         for c in range(metadata.num_columns):
             name = metadata.schema.column(c).path
@@ -417,12 +417,12 @@ def _unreadable(file: LogFile, error: Exception) -> InputError:
             f"its mode"
         )
     if file.is_file() and file.stat().st_size == 0:
-        return InputError(f"{file}: the file is empty; expected a header and rows; make it anew")
+        return InputError(f"{file}: the file is empty; expected a header and rows; make it again")
     kind = find_kind(file)
     assert kind is not None
     return InputError(
         f"{file}: cannot be read; expected {NAMES[kind]}; the file is damaged or of another kind: "
-        f"make it anew, or rename it"
+        f"make it again, or rename it"
     )
 
 

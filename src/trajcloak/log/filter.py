@@ -1,4 +1,4 @@
-"""Rows that are dropped as they are read, each for what it holds itself."""
+"""Drop single rows as they are read, each for its own values."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,12 @@ DEGREES = (180.0, 90.0)
 
 
 class RowFilter:
-    """Drops rows batch by batch, and remembers which are left.
+    """Drops rows batch by batch, and remembers which rows of the latest batch are left.
 
     Parameters
     ----------
     columns
-        Says what to drop.
+        What to drop.
     geographic
         Whether places are longitude and latitude.
     """
@@ -33,7 +33,7 @@ class RowFilter:
         self._latest: npt.NDArray[np.int64] | None = None
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Drop rows of a batch: user, time and the two coordinates are its first columns."""
+        """Drop rows of a batch, whose first columns are user, time and the two coordinates."""
         self._latest = None
         self._first = self.num_read
         self.num_read += batch.num_rows
@@ -48,14 +48,14 @@ class RowFilter:
             limits = DEGREES if self._geographic else (np.inf, np.inf)
             for values, limit, column in zip((x, y), limits, batch.columns[2:4], strict=True):
                 wrong = ~(np.isfinite(values) & (np.abs(values) <= limit))
-                # An empty cell is another matter.
+                # Empty cells are counted under another reason.
                 wrong &= column.is_valid().to_numpy(zero_copy_only=False)
                 self._drop(OUT_OF_RANGE, keep, wrong)
         if NULL_ISLAND in self._columns.drop:
             self._drop(NULL_ISLAND, keep, (x == 0) & (y == 0))
         if self._columns.clip is not None:
             left, bottom, right, top = self._columns.clip
-            # Places that are none are not outside.
+            # NaN coordinates are not clipped.
             self._drop(CLIP, keep, (x < left) | (x > right) | (y < bottom) | (y > top))
         self._latest = np.flatnonzero(keep) + self._first
         return batch if keep.all() else batch.filter(pa.array(keep))
@@ -66,7 +66,7 @@ class RowFilter:
         keep &= ~wrong
 
     def number_row(self, position: int) -> int:
-        """Number a row of the latest batch, as it was left, from 1 over the files."""
+        """Number a row of the latest batch as messages do, from its position among those left."""
         row = self._first + position if self._latest is None else int(self._latest[position])
         return row + 1
 
@@ -76,7 +76,7 @@ class RowFilter:
 
 
 def _to_floats(column: pa.Array) -> npt.NDArray[np.float64]:
-    """Take a column as numbers; empty cells, and columns of no numbers, as none."""
+    """Convert a column to numbers; NaN for empty cells and for columns of other types."""
     try:
         values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(
             zero_copy_only=False

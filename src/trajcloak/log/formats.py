@@ -1,4 +1,4 @@
-"""Kinds of files that a log can be in, told by their names."""
+"""Kinds of log files, recognised by their names."""
 
 import io
 from pathlib import Path
@@ -35,11 +35,11 @@ NOT_ASCII = bytes(range(128)) + b"?" * 128
 """A table that turns each byte that is not ASCII into a question mark."""
 
 NUM_FIXED = 4
-"""User, time and two coordinates; the other columns that are read are request attributes."""
+"""Fixed columns: user, time and two coordinates; the others are request attributes."""
 
 
 def find_kind(file: Path) -> str | None:
-    """Tell the kind of a file from its name; None if it is not known."""
+    """Find the kind of a file by its name; None if it is not known."""
     suffixes = [suffix.lower() for suffix in file.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         kind = KINDS.get(suffixes[-2]) if len(suffixes) > 1 else None
@@ -53,9 +53,9 @@ def open_text(file: Path) -> Any:
 
 
 class AsciiRows(io.RawIOBase):
-    """The bytes of a file of text, with a question mark for each in its rows that is not ASCII.
+    """The bytes of a text file; after the header, bytes that are not ASCII become ``?``.
 
-    Arrow hands rows of the wrong length over as text, and cannot if they are not UTF-8.
+    Arrow passes rows of the wrong length to Python as text, and fails if they are not UTF-8.
     Separators, quotes and line ends stay where they are.
     """
 
@@ -64,7 +64,7 @@ class AsciiRows(io.RawIOBase):
         self._header_left = len(read_header(file))
 
     def readable(self) -> bool:
-        """Whether it can be read, which it can."""
+        """Always true."""
         return True
 
     def read(self, size: int = -1) -> bytes:
@@ -81,7 +81,7 @@ class AsciiRows(io.RawIOBase):
 
 
 def read_header(file: Path) -> bytes:
-    """Read the first line of a file of text, with the line breaks in its quoted names."""
+    """Read the header line of a text file; quoted names in it may contain line breaks."""
     with open_text(file) as stream:
         head = bytes(stream.read(MAX_HEADER))
     stop = head.find(b"\n")
@@ -91,15 +91,15 @@ def read_header(file: Path) -> bytes:
 
 
 def find_delimiter(file: Path) -> str:
-    """Choose the delimiter that cuts the header line into most columns; else a comma."""
+    """Choose the delimiter that occurs most often in the header line; a comma if none does."""
     with open_text(file) as stream:
         header = stream.read(MAX_HEADER).split(b"\n", 1)[0].decode("utf-8", "replace")
-    # Parts between quotes are names.
+    # Ignore delimiters inside quoted names.
     plain = "".join(header.split('"')[::2])
     return max(DELIMITERS, key=plain.count)
 
 
 def find_partitions(file: Path) -> dict[str, str]:
-    """Read the columns that the folders of a file stand for: ``.../day=2024-05-01/...``."""
+    """Read the columns that names of folders give: ``.../day=2024-05-01/...``."""
     parts = (part.split("=", 1) for part in file.parts[:-1] if "=" in part)
     return {name: value for name, value in parts if name}

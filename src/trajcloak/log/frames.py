@@ -1,4 +1,4 @@
-"""Tables and frames in memory, of any library that speaks Arrow."""
+"""Accept tables and frames in memory from any library that supports Arrow."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import pyarrow as pa
 from trajcloak.errors import InputError
 
 NOT_ARROW = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What is raised for a frame whose columns are no columns of Arrow."""
+"""Errors raised for a frame whose columns cannot be converted to Arrow."""
 
 
 def to_table(source: Any) -> pa.Table | None:
-    """Take a table or frame as an Arrow table; None if it is something else.
+    """Convert a table or frame to an Arrow table; None if it is something else.
 
     Frames of pandas, polars and geopandas and tables of Arrow hand over their columns
     through the Arrow PyCapsule interface; none of these libraries is needed.
@@ -35,7 +35,7 @@ def to_table(source: Any) -> pa.Table | None:
 
 
 def _explain(frame: Any) -> InputError:
-    """Find the first row of a pandas frame that makes a column one of several types."""
+    """Find the first row of a pandas frame whose value has another type than those before."""
     names = list(getattr(frame, "columns", ()))
     if len(set(names)) < len(names):
         return InputError(

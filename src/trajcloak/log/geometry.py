@@ -1,4 +1,4 @@
-"""Coordinate systems of logs, and points in a geometry column, as GeoParquet has them."""
+"""Coordinate systems of logs, and points in a geometry column, as in GeoParquet."""
 
 import json
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ DEFAULT_NAME = "geometry"
 
 
 def find_geometry(schema: pa.Schema) -> tuple[str, tuple[str, str], str | None] | None:
-    """Find the geometry column of a file; its coordinates, and its system if that is planar.
+    """Find the geometry column of a file, the names of its axes, and its system if planar.
 
-    Returns None if there is none, or coordinates stand in columns of their own.
+    Returns None if there is no such column, or if coordinates have columns of their own.
     """
     names = set(schema.names)
     if {"lon", "lat"} <= names or {"x", "y"} <= names:
@@ -72,7 +72,7 @@ def split_points(column: pa.Array, first_row: int) -> tuple[pa.Array, pa.Array]:
     Raises
     ------
     InputError
-        If a value is no point; rows are counted from ``first_row`` (from 0).
+        If a value is no point. ``first_row`` is the number of the first row, from 0.
     """
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -110,8 +110,8 @@ def _view_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:
 def choose_system(given: str | None, *, geographic: bool) -> tuple[str | None, bool]:
     """Choose the coordinate system of a log.
 
-    ``geographic`` says what the names of its columns suggest. Returns the system, None
-    where it is not known, and whether it has degrees.
+    ``geographic``: whether the names of its columns suggest degrees. Returns the system, None
+    if it is not known, and whether it has degrees.
     """
     if given is None:
         return (WGS84, True) if geographic else (None, False)

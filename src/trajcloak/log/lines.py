@@ -1,4 +1,4 @@
-"""Logs of JSON objects, one per line, read some megabytes of lines at a time."""
+"""Read logs of JSON objects, one per line, some megabytes of lines at a time."""
 
 import json
 import math
@@ -15,14 +15,14 @@ from trajcloak.log.formats import TEXT_BLOCK_BYTES, open_text
 from trajcloak.log.nested import MAX_DEPTH
 
 LOOK_AHEAD = 1 << 20
-"""Bytes of a file that tell the types of its fields."""
+"""Bytes of a file from which the types of its fields are guessed."""
 
 BOM = b"\xef\xbb\xbf"
 JSON_BLANKS = b" \t\r"
 
 
 def guess_schema(file: Path) -> pa.Schema:
-    """Look at the first lines: a field has the type of most of its values there; else it is text.
+    """Guess types from the first lines: the type of most values of a field, or text.
 
     A field that holds objects is a struct of all their fields.
     """
@@ -90,7 +90,7 @@ def _read_blocks(file: Path, rows_before: int) -> Iterator[list[bytes]]:
 def _read_rows(lines: list[bytes], schema: pa.Schema) -> pa.Table | None:
     """Read lines as rows; None if a line is no object, or does not fit the schema."""
     parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    # A null that comes first would end the process.
+    # Arrow's parser crashes the process if the first line is null.
     if not all(line.lstrip(JSON_BLANKS).startswith(b"{") for line in lines):
         return None
     text = b"\n".join(lines)
@@ -100,12 +100,12 @@ def _read_rows(lines: list[bytes], schema: pa.Schema) -> pa.Table | None:
         table = pyarrow.json.read_json(pa.BufferReader(text), read, parse)
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    # Two objects on a line, or one on two, would shift the numbers of rows.
+    # With two objects on one line, or one on two lines, row numbers would be wrong.
     return table.select(schema.names) if table.num_rows == len(lines) else None
 
 
 def _explain(file: Path, lines: list[bytes], schema: pa.Schema, rows_before: int) -> InputError:
-    """Find the first bad line by halving, and say what is wrong with it."""
+    """Find the first bad line by bisection, and say what is wrong with it."""
     start, stop = 0, len(lines)
     while stop - start > 1:
         middle = (start + stop) // 2
@@ -120,7 +120,7 @@ def _explain(file: Path, lines: list[bytes], schema: pa.Schema, rows_before: int
             f"{file}: row {row} is no JSON object; expected one on each line, in UTF-8 and no "
             f"more than {MAX_DEPTH} levels deep; correct or remove the row"
         )
-    # Arrow reads no field of a line with a number that is too large, which Python takes for inf.
+    # A number too large for Arrow makes it refuse all fields of the line; Python reads it as inf.
     too_large = [name for name, value in record.items() if value in (math.inf, -math.inf)]
     for field in schema:
         is_named = field.name in (too_large or record)
@@ -136,7 +136,7 @@ def _explain(file: Path, lines: list[bytes], schema: pa.Schema, rows_before: int
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    """Parse a line; None if it is no object, or too deep to be one of a log."""
+    """Parse a line; None if it is no object, or nested too deeply."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -145,7 +145,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether objects and lists are nested in more than so many levels."""
+    """Whether objects and lists are nested more than ``levels`` deep."""
     if not isinstance(value, dict | list):
         return False
     inside = value.values() if isinstance(value, dict) else value
@@ -156,12 +156,12 @@ def _find_type(value: Any) -> pa.DataType:
     try:
         return pa.infer_type([value])
     except pa.ArrowException:
-        # A list of several types, say: no type that could be published.
+        # For example a list of several types, which could not be published anyway.
         return pa.list_(pa.null()) if isinstance(value, list) else pa.null()
 
 
 def _choose_type(found: Counter[pa.DataType]) -> pa.DataType:
-    """Choose the type of most values, widened for those of others that fit."""
+    """Choose the type of most values, widened to hold values of other types where possible."""
     joined = pa.null()
     for type_, _ in found.most_common():
         joined = _join_types(joined, type_)
@@ -169,7 +169,7 @@ def _choose_type(found: Counter[pa.DataType]) -> pa.DataType:
 
 
 def _join_types(known: pa.DataType, found: pa.DataType) -> pa.DataType:
-    """Find the type that holds values of two; the first if there is none."""
+    """Find a type that holds values of both types; the first one if there is none."""
     if known == found:
         return known
     try:
@@ -180,7 +180,7 @@ def _join_types(known: pa.DataType, found: pa.DataType) -> pa.DataType:
 
 
 def _without_null(type_: pa.DataType) -> pa.DataType:
-    """Take what has no value in the first lines as text."""
+    """Replace null types, of fields without any value in the first lines, by text."""
     if pa.types.is_struct(type_):
         return pa.struct([(field.name, _without_null(field.type)) for field in type_])
     if pa.types.is_list(type_):

@@ -1,4 +1,4 @@
-"""Degrees that are wrong though in range: longitude and latitude swapped, or both 0."""
+"""Find degrees that are in range but wrong: longitude and latitude swapped, or both 0."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -13,43 +13,44 @@ from trajcloak.log.sharded_log import LogFacts, ShardedLog
 from trajcloak.options import NULL_ISLAND, SWAPPED
 
 REACH = 4
-"""The bulk of a log reaches so many times as far as its nearer half."""
+"""The bulk of a log reaches this many times as far from its centre as the nearer half of its
+rows."""
 
 FAR = 2
-"""What is so many times as far as the bulk reaches is outside of it."""
+"""Rows more than this many times as far away as the bulk reaches are far outside it."""
 
 MIN_HALF = 0.01
-"""Degrees: least distance that the nearer half of a log is taken to have."""
+"""Degrees: the nearer half of the rows is taken to reach at least this far."""
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 
 class Bulk(NamedTuple):
-    """Where most rows of a log are: around a place, and how far from it, in degrees."""
+    """Where most rows of a log are: the centre, and how far they reach from it, in degrees."""
 
     centre: tuple[float, float]
     reach: float
 
 
 Measure: TypeAlias = int | tuple[float, float]
-"""What is measured of a row: a coordinate (0: x, 1: y), or how far it is from a centre."""
+"""What to measure: a coordinate of each row (0: x, 1: y), or its distance from this centre."""
 
 Find: TypeAlias = Callable[[RequestLog, Bulk], Mask]
 
 
 def find_swapped(log: RequestLog, bulk: Bulk | None) -> Mask:
-    """Tell which rows are far outside the bulk of a log, and inside with their axes swapped.
+    """Find rows that are far outside the bulk of a log, but inside it with their axes swapped.
 
-    The bulk is around the medians of longitude and latitude, as ``docs/data-model.md``
-    says. The order of rows does not matter.
+    The bulk is around the medians of longitude and latitude; see ``docs/data-model.md``.
+    The order of rows does not matter.
 
     Parameters
     ----------
     log
         A shard.
     bulk
-        Of the whole log; None if no row of it can be swapped.
+        Bulk of the whole log; None if no row of the log can be swapped.
     """
     if bulk is None:
         return np.zeros(log.num_rows, np.bool_)
@@ -60,7 +61,7 @@ def find_swapped(log: RequestLog, bulk: Bulk | None) -> Mask:
 
 
 def find_null_island(log: RequestLog, bulk: Bulk | None) -> Mask:
-    """Tell which rows are at exactly 0, 0, far outside the bulk of a log.
+    """Find rows at exactly 0, 0, if that is far outside the bulk of a log.
 
     ``bulk`` is None if no row of the whole log can be there.
     """
@@ -99,7 +100,7 @@ def number_found(log: RequestLog, find: Find, bulk: Bulk) -> npt.NDArray[np.int6
 
 
 def may_be_swapped(log: LogFacts) -> bool:
-    """Whether a row could be in the bulk if it were swapped; else there is nothing to compute."""
+    """Whether any row could be in the bulk if it were swapped; a cheap check, from the bounds."""
     west, south, east, north = log.bounds
     extent = max(east - west, north - south, MIN_HALF)
     return log.geographic and max(west - north, south - east) <= REACH * extent
@@ -115,7 +116,7 @@ def find_bulk(log: ShardedLog) -> Bulk:
     """Find where most rows of a log are."""
 
     def find_median(measure: Measure) -> float:
-        """Find the median; of an even number of values the lower one in the middle."""
+        """Find the median; for an even number of values, the lower of the two in the middle."""
         return select_value(
             lambda found, shift: log.ask(count_measures, measure, found, shift),
             (log.facts.num_rows - 1) // 2,
@@ -135,6 +136,6 @@ def count_measures(
 
 
 def _distance(x: Floats, y: Floats, centre: tuple[float, float]) -> Floats:
-    """Compute how many degrees, on the axis where it is more, places are from the centre."""
+    """Compute the distance of places from the centre in degrees, on the axis where it is more."""
     distance: Floats = np.maximum(np.abs(x - centre[0]), np.abs(y - centre[1]))
     return distance

@@ -1,4 +1,4 @@
-"""Request columns that hold structs: one plain column, ``a.b``, for each field."""
+"""Turn request columns that hold structs into one plain column, ``a.b``, for each field."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,10 +7,10 @@ import pyarrow as pa
 from trajcloak.errors import InputError
 
 SEPARATOR = "."
-"""Between the name of a struct and that of its field."""
+"""Between the name of a struct and the name of its field."""
 
 MAX_DEPTH = 32
-"""Structs within each other."""
+"""Most levels of structs within each other."""
 
 
 def list_roots(names: Sequence[str], present: Sequence[str]) -> list[str]:
@@ -19,7 +19,7 @@ def list_roots(names: Sequence[str], present: Sequence[str]) -> list[str]:
 
 
 def flatten_columns(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
-    """Take named attributes of a batch; those that are structs become one for each field.
+    """Select attributes of a batch by name; a struct becomes one attribute for each field.
 
     Raises
     ------

@@ -92,12 +92,12 @@ def read_log(
 
 @dataclass(frozen=True)
 class SourcePiece:
-    """Some rows of a log, as they are read by one call.
+    """Some rows of a log, to be read by one call.
 
     Attributes
     ----------
     content
-        A list of files; or a handle of an Arrow table.
+        A list of files, or a handle of an Arrow table.
     groups : tuple of int or None
         The row groups to read, of a single Parquet file.
     first_row : int
@@ -117,9 +117,9 @@ class ReadCounts(NamedTuple):
     dropped, shifted : dict
         Rows that were dropped, and local times that were shifted, by reason.
     num_read : int
-        Rows that came, those dropped among them.
+        Rows that were read, dropped ones included.
     has_integer_ids : bool
-        Whether a file has ids that are numbers.
+        Whether some file has ids that are numbers.
     """
 
     dropped: dict[str, int]
@@ -129,14 +129,14 @@ class ReadCounts(NamedTuple):
 
 
 def read_shards(engine: Engine, source: LogPath, columns: LogColumns) -> ShardedLog:
-    """Read and check a log, and give each user with all rows to one shard.
+    """Read and check a log, in shards: all rows of a user are in one shard.
 
     Parameters
     ----------
     engine
         Holds the shards.
     source
-        As for :func:`read_log`; also a dask DataFrame, for an engine of dask's.
+        As for :func:`read_log`; also a dask DataFrame, for the dask engine.
     columns
         What to read.
     """
@@ -175,9 +175,9 @@ def read_shards(engine: Engine, source: LogPath, columns: LogColumns) -> Sharded
 def _cut_source(
     engine: Engine, source: LogPath, columns: LogColumns
 ) -> tuple[list[LogFile], int, list[SourcePiece]]:
-    """List the files of a log, count its rows, and cut it into what one call reads.
+    """List the files of a log, count its rows, and cut it into pieces that one call reads.
 
-    Where a log is one shard, one call reads all, and rows of text files are not counted.
+    If a log is one shard, one call reads all of it, and rows of text files are not counted.
     """
     if hasattr(source, "to_delayed"):
         if not isinstance(engine, TakesFrames):
@@ -195,7 +195,7 @@ def _cut_source(
         return files, num_rows, [SourcePiece(files, None, 0)]
     files = [file.absolute() if isinstance(file, Path) else file for file in files]
     counted = engine.ask(count_file_rows, [(_share(engine, file), columns) for file in files])
-    # A file that cannot be read ends the run when it is its turn, with a message that names it.
+    # A file that cannot be read stops the run later, with a message that names it.
     counts = [count or 0 for count in counted]
     chunk = _choose_chunk(engine.choose_sizes(sum(counts))) or 1
     pieces = []
@@ -208,14 +208,14 @@ def _cut_source(
 
 
 def _share(engine: Engine, file: LogFile) -> LogFile:
-    """Hand a table in memory over to the engine; a path is seen by all."""
+    """Hand a table in memory to the engine; paths are seen by all workers."""
     return engine.put(file) if isinstance(file, pa.Table) else file
 
 
 def _choose_chunk(sizes: Sizes) -> int | None:
     """Choose how many rows a call reads at a time; None: all.
 
-    They are held several times over, encoded and decoded, so they are half a shard.
+    Rows are held several times while they are read, encoded and decoded; so half a shard.
     """
     return None if sizes.is_whole else -(-sizes.rows // 2)
 
@@ -254,9 +254,9 @@ def read_rows(
     threads: int,
     progress: Progress,
 ) -> Iterator[list[Any]]:
-    """Read some rows, ``chunk`` at a time, and give each to the shard of its user.
+    """Read some rows, ``chunk`` at a time, and split them by the shard of their user.
 
-    Yields, of each chunk, the rows of every shard, and the :class:`ReadCounts`.
+    Yields, for each chunk, the rows of every shard and then the :class:`ReadCounts`.
     """
     files = content if isinstance(content, list) else [content]
     expected_rows = count_rows(files) if groups is None else 0
@@ -295,7 +295,7 @@ def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
 def join_rows(
     pieces: Sequence[RequestLog | None], columns: LogColumns, has_csv: bool
 ) -> RequestLog | None:
-    """Put the rows of a shard together; None if there are none."""
+    """Join the pieces of a shard; None if there are no rows."""
     return join_logs(pieces, columns.user, columns.time, from_text=has_csv)
 
 
@@ -310,7 +310,7 @@ def _list_kinds(log: RequestLog) -> pa.Table:
 def _describe_shards(
     engine: Engine, shards: list[list[Handle]], columns: LogColumns, total: ReadCounts
 ) -> ShardedLog:
-    """Add up what is known of all shards."""
+    """Build a sharded log with the facts of all shards combined."""
     described = engine.ask(call_on_shard, [(describe, shard) for shard in shards])
     facts = merge_facts(described, columns.user, columns.time)
     facts = replace(facts, dropped=total.dropped, shifted=total.shifted)
@@ -325,7 +325,7 @@ def _describe_shards(
 def _settle_text(
     log: ShardedLog, columns: LogColumns, system: LogSystem, *, has_integer_ids: bool
 ) -> ShardedLog:
-    """Turn ids and request values that are numbers in all text files into numbers."""
+    """Convert ids and request values from text to numbers, if they are numbers in all files."""
     are_numbers = all(log.ask(_has_plain_ids))
     if has_integer_ids and not are_numbers:
         raise mixed_ids(columns.user)

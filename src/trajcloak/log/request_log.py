@@ -33,11 +33,11 @@ class RequestLog:
     zone : str or None
         "UTC" where the log's timestamps have a zone.
     clock : str or None
-        Zone of the clock that windows can follow; None: that of ``time`` itself.
+        Zone of the clock that windows can follow; None: the zone of ``time`` itself.
     geographic : bool
         Whether ``x`` and ``y`` are longitude and latitude.
     step : int
-        Greatest common divisor of all time differences; 0 if all times are one.
+        Greatest common divisor of all time differences; 0 if all times are equal.
     time_range : (int, int)
         The earliest and the latest time.
     bounds : (float, float, float, float)
@@ -51,7 +51,7 @@ class RequestLog:
     shifted : dict
         How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
     reading : dict
-        How the log was read, as the manifest says it.
+        How the log was read, in the words of the manifest.
     plane_x, plane_y : (rows,) float64 or None
         Planar coordinates, if ``x`` and ``y`` had to be projected.
     """
@@ -105,7 +105,7 @@ class RequestLog:
 
     @property
     def plane(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Planar coordinates of the rows: those of the log, if it was not projected."""
+        """Planar coordinates of the rows: projected ones, or ``x`` and ``y`` of a planar log."""
         if self.plane_x is None or self.plane_y is None:
             return self.x, self.y
         return self.plane_x, self.plane_y
@@ -117,7 +117,7 @@ class RequestLog:
         return (early, one), (late, other)
 
     def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
-        """Name the first of some rows in a message: ``3 rows (4, 7, 9) are``."""
+        """Count rows and name the first few, for a message: ``3 rows (4, 7, 9) are``."""
         return str(SomeRows().add(self.number_rows(rows)))
 
 
@@ -127,7 +127,7 @@ class SomeRows:
     Parameters
     ----------
     parts
-        Numbers of rows to begin with.
+        Numbers of rows to start with.
     """
 
     def __init__(self, parts: Iterable[npt.NDArray[np.int64]] = ()) -> None:
@@ -137,7 +137,7 @@ class SomeRows:
             self.add(numbers)
 
     def add(self, numbers: npt.NDArray[np.int64]) -> "SomeRows":
-        """Add rows by their numbers, as messages have them."""
+        """Add rows by their numbers, counted as in messages."""
         self.count += len(numbers)
         self._first = np.sort(np.concatenate([self._first, numbers]))[:SHOWN_ROWS]
         return self

@@ -26,9 +26,9 @@ class Requests:
     Attributes
     ----------
     row : (requests,) int64
-        The row of the log that each request stands in, ascending.
+        Row of the log of each request, ascending.
     kind : (requests,) int32
-        Which row of ``kinds`` the request is.
+        Row of ``kinds`` of each request.
     kinds : pyarrow.Table
         The distinct requests, one column per attribute, sorted, null first.
     """
@@ -39,7 +39,7 @@ class Requests:
 
 
 def drop_unsent(requests: Requests) -> Requests:
-    """Leave out the distinct requests that no row has, and number the others anew."""
+    """Remove the distinct requests that no row has, and number the others again."""
     is_sent = np.zeros(requests.kinds.num_rows, np.bool_)
     is_sent[requests.kind] = True
     number, kinds = keep_kinds(requests.kinds, is_sent)
@@ -49,7 +49,7 @@ def drop_unsent(requests: Requests) -> Requests:
 def keep_kinds(
     kinds: pa.Table, keep: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int32], pa.Table]:
-    """Take some distinct requests; returns the new number of each, and those that are left."""
+    """Keep some distinct requests; returns the new number of each, and those that are kept."""
     number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
     return number, kinds.take(pa.array(np.flatnonzero(keep)))
 
@@ -62,7 +62,8 @@ class RequestBuilder:
     names
         The request attributes; a struct counts as one for each of its fields.
     from_text
-        Whether a file of the log is text. Then columns of several types become text.
+        Whether a file of the log is text. Then a column with values of several types
+        becomes text.
     """
 
     def __init__(self, names: tuple[str, ...], *, from_text: bool) -> None:
@@ -73,7 +74,7 @@ class RequestBuilder:
         self._columns: dict[str, list[pa.DictionaryArray]] = {}
 
     def add(self, batch: pa.RecordBatch, first_row: int) -> None:
-        """Take the requests of a batch whose rows start at row ``first_row`` (from 0)."""
+        """Add the requests of a batch; ``first_row`` is the number of its first row, from 0."""
         if not self._named:
             return
         columns = {
@@ -97,7 +98,7 @@ class RequestBuilder:
             self._columns[name].append(column if is_encoded else column.dictionary_encode())
 
     def add_kinds(self, kinds: pa.Table) -> None:
-        """Take the distinct requests of a shard."""
+        """Add the distinct requests of a shard."""
         self._check_names(kinds.column_names)
         for name, column in zip(kinds.column_names, kinds.columns, strict=True):
             self._add_type(name, column.type)
@@ -113,7 +114,7 @@ class RequestBuilder:
         return number_kinds(self._columns, self._types, to_numbers=to_numbers)
 
     def _check_names(self, names: list[str]) -> None:
-        """Take the attributes of the first batch; raise if those of another differ."""
+        """Remember the attributes of the first batch; raise if another batch has others."""
         if not self._types:
             self._types = dict.fromkeys(names, pa.null())
             self._columns = {name: [] for name in names}
@@ -125,7 +126,7 @@ class RequestBuilder:
             )
 
     def _add_type(self, name: str, type_: pa.DataType) -> None:
-        """Find one type for the values of all files."""
+        """Widen the type of an attribute, so that it holds the values of all files."""
         known = self._types[name]
         if type_ == known:
             return
@@ -179,9 +180,9 @@ def number_kinds(
     Parameters
     ----------
     columns
-        Of each attribute, its values in parts; emptied, since they may be large.
+        Values of each attribute, in chunks; emptied on the way, since they may be large.
     types
-        Of each attribute.
+        Type of each attribute.
     to_numbers
         Whether text that holds only numbers becomes numbers.
 
@@ -206,16 +207,16 @@ def number_kinds(
 def merge_kinds(
     tables: Sequence[pa.Table], *, from_text: bool = False, to_numbers: bool = False
 ) -> tuple[pa.Table, list[npt.NDArray[np.int32]]]:
-    """Put the distinct requests of several shards together.
+    """Merge the distinct requests of several shards.
 
-    ``from_text`` and ``to_numbers`` are those of :class:`RequestBuilder`.
+    ``from_text`` and ``to_numbers`` are as in :class:`RequestBuilder`.
 
     Returns
     -------
     kinds : pyarrow.Table
         As in :class:`Requests`.
     numbers : list of int32 arrays
-        The row of ``kinds`` that each row of each table is.
+        For each table, the row in ``kinds`` of each of its rows.
     """
     builder = RequestBuilder(tuple(tables[0].column_names), from_text=from_text)
     for table in tables:
@@ -226,7 +227,7 @@ def merge_kinds(
 
 
 def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
-    """Keep a dictionary of distinct texts as it is, and make everything else plain."""
+    """Keep a dictionary of distinct texts as it is; convert all other columns to plain ones."""
     if column.type == ENCODED_TEXT and len(column.dictionary) <= len(column):
         texts = column.dictionary
         if texts.null_count == 0 and len(texts.unique()) == len(texts):
@@ -235,7 +236,7 @@ def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
 
 
 def to_plain(column: pa.Array) -> pa.Array:
-    """Decode a dictionary."""
+    """Decode a dictionary column, and convert it to a common type."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return to_common_type(column)
@@ -261,7 +262,7 @@ def _sort_codes(
     if pa.types.is_floating(values.type):
         encoded = to_one_spelling(values).dictionary_encode()
         values = encoded.dictionary
-        # The last entry is that of null, whose code is -1.
+        # Null has code -1 and takes the last entry.
         codes = np.append(encoded.indices.to_numpy(), -1)[codes]
     order = pc.sort_indices(values).to_numpy()
     rank = np.zeros(len(order) + 1, np.int64)
@@ -270,9 +271,9 @@ def _sort_codes(
 
 
 def to_one_spelling(values: pa.Array) -> pa.Array:
-    """Give floats that are the same number the same bits: zeros of both signs, and all NaN.
+    """Give floats that are the same number the same bits: 0 and -0, and all NaN.
 
-    Bits that nobody sees could tell senders apart, and have no order.
+    Otherwise invisible differences could identify senders; and they have no sorting order.
     """
     numbers = values.to_numpy(zero_copy_only=False)
     zero, nan = numbers.dtype.type(0), numbers.dtype.type(np.nan)
@@ -291,7 +292,7 @@ def to_plain_numbers(values: pa.Array) -> pa.Array:
     )
     if pc.all(decimal).as_py():
         numbers = to_one_spelling(values.cast(pa.float64()))
-        # 1.0 and 1.00 would become one value, as would 0.0 and -0.0.
+        # Not if different texts become one number, such as 1.0 and 1.00, or 0.0 and -0.0.
         if len(numbers.unique()) == len(values):
             return numbers
     return values
@@ -324,7 +325,10 @@ def _number_rows(
 def _compress(
     number: npt.NDArray[np.int64], size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """List the distinct numbers below ``size``, ascending, and where each number stands there."""
+    """List the distinct numbers, ascending, and the position of each number in that list.
+
+    All numbers are below ``size``.
+    """
     if size <= max(len(number), 1 << 16):
         rank = np.zeros(size, np.int64)
         rank[number] = 1

@@ -1,4 +1,4 @@
-"""Batches of a log to plain columns, every row checked."""
+"""Turn batches of a log into plain columns, and check every row."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -43,7 +43,7 @@ class RowColumns(NamedTuple):
 
     @classmethod
     def empty(cls, size: int) -> "RowColumns":
-        """Make room for so many rows."""
+        """Allocate ``size`` rows."""
         return cls(
             np.empty(size, np.int32),
             np.empty(size, np.int64),
@@ -63,18 +63,18 @@ class RowChecker:
     Parameters
     ----------
     columns
-        What to read of the files.
+        What to read from the files.
     system
-        What the first file says about all.
+        What the files say about all rows.
     pool
-        Where the columns of a batch are checked side by side.
+        Checks the columns of a batch in parallel.
     first_row
         How many rows of the log come before.
 
     Attributes
     ----------
     has_integer_ids : bool
-        Whether a file has ids that are numbers, although others may be text.
+        Whether some file has ids that are numbers, although other files may have text.
     """
 
     def __init__(
@@ -98,20 +98,20 @@ class RowChecker:
 
     @property
     def num_read(self) -> int:
-        """How many rows came so far, those dropped among them."""
+        """How many rows were read so far, dropped ones included."""
         return self.filter.num_read
 
     def check(self, batch: pa.RecordBatch, rows: RowColumns, first_row: int) -> None:
-        """Check the rows of a batch that the filter left, and write them to ``rows``.
+        """Check the rows of a batch that the filter kept, and write them to ``rows``.
 
-        Requests are kept with their rows, of which ``first_row`` is the batch's first.
+        ``first_row`` is the number of the batch's first row, for its requests.
         """
         if batch.num_rows == 0:
             return
         names = batch.schema.names[:4]
         for name in names:
             self._check_no_null(batch.column(name), name)
-        # Columns do not depend on each other; the first of them that is bad is the one reported.
+        # Columns are checked in parallel; if several are bad, the first one is reported.
         jobs = [
             self.pool.submit(self._add_users, batch.column(0), names[0], rows.user),
             self.pool.submit(self._add_times, batch.column(1), names[1], rows.time),
@@ -125,13 +125,13 @@ class RowChecker:
 
     @property
     def has_rows(self) -> bool:
-        """Whether any row was left so far."""
+        """Whether any row was kept so far."""
         return self._ids is not None
 
     def number_users(self) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
-        """List the users in the order of their ids, and the place there of each number so far.
+        """List the users in the order of their ids, and the new number of each old one.
 
-        None: the places are the numbers.
+        None instead of new numbers: they are the same as the old ones.
         """
         assert self._ids is not None
         users = self._ids.distinct()
@@ -149,7 +149,7 @@ class RowChecker:
         requests: Requests,
         file_row: npt.NDArray[np.int64] | None,
     ) -> RequestLog:
-        """Put rows together with what is known of all rows of the log."""
+        """Build a log from rows and what is known about all of them."""
         assert self._time_kind is not None
         check_time_span(self._time_range, self._columns.time, lambda: self._time_ends)
         low_x, low_y, high_x, high_y = self._bounds
@@ -186,7 +186,7 @@ class RowChecker:
         column = to_plain(column)
         kind: type[IntegerIds] | type[TextIds]
         if pa.types.is_integer(column.type) and self._system.from_text:
-            # Ids of text files are text until all of them are known.
+            # Ids from text files stay text until all of them are known.
             self.has_integer_ids = True
             column = column.cast(pa.string())
         if pa.types.is_integer(column.type):
@@ -240,7 +240,7 @@ class RowChecker:
     def _to_utc(
         self, values: npt.NDArray[np.int64], kind: tuple[bool, str | None]
     ) -> npt.NDArray[np.int64]:
-        """Turn times without a zone into those of the zone asked for."""
+        """Convert times without a zone from the zone asked for to UTC."""
         has_timestamps, zone = kind
         tz = self._columns.tz
         assert tz is not None
@@ -259,7 +259,7 @@ class RowChecker:
     def _to_times(
         self, column: pa.Array, name: str
     ) -> tuple[npt.NDArray[np.int64], tuple[bool, str | None]]:
-        """Turn a time column into integers; says whether they are microseconds, and the zone."""
+        """Convert a time column to integers; returns also (are they microseconds, the zone)."""
         type_ = column.type
         if pa.types.is_integer(type_):
             return self._cast(column, pa.int64(), name).to_numpy(), (False, None)
@@ -270,7 +270,7 @@ class RowChecker:
             column = self._cast(column, type_, name)
         if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
             zone = getattr(type_, "tz", None)
-            # Finer than a microsecond is cut off; a zoned timestamp is stored in UTC already.
+            # Fractions of a microsecond are cut off; zoned timestamps are stored in UTC already.
             moments = self._cast(column, pa.timestamp("us", zone), name).cast(pa.int64())
             return moments.to_numpy(), (True, "UTC" if zone else None)
         raise InputError(
@@ -283,7 +283,7 @@ class RowChecker:
         try:
             return column.cast(options=options)
         except pa.ArrowInvalid:
-            # Arrow's own message quotes the value, which may be an id.
+            # Arrow's own message would quote the value, which may be an id.
             bad = find_bad_value(column, options) or 0
             expected = "a value of that type"
             if pa.types.is_timestamp(type_) and not pa.types.is_temporal(column.type):
@@ -339,7 +339,7 @@ def check_time_span(
 
 
 def no_rows(num_read: int, source: object) -> InputError:
-    """Say that a log is empty, or that all of it was dropped."""
+    """Build the error for a log that is empty, or was dropped completely."""
     if num_read:
         return InputError(
             f"all {num_read:,} rows of the log are dropped; expected some to be left; check "
@@ -351,7 +351,7 @@ def no_rows(num_read: int, source: object) -> InputError:
 
 
 def mixed_times(name: str, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
-    """Say that the times of a log are of several kinds: with timestamps or not, and of a zone."""
+    """Build the error for times of several kinds: timestamps or not, with a zone or without."""
     names = {
         "whole numbers"
         if not has_timestamps
@@ -365,16 +365,16 @@ def mixed_times(name: str, kinds: Iterable[tuple[bool, str | None]]) -> InputErr
 
 
 def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:
-    """Turn local times into UTC.
+    """Convert local times to UTC.
 
-    A time that comes twice, where clocks are put back, is the first. A time that is
-    skipped, where they are put forward, is as much later: 02:30 becomes 03:30.
+    A time that occurs twice, where clocks are put back, means the first one. A time that is
+    skipped, where they are put forward, is moved later by the gap: 02:30 becomes 03:30.
 
     Returns
     -------
     utc
     num_ambiguous, num_nonexistent
-        How many times come twice, or are skipped.
+        How many times occur twice, or are skipped.
     """
     times = pa.array(local).cast(pa.timestamp("us"))
 
@@ -387,7 +387,8 @@ def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:
     differing = np.flatnonzero(earliest != latest)
     if not len(differing):
         return earliest, 0, 0
-    # What is one moment before the gap and one after it in the other case is two hours here.
+    # The two results differ for times that occur twice and for skipped ones. A skipped time
+    # does not come back when the result is converted to local time again.
     before = pa.array(earliest[differing]).cast(pa.timestamp("us", zone))
     there = pc.local_timestamp(before).cast(pa.int64()).to_numpy()
     skipped = there != local[differing]
@@ -400,7 +401,10 @@ def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:
 
 @njit(cache=True, nogil=True)
 def copy_place(values, limit, out):  # type: ignore[no-untyped-def]
-    """Copy coordinates; find the least, the greatest, and the first not finite or too large."""
+    """Copy coordinates; returns the least, the greatest, and the first bad row (-1: none).
+
+    A row is bad if it is not finite or beyond ``limit``; copying stops there.
+    """
     low = np.inf
     high = -np.inf
     for i in range(len(values)):
@@ -415,7 +419,10 @@ def copy_place(values, limit, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
-    """Copy times; find the least, the greatest, and the common divisor of all differences."""
+    """Copy times; returns the least, the greatest, and the greatest common divisor so far.
+
+    ``step`` is the divisor of all differences from ``origin`` in earlier batches; 0: none.
+    """
     low = values[0]
     high = values[0]
     last = origin
@@ -431,6 +438,7 @@ def copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
         if step == 0:
             step = rest
         elif rest % step != 0:
+            # Euclid's algorithm.
             while rest != 0:
                 step, rest = rest, step % rest
     return low, high, step

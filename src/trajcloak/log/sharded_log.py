@@ -1,7 +1,7 @@
 """A log in shards, each of which holds all rows of some users.
 
-Rules about a whole log are written once: a function on a shard, and a way to add up what it
-answers. A log in memory is one shard.
+Rules about a whole log are written once: as a function of a shard, and a way to combine its
+results. A log in memory is one shard.
 """
 
 import math
@@ -21,7 +21,7 @@ from trajcloak.log.row_checks import mixed_times
 from trajcloak.log.user_ids import mixed_ids
 
 Change = dict[str, Any]
-"""Fields of a shard that a stage changed; all others stay in the file of an earlier stage."""
+"""Fields of a shard that a stage changed; all other fields stay as an earlier stage wrote them."""
 
 Bounds = tuple[float, float, float, float]
 """Least x and y, greatest x and y."""
@@ -29,12 +29,13 @@ Bounds = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What is known of a log, or of a shard, without its rows; as in :class:`RequestLog`.
+    """Facts about a log, or a shard, without its rows; fields as in :class:`RequestLog`.
 
     Attributes
     ----------
     some_time : int
-        Any time of the log: differences between shards count for its step, too.
+        Any time of the shard. Differences of these times between shards are needed to
+        compute the step of the whole log.
     """
 
     num_rows: int
@@ -56,7 +57,7 @@ class LogFacts:
 
 
 def describe(log: RequestLog) -> LogFacts:
-    """Leave the rows of a shard out."""
+    """List the facts about a shard."""
     return LogFacts(
         num_rows=log.num_rows,
         num_users=log.num_users,
@@ -78,7 +79,7 @@ def describe(log: RequestLog) -> LogFacts:
 
 
 def merge_facts(shards: Sequence[LogFacts], user_column: str, time_column: str) -> LogFacts:
-    """Add up the facts of shards.
+    """Combine the facts of all shards into those of the log.
 
     Raises
     ------
@@ -106,7 +107,7 @@ def merge_facts(shards: Sequence[LogFacts], user_column: str, time_column: str) 
 
 
 def merge_bounds(bounds: Sequence[Bounds]) -> Bounds:
-    """Bound several boxes."""
+    """Compute the bounds of several boxes together."""
     left, bottom, right, top = zip(*bounds, strict=True)
     return min(left), min(bottom), max(right), max(top)
 
@@ -128,7 +129,7 @@ class ShardedLog:
     engine : Engine
         Holds the shards.
     shards : list of list of Handle
-        Of each shard, its rows and the changes that later stages made.
+        For each shard, its rows, followed by the changes that later stages made.
     facts : LogFacts
     kinds : pyarrow.Table
         The distinct requests of the whole log.
@@ -140,11 +141,11 @@ class ShardedLog:
     kinds: pa.Table
 
     def ask(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Call ``function(shard, *args)`` for every shard and return the small answers."""
+        """Call ``function(shard, *args)`` for every shard and return the results, small ones."""
         return self.engine.ask(call_on_shard, self.jobs(function, *args))
 
     def derive(self, function: Callable[..., Any], *args: Any) -> Sequence[Handle]:
-        """Call ``function(shard, *args)`` for every shard and return handles of the values."""
+        """Call ``function(shard, *args)`` for every shard and return handles of the results."""
         return self.engine.derive(call_on_shard, self.jobs(function, *args))
 
     def jobs(self, function: Callable[..., Any], *args: Any) -> list[Job]:
@@ -157,7 +158,7 @@ class ShardedLog:
         return replace(self, shards=shards)
 
     def drop(self) -> None:
-        """Free the shards, which nobody needs any more."""
+        """Free the shards, which are no longer needed."""
         for shard in self.shards:
             self.engine.drop(shard)
 
@@ -168,12 +169,12 @@ class ShardedLog:
 
 
 def call_on_shard(function: Callable[..., Any], shard: Sequence[Any], *args: Any) -> Any:
-    """Put a shard together from its rows and its changes, and call a function on it."""
+    """Build a shard from its rows and its changes, and call a function on it."""
     return function(build_shard(shard), *args)
 
 
 def build_shard(parts: Sequence[Any]) -> RequestLog:
-    """Put a shard together from its rows and its changes."""
+    """Build a shard from its rows and its changes."""
     log: RequestLog = parts[0]
     changes: Change = {}
     for change in parts[1:]:
@@ -185,7 +186,7 @@ def build_shard(parts: Sequence[Any]) -> RequestLog:
 
 
 def hold_in_memory(log: RequestLog, engine: MemoryEngine | None = None) -> ShardedLog:
-    """Take a log in memory as one shard."""
+    """Wrap a log in memory as a log of one shard."""
     return ShardedLog(engine or MemoryEngine(1), [[log]], describe(log), log.requests.kinds)
 
 
@@ -194,7 +195,7 @@ def renumber_kinds(
 ) -> ShardedLog:
     """Number the requests of all shards as rows of one table.
 
-    ``numbers`` are, of each shard, the rows of ``kinds`` that its own distinct requests are.
+    ``numbers`` holds, for each shard, the row in ``kinds`` of each of its distinct requests.
     """
     if len(log.shards) == 1 and np.array_equal(numbers[0], np.arange(kinds.num_rows)):
         return replace(log.change([log.engine.put({"kinds": kinds})]), kinds=kinds)

@@ -1,4 +1,4 @@
-"""Columns as the rest of the package takes them: of common types, and with sound values."""
+"""Convert columns to common types, and check that their values are not damaged."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,10 +9,10 @@ VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def to_common_type(column: pa.Array) -> pa.Array:
-    """Take a column as a type that all functions of Arrow know, with the same values.
+    """Convert a column to a type that all functions of Arrow support, with the same values.
 
-    Extension types become what they are stored as; views, run-end encoded values and
-    short decimals, also within structs, become plain.
+    Extension types become their storage types; views, run-end encoded values and short
+    decimals, also within structs, become plain.
     """
     while isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -23,7 +23,7 @@ def to_common_type(column: pa.Array) -> pa.Array:
 
 
 def find_common_type(type_: pa.DataType) -> pa.DataType:
-    """Find the type that :func:`to_common_type` gives to values of another."""
+    """Find the type that :func:`to_common_type` converts a type to."""
     if isinstance(type_, pa.BaseExtensionType):
         return find_common_type(type_.storage_type)
     if pa.types.is_run_end_encoded(type_):
@@ -36,9 +36,10 @@ def find_common_type(type_: pa.DataType) -> pa.DataType:
 
 
 def check_batch(batch: pa.RecordBatch, rows_before: int) -> None:
-    """Raise if a value is damaged: text that is not UTF-8, or whose bounds are not in the file.
+    """Raise if a value is damaged: text that is not UTF-8, or whose bounds are outside the file.
 
-    Readers of Parquet and Arrow files check neither, and compiled code must not.
+    The readers of Parquet and Arrow files check neither, and compiled code would read
+    outside its memory.
     """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _is_sound(column):
@@ -52,7 +53,7 @@ def check_batch(batch: pa.RecordBatch, rows_before: int) -> None:
             raise InputError(
                 f"row {rows_before + start + 1}: column '{name}' is damaged, or holds text that is "
                 f"not UTF-8; expected a value of type {column.type}; correct the row, or make the "
-                f"file anew"
+                f"file again"
             )
 
 

@@ -1,4 +1,4 @@
-"""Ids of users: one type, in ascending order."""
+"""Ids of users: of one type, in ascending order."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from trajcloak.log.request_values import to_plain_numbers
 
 
 def mixed_ids(name: str) -> InputError:
-    """Say that the user ids of a log are of several types."""
+    """Build the error for user ids of several types."""
     return InputError(
         f"column '{name}' holds numbers in one file and text in another; expected one type; "
         f"convert the user ids"
@@ -24,7 +24,7 @@ def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
     if not pa.types.is_integer(ids.type):
         order: npt.NDArray[np.int64] = pc.sort_indices(ids).to_numpy().astype(np.int64)
         return order
-    # With the sign turned around, the order of numbers is that of their bits.
+    # With the sign bit flipped, signed numbers sort like unsigned words.
     words = ids.to_numpy().view(np.uint64) ^ np.uint64(1 << 63)
     order = np.arange(len(ids))
     sort_words(words, order, 0, len(ids), np.empty_like(words), np.empty_like(order))
@@ -39,6 +39,6 @@ def to_integers_if_plain(ids: pa.Array) -> pa.Array:
 
 @njit(cache=True, nogil=True)
 def renumber(user, rank):  # type: ignore[no-untyped-def]
-    """Give users other numbers, in place."""
+    """Replace each user number by ``rank[number]``, in place."""
     for i in range(len(user)):
         user[i] = rank[user[i]]

@@ -1,4 +1,4 @@
-"""A log file that appears complete or not at all."""
+"""Write a log file, which appears complete or not at all."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ ROWS_PER_GROUP = 1 << 20
 
 
 FORMULA = r"^([=+@\t\r'-])"
-"""How text starts that a spreadsheet computes instead of showing it, or that was escaped."""
+"""Start of a text that a spreadsheet would take for a formula, or that looks escaped."""
 
 _PLACES = ("x", "y", "lon", "lat")
 
@@ -70,8 +70,8 @@ def log_writer(
     """Open a log for writing; yields the function that appends a table.
 
     The log appears at ``path`` complete or not at all. ``quoting`` is Arrow's style of
-    quoting text in CSV: ``"needed"`` for text of others, which may hold a comma, or look
-    like a formula and then gets an apostrophe in front.
+    quoting text in CSV. Use ``"needed"`` for text from foreign files: it may hold commas, and
+    text that looks like a formula gets an apostrophe in front.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _append(writer: Any, table: Any, *, is_foreign: bool) -> None:
 def _escape_formulas(table: pa.Table) -> pa.Table:
     """Put an apostrophe before text that a spreadsheet would take for a formula.
 
-    So does text that starts with one, so that different texts stay different.
+    Text that starts with an apostrophe gets another one, so that different texts stay different.
     """
     for position, field in enumerate(table.schema):
         if pa.types.is_string(field.type):

@@ -1,4 +1,4 @@
-"""Other people's movement data as logs."""
+"""Convert movement data of other formats to logs."""
 
 from trajcloak.movement.converted_log import ConvertedLog, convert_log
 

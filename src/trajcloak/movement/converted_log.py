@@ -1,4 +1,4 @@
-"""Convert movement data to a log: tell the format, list the files, write the rows."""
+"""Convert movement data to a log: find the format, list the files, write the rows."""
 
 import glob
 import os
@@ -31,12 +31,12 @@ class Format:
     Parameters
     ----------
     patterns
-        Names of its files, in small letters and without ``.gz``; which files of a
+        Names of its files, in lower case and without ``.gz``; only such files of a
         folder are read.
     has_unique_names
-        Whether a file of such a name can only be of this format.
+        Whether a file with such a name can only be of this format.
     read
-        Yields the columns of a log, some rows at a time.
+        Yields batches of the log's rows.
     """
 
     patterns: tuple[str, ...]
@@ -44,7 +44,7 @@ class Format:
     read: Callable[[MovementSource], Iterator[pa.RecordBatch]]
 
     def fits(self, file: Path) -> bool:
-        """Whether a file has such a name."""
+        """Whether a file's name matches one of the patterns."""
         name = file.name.lower().removesuffix(ZIPPED)
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
@@ -57,7 +57,7 @@ FORMATS = {
     "gpx": Format(("*.gpx",), True, read_gpx_points),
 }
 GEOGRAPHIC_BY_OPTION = ("sumo",)
-"""Formats whose files may not say whether coordinates are planar."""
+"""Formats whose files may leave open whether coordinates are planar."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class ConvertedLog:
     files
         Number of files that were read.
     rows, users
-        Rows of the log, and how many users they are of.
+        How many rows and users the log has.
     skipped
-        Points that were not taken, by reason; none with a count of 0.
+        Points that were skipped, by reason; reasons without any are left out.
     columns
         The columns of the log.
     """
@@ -108,11 +108,11 @@ def convert_log(
         The file to write: ``.parquet`` or ``.csv``. It must not exist; it
         appears complete or not at all.
     format
-        ``brinkhoff``, ``sumo``, ``geolife``, ``cabs`` or ``gpx``. Default: the one that
-        the names of the files belong to.
+        ``brinkhoff``, ``sumo``, ``geolife``, ``cabs`` or ``gpx``. Default: found from the
+        names of the files.
     geographic
-        Whether x and y of ``sumo`` are longitude and latitude. Default: as the
-        comment at the top of the file says; planar if it says nothing.
+        Whether x and y of ``sumo`` are longitude and latitude. Default: what the comment
+        at the top of the file says; planar if it says nothing.
     progress
         Called with the stage ``converting``, in bytes.
 
@@ -127,7 +127,7 @@ def convert_log(
         If a file cannot be read or a point breaks a rule of its format; nothing
         is written.
     OptionError
-        If the format is not known or cannot be found, or ``path`` has another ending.
+        If the format is not known or cannot be found, or ``path`` has an unknown ending.
     OutputError
         If ``path`` exists or cannot be written.
 
@@ -201,7 +201,7 @@ def _list_reasons(source: MovementSource) -> str:
 
 
 def check_source(source: LogPath) -> None:
-    """Raise unless something is named to read."""
+    """Raise if the source is not a path or is an empty list."""
     if not isinstance(source, str | Path | Sequence):
         raise OptionError(
             f"the source is given as {type(source).__name__}; expected paths of files; write it "
@@ -241,10 +241,10 @@ def choose_format(source: LogPath, name: str | None) -> str:
 
 
 def list_movement_files(source: LogPath, name: str) -> list[Path]:
-    """List the files to read, folders in order of their names.
+    """List the files to read, the files of a folder in order of their names.
 
-    Of a folder, and the folders in it, those with a name of the format; a file that
-    is named itself, or by a glob, whatever it is called.
+    Folders are searched recursively for files with a name of the format. A file that is
+    given itself, or by a glob, is read whatever its name.
     """
     files = _walk(source, FORMATS[name])
     if not files:

@@ -1,4 +1,4 @@
-"""What all formats share: bytes of files, counts of skipped points, checks of coordinates."""
+"""Shared by all formats: reading of files, counts of skipped points, checks of coordinates."""
 
 import gzip
 import zlib
@@ -17,7 +17,7 @@ from trajcloak.progress import Progress, silent
 STAGE = "converting"
 ZIPPED = ".gz"
 REPEATED_TIME = "repeated_time"
-"""Reason to skip a point."""
+"""Reason to skip a point: its file has another point of that time."""
 
 LIMITS = {"lon": 180, "lat": 90}
 """Degrees on WGS 84."""
@@ -77,7 +77,7 @@ class MovementSource:
         except (OSError, EOFError, zlib.error):
             raise InputError(
                 f"{file}: cannot be read to its end; expected a whole file; it is damaged or cut "
-                f"off: fetch or make it anew"
+                f"off: fetch or make it again"
             ) from None
         self._done += file.stat().st_size
 
@@ -87,7 +87,7 @@ class MovementSource:
 
 
 def strip_suffixes(file: Path) -> str:
-    """Name a file without ``.gz`` and without the ending before it."""
+    """Return the name of a file without ``.gz`` and without the ending before that."""
     name = file.name
     if name.lower().endswith(ZIPPED):
         name = name[: -len(ZIPPED)]
@@ -95,7 +95,7 @@ def strip_suffixes(file: Path) -> str:
 
 
 def check_one_file_per_user(files: Sequence[Path], name_user: Callable[[Path], str]) -> None:
-    """Raise if two files, in folders of their own, name the same user."""
+    """Raise if two files, in different folders, name the same user."""
     seen: dict[str, Path] = {}
     for file in files:
         other = seen.setdefault(name_user(file), file)
@@ -141,10 +141,10 @@ def find_bad_place(table: Any, geographic: bool) -> tuple[int, str] | None:
 def add_user(
     source: MovementSource, user: str, tables: Iterable[pa.Table]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the points of a file of one user, with their id and without repeated times.
+    """Yield the points of one user's file, with their id and without repeated times.
 
-    A receiver that writes two places for one moment leaves it open which holds, and a
-    log must not (``docs/data-model.md``): the first is kept, the others are counted.
+    A log must not have two places of a user at one time (``docs/data-model.md``), but some
+    receivers write them. The first is kept, the others are skipped and counted.
     """
     last = None
     for table in tables:

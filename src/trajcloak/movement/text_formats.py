@@ -1,4 +1,4 @@
-"""Formats of text, one line per point: Brinkhoff's generator, cab traces, GeoLife."""
+"""Text formats with one line per point: Brinkhoff's generator, cab traces, GeoLife."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ BRINKHOFF = LineLayout(
 def read_brinkhoff_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, which are parts of one run of Brinkhoff's generator.
 
-    One line per object and time stamp, separated by tabs: what happens (``newpoint``,
+    One line per object and time, with fields separated by tabs: what happens (``newpoint``,
     ``point``, ``disappearpoint``), id, report number, class, time, x, y, speed, and the
     position of the next node.
     """
@@ -61,7 +61,7 @@ def _shape_brinkhoff(table: pa.Table) -> pa.Table:
 
 CAB_PREFIX = "new_"
 FIRST_SECOND, LAST_SECOND = 1_000_000_000, 9_999_999_999
-"""Times have ten digits: one with fewer was cut off, one with more counts milliseconds."""
+"""Times have ten digits: with fewer, a time was cut off; with more, it is in milliseconds."""
 
 CABS = LineLayout(
     separator=" ",
@@ -78,8 +78,8 @@ CABS = LineLayout(
 def read_cab_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, each of one cab: ``new_NAME.txt``, ``NAME`` is the user.
 
-    One line per point, newest first or in any other order, separated by single spaces:
-    latitude, longitude, whether a passenger was aboard (0 or 1), seconds since 1970.
+    One line per point, newest first or in any other order, with fields separated by single
+    spaces: latitude, longitude, whether a passenger was aboard (0 or 1), seconds since 1970.
     """
     check_one_file_per_user(source.files, _name_cab)
     for file in source.files:
@@ -140,8 +140,9 @@ _CLOCK = r"^\d\d:\d\d:\d\d$"
 def read_geolife_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, ``USER/Trajectory/NAME.plt``; a user may have many.
 
-    Six header lines, then one line per point, separated by commas: latitude, longitude,
-    0, altitude in feet (-777: not known), days since 1899-12-30, date and time in GMT.
+    Six header lines, then one line per point, with fields separated by commas: latitude,
+    longitude, 0, altitude in feet (-777: not known), days since 1899-12-30, date and time in
+    GMT.
     """
     users = [_name_geolife_user(file) for file in source.files]
     for file, user in zip(source.files, users, strict=True):
@@ -176,7 +177,7 @@ def _shape_geolife(table: pa.Table) -> pa.Table:
 
 
 def _to_moments(date: pa.ChunkedArray, clock: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Join date and time; strict, since a time that was cut off would be another time."""
+    """Join date and time; strict, because a time that was cut off would be a wrong time."""
     is_whole = pc.and_(
         pc.match_substring_regex(date, _DAY), pc.match_substring_regex(clock, _CLOCK)
     )

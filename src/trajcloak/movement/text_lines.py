@@ -1,4 +1,4 @@
-"""Lines of text to Arrow tables: blocks of whole lines, parsed column by column."""
+"""Read lines of text as Arrow tables: blocks of whole lines, parsed column by column."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from trajcloak.errors import InputError
 from trajcloak.movement.movement_source import MovementSource
 
 BLOCK_BYTES = 1 << 23
-"""Bytes that are parsed at a time; what bounds the memory."""
+"""Bytes that are parsed at a time; this bounds the memory."""
 
 MAX_LINE_BYTES = 1 << 16
 
@@ -37,11 +37,11 @@ class LineLayout:
     Parameters
     ----------
     separator
-        What stands between two fields.
+        The character between two fields.
     fields
         Names of the fields, in order.
     types
-        Types of those fields that are read.
+        Types of the fields that are read; others are ignored.
     header_lines
         How many lines come before the first point.
     """
@@ -53,7 +53,7 @@ class LineLayout:
 
 
 class _Block(NamedTuple):
-    """Some lines of a file; the last block of a file may lack its line end."""
+    """Some lines of a file; ``is_whole`` is False for a last line without a line end."""
 
     first_line: int
     text: bytes
@@ -65,8 +65,8 @@ def read_tables(
 ) -> Iterator[pa.Table]:
     """Yield the points of a text file, some megabytes of lines at a time.
 
-    A last line without a line end that cannot be read is skipped and counted: what
-    wrote the file was stopped.
+    If the last line has no line end and cannot be read, it is skipped and counted: the
+    program that wrote the file was stopped.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _unify_line_ends(chunks: Iterator[bytes]) -> Iterator[bytes]:
     held = b""
     for number, chunk in enumerate(chunks):
         text = held + (chunk.removeprefix(_BOM) if number == 0 else chunk)
-        # The other half of the line end may begin the next chunk.
+        # The next chunk may start with the other half of this line end.
         held = b"\r" if text.endswith(b"\r") else b""
         text = text[: len(text) - len(held)]
         yield text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
@@ -158,14 +158,14 @@ def _parse(text: bytes, layout: LineLayout, names: list[str] | None = None) -> p
             ),
         )
     except pa.ArrowInvalid:
-        # Arrow's own message quotes the line.
+        # Arrow's own message would quote the line, which holds places.
         raise BadLine from None
 
 
 def _explain(
     file: Path, block: _Block, layout: LineLayout, shape: Callable[[pa.Table], pa.Table]
 ) -> InputError:
-    """Find the first bad line of a block by halving, and say what is wrong with it."""
+    """Find the first bad line of a block by bisection, and say what is wrong with it."""
 
     def find_fault(lines: list[bytes]) -> BadLine | None:
         text = b"\n".join(lines)

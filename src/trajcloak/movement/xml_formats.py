@@ -1,4 +1,4 @@
-"""Formats of XML: GPX tracks, and floating-car data of SUMO."""
+"""XML formats: GPX tracks, and floating-car data of SUMO."""
 
 import re
 from collections.abc import Iterator
@@ -31,11 +31,10 @@ _ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)$"
 
 
 def read_gpx_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
-    """Yield the points of all files, GPX 1.0 or 1.1, each of one user and named after them.
+    """Yield the points of all files, GPX 1.0 or 1.1; each is named after its one user.
 
-    The points of all tracks and segments are read. Routes and waypoints are plans and
-    marks, not reports of where somebody was, and points without a time say nothing of
-    when; all are skipped and counted.
+    The points of all tracks and segments are read. Skipped and counted are routes and
+    waypoints, which are plans and marks rather than reports, and points without a time.
     """
     check_one_file_per_user(source.files, strip_suffixes)
     for file in source.files:
@@ -69,7 +68,7 @@ class _GpxParser(PointParser):
             self._start_root(name)
 
     def _start_root(self, name: str) -> None:
-        """Learn the names to look for; what has another namespace is an extension."""
+        """Set the names to look for; elements of another namespace are extensions."""
         space, separator, local = name.rpartition(" ")
         self.check_root(local, "gpx")
         for wanted in (POINT, *CHILDREN, *OTHER_POINTS):
@@ -118,7 +117,7 @@ class _GpxParser(PointParser):
 
 
 def _to_zoned(times: tuple[str, ...]) -> pa.Array:
-    """Give times without a zone that of the format, UTC, and cut fractions to microseconds."""
+    """Take times without a zone as UTC, as GPX defines, and cut fractions to microseconds."""
     texts = pc.utf8_upper(pa.array(times, pa.string()))
     texts = pc.replace_substring_regex(texts, _UNREAD_FRACTION, r"\1")
     is_zoned = pc.match_substring_regex(texts, _ZONE)
@@ -132,10 +131,10 @@ MILLISECONDS = 1000
 MAX_SECONDS = 10**12
 
 _PREFIXES = {"vehicle": "", "person": "person:"}
-"""Vehicles and persons may share an id; a person's is marked."""
+"""Vehicles and persons may share an id, so ids of persons get a prefix."""
 
 _GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"']", re.IGNORECASE)
-"""In the configuration that SUMO writes into a comment at the top."""
+"""Matches the configuration that SUMO writes into a comment at the top of the file."""
 
 _ROOT_DEPTH, _STEP_DEPTH, _POINT_DEPTH = 1, 2, 3
 
@@ -192,7 +191,7 @@ class _SumoParser(PointParser):
         elif name in _PREFIXES:
             raise self.error(
                 f"a <{name}> is not directly inside a <timestep>; expected its time; let SUMO "
-                f"write the file anew"
+                f"write the file again"
             )
 
     def _add_point(self, name: str, attributes: dict[str, str]) -> None:

@@ -1,8 +1,8 @@
-"""XML files, read incrementally: nothing is kept but the points of the next batch.
+"""Read XML files incrementally: only the points of the next batch are kept in memory.
 
-The files may come from anybody. A document type is refused, and with it every
-declaration of an entity; so is what the parser would have to hold in memory:
-elements nested deeply, tags without end, ever new names.
+The files may come from anybody. A document type is refused, and with it every declaration
+of an entity. Refused as well is all that would fill the parser's memory: deeply nested
+elements, very long tags, very many names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ class PointParser:
     def start(self, name: str, attributes: dict[str, str], depth: int) -> None:
         """Called where an element starts; ``depth`` is 1 for the first element.
 
-        A namespace stands before the name, separated by a space.
+        ``name`` is the namespace, a space and the local name, or just the name.
         """
         raise NotImplementedError
 
@@ -71,7 +71,7 @@ class PointParser:
         Raises
         ------
         InputError
-            If the file is not well formed or may not be trusted.
+            If the file is not well formed, or would use too much memory.
         """
         fed = 0
         try:
@@ -85,7 +85,7 @@ class PointParser:
         except expat.ExpatError as error:
             raise self.error(
                 f"not well-formed XML ({expat.ErrorString(error.code)}); expected a whole "
-                f"document; the file is damaged or cut off: fetch or make it anew",
+                f"document; the file is damaged or cut off: fetch or make it again",
                 error.lineno,
             ) from None
         if self.rows:
@@ -115,7 +115,7 @@ class PointParser:
         try:
             values = column.cast(options=options)
         except pa.ArrowInvalid:
-            # Arrow's own message quotes the value.
+            # Arrow's own message would quote the value, which may be a place.
             bad = find_bad_value(column, options) or 0
             raise self.error(
                 f"'{name}' cannot be read; expected {_EXPECTED[type_]}; correct or remove the "

@@ -19,7 +19,7 @@ __all__ = ["RareColumn", "Treatment", "decide_values"]
 def decide_values(
     log: ShardedLog, layout: Layout
 ) -> tuple[tuple[RareColumn, ...], Treatment | None]:
-    """Refuse requests that must not be published, and say what becomes of rare values."""
+    """Refuse requests that must not be published, and decide what becomes of rare values."""
     asked, grid = layout.asked, layout.grid
     attributes = count_values(log)
     rare = find_rare(attributes, asked.rare_below or asked.k)

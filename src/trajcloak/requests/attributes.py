@@ -1,4 +1,4 @@
-"""The request attributes of a log by value: how often each was sent, and by how many users."""
+"""Count, for each value of each request attribute, its requests and its users."""
 
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -12,7 +12,7 @@ from numba import njit
 from trajcloak.log import RequestLog, ShardedLog
 
 MASK_BITS = 64
-"""No more values, or kinds of requests, are counted with a word of bits for each user."""
+"""Up to this many values, or kinds of requests, are counted with one word of bits per user."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ def list_attributes(log: RequestLog) -> list[Attribute]:
     requests = log.requests
     num_kinds = requests.kinds.num_rows
     sent_kinds = _count_kinds(requests.kind, num_kinds)
-    # A mask of few kinds serves all attributes.
+    # With few kinds of requests, one mask per user serves all attributes.
     masks = _mark(log, np.arange(num_kinds)) if num_kinds <= MASK_BITS else None
     attributes = []
     for name in requests.kinds.column_names:
         encoded = requests.kinds[name].combine_chunks().dictionary_encode()
         values = encoded.dictionary
         code = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        # The last entry is that of null, whose code is -1.
+        # Null has code -1, so its count goes to the last entry.
         sent = np.zeros(len(values) + 1, np.int64)
         np.add.at(sent, code, sent_kinds)
         if masks is not None:
@@ -88,7 +88,10 @@ def list_attributes(log: RequestLog) -> list[Attribute]:
 
 
 def _mark(log: RequestLog, bit: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Mark for each user the requests that were sent, by the bit of their kind; -1: none."""
+    """Build a word per user, with a bit set for each kind of request that the user sent.
+
+    ``bit`` is the bit of each kind; -1: none.
+    """
     word = np.where(bit < 0, 0, 1 << np.maximum(bit, 0).astype(np.uint64)).astype(np.uint64)
     masks: npt.NDArray[np.uint64] = _mark_senders(
         log.user, log.requests.row, log.requests.kind, word, log.num_users
@@ -97,14 +100,14 @@ def _mark(log: RequestLog, bit: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
 
 
 def _join_bits(code: npt.NDArray[Any], num_values: int) -> npt.NDArray[np.uint64]:
-    """Join for each value the bits, from 0, of what has that value."""
+    """Build a word per value: bit i is set if ``code[i]`` is that value; -1 is ignored."""
     joined = np.zeros(num_values + 1, np.uint64)
     np.bitwise_or.at(joined, code, np.uint64(1) << np.arange(len(code), dtype=np.uint64))
     return joined[:-1]
 
 
 def select_values(attribute: Attribute, kept: npt.NDArray[np.bool_]) -> Attribute:
-    """Take some values of an attribute; the others count as null."""
+    """Keep some values of an attribute; the others become null."""
     number = np.full(attribute.num_values + 1, -1, np.int32)
     number[np.flatnonzero(kept)] = np.arange(kept.sum(), dtype=np.int32)
     return Attribute(
@@ -127,7 +130,7 @@ def _count_kinds(kind, num_kinds):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _mark_senders(user, row, kind, word, num_users):  # type: ignore[no-untyped-def]
-    """Join for each user the words of all kinds that were sent; O(requests + users) time."""
+    """Join, for each user, the words of all kinds that they sent; O(requests + users) time."""
     masks = np.zeros(num_users, np.uint64)
     for r in range(len(kind)):
         masks[user[row[r]]] |= word[kind[r]]
@@ -136,7 +139,7 @@ def _mark_senders(user, row, kind, word, num_users):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _count_masks(masks, joined):  # type: ignore[no-untyped-def]
-    """Count for each value the users of whose bits one is among those of the value."""
+    """Count, for each value, the users whose mask shares a bit with the value's."""
     users = np.zeros(len(joined), np.int64)
     for value in range(len(joined)):
         for u in range(len(masks)):
@@ -146,9 +149,9 @@ def _count_masks(masks, joined):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def group_by_user(user, row, kind, code, num_users):  # type: ignore[no-untyped-def]
-    """Put the requests of each user together, by counting.
+    """Group the codes of requests by user, by counting sort.
 
-    Returns where those of each user start, and the codes of all; O(requests + users) time.
+    Returns where the codes of each user start, and all codes; O(requests + users) time.
     """
     first = np.zeros(num_users + 1, np.int64)
     for r in range(len(row)):
@@ -169,6 +172,7 @@ def _count_many(user, row, kind, code, num_values, num_users):  # type: ignore[n
     """Count the users of each value; O(requests + users + values) time."""
     first, grouped = group_by_user(user, row, kind, code, num_users)
     users = np.zeros(num_values, np.int64)
+    # The last user who was counted for each value, so that nobody is counted twice.
     last = np.full(num_values, -1, np.int64)
     for u in range(num_users):
         for r in range(first[u], first[u + 1]):

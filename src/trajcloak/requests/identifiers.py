@@ -1,4 +1,4 @@
-"""Values that are the ids of users, or that single one user out."""
+"""Find request values that are ids of users, or that identify a single user."""
 
 import re
 from collections.abc import Sequence
@@ -17,26 +17,30 @@ from trajcloak.requests.attributes import Attribute, group_by_user
 from trajcloak.requests.patterns import is_bytes, is_text
 
 MANY_VALUES = 200
-"""An attribute with no more distinct values has categories, however few users it has."""
+"""An attribute with at most this many distinct values holds categories, however few users sent
+each."""
 
 NEAR_UNIQUE = 0.5
-"""Share of distinct values among requests, or of values of one user among values."""
+"""Above this share of distinct values among requests, or of values that one user sent among all
+values, an attribute is near-unique."""
 
 
 LONG_ID = 6
-"""Characters of an id that does not equal a value by chance, unless both are numbers."""
+"""An id of at least this many characters does not equal a value by chance, unless both are
+numbers."""
 
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
-"""Ids are published if more than ``MIN_FOUND`` are, and so many times more than by chance."""
+"""An attribute holds ids if more than ``MIN_FOUND`` are found, and ``ABOVE_CHANCE`` times as many
+as chance explains."""
 
 BY_CHANCE = 0.01
-"""Where at most so many numbers in texts would be ids by chance, a single id is no chance."""
+"""If chance explains at most this many ids among the numbers in texts, one is enough."""
 
 UUID = "^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$"
 WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
 LIMIT = 2**63
-"""Integer ids are smaller."""
+"""Integer ids are below this."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -49,7 +53,8 @@ class Ids:
     users
         The ids, ascending: integers or text.
     num_digits
-        How many ids of the whole log are numbers of so many digits, if there are other shards.
+        How many ids of the whole log are numbers of 0, 1, 2, ... digits, if there are other
+        shards.
     """
 
     def __init__(self, users: pa.Array, num_digits: Positions | None = None) -> None:
@@ -59,13 +64,13 @@ class Ids:
 
     @property
     def are_some(self) -> bool:
-        """Whether there are other ids than these."""
+        """Whether these are only some of the log's ids."""
         return self._given_digits is not None
 
     def match(self, texts: pa.Array) -> tuple[Positions, Positions]:
-        """Find the users whose id, as :func:`spell` spells it, is among some texts.
+        """Find the users whose id, written as :func:`spell` does, is among some texts.
 
-        Returns their positions, and those of the texts.
+        Returns the positions of the users, and of the texts that are their ids.
         """
         if self._is_integer:
             return self._match_numbers(texts)
@@ -74,9 +79,9 @@ class Ids:
         return user, found.drop_null().to_numpy().astype(np.int64)
 
     def count_names(self, texts: pa.Array) -> int:
-        """Count the long ids that are no numbers and stand anywhere in some texts.
+        """Count the long ids that are not numbers and occur anywhere in some texts.
 
-        Case means nothing, nor do the dashes of ids that are UUIDs.
+        Case is ignored, and so are the dashes of ids that are UUIDs.
         """
         if self._is_integer:
             return 0
@@ -92,7 +97,10 @@ class Ids:
         return int(is_found.sum())
 
     def expect(self, texts: pa.Array) -> float:
-        """How many whole numbers would be ids by chance: length by length, as digits go."""
+        """Compute how many whole numbers among some texts would be ids by chance.
+
+        That is, if all numbers with as many digits as an id were equally likely.
+        """
         digits = texts.filter(pc.match_substring_regex(texts, "^[0-9]+$"))
         counts = np.bincount(pc.utf8_length(digits).to_numpy(), minlength=1)
         size = min(len(counts), len(self.num_digits))
@@ -104,13 +112,13 @@ class Ids:
 
     @cached_property
     def num_digits(self) -> Positions:
-        """How many ids are numbers of so many digits."""
+        """How many ids are numbers of 0, 1, 2, ... digits."""
         if self._given_digits is not None:
             return self._given_digits
         if self._is_integer:
             numbers = self._users.to_numpy()
             sizes = np.concatenate([[0], 10 ** np.arange(1, 19)])
-            # Those below 0 have a sign, which no text of digits has.
+            # Negative ids are left out: a text of digits has no sign.
             counts = np.diff(np.searchsorted(numbers, sizes), append=len(numbers))
             return np.concatenate([[0], counts])
         digits = self._spelt.filter(pc.match_substring_regex(self._spelt, "^[0-9]+$"))
@@ -128,7 +136,7 @@ class Ids:
 
 
 def _is_inside(names: pa.Array, texts: pa.Array) -> npt.NDArray[np.bool_]:
-    """Tell which names stand anywhere in some texts."""
+    """Find which names occur anywhere in some texts."""
     lengths = pc.utf8_length(names).unique().to_pylist()
     parts = {text[i : i + n] for n in lengths for text in texts.to_pylist()
              for i in range(len(text) - n + 1)}  # fmt: skip
@@ -139,10 +147,10 @@ def _is_inside(names: pa.Array, texts: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def spell(values: pa.Array) -> pa.Array:
-    """Spell values as ids are spelt, without regard to case.
+    """Write values as text in the same way as ids, in lower case.
 
-    Moments, days and durations are spelt as the numbers that they are stored as; numbers
-    that are not whole, and what else is neither text nor a number, as null.
+    Moments, days and durations become the numbers that they are stored as. Numbers that are
+    not whole, and values of all other types, become null.
     """
     type_ = values.type
     texts = to_text(values)
@@ -162,7 +170,7 @@ def spell(values: pa.Array) -> pa.Array:
 
 
 def to_text(values: pa.Array) -> pa.Array | None:
-    """Take text, and bytes as far as they are text, as it is; None for other types."""
+    """Convert text, and bytes as far as they are text, to plain text; None for other types."""
     if is_text(values.type):
         return values.cast(pa.string())
     if is_bytes(values.type):
@@ -177,14 +185,14 @@ def _spell_decimal(value: Decimal) -> str | None:
 
 
 class NumbersInTexts(NamedTuple):
-    """The numbers in some texts: all the digits that stand together.
+    """The numbers in some texts, each a run of digits.
 
     Attributes
     ----------
     spelt : pyarrow.Array
-        The distinct numbers, as they are spelt.
+        The distinct numbers, as text.
     first : (texts + 1,) int64
-        Where in ``number`` those of each text start.
+        Where the numbers of each text start in ``number``.
     number : int64
         Positions in ``spelt``.
     """
@@ -195,13 +203,13 @@ class NumbersInTexts(NamedTuple):
 
 
 def list_numbers(texts: pa.Array, num_digits: npt.NDArray[np.int64]) -> NumbersInTexts:
-    """List the numbers in some texts, of as many digits as ids have.
+    """List the numbers in some texts that have as many digits as some id.
 
     Parameters
     ----------
     texts
     num_digits
-        How many ids are numbers of so many digits.
+        How many ids are numbers of 0, 1, 2, ... digits.
     """
     groups = pc.split_pattern_regex(texts, "[^0-9]+")
     spelt, text = groups.flatten(), pc.list_parent_indices(groups).to_numpy()
@@ -227,23 +235,23 @@ def is_near_unique(attribute: Attribute) -> bool:
 
 
 class IdCounts(NamedTuple):
-    """Where ids of users were found in an attribute; counts of shards add up.
+    """Counts of user ids found in an attribute; the counts of shards can be added.
 
     Attributes
     ----------
     own : (3,) int64
-        Users who sent their own id as a value, senders of all values that are ids, and
-        users who sent anything.
+        Users who sent their own id as a value; senders of values that are ids, summed over
+        the values; and users who sent anything.
     own_inside : (2,) int64
         Users who sent their own id as a number in a text, and users who sent anything.
     number_users : (numbers,) int64
         How many users sent each number in a text.
     number_is_id : (numbers,) int64
-        1: it is the id of a user.
+        1 if the number is the id of a user.
     names : int
-        Long ids that are no numbers and stand somewhere in the values.
+        Long ids that are not numbers and occur somewhere in the values.
     known : int
-        Users whose id is a long value.
+        Users whose long id is a value.
     """
 
     own: npt.NDArray[np.int64]
@@ -289,7 +297,7 @@ def _count_inside(
     is_id = np.zeros(len(numbers.spelt), np.int64)
     is_id[number] = 1
     own = _count_owners(log, attribute, numbers, user, number)
-    # At least as many users sent a number as sent any text with it; that is known already.
+    # A lower bound, known already: as many users sent a number as sent any one text with it.
     users = np.zeros_like(is_id)
     senders = np.repeat(attribute.users, np.diff(numbers.first))
     np.maximum.at(users, numbers.number, senders)
@@ -312,7 +320,7 @@ def _count_owners(
     user: npt.NDArray[np.int64],
     number: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """Count the users who sent the number that is their id, and all who sent anything."""
+    """Count the users who sent the number that is their id, and all users who sent anything."""
     wanted = np.full(log.num_users, -1, np.int64)
     wanted[user] = number
     if not len(user):
@@ -341,14 +349,17 @@ def judge_own_ids(counts: IdCounts) -> int:
 
 
 def _is_chance(num_own: int, num_alike: int, num_senders: int) -> bool:
-    """Whether as many users may have sent their own id by chance, as the senders of ids go."""
+    """Whether so many users may have sent their own id by chance.
+
+    By chance, a user who sends somebody's id sends their own with probability 1 / senders.
+    """
     return num_own <= MIN_FOUND + ABOVE_CHANCE * (num_alike / max(num_senders, 1))
 
 
 def judge_known_ids(counts: IdCounts, ids: Ids, attribute: Attribute) -> int:
-    """Count the users whose id is a value or stands in one, or 0 if chance explains it.
+    """Count the users whose id is a value or occurs in one, or 0 if chance explains it.
 
-    A single long id is no chance where it is text, or a number in texts that hold few.
+    A single long id is enough if it is text, or a number in texts that hold few numbers.
     """
     inside = counts.names + _judge_numbers(counts, ids, attribute)
     if inside:
@@ -385,9 +396,10 @@ def _list_long(texts: pa.Array) -> pa.Array:
 
 @njit(cache=True, nogil=True)
 def _count_senders(user, row, kind, code, first, number, wanted):  # type: ignore[no-untyped-def]
-    """Count the users who sent the number that is wanted of them, and all who sent a request.
+    """Count the users who sent their wanted number, and all users who sent a request.
 
-    ``first`` and ``number`` are those of :class:`NumbersInTexts`.
+    ``first`` and ``number`` are as in :class:`NumbersInTexts`; ``wanted`` is -1 for users
+    without one.
     """
     is_sender = np.zeros(len(wanted), np.bool_)
     is_own = np.zeros(len(wanted), np.bool_)
@@ -405,8 +417,8 @@ def _count_senders(user, row, kind, code, first, number, wanted):  # type: ignor
 def _add_users(first, code, first_number, number, users):  # type: ignore[no-untyped-def]
     """Add how many users sent each number; O(users + requests * numbers in a text) time.
 
-    ``first`` and ``code`` are the values that each user sent, as ``group_by_user`` gives
-    them; -1 is none.
+    ``first`` and ``code`` are the values that each user sent, from ``group_by_user``; -1 is
+    null.
     """
     last = np.full(len(users), -1, np.int64)
     for u in range(len(first) - 1):

@@ -1,4 +1,4 @@
-"""What text looks like: identifiers and places that can be told from their spelling."""
+"""Patterns of text that identify people or places, such as e-mail addresses and coordinates."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 
 
 class Pattern(NamedTuple):
-    """Something that text can look like.
+    """A pattern of text.
 
     Attributes
     ----------
     name : str
-        As messages call it, in the plural.
+        Its name in messages, in the plural.
     regex : str
-        Found in a value that looks like it, whatever the case of its letters.
+        Matches anywhere in a value; case is ignored.
     """
 
     name: str
@@ -61,11 +61,11 @@ MANY_WORDS = r"\S\s+\S+\s+\S+\s+\S+\s+\S"
 """At least five words."""
 
 MIN_TEXTS = 50
-"""So many distinct values of many words are free text, not names of categories."""
+"""At least this many distinct values of many words are free text, not names of categories."""
 
 TEXT_SHARE = 0.1
 LONG_TEXT = 200
-"""Characters; a single value that long can say anything."""
+"""Characters; a value this long is free text even if it is the only one."""
 
 
 def is_text(type_: pa.DataType) -> bool:
@@ -83,7 +83,7 @@ def is_bytes(type_: pa.DataType) -> bool:
 
 
 def match_patterns(values: pa.Array) -> list[tuple[str, npt.NDArray[np.bool_]]]:
-    """Tell which values look like what; what no value looks like is left out.
+    """List the patterns that some value matches, each with a mask of those values.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Numbers that say where their row is."""
+"""Find request values that reveal where their row is."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,29 +14,29 @@ MIN_VALUES = 20
 
 MIN_REQUESTS = 50
 SAME = 0.5
-"""A column is a coordinate if so large a share of it equals that of its row."""
+"""A column is a coordinate if at least this share of its numbers is near their row's."""
 
 FOLLOWS = 0.99
-"""Correlation with a coordinate from which on a column says where its row is."""
+"""Least correlation with a coordinate at which a column reveals where its row is."""
 
 DEGREES = 0.005
-"""Two decimals of a degree, rounded."""
+"""Largest error of degrees that are rounded to two decimals."""
 
 EXTENT_SHARE = 1e-3
-"""Of the log's extent: how near a planar coordinate counts as rounded."""
+"""Share of the log's extent within which a planar number counts as near a coordinate."""
 
 NUMBER = r"^\s*[-+]?[0-9]+(\.[0-9]+)?\s*$"
 
 
 PlaceCounts = npt.NDArray[np.float64]
 """(2, 7), for each axis: requests with a number; those near the coordinate of their row; and the
-sums of number, coordinate, their squares and their product. Those of shards add up."""
+sums of number, coordinate, their squares and their product. Counts of shards can be added."""
 
 
 def count_near_places(log: RequestLog, attribute: Attribute, bounds: Bounds) -> PlaceCounts:
     """Compare the numbers of an attribute with the coordinates of their rows, in a shard.
 
-    ``bounds`` are those of the whole log.
+    ``bounds`` are the bounds of the whole log.
     """
     counts = np.zeros((2, 7))
     numbers = _to_numbers(attribute.values)
@@ -47,7 +47,7 @@ def count_near_places(log: RequestLog, attribute: Attribute, bounds: Bounds) -> 
     low_x, low_y, high_x, high_y = bounds
     extent = max(high_x - low_x, high_y - low_y)
     near = DEGREES if log.geographic else EXTENT_SHARE * extent
-    # Sums of squares keep more digits around a middle, which must be that of all shards.
+    # Sums of squares keep more digits if a middle is subtracted, the same in all shards.
     middle = float(np.median(numbers[np.isfinite(numbers)]))
     code = attribute.code[log.requests.kind]
     chosen = np.flatnonzero(code >= 0)
@@ -74,7 +74,7 @@ def follows_place(counts: PlaceCounts) -> bool:
 
 
 def _to_numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
-    """Take values as numbers, text too if all of it is numbers; None if they are not."""
+    """Convert values to numbers, also text if all of it is numbers; None if they are not."""
     if is_text(values.type):
         if not pc.all(pc.match_substring_regex(values, NUMBER)).as_py():
             return None
@@ -93,7 +93,7 @@ def _to_numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
 def _correlates(
     count: float, _: float, one: float, other: float, one2: float, other2: float, both: float
 ) -> bool:
-    """Whether two series move together, from their sums, squares and products."""
+    """Whether two series correlate, from their sums, sums of squares and sum of products."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         spread = np.sqrt((one2 - one * one / count) * (other2 - other * other / count))
         correlation = (both - one * other / count) / spread

@@ -1,4 +1,4 @@
-"""Values that few users sent: counted, and kept, withheld or made one."""
+"""Rare values, which few users sent: count them, and keep, withhold or replace them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ class RareColumn:
     ----------
     column : str
     values : int
-        Distinct values that fewer users sent than the threshold.
+        Distinct rare values.
     requests : int
         Requests of the log with one of them.
     recurring : int
-        Those of the values that were sent in more than one window, which they may link.
+        Rare values that were sent in more than one window, and so may link windows.
     """
 
     column: str
@@ -50,9 +50,9 @@ class Treatment:
     kinds : pyarrow.Table
         The distinct requests that may be published, sorted, null first.
     number : (kinds of the log,) int32
-        Row of ``kinds`` that each becomes; -1: it is withheld.
+        Row of ``kinds`` that each request becomes; -1: it is withheld.
     is_changed : (kinds of the log,) bool
-        Whether a value of it was replaced.
+        Whether one of its values was replaced.
     """
 
     kinds: pa.Table
@@ -61,7 +61,7 @@ class Treatment:
 
 
 def find_rare(attributes: Sequence[Attribute], below: int) -> Masks:
-    """Tell of each value of each attribute whether fewer than ``below`` users sent it."""
+    """Mark, for each attribute, the values that fewer than ``below`` users sent."""
     return [attribute.users < below for attribute in attributes]
 
 
@@ -96,13 +96,13 @@ def count_rare(
 def treat_rare(
     kinds: pa.Table, attributes: Sequence[Attribute], rare: Masks, rule: str
 ) -> Treatment | None:
-    """Withhold requests with a rare value, or replace the value; None: nothing is to do.
+    """Withhold requests with a rare value, or replace the value; None: nothing to do.
 
-    A request of which no value is left is withheld too. ``kinds`` are the distinct requests.
+    A request without any value left is withheld, too. ``kinds`` are the distinct requests.
     """
     holds_rare = np.zeros(kinds.num_rows, np.bool_)
     for attribute, is_rare in zip(attributes, rare, strict=True):
-        # The last entry is that of null, whose code is -1.
+        # Null, with code -1, is never rare: it takes the appended entry.
         holds_rare |= np.append(is_rare, False)[attribute.code]
     if rule == KEEP or not holds_rare.any():
         return None
@@ -135,7 +135,7 @@ def _number(
 
 
 def _replace(attribute: Attribute, is_rare: npt.NDArray[np.bool_]) -> pa.Array:
-    """List the value of each distinct request, rare ones replaced."""
+    """List the value of each distinct request, with rare values replaced."""
     values = attribute.values
     other = OTHER_TEXT if is_text(values.type) else None
     values = pc.if_else(pa.array(is_rare), pa.scalar(other, values.type), values)
@@ -148,7 +148,7 @@ def list_sent(
     is_rare: npt.NDArray[np.bool_],
     windows: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """List, once each, the rare values that a shard sent, with the window: (pairs, 2)."""
+    """List the pairs of a rare value and a window in which the shard sent it: (pairs, 2)."""
     if len(windows) <= 1:
         return np.empty((0, 2), np.int64)
     code = attribute.code[log.requests.kind]

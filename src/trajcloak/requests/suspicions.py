@@ -25,7 +25,7 @@ from trajcloak.requests.place_values import PlaceCounts, count_near_places, foll
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What an attribute looks like; counts only, never a value."""
+    """What an attribute looks like; holds counts only, never a value."""
 
     column: str
     looks_like: str
@@ -47,32 +47,32 @@ def check_values(
 ) -> None:
     """Raise if an attribute looks like an identifier or a place, and is not allowed.
 
-    It may stop a run, and changes nothing else: who is bundled with whom does not
-    depend on requests (invariant 1 of ``docs/guarantee.md``).
+    This check may stop a run but changes nothing else, so who is bundled with whom does
+    not depend on requests (invariant 1 of ``docs/guarantee.md``).
 
     Parameters
     ----------
     log : ShardedLog
     attributes
-        The requests of the log, by value. None may hold ids of users.
+        The attributes of the log. None may hold ids of users.
     published
-        The same with the values that may be published, which rare ones may not.
+        The same attributes with only the values that would be published.
     allow
-        Names of attributes to publish whatever they look like; ids of users
-        excepted, which the audit would find.
+        Names of attributes to publish whatever they look like; but never ids of
+        users, which the audit would find.
 
     Raises
     ------
     InputError
         If an attribute is refused.
     OptionError
-        If ``allow`` names what is no attribute.
+        If ``allow`` names something that is not an attribute.
     """
     names = [attribute.name for attribute in attributes]
     for name in allow:
         if name not in names:
             raise OptionError(
-                f"'{name}' is allowed and no request column; expected one of those named with "
+                f"'{name}' is allowed but is no request column; expected one of those named with "
                 f"--request; check --allow"
             )
     digits = log.ask(count_digits_of_ids)
@@ -108,7 +108,7 @@ def check_values(
 
 
 def count_digits_of_ids(log: RequestLog) -> npt.NDArray[np.int64]:
-    """Count the ids of a shard that are numbers, by their digits."""
+    """Count the ids of a shard that are numbers, by their number of digits."""
     return Ids(log.users).num_digits
 
 
@@ -122,8 +122,8 @@ def count_in_values(
 ) -> tuple[list[IdCounts], list[PlaceCounts]]:
     """Find ids and places of a shard in its requests.
 
-    ``num_digits`` is that of the ids of all shards, None if there is one; ``bounds`` are those
-    of the whole log.
+    ``num_digits`` counts the ids of all shards, None if there is only one; ``bounds`` are the
+    bounds of the whole log.
     """
     ids = Ids(log.users, num_digits)
     return (

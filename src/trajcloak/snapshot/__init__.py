@@ -1,4 +1,4 @@
-"""Policies that cloak each instant on its own: what an attacker can break.
+"""Policies that cloak each instant on its own; an attacker who links instants can break them.
 
 ``bulk-dp``
     The cheapest policy-aware k-anonymous policy of a snapshot over quadrants and

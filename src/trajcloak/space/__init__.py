@@ -34,14 +34,14 @@ def choose_region(
     region: Region | None,
     in_metres: bool,
 ) -> Region:
-    """Fit the region to all places, or check that they are inside the one asked for.
+    """Fit the region to all places, or check that they are inside the region asked for.
 
     Parameters
     ----------
     log
-        Placed on the plane.
+        With planar coordinates.
     bounds
-        Of its places.
+        Bounds of its places on the plane.
     height
         Default: the smallest with cells of at most 10 m; 16 for planar logs.
     region

@@ -1,4 +1,4 @@
-"""From longitude and latitude to the plane."""
+"""Project longitude and latitude to the plane."""
 
 import math
 
@@ -17,7 +17,7 @@ PROJECTION_BLOCK = 1 << 18
 
 
 def place_log(log: ShardedLog) -> tuple[ShardedLog, str | None, Bounds]:
-    """Give the rows of a log planar coordinates; those of a planar log are used as they are.
+    """Give the rows of a log planar coordinates; a planar log is used as it is.
 
     Returns the log, the coordinate system of the plane (None if it is not known), and the
     bounds on the plane.
@@ -43,9 +43,9 @@ def _bound_plane(log: RequestLog) -> Bounds:
 
 
 def _join_hemispheres(log: ShardedLog) -> tuple[Bounds, bool]:
-    """Let the longitudes of a log that crosses the 180th meridian go on beyond it.
+    """Decide whether a log crosses the 180th meridian, so that longitudes continue beyond 180.
 
-    Returns the bounds of the log in degrees, and whether it is so.
+    Returns the bounds of the log in degrees, and whether it does.
     """
     west, south, east, north = log.facts.bounds
     if east - west <= HALF_TURN:
@@ -57,7 +57,7 @@ def _join_hemispheres(log: ShardedLog) -> tuple[Bounds, bool]:
 
 
 def _bound_east(log: RequestLog) -> tuple[float, float]:
-    """Find the least and the greatest longitude of a shard if it goes on beyond 180 degrees."""
+    """Find a shard's least and greatest longitude, if longitudes continue beyond 180 degrees."""
     lon = _continue_east(log.x)
     return float(lon.min()), float(lon.max())
 
@@ -88,7 +88,7 @@ def _project(
     y = np.empty_like(log.y)
 
     def project(start: int, stop: int) -> None:
-        # A transformer belongs to one thread.
+        # A transformer may be used by one thread only.
         transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
         for a, b in build_slices(stop - start, (stop - start) // PROJECTION_BLOCK + 1):
             part = slice(start + a, start + b)

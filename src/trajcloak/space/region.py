@@ -1,4 +1,4 @@
-"""The square that a log lies in, and its grid of cells."""
+"""The region, a square that holds a log, and its grid of cells."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MAX_HEIGHT = 24
 PLANAR_HEIGHT = 16
 CELL_METRES = 10.0
 MIN_CELL_ULPS = 4
-"""A cell is at least so many floating-point numbers wide, so that its edges differ."""
+"""A cell is at least this many floating-point numbers wide, so that its edges differ."""
 
 MAX_COORDINATE = 1e100
 GRANULES = 1024
@@ -29,7 +29,7 @@ class Region:
     x_min, y_min
         Lower left corner.
     side
-        Length of its sides.
+        Length of a side.
     height
         The side has ``2**height`` cells.
     """
@@ -52,7 +52,7 @@ class Region:
 
 
 def check_height(height: int | None) -> None:
-    """Raise if a height that is asked for cannot be used."""
+    """Raise if the height asked for cannot be used."""
     if height is not None and not 1 <= height <= MAX_HEIGHT:
         raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
 
@@ -62,8 +62,8 @@ def fit_region(
 ) -> Region:
     """Fit a square around a box, with the box strictly inside.
 
-    Its corner and side are whole numbers of granules, a power of two, so that no
-    exact coordinate shows in them and cell edges are exact floating-point numbers.
+    Its corner and side are multiples of a granule, which is a power of two. So they reveal
+    no exact coordinate of the log, and cell edges are exact floating-point numbers.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def default_height(side: float, *, in_metres: bool) -> int:
 
 
 def check_cells(region: Region) -> None:
-    """Raise if cells are so small that their edges could be exact coordinates."""
+    """Raise if cells are so small that their edges could be exact coordinates of users."""
     corners = region.x_min, region.y_min, region.x_min + region.side, region.y_min + region.side
     if region.cell < MIN_CELL_ULPS * math.ulp(max(map(abs, corners))):
         raise OptionError(
@@ -102,7 +102,7 @@ def check_cells(region: Region) -> None:
 
 
 def check_size(region: Region) -> None:
-    """Raise if areas of the region could not be added up in floating point."""
+    """Raise if the region is so large that areas could not be summed in floating point."""
     reach = max(abs(region.x_min), abs(region.y_min)) + region.side
     if not reach <= MAX_COORDINATE:
         raise InputError(
@@ -113,10 +113,10 @@ def check_size(region: Region) -> None:
 
 @njit(cache=True, nogil=True, inline="always")
 def find_cell(value, low, cell, num_cells):  # type: ignore[no-untyped-def]
-    """Find the cell of a coordinate, such that the cell's published edges hold it.
+    """Find the cell of a coordinate, so that it is within the cell's published edges.
 
-    The division may round across an edge; the comparison with the edges, computed
-    as :meth:`Region.edges` does, undoes that.
+    The division may round across an edge. The comparison with the edges, computed as
+    in :meth:`Region.edges`, corrects that.
     """
     i = min(max(np.int64((value - low) / cell), 0), num_cells - 1)
     if low + i * cell > value:

@@ -1,4 +1,4 @@
-"""Places that are too far out: outside the region asked for, or far from all others."""
+"""Refuse places that are outside the region asked for, or far from all others."""
 
 from typing import TypeAlias
 
@@ -16,11 +16,11 @@ OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
 ROUNDING = 1e-9
 Stretches: TypeAlias = dict[int, tuple[float, float]]
-"""Of some axes: a stretch that holds all but a few rows."""
+"""By axis: a stretch of it that holds all but a few rows."""
 
 
 def check_reach(log: ShardedLog, bounds: Bounds) -> None:
-    """Raise if a place is so far out that areas could not be added up in floating point."""
+    """Raise if a place is so far out that areas could not be summed in floating point."""
     if max(map(abs, bounds)) <= MAX_COORDINATE:
         return
     raise InputError(
@@ -60,11 +60,10 @@ def _find_outside(log: RequestLog, region: Region) -> npt.NDArray[np.int64]:
 
 
 def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
-    """Raise if a few far rows make the region much larger than the others need.
+    """Raise if a few far rows make the region much larger than the other rows need.
 
-    That is, if all but 1% of the rows lie in a stretch of 1/64 of the extent of
-    an axis, and the region of the others would be as much smaller. The order of
-    rows does not matter.
+    That is the case if 99% of the rows are within 1/64 of the extent of an axis, and the
+    region would be that much smaller without the others. The order of rows does not matter.
     """
     if _extent(bounds) == 0:
         return
@@ -90,7 +89,7 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
     if not rows.count:
         return
     lows, highs = np.min(rest, axis=0)[:2], np.max(rest, axis=0)[2:]
-    # Bins and edges may differ by a rounding error.
+    # The bins' edges may be off by a rounding error.
     if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):
         return
     raise InputError(
@@ -109,7 +108,7 @@ def _list_long_axes(bounds: Bounds) -> list[int]:
 
 
 def count_places(log: RequestLog, bounds: Bounds, threads: int) -> dict[int, npt.NDArray[np.int64]]:
-    """Count the places of a shard in even bins of each long axis."""
+    """Count the places of a shard in equal bins of each long axis."""
     return {
         axis: _count_bins(log.plane[axis], bounds[axis], bounds[2 + axis] - bounds[axis], threads)
         for axis in _list_long_axes(bounds)
@@ -117,7 +116,7 @@ def count_places(log: RequestLog, bounds: Bounds, threads: int) -> dict[int, npt
 
 
 def _find_far(log: RequestLog, stretches: Stretches) -> tuple[npt.NDArray[np.int64], Bounds | None]:
-    """Number the rows outside crowded stretches, and bound the others; None: there are none."""
+    """Number the rows outside the stretches, and bound the others; None: there are no others."""
     far = np.zeros(log.num_rows, np.bool_)
     for axis, (low, high) in stretches.items():
         far |= (log.plane[axis] < low) | (log.plane[axis] > high)
@@ -131,7 +130,7 @@ def _find_far(log: RequestLog, stretches: Stretches) -> tuple[npt.NDArray[np.int
 def _find_stretch(
     counts: npt.NDArray[np.int64], low: float, high: float
 ) -> tuple[float, float] | None:
-    """Find the stretch of an axis with all but a few rows; None if there is none."""
+    """Find a stretch of an axis with all but a few rows; None if no stretch has."""
     total = int(counts.sum())
     reach = OUTLIER_BINS // OUTLIER_FACTOR
     inside = np.cumsum(np.concatenate([[0], counts]))
@@ -155,7 +154,7 @@ def _count_bins(
 
 @njit(cache=True, nogil=True)
 def _histogram(values, low, extent):  # type: ignore[no-untyped-def]
-    """Count values in OUTLIER_BINS even bins of [low, low + extent]."""
+    """Count values in OUTLIER_BINS equal bins of [low, low + extent]."""
     counts = np.zeros(OUTLIER_BINS, np.int64)
     scale = OUTLIER_BINS / extent
     for i in range(len(values)):

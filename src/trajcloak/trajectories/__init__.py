@@ -1,4 +1,4 @@
-"""A log to dense trajectories: instants, windows, gaps.
+"""Turn a log into dense trajectories: instants, windows, gaps.
 
 The rules are in ``docs/data-model.md``, "From rows to trajectories".
 """

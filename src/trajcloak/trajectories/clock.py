@@ -18,13 +18,13 @@ MICROSECOND = timedelta(microseconds=1)
 MINUTES_OF_DAY = 24 * 60
 FEW_WINDOWS = 1 << 14
 WINDOWS_PER_ROW = 100
-"""Above ``FEW_WINDOWS``, a log has at most so many."""
+"""A log with more than ``FEW_WINDOWS`` windows may have at most this many per row."""
 
 MAX_WINDOWS = 1 << 20
-"""More of them are due to a stray time rather than to years of reports."""
+"""More windows come from a single wrong time rather than from years of reports."""
 
 Ranges = npt.NDArray[np.int64]
-"""(windows, 2): the instants that each window starts with and stops before, ascending."""
+"""(windows, 2): the first instant of each window and the one after its last, ascending."""
 
 
 def cut_windows(
@@ -40,12 +40,12 @@ def cut_windows(
     Parameters
     ----------
     length
-        Most instants in a window; default: as many as there are.
+        Most instants in a window; default: no limit.
     align
-        ``day``: windows start anew at each midnight.
+        ``day``: a new window starts at each midnight.
     hours
-        Stretches of the day, such as ``07:00-10:00,16:00-19:00``: windows start anew
-        at the start of each, and instants outside are in no window.
+        Hours of the day, such as ``07:00-10:00,16:00-19:00``: a new window starts at the
+        start of each stretch, and instants outside are in no window.
     """
     if hours is None and align != DAY:
         return _check_number(log, _cut(np.array([[0, grid.num_instants]]), length))
@@ -62,7 +62,7 @@ def cut_windows(
 
 
 def _check_number(log: ShardedLog, ranges: Ranges) -> Ranges:
-    """Raise if there are far more windows than rows, as a time that is wrong makes them."""
+    """Raise if there are far more windows than rows, which is a sign of a wrong time."""
     if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.facts.num_rows):
         early, late = log.find_ends()
         raise InputError(
@@ -74,7 +74,7 @@ def _check_number(log: ShardedLog, ranges: Ranges) -> Ranges:
 
 
 def parse_hours(text: str) -> list[tuple[int, int]]:
-    """Read stretches of the day as minutes since midnight; the end may be on the next day.
+    """Parse hours of the day into minutes since midnight; a stretch may end on the next day.
 
     Examples
     --------
@@ -118,7 +118,8 @@ def _list_moments(
         ) from None
 
     def moment(minutes: int) -> int:
-        # Of a time that comes twice, the first; one that is skipped is as much later.
+        # Where clocks are changed: a local time that occurs twice means the first one, and a
+        # skipped one is moved later by the length of the gap.
         local = (day + timedelta(minutes=minutes)).replace(tzinfo=zone)
         return (local.astimezone(UTC).replace(tzinfo=None) - EPOCH) // MICROSECOND
 
@@ -129,7 +130,7 @@ def _list_moments(
 
 
 def _cut(ranges: Ranges, length: int | None) -> Ranges:
-    """Cut ranges into windows of at most ``length`` instants; the last of each may be shorter."""
+    """Cut ranges into windows of ``length`` instants; the last window of a range may be shorter."""
     if length is None:
         return ranges
     sizes = ranges[:, 1] - ranges[:, 0]

@@ -1,4 +1,4 @@
-"""Kernels that locate users at instants."""
+"""Kernels that find the cell of each user at each instant."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,12 @@ from trajcloak.trajectories.grid import TimeGrid
 from trajcloak.trajectories.layout import Layout
 
 UNKNOWN = np.uint32(0xFFFFFFFF)
-"""Stands for a cell that is not known."""
+"""Marks a cell that is not known."""
 
 _NO_ROW = -1
 
 Timeline = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""All rows of a log by user and time, and where each user's rows start."""
 
 
 def scatter_reports(
@@ -26,7 +27,7 @@ def scatter_reports(
     stop: int,
     threads: int,
 ) -> npt.NDArray[np.uint32]:
-    """Place the reports that stand exactly at an instant of a window.
+    """Write the cells of all reports whose time is exactly an instant of a window.
 
     Parameters
     ----------
@@ -71,12 +72,12 @@ def collect_requests(
     chosen: npt.NDArray[np.int64],
     user: npt.NDArray[np.int32],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Find sender, instant and kind of those of a window's requests whose sender takes part.
+    """Find sender, instant and kind of a window's requests, if their sender takes part.
 
     Parameters
     ----------
     start : int
-        The window's first instant; instants are counted from it.
+        The window's first instant; the result counts instants from it.
     chosen : int64
         Positions of the window's requests in ``log.requests``.
     user : (n,) int32
@@ -105,29 +106,28 @@ def complete_users(
     done: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.uint32],
 ) -> int:
-    """Interpolate, or hold, the unknown cells of users who are not done.
+    """Fill the unknown cells of users who are not done, by interpolation or by holding.
 
     Parameters
     ----------
     rows
         All rows of the window and of ``margin`` instants on both sides; None: all.
     timeline
-        All rows by user and time, and where those of each user start; for ``hold``, if
-        not all rows are given.
+        Needed for ``hold`` if not all rows are given.
     margin
         How many instants around the window can matter for interpolation.
     hold
-        Also fill gaps longer than the layout's ``max_gap``, with the last place before or else
-        the first place after.
+        Also fill gaps longer than the layout's ``max_gap``, with the last place before the gap
+        or, if there is none, the first place after it.
     done : (users,) bool
-        Users to leave alone.
+        Users who need nothing filled.
     cells : (users, stop - start, 2) uint32
         Filled in place.
 
     Returns
     -------
     int
-        How many cells are held.
+        How many cells were filled by holding.
     """
     grid, region = layout.grid, layout.region
     lacking = np.flatnonzero(~done)
@@ -155,7 +155,11 @@ def complete_users(
 
 @njit(cache=True, nogil=True)
 def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells):  # type: ignore[no-untyped-def]
-    """Write the cell of each report at an exact instant."""
+    """Write the cell of each report whose time is exactly an instant of the window.
+
+    ``when`` is the window's first moment and the step; ``where`` the region's corner, the side
+    of a cell and the cells per axis. Rows of other times are skipped (instant -1).
+    """
     origin, every = when
     low_x, low_y, cell, num_cells = where
     length = cells.shape[1]
@@ -163,6 +167,7 @@ def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells): 
     instant = np.int64(-1)
     for i in range(begin, end):
         row = i if all_rows else rows[i]
+        # Neighbouring rows often share a time: divide only where it changes.
         if time[row] != last_time:
             last_time = time[row]
             offset = last_time - origin
@@ -177,7 +182,7 @@ def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells): 
 
 @njit(cache=True, nogil=True)
 def _count_known(cells, begin, end, known):  # type: ignore[no-untyped-def]
-    """Fill ``known[begin:end]``."""
+    """Fill ``known[begin:end]`` with the number of known cells of each user."""
     for u in range(begin, end):
         count = 0
         for i in range(cells.shape[1]):
@@ -187,7 +192,7 @@ def _count_known(cells, begin, end, known):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _collect(user, time, rows, kinds, chosen, position, when, sender, instant, kind):  # type: ignore[no-untyped-def]
-    """Fill sender, instant and kind; returns how many there are."""
+    """Fill sender, instant and kind of the requests of participants; returns how many."""
     origin, every = when
     count = 0
     for c in chosen:
@@ -203,13 +208,19 @@ def _collect(user, time, rows, kinds, chosen, position, when, sender, instant, k
 
 @njit(cache=True, nogil=True)
 def _index_reports(user, time, rows, number, when, first, last):  # type: ignore[no-untyped-def]
-    """Find the first and the last report of each lacking user in each stretch between instants."""
+    """Find each user's first and last report in each bin, the time from an instant to the next.
+
+    ``first[u, b]`` and ``last[u, b]`` are rows, where u is ``number[user]``: the position of a
+    user with unknown cells, or -1 for all others. Bin 0 starts ``margin`` instants before the
+    window.
+    """
     origin, every = when
     for i in range(len(rows)):
         row = rows[i]
         u = number[user[row]]
         if u < 0 or time[row] < origin:
             continue
+        # Rows outside the bins are too far away for interpolation.
         b = (time[row] - origin) // every
         if b >= first.shape[1]:
             continue
@@ -221,7 +232,7 @@ def _index_reports(user, time, rows, number, when, first, last):  # type: ignore
 
 @njit(cache=True, nogil=True)
 def _find_nearest(time, order, first, lacking, edges, earlier, later):  # type: ignore[no-untyped-def]
-    """Find each lacking user's last report before, and first one after, the indexed stretch."""
+    """Find each lacking user's last report before the indexed bins, and the first one after."""
     for u in range(len(lacking)):
         start, stop = first[lacking[u]], first[lacking[u] + 1]
         before = find_first(time, order, start, stop, edges[0]) - 1
@@ -234,7 +245,7 @@ def _find_nearest(time, order, first, lacking, edges, earlier, later):  # type: 
 
 @njit(cache=True, nogil=True)
 def find_first(time, order, start, stop, moment):  # type: ignore[no-untyped-def]
-    """Find the first of some ordered rows at or after a moment, by halving."""
+    """Find, by bisection, the first of ``order[start:stop]`` at or after a moment."""
     while start < stop:
         middle = (start + stop) // 2
         if time[order[middle]] < moment:
@@ -248,21 +259,24 @@ def find_first(time, order, start, stop, moment):  # type: ignore[no-untyped-def
 def _complete(  # type: ignore[no-untyped-def]
     time, x, y, first, last, earlier, later, when, where, margin, max_gap, hold, lacking, cells
 ):
-    """Fill the unknown cells of lacking users from the reports around them; counts the held.
+    """Fill the unknown cells of lacking users from the reports around them.
 
-    Ensures: a cell stays unknown only if the reports around are more than
-    ``max_gap`` apart, or one is missing, and ``hold`` is false.
+    Ensures: a cell stays unknown only if ``hold`` is false, and the reports before and after
+    it are more than ``max_gap`` apart or one of them is missing. Returns how many cells were
+    held. O(bins) per user.
     """
     origin, every = when
     low_x, low_y, cell, num_cells = where
     length = cells.shape[1]
     bins = first.shape[1]
+    # By bin: the user's first report in it or later.
     after = np.empty(bins + 1, np.int64)
     held = 0
     for u in range(len(lacking)):
         after[bins] = later[u]
         for b in range(bins - 1, -1, -1):
             after[b] = first[u, b] if first[u, b] >= 0 else after[b + 1]
+        # ``before`` is the last report before bin b, which starts at the moment of instant i.
         before = earlier[u]
         for b in range(margin + length):
             i = b - margin
@@ -277,6 +291,7 @@ def _complete(  # type: ignore[no-untyped-def]
                     px = x[before] + share * (x[following] - x[before])
                     py = y[before] + share * (y[following] - y[before])
                 elif hold:
+                    # Every user has a report, so one of the two exists.
                     nearest = before if before >= 0 else following
                     px = x[nearest]
                     py = y[nearest]
@@ -284,6 +299,7 @@ def _complete(  # type: ignore[no-untyped-def]
                 if not np.isnan(px):
                     cells[lacking[u], i, 0] = find_cell(px, low_x, cell, num_cells)
                     cells[lacking[u], i, 1] = find_cell(py, low_y, cell, num_cells)
+            # Reports inside bin b come before the next instant.
             if last[u, b] >= 0:
                 before = last[u, b]
     return held

@@ -1,4 +1,4 @@
-"""The grid of instants that a log is laid on."""
+"""The regular grid of instants of a log."""
 
 import re
 from dataclasses import dataclass
@@ -13,20 +13,22 @@ UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "
 MAX_INSTANTS = 2**31 - 1
 FEW_INSTANTS = 1 << 20
 INSTANTS_PER_ROW = 1000
-"""Above ``FEW_INSTANTS``, a log has at most so many: more come of a time that is wrong."""
+"""A log with more than ``FEW_INSTANTS`` instants may have at most this many per row: more are a
+sign of a wrong time."""
 
 YEAR_1 = -62_135_596_800 * 10**6
 YEAR_10000 = 253_402_300_800 * 10**6
-"""Microseconds since 1970 from which on and up to which calendars know moments."""
+"""First moment that calendars know, and the end of the last, in microseconds since 1970."""
 
 MAX_DURATION = 2**62
 MIN_FILLED = 0.5
-"""Least number of reports, relative to the instants between users' first and last ones."""
+"""A grid is filled if there are at least this many reports per instant between each user's first
+and last report."""
 
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """Instant i is the moment ``origin + i * every`` and the time up to the next.
+    """Instant i is the time from ``origin + i * every`` up to the next instant.
 
     Attributes
     ----------
@@ -34,7 +36,7 @@ class TimeGrid:
         In the log's own unit: instants, or microseconds.
     num_instants : int
     on_grid : bool
-        Whether every report of the log stands exactly at an instant.
+        Whether every report of the log is exactly at the start of an instant.
     """
 
     origin: int
@@ -76,13 +78,13 @@ def format_duration(value: int, *, has_timestamps: bool) -> int | str:
 
 
 def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -> TimeGrid:
-    """Lay the grid of instants over a log.
+    """Choose the grid of instants of a log.
 
     Parameters
     ----------
     log : ShardedLog
     every : int, optional
-        Default: the log's own step, if its reports fill it.
+        Default: the step of the log's times, if its reports fill that grid.
     hold : bool
         Whether users are located before their first report.
     """
@@ -91,7 +93,7 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
         every = _own_step(log)
     on_grid = log.facts.step % every == 0
     origin = low if on_grid else low - low % every
-    # Nobody is located before the first report, unless there is no other instant.
+    # Nobody is located before the first report, so the grid starts after it, if it can.
     if not on_grid and not hold and low % every and origin + every <= high:
         origin += every
     num_instants = (high - origin) // every + 1
@@ -121,12 +123,12 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
 
 
 def most_instants(facts: LogFacts) -> int:
-    """Tell how many instants a log of so many rows may have."""
+    """Compute how many instants a log with so many rows may have."""
     return min(MAX_INSTANTS, max(FEW_INSTANTS, INSTANTS_PER_ROW * facts.num_rows))
 
 
 def find_own_step(log: ShardedLog) -> int | None:
-    """Find the step of the grid that a log's reports fill; None if they fill none."""
+    """Find the step of the log's times, if its reports fill that grid; otherwise None."""
     facts = log.facts
     step = facts.step or 1
     low, high = facts.time_range

@@ -1,4 +1,4 @@
-"""What came in: a report on a log as it was read and laid on its instants."""
+"""The ingest report: what was read from a log, and how it fits its grid of instants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ QUANTILES = {"p5": 0.05, "median": 0.5, "p95": 0.95}
 
 
 class Located(NamedTuple):
-    """How the locations of users at instants are known.
+    """How many locations of users at instants are known, and how.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class Located(NamedTuple):
     interpolated
         Between two reports.
     held
-        From the nearest report, however far.
+        From the nearest report, however long ago.
     missing
-        Not at all.
+        Not known at all.
     """
 
     reported: int = 0
@@ -46,7 +46,7 @@ class Located(NamedTuple):
 class Ingest:
     """What was read, and what became of it.
 
-    A function of who was where and when, and of how many requests there are.
+    It depends only on who was where and when, and on the number of requests.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Ingest:
         Rows with the user, the time and the place of a row before them; their
         requests are kept.
     requests : int
-        Rows with a request, those dropped not among them.
+        Rows with a request; dropped rows are not counted.
     users : int
     start, end : int or str
         First instant, and end of the last.
@@ -67,16 +67,16 @@ class Ingest:
         The 5% quantile, the median and the 95% quantile of the times between two
         reports of a user, to two significant digits; None if nobody has two.
     long_gaps : int
-        Such times longer than ``max_gap``.
+        How many of these times are longer than ``max_gap``.
     user_instants : Located
-        Over all users and the instants of all windows.
+        Counts over all users and the instants of all windows.
     crs : str or None
         Coordinate system of the log; None if it is not known.
     zone : str or None
         Time zone of the log; None for integer instants and for times without one.
     ambiguous, nonexistent : int
-        Local times that come twice (the first is taken) or are skipped (taken as much
-        later) where clocks are changed.
+        Local times that occur twice (the first is taken) or are skipped (moved later by
+        the length of the gap) where clocks are changed.
     """
 
     rows: int
@@ -108,7 +108,7 @@ class Ingest:
 def is_dense(facts: LogFacts, grid: TimeGrid) -> bool:
     """Whether a log has as many rows as users times instants, all on the grid.
 
-    Then each user has, in all likelihood, one report at each instant.
+    Then each user very probably has one report at each instant.
     """
     return grid.on_grid and facts.num_rows == facts.num_users * grid.num_instants
 
@@ -116,7 +116,7 @@ def is_dense(facts: LogFacts, grid: TimeGrid) -> bool:
 def build_ingest(
     facts: LogFacts, grid: TimeGrid, max_gap: int, located: Located, reports: Reports | None
 ) -> Ingest:
-    """Report on a log.
+    """Build the ingest report of a log.
 
     ``reports`` is None if each user has one report at each instant.
     """

@@ -1,4 +1,4 @@
-"""How a log is laid out in time and space, before it is cut into windows."""
+"""The layout of a log in time and space, chosen before it is cut into windows."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""How the reports of each user follow each other: gaps, repeated times, conflicts."""
+"""Compare consecutive reports of each user: gaps, repeated times, conflicts."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -14,14 +14,16 @@ from trajcloak.log import RequestLog, ShardedLog, sort_rows
 EXACT_GAPS = 100
 PER_DECADE = 90
 NUM_BINS = EXACT_GAPS + 17 * PER_DECADE
-"""Bins of gaps that are equal when they are rounded to two significant digits."""
+"""Number of bins of gaps: gaps in one bin are equal when rounded to two significant digits."""
 
 ROWS_PER_USER = 4
-"""A slice of the log has at least so many rows for each user, who all need room in it."""
+"""A slice of the log has at least this many rows per user: every slice needs an array of all
+users."""
 
 _NO_ROW = -1
 UNSORTED, LONG, REPEATED, CONFLICTS, ONE, OTHER, LAST_GAP, LAST_BIN = range(8)
-"""What is counted, and the last gap with its bin: most gaps are like the one before."""
+"""Entries of ``counts``: what is counted, the rows of the first conflict, and the last gap with
+its bin, since most gaps equal the one before."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,11 @@ class Reports:
     gaps : (NUM_BINS,) int64
         How many gaps are in each bin; see :func:`round_gap`.
     num_long : int
-        Gaps longer than was asked about.
+        Gaps above the limit that was asked about.
     num_repeated : int
-        Rows with the user and the time of a row before them.
+        Rows with the user and the time of an earlier row.
     num_conflicts : int
-        Those of them whose place is another.
+        Repeated rows whose place differs from the earlier row's.
     conflict : (int, int) or None
         The rows of the first conflict, numbered as in messages.
     """
@@ -65,18 +67,18 @@ class Reports:
         return int(self.gaps.sum())
 
     def quantile(self, share: float) -> int:
-        """Find a quantile of the gaps, to two significant digits; there must be a gap.
+        """Find a quantile of the gaps, to two significant digits; requires at least one gap.
 
-        It is the least gap such that at least this share of all gaps are no longer.
+        It is the least gap such that at least this share of all gaps are not longer.
         """
         wanted = max(1, -(-round(share * 100) * self.num_gaps // 100))
         return _gap_of_bin(int(np.searchsorted(np.cumsum(self.gaps), wanted)))
 
 
 def compare_all_reports(log: ShardedLog, long: int) -> Reports:
-    """Compare each report with the one before it of the same user.
+    """Compare each report with the same user's report before it.
 
-    ``long`` is the gap beyond which one is long.
+    Gaps above ``long`` are counted as long.
     """
     shards: list[Reports] = log.ask(compare_reports, long, log.engine.threads)
     return reduce(Reports.plus, shards)
@@ -85,8 +87,8 @@ def compare_all_reports(log: ShardedLog, long: int) -> Reports:
 def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
     """Compare the reports of a shard.
 
-    One pass where the rows of each user are in order of time; otherwise they are
-    sorted first.
+    One pass is enough if the rows of each user are in order of time; otherwise the rows
+    are sorted, and compared again.
     """
     slices = max(1, min(threads, log.num_rows // (ROWS_PER_USER * log.num_users)))
     found = _compare_slices(log, np.empty(0, np.int64), True, long, slices)
@@ -110,7 +112,7 @@ def check_conflicts(reports: Reports) -> None:
 def _compare_slices(
     log: RequestLog, order: npt.NDArray[np.int64], in_order: bool, long: int, parts: int
 ) -> Reports | None:
-    """Compare within slices of the rows, and then across their edges; None if out of order."""
+    """Compare within slices of the rows, then across slices; None if rows are out of order."""
     slices = build_slices(log.num_rows, parts)
     gaps = np.zeros((len(slices) + 1, NUM_BINS), np.int64)
     counts = np.zeros((len(slices) + 1, LAST_BIN + 1), np.int64)
@@ -157,7 +159,10 @@ def _gap_of_bin(number: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
-    """Number the bin of a gap of at least 0."""
+    """Number the bin of a gap of at least 0.
+
+    Gaps below 100 have a bin each; above, each decade has the bins 10 to 99.
+    """
     if gap < EXACT_GAPS:
         return gap
     power = np.int64(10)
@@ -166,6 +171,7 @@ def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
         power *= 10
         exponent += 1
     digits = (gap + power // 2) // power
+    # 99.5 and more is rounded up to the next decade.
     if digits == EXACT_GAPS:
         digits = np.int64(10)
         exponent += 1
@@ -174,14 +180,15 @@ def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _compare_pair(data, before, row, long, gaps, counts):  # type: ignore[no-untyped-def]
-    """Compare a user's report with the one before; adds to the gaps and the counts.
+    """Compare a user's report (``row``) with the one before; adds to ``gaps`` and ``counts``.
 
-    The counts are: pairs out of order, long gaps, repeated times, conflicts, and the
-    two rows of the first conflict.
+    Counted are pairs out of order, long gaps, repeated times and conflicts. The first conflict
+    is the one with the least ``row``.
     """
     _, time, x, y = data
     gap = time[row] - time[before]
     if gap > 0:
+        # Most gaps equal the one before, whose bin is known.
         if gap != counts[LAST_GAP]:
             counts[LAST_GAP] = gap
             counts[LAST_BIN] = _bin_of_gap(gap)
@@ -200,15 +207,16 @@ def _compare_pair(data, before, row, long, gaps, counts):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True)
 def _compare(data, order, in_order, start, stop, long, first, last, gaps, counts):  # type: ignore[no-untyped-def]
-    """Compare the rows of a slice; fills each user's first and last row in it.
+    """Compare the rows of a slice; fills each user's first and last row in it (-1: none).
 
-    Stops where rows are out of order.
+    Stops at the first row that is out of order.
     """
     user = data[0]
     for i in range(start, stop):
         row = np.int64(i) if in_order else order[i]
         before = last[user[row]]
         last[user[row]] = row
+        # The user's first row in the slice is compared later, across slices.
         if before < 0:
             first[user[row]] = row
             continue

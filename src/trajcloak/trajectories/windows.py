@@ -46,7 +46,7 @@ class Window:
     left_out_users : int
         Users with a report in the window who do not take part.
     left_out_requests : int
-        Requests that they sent in the window.
+        Requests that those users sent in the window.
     located : Located
         How the locations of all users of the shard are known at its instants.
     """
@@ -66,12 +66,12 @@ class Window:
 
 
 class WindowCutter:
-    """Cuts a shard into windows, in any order, also from several threads at once.
+    """Cuts a shard into windows; may be called in any order and from several threads.
 
     Parameters
     ----------
     log
-        A shard on the plane.
+        A shard with planar coordinates.
     layout
     """
 
@@ -134,7 +134,7 @@ def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Wi
 
 
 def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt.NDArray[np.int64]]:
-    """List, window by window, the positions of its requests."""
+    """List the positions of each window's requests."""
     instant = (log.time[log.requests.row] - grid.origin) // grid.every
     if len(ranges) == 1:
         return [np.flatnonzero((instant >= ranges[0, 0]) & (instant < ranges[0, 1]))]
@@ -151,8 +151,11 @@ def _build_cells(
     stop: int,
     threads: int,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located]:
-    """Locate every user at every instant of a window; says who is located at all, and how."""
-    # There may be many small windows: threads cost more than they save in them.
+    """Locate every user at every instant of a window.
+
+    Returns the cells, which users are located at all instants, and counts of how.
+    """
+    # In small windows, of which there may be many, threads cost more than they save.
     threads = min(threads, 1 + log.num_users * (stop - start) // CELLS_PER_THREAD)
     grid, max_gap = layout.grid, layout.max_gap
     hold = layout.asked.missing == HOLD
@@ -184,7 +187,7 @@ class _RowsByInstant:
     """Rows of a log in order of their instants."""
 
     def __init__(self, log: RequestLog, grid: TimeGrid, is_held: bool) -> None:
-        # The stretch before the first instant has reports, too.
+        # Reports before the first instant have negative numbers here.
         instant = ((log.time - grid.origin) // grid.every).astype(np.int32)
         self._order = np.argsort(instant, kind="stable")
         self._instant = instant[self._order]
@@ -205,7 +208,7 @@ class _RowsByInstant:
         return first < last
 
     def _find(self, start: int, stop: int) -> tuple[int, int]:
-        # Of another type than the instants, the ends would cost a copy of them.
+        # searchsorted would copy all instants if the ends were of another type.
         ends = np.clip([start, stop], -MAX_INSTANTS, MAX_INSTANTS).astype(np.int32)
         first, last = np.searchsorted(self._instant, ends).tolist()
         return first, last

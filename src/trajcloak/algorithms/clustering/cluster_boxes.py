@@ -20,13 +20,13 @@ A cell number is below 2^24 and exact in float32."""
 
 
 def build_columns(cells: npt.NDArray[np.uint32]) -> Columns:
-    """Lay trajectories out instant by instant, so that loops over them run in vectors."""
+    """Lay trajectories out instant by instant, so that loops over them can be vectorised."""
     return np.ascontiguousarray(cells.reshape(len(cells), -1).T, dtype=np.float32)
 
 
 @njit(cache=True, nogil=True)
 def start_box(columns, member, box):  # type: ignore[no-untyped-def]
-    """Set ``box`` (2 x instants, 2), least and greatest cell, to one trajectory."""
+    """Set ``box`` (2 x instants, 2), the least and greatest cells, to one trajectory."""
     for c in range(len(columns)):
         box[c, 0] = columns[c, member]
         box[c, 1] = columns[c, member]
@@ -61,8 +61,9 @@ def cost_with(columns, member, box):  # type: ignore[no-untyped-def]
 def costs_with_each(columns, count, box, product, costs):  # type: ignore[no-untyped-def]
     """Fill ``costs[:count]`` with :func:`cost_with` of the first ``count`` trajectories.
 
-    The same operations in the same order as :func:`cost_with`, so the same numbers,
-    but a vector of trajectories at a time. ``product`` is room to work in.
+    Does the same operations in the same order as :func:`cost_with`, so the numbers are
+    equal, but the innermost loop runs over trajectories and is vectorised. ``product`` is
+    scratch space.
     """
     for i in range(count):
         costs[i] = 0.0

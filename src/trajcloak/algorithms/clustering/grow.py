@@ -18,17 +18,17 @@ from trajcloak.progress import Progress
 
 CLUSTERS_PER_CALL = 64
 SAME = 1e-9
-"""Sums of logarithms that are closer than this differ by their rounding alone."""
+"""Sums of logarithms that are closer than this differ by rounding alone."""
 
 
 class _Pool(NamedTuple):
-    """Trajectories that are in no cluster yet, moved together at the front.
+    """Trajectories that are in no cluster yet; they are kept at the front of the arrays.
 
     Attributes
     ----------
     columns : (2 x instants, n) float32
     number : (n,) int64
-        Which trajectory stands in each column.
+        Which trajectory each column holds.
     rank : (n,) int64
         Place of each trajectory in the random order of centres.
     """
@@ -38,7 +38,7 @@ class _Pool(NamedTuple):
     rank: npt.NDArray[np.int64]
 
 
-def cluster(
+def grow_clusters(
     columns: Columns, k: int, centres: npt.NDArray[np.int64], *, slow: bool, progress: Progress
 ) -> npt.NDArray[np.int32]:
     """Cluster trajectories.
@@ -46,7 +46,7 @@ def cluster(
     Parameters
     ----------
     columns : Columns
-        Room to work in as well: its order is changed.
+        Overwritten: also used as scratch space.
     k : int
     centres : (n,) int64
         The order in which trajectories are tried as centres.
@@ -73,21 +73,25 @@ def cluster(
     for first in range(0, num_clusters, CLUSTERS_PER_CALL):
         progress(stage, first, num_clusters)
         stop = min(first + CLUSTERS_PER_CALL, num_clusters)
-        count = _grow_clusters(pool, count, k, first, stop, slow, label, boxes)
+        count = _grow_range(pool, count, k, first, stop, slow, label, boxes)
     _place_leftovers(pool, count, label, boxes)
     progress(stage, num_clusters, num_clusters)
     return label
 
 
 @njit(cache=True, nogil=True)
-def _grow_clusters(pool, count, k, first, stop, slow, label, boxes):  # type: ignore[no-untyped-def]
-    """Grow the clusters ``first`` up to ``stop``; returns how many trajectories are left."""
+def _grow_range(pool, count, k, first, stop, slow, label, boxes):  # type: ignore[no-untyped-def]
+    """Grow the clusters ``first`` up to ``stop``; returns how many trajectories are left.
+
+    O(trajectories left x instants) for each cluster.
+    """
     n = len(pool.number)
     product = np.empty(n)
     costs = np.empty(n)
     chosen = np.empty(k, np.int64)
     for number in range(first, stop):
         box = boxes[number]
+        # The centre is the first, in the random order, of those left.
         centre = 0
         for i in range(1, count):
             if pool.rank[pool.number[i]] < pool.rank[pool.number[centre]]:
@@ -112,13 +116,14 @@ def _grow_clusters(pool, count, k, first, stop, slow, label, boxes):  # type: ig
 def _choose_one_by_one(pool, count, k, costs, box, chosen):  # type: ignore[no-untyped-def]
     """Add, k - 1 times, the trajectory that least raises the cost.
 
-    A cluster only grows, so the cost found for a trajectory earlier is a lower
-    bound of its cost now. A heap by that bound is enough: what comes out on top
-    is evaluated again, and taken if it is still the least. The choices are those
-    of a full scan at every step; ties go to the trajectory with the least number.
+    A cluster only grows, so the cost computed earlier for a trajectory is a lower bound of
+    its cost now. The heap is ordered by these bounds: the top is computed again, and taken
+    if it is still the least. The choices are those of a full scan at every step; ties go to
+    the trajectory with the least number.
     """
     heap = _heap_of_candidates(count, costs)
     size = len(heap)
+    # How many members besides the centre the cluster had when a cost was computed.
     known_at = np.zeros(count, np.int64)
     taken = 1
     while taken < k:
@@ -149,7 +154,7 @@ def _choose_nearest(count, k, costs, chosen):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _heap_of_candidates(count, costs):  # type: ignore[no-untyped-def]
-    """Gather all with a finite cost; the pool is in order of numbers, so ties go by number."""
+    """Build a heap of all with a finite cost; the pool is in order of numbers, so are ties."""
     heap = np.flatnonzero(costs[:count] != np.inf)
     build_heap(heap, len(heap), costs)
     return heap

@@ -9,16 +9,16 @@ from trajcloak.progress import Progress
 
 SLICES = 64
 CHUNK = 8
-"""Instants whose distances are added before they are compared with the worst so far."""
+"""Instants whose distances are added before the sum is compared with the worst neighbour's."""
 
 
-def cluster(
+def cluster_along_curve(
     cells: npt.NDArray[np.uint32], height: int, k: int, threads: int, progress: Progress
 ) -> npt.NDArray[np.int32]:
     """Cluster each trajectory with its k - 1 nearest, and merge clusters that overlap.
 
     The distance of two trajectories is the sum, over instants, of the difference of
-    the Hilbert indexes of their cells; the curve has the grid's own order.
+    the Hilbert indexes of their cells; the curve visits every cell of the grid.
 
     Returns
     -------
@@ -27,8 +27,9 @@ def cluster(
     """
     n = len(cells)
     indexes = build_indexes(cells, height)
-    # The difference of the sums never exceeds the distance, so neighbours are looked for
-    # outward from a trajectory's place in the order of sums, until the sums are too far apart.
+    # The difference of two trajectories' sums of indexes never exceeds their distance. So the
+    # search goes outward from a trajectory's place in the order of sums, until the sums differ
+    # by more than the distance of the worst neighbour found.
     sums = indexes.sum(axis=1)
     order = np.argsort(sums, kind="stable")
     indexes, sums = np.ascontiguousarray(indexes[order]), sums[order]
@@ -57,7 +58,7 @@ def build_indexes(cells: npt.NDArray[np.uint32], height: int) -> npt.NDArray[np.
 
 @njit(cache=True, nogil=True)
 def _hilbert(cells, height):  # type: ignore[no-untyped-def]
-    """Walk down the quadrants, turning the curve as it turns."""
+    """Walk down the quadrants of each cell, turning x and y as the curve turns in them."""
     n, length, _ = cells.shape
     out = np.empty((n, length), np.int64)
     for t in range(n):
@@ -69,7 +70,9 @@ def _hilbert(cells, height):  # type: ignore[no-untyped-def]
             while side > 0:
                 right = np.int64((x & side) > 0)
                 upper = np.int64((y & side) > 0)
+                # The curve visits lower left, upper left, upper right, lower right: 0 to 3.
                 index += side * side * ((3 * right) ^ upper)
+                # It is transposed in the lower quadrants, and also mirrored in the right one.
                 if upper == 0:
                     if right == 1:
                         x = side - 1 - (x & (side - 1))
@@ -82,12 +85,16 @@ def _hilbert(cells, height):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _find_neighbours(indexes, sums, order, start, stop, neighbours):  # type: ignore[no-untyped-def]
-    """Find the nearest of the trajectories ``start`` up to ``stop``; ties by row."""
+    """Find the nearest neighbours of the trajectories ``start`` up to ``stop``; ties by row.
+
+    Requires: ``sums`` ascending. ``order`` holds the row of each trajectory.
+    """
     n, length = indexes.shape
     wanted = neighbours.shape[1]
     distance = np.empty(wanted, np.int64)
     for t in range(start, stop):
         found = neighbours[t]
+        # ``held`` neighbours are found so far, nearest first; next candidates on both sides.
         held = 0
         low = t - 1
         high = t + 1
@@ -111,11 +118,13 @@ def _find_neighbours(indexes, sums, order, start, stop, neighbours):  # type: ig
                     break
             if total > most:
                 continue
+            # Where the list is full, the last neighbour is dropped; at a tie, the greater row.
             if held == wanted:
                 if total == most and order[other] > order[found[wanted - 1]]:
                     continue
             else:
                 held += 1
+            # Insert by distance, then by row.
             place = held - 1
             while place > 0 and (
                 distance[place - 1] > total
@@ -130,7 +139,10 @@ def _find_neighbours(indexes, sums, order, start, stop, neighbours):  # type: ig
 
 @njit(cache=True, nogil=True)
 def _merge(neighbours):  # type: ignore[no-untyped-def]
-    """Number the connected groups of trajectories and their neighbours."""
+    """Number the connected groups of trajectories and their neighbours, by union-find.
+
+    A group's root is its least trajectory, so groups are numbered by their least members.
+    """
     n = len(neighbours)
     parent = np.arange(n)
     for t in range(n):

@@ -1,20 +1,24 @@
 """``refined``: the lowest cost, in linear time.
 
-For ``mbr`` cloaks: cut the trajectories into blocks of near neighbours (:mod:`.blocks`),
-bundle each block greedily (:mod:`.greedy`), and then, round after round, gather
-neighbouring bundles into groups, cut differently each time (:mod:`.rounds`), and let
-them exchange trajectories as long as that lowers the cost (:mod:`.improve`). Short
-trajectories are bundled by cuts instead (:mod:`.cuts`), and before they are exchanged a few
-neighbouring bundles at a time are divided anew in the same way (:mod:`.divide`). For
-``quad`` cloaks: start from ``traj-anon``'s bundles; round after round, gather a few
-neighbouring ones and divide their trajectories anew (:mod:`.divide`), by a tree that
-follows them (:mod:`.adaptive`); then let bundles exchange trajectories as above, at the
-price of the smallest (semi-)quadrants around them. Whoever is to be left out
-(:mod:`.left_out`) is left out after that: the most expensive bundles, which others then
-exchange their most expensive members with.
+For ``mbr`` cloaks:
 
-The cheaper of this and of ``traj-anon``'s bundles is returned, so the cost is at most
-``length`` times that of the best quad-cloak policy, as the paper's algorithm's is.
+1. Cut the trajectories into blocks of near neighbours (:mod:`.blocks`).
+2. Bundle each block greedily (:mod:`.greedy`). Short trajectories are bundled by cuts instead
+   (:mod:`.cuts`); then, round after round, a few neighbouring bundles are taken together and
+   divided again by cuts (:mod:`.divide`).
+3. Round after round, gather neighbouring bundles into groups, different ones each time
+   (:mod:`.rounds`), and let them exchange trajectories while that lowers the cost
+   (:mod:`.improve`).
+
+For ``quad`` cloaks: start from the bundles of ``traj-anon``; round after round, divide a few
+neighbouring bundles again (:mod:`.divide`), by a tree that follows their trajectories
+(:mod:`.adaptive`); then step 3, with the areas of the smallest (semi-)quadrants as cost.
+
+If users are to be left out (:mod:`.left_out`), these are the most expensive bundles at the
+end. The other bundles then exchange their most expensive members for members of those.
+
+The result is compared with the bundles of ``traj-anon``, and the cheaper ones are returned. So
+the cost is at most ``length`` times the cost of the best quad-cloak policy, as in the paper.
 """
 
 from dataclasses import dataclass
@@ -38,7 +42,8 @@ from trajcloak.options import QUAD
 from trajcloak.progress import Progress, silent
 
 BLOCK = 4000
-"""Trajectories in a block, or 20 k if that is more. Larger blocks start better and slower."""
+"""Trajectories in a block, or 20 k if that is more. Larger blocks give better first bundles, and
+take longer."""
 
 SHORT = 4
 """Instants up to which trajectories are cut rather than bundled greedily; measured."""
@@ -52,8 +57,8 @@ class Refined:
     ----------
     effort : {"low", "normal", "high"}
     suppress_above
-        Leave out bundles of which each member costs at least this much (summed
-        area of the cloaks, in cells).
+        Leave out bundles that cost at least this much per member (summed area of
+        the cloaks, in cells).
     max_suppressed
         Leave out the most expensive bundles, at most this share of the trajectories.
     """
@@ -79,7 +84,7 @@ class Refined:
         progress("sorting trajectories", 0, 1)
         keys = sort_keys(cells, layout, threads)
         progress("sorting trajectories", 1, 1)
-        # From here on in canonical order, so that the order of rows decides nothing.
+        # From here on, rows are in canonical order, so that the log's row order has no effect.
         order = keys.order
         cells = cells[order]
         keys = keys._replace(order=np.arange(len(cells), dtype=np.int32))
@@ -111,7 +116,7 @@ class Refined:
         threads: int,
         progress: Progress,
     ) -> npt.NDArray[np.int32]:
-        """Find bundles, starting from blocks or from those of the tree."""
+        """Find bundles, starting from blocks (``mbr``) or from the tree's bundles (``quad``)."""
         points = build_points(cells)
         count, _, length = points.shape
         effort = fit_effort(LEVELS[self.effort], count, length, k)
@@ -122,7 +127,8 @@ class Refined:
                 cells, points, bundle, k, cloak, effort.divisions, threads, progress
             )
         if cloak == QUAD:
-            # Quadrants come in so few sizes that a change for the worse is seldom made good.
+            # Quadrants come in few sizes, so later changes seldom make up for one that raised
+            # the cost: accept none of those.
             effort = effort._replace(heat=0.0)
         nobody = np.zeros(int(bundle.max()) + 1, np.bool_)
         improve_bundles(cells, points, bundle, nobody, k, cloak, effort, threads, progress)
@@ -131,13 +137,13 @@ class Refined:
             areas, np.bincount(bundle), self.suppress_above, self.max_suppressed
         )
         if left_out.any() and not left_out.all():
-            # Bundles have settled; only what lowers the cost is changed now.
+            # The bundles are good already: make only changes that lower the cost.
             effort = effort._replace(heat=0.0)
             improve_bundles(cells, points, bundle, left_out, k, cloak, effort, threads, progress)
         return leave_out(bundle, left_out)
 
     def _total(self, policy: Policy) -> float:
-        """Add the price of those in no bundle to the cost."""
+        """Compute the cost, plus the price of every trajectory in no bundle."""
         return policy.cost() + (self.suppress_above or 0.0) * policy.num_suppressed
 
 

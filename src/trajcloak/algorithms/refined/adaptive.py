@@ -1,9 +1,9 @@
 """Trees of (semi-)quadrant sequences that follow the trajectories.
 
-The paper's trees split all instants alike. Here every node has the smallest
-(semi-)quadrants around its trajectories, at each instant on its own, and halves the cloak
-of one instant: the one whose halves would cost least. The result is a G-tree like any
-other, so the same solver finds its best configuration.
+The paper's trees split all instants in a fixed order. Here every node has, at each instant,
+the smallest (semi-)quadrant around its trajectories. It is split by halving the cloak of one
+instant: the one whose halves are estimated to cost least. The result is a G-tree like any
+other, so the solver of ``traj-anon`` finds its best configuration.
 """
 
 import numpy as np
@@ -18,13 +18,13 @@ from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_nobody
 
 SAMPLE = 64
-"""Trajectories of a node that are looked at, at most, to see what its halves would cost."""
+"""How many trajectories of a node are examined, at most, to estimate the cost of its halves."""
 
 WORTH_HALVING = 0.25
-"""Cloaks below this part of a node's largest are not halved: it takes time and saves little."""
+"""Cloaks smaller than this share of a node's largest are not halved: that would save little."""
 
 PASSED_UP = 1.5
-"""What a trajectory of a half with fewer than k is taken to cost, in the node's areas."""
+"""Estimated cost of a trajectory in a half with fewer than k, as a multiple of the node's area."""
 
 
 def bundle_by_adaptive_tree(points: Points, k: int) -> npt.NDArray[np.int32]:
@@ -40,17 +40,16 @@ def bundle_by_adaptive_tree(points: Points, k: int) -> npt.NDArray[np.int32]:
     tree = GTree(*_build(points, order, k))
     rows = solve_rows(tree, k, threads=1)
     passed_up = solve_configuration(tree, rows, k, suppress_nobody(tree))
-    # Only the order of the keys is looked at.
+    # assign_bundles uses the order of the keys only, so any ``common`` will do.
     return assign_bundles(tree, SortedKeys(order, order), passed_up)[0]
 
 
 @njit(cache=True, nogil=True)
 def _build(points, order, k):  # type: ignore[no-untyped-def]
-    """Split from the root down; ``order`` is changed so that nodes are ranges of it.
+    """Split from the root down; ``order`` is permuted so that each node is a range of it.
 
-    Requires: at least k points. Ensures: the arrays of a GTree, children before
-    parents; areas fall from each node to its children. O(instants) per trajectory
-    and level.
+    Requires: at least k points. Ensures: returns the arrays of a GTree, children before
+    parents; a child's area is below its parent's. O(instants) per trajectory and level.
     """
     n = len(order)
     length = points.shape[2]
@@ -61,8 +60,9 @@ def _build(points, order, k):  # type: ignore[no-untyped-def]
     belows = np.empty(n, np.int32)
     areas = np.empty(n, np.float64)
     num_nodes = 0
-    # Waiting: start, stop, depth, nodes before (-1: still to be split), loose. Every split
-    # halves one of the cloaks, which bounds the depth; it leaves a node and one child waiting.
+    # A stack of nodes: start, stop, depth, number of nodes written before its subtree (-1: the
+    # node is still to be split), loose trajectories. Every split halves a cloak, which bounds
+    # the depth, and leaves the node itself and at most one child waiting per level.
     waiting = np.empty((4 * length * 32 + 4, 5), np.int64)
     waiting_area = np.empty(len(waiting))
     low = np.empty((2, length), np.uint32)
@@ -73,6 +73,7 @@ def _build(points, order, k):  # type: ignore[no-untyped-def]
     while num_waiting > 0:
         num_waiting -= 1
         start, stop, depth, before, loose = waiting[num_waiting]
+        # Popped the second time: all children are written, so the node follows them.
         if before >= 0:
             starts[num_nodes] = start
             stops[num_nodes] = stop
@@ -84,6 +85,7 @@ def _build(points, order, k):  # type: ignore[no-untyped-def]
             continue
         _bound(points, order, start, stop, low, high)
         area, instant, axis, bit = _choose_split(points, order, start, stop, low, high, k)
+        # Push the node again, with all its trajectories loose until children take them.
         node = num_waiting
         waiting[node] = start, stop, depth, num_nodes, stop - start
         waiting_area[node] = area
@@ -91,6 +93,7 @@ def _build(points, order, k):  # type: ignore[no-untyped-def]
         if instant < 0:
             continue
         middle = _partition(points, order, start, stop, instant, axis, bit, spare)
+        # The first half is pushed last, so that it is written first, as postorder asks.
         for first, last in ((middle, stop), (start, middle)):
             if last - first >= k:
                 waiting[node, 4] -= last - first
@@ -121,10 +124,10 @@ def _bound(points, order, start, stop, low, high):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _choose_split(points, order, start, stop, low, high, k):  # type: ignore[no-untyped-def]
-    """Choose the instant to halve: returns the summed area, the instant, the axis and the bit.
+    """Choose the instant to halve; returns the summed area, the instant, the axis and the bit.
 
-    The instant is -1 where all trajectories are in the same cells. O(instants^2) per
-    trajectory of the sample.
+    ``low`` and ``high`` are the node's box. The instant is -1 if all trajectories are in the
+    same cells. O(instants^2) per trajectory of the sample.
     """
     length = low.shape[1]
     total = 0.0
@@ -133,11 +136,13 @@ def _choose_split(points, order, start, stop, low, high, k):  # type: ignore[no-
         area = _cover(low, high, i)[0]
         total += area
         largest = max(largest, area)
+    # Every ``step``-th trajectory is in the sample.
     step = (stop - start + SAMPLE - 1) // SAMPLE
     best = np.inf
     best_instant = -1
     best_axis = 0
     best_bit = np.uint32(0)
+    # Box and size of each half, by half, axis and instant.
     lows = np.empty((2, 2, length), np.uint32)
     highs = np.empty((2, 2, length), np.uint32)
     held = np.empty(2, np.int64)
@@ -158,6 +163,7 @@ def _choose_split(points, order, start, stop, low, high, k):  # type: ignore[no-
                     highs[half, a, j] = max(highs[half, a, j], point[a, j])
         cost = 0.0
         for half in range(2):
+            # A half with fewer than k forms no bundle: its trajectories are passed up.
             if held[half] * step < k:
                 cost += held[half] * PASSED_UP * total
             else:
@@ -172,7 +178,10 @@ def _choose_split(points, order, start, stop, low, high, k):  # type: ignore[no-
 
 @njit(cache=True, nogil=True)
 def _cover(low, high, i):  # type: ignore[no-untyped-def]
-    """Compute the area of an instant's cloak, and the axis and bit that would halve it."""
+    """Compute the area of an instant's cloak, and the axis and bit that halve it.
+
+    A quadrant is halved in x, and the semi-quadrant that results in y, as in the binary US-tree.
+    """
     x, y = cover_ends(low[0, i], high[0, i], low[1, i], high[1, i])
     side = np.float64(max(x, y)) + 1
     bit = np.uint32(1) + (max(x, y) >> np.uint32(1))
@@ -192,7 +201,10 @@ def _sum_areas(low, high):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _partition(points, order, start, stop, instant, axis, bit, spare):  # type: ignore[no-untyped-def]
-    """Move those without the bit to the front, keeping the order; returns where they end."""
+    """Move the trajectories without the bit to the front; returns how far they reach.
+
+    Ensures: both halves keep their order, so that the result is the same on every machine.
+    """
     middle = start
     count = 0
     for place in range(start, stop):

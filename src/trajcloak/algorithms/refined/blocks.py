@@ -1,8 +1,8 @@
 """Cut trajectories, or bundles, into blocks of near neighbours.
 
 Recursive bisection along the principal direction, which is found by power iteration
-on a sample. Plain loops in a fixed order, so that the cuts are the same on every
-machine and for any number of threads.
+on a sample. Sums are plain loops in a fixed order, so that the cuts are the same on
+every machine and for any number of threads.
 """
 
 import numpy as np
@@ -25,10 +25,10 @@ def build_blocks(
     ----------
     points : Points
     order : (n,) int32
-        The rows to cut, in an order that does not depend on their numbers.
+        The rows to cut, in an order that does not depend on row numbers.
     size : int
     share : float
-        Share of the first half in the first cut. Other shares shift all blocks.
+        Share of the rows on the first side of the first cut; it shifts all blocks.
     threads : int
 
     Returns
@@ -66,7 +66,10 @@ def _halve(
 
 @njit(cache=True, nogil=True)
 def find_direction(points, rows):  # type: ignore[no-untyped-def]
-    """Find the direction of the largest spread of a sample of rows."""
+    """Find the direction in which a sample of the rows varies most, by power iteration.
+
+    Index ``c`` is ``axis * instants + instant``. O(instants) per row of the sample.
+    """
     _, axes, length = points.shape
     width = axes * length
     step = max(1, len(rows) // SAMPLE)
@@ -85,6 +88,7 @@ def find_direction(points, rows):  # type: ignore[no-untyped-def]
         for c in range(width):
             sample[s, c] -= mean[c]
             spread[c] += sample[s, c] * sample[s, c]
+    # Start along the coordinate that varies most; multiply by the covariance again and again.
     direction[np.argmax(spread)] = 1.0
     for _ in range(ITERATIONS):
         turned = np.zeros(width)
@@ -97,6 +101,7 @@ def find_direction(points, rows):  # type: ignore[no-untyped-def]
         norm = 0.0
         for c in range(width):
             norm += turned[c] * turned[c]
+        # All rows are the same: any direction will do.
         if norm == 0.0:
             break
         for c in range(width):

@@ -1,12 +1,12 @@
 """Summed areas of the cloaks around trajectories, as whole numbers of cells.
 
-``mbr``: of the bounding boxes. ``quad``: of the smallest quadrants and semi-quadrants
-around them.
+For ``mbr``, the areas of bounding boxes; for ``quad``, of the smallest quadrants and
+semi-quadrants around them.
 
-All sums are of uint64 products of uint32 sides: exact, the same in every order, and
-so computed a vector at a time without a loss. A bundle keeps, for every instant and
-axis, its two least and its two greatest cells, so that the area without one of its
-members, or with one exchanged for another, takes no look at the other members.
+Sums are of uint64 products of uint32 sides. They are exact, so their order does not matter
+and the compiler may vectorise them. A bundle keeps, for every instant and axis, its two least
+and its two greatest cells: they are enough to compute its area without one of its members, or
+with one exchanged for another.
 """
 
 from typing import NamedTuple
@@ -17,13 +17,14 @@ from numba import njit
 
 ONE = np.uint32(1)
 WIDE, NARROW, SEMI_QUADRANT = SHAPES = range(3)
-"""Shapes of cloaks: boxes; boxes with sides below 2^16, whose areas are found faster; and
+"""Shapes of cloaks: boxes; boxes with sides below 2^16, whose areas are computed faster; and
 the smallest quadrants and semi-quadrants around boxes."""
 
 NARROW_SIDE = (1 << 16) - 1
 
 LANES = 8
-"""Instants that are looked at in one go; those that are no multiple took twice as long."""
+"""Instants that one instruction handles. With a number of instants that is not a multiple of
+this, the loops took twice as long."""
 
 Points = npt.NDArray[np.uint32]
 """(n, 2, instants): cells of trajectories, all x before all y."""
@@ -35,9 +36,9 @@ class Boxes(NamedTuple):
     Attributes
     ----------
     low, low2
-        Least cell and the next one; the same where two members share the least.
+        The least and the second least cell; equal where two members share the least.
     high, high2
-        Greatest cell and the one before it.
+        The greatest and the second greatest cell.
     """
 
     low: Points
@@ -53,7 +54,7 @@ def build_points(cells: npt.NDArray[np.uint32]) -> Points:
 
 @njit(cache=True, nogil=True)
 def empty_boxes(count, length):  # type: ignore[no-untyped-def]
-    """Make room for boxes."""
+    """Allocate the boxes of ``count`` bundles."""
     shape = (count, 2, length)
     return Boxes(
         np.empty(shape, np.uint32),
@@ -65,7 +66,10 @@ def empty_boxes(count, length):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def fill_box(points, count, boxes, b):  # type: ignore[no-untyped-def]
-    """Compute the box of bundle ``b`` from its members, the first ``count`` of ``points``."""
+    """Compute the box of bundle ``b`` from its members, the first ``count`` rows of ``points``.
+
+    O(instants) per member.
+    """
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     low[:] = np.uint32(0xFFFFFFFF)
     low2[:] = np.uint32(0xFFFFFFFF)
@@ -76,6 +80,7 @@ def fill_box(points, count, boxes, b):  # type: ignore[no-untyped-def]
             point = points[m, axis]
             for i in range(len(point)):
                 cell = point[i]
+                # The second least before the least: it needs the old one.
                 low2[axis, i] = min(low2[axis, i], max(low[axis, i], cell))
                 low[axis, i] = min(low[axis, i], cell)
                 high2[axis, i] = max(high2[axis, i], min(high[axis, i], cell))
@@ -83,18 +88,18 @@ def fill_box(points, count, boxes, b):  # type: ignore[no-untyped-def]
 
 
 def move_to_origin(points: Points) -> int:
-    """Move trajectories, in place, so that their least cells are 0; returns the shape of boxes.
+    """Shift trajectories in place so that the least cell is 0 on both axes; returns their shape.
 
-    The areas of boxes stay the same.
+    The areas of boxes stay the same, and small enough ones can be computed as NARROW.
     """
     points -= points.min(axis=(0, 2))[:, None]
     return NARROW if points.max() < NARROW_SIDE else WIDE
 
 
 def pad_instants(points: Points) -> Points:
-    """Add instants at which all are in cell 0, for a multiple of LANES.
+    """Add instants, with everybody in cell 0, until their number is a multiple of LANES.
 
-    A processor takes so many at a time, and the rest one by one. Each user's cost rises by
+    Instants beyond a multiple of LANES would be handled one by one. Each user's cost rises by
     the same number of cells, so no choice changes.
     """
     count, axes, length = points.shape
@@ -105,12 +110,13 @@ def pad_instants(points: Points) -> Points:
 
 @njit(cache=True, nogil=True, inline="always")
 def cover_ends(left, right, bottom, top):  # type: ignore[no-untyped-def]
-    """Set all bits, on each axis, below the highest in which the two ends differ.
+    """Set, on each axis, the highest bit in which the two ends differ, and all bits below it.
 
-    The larger of the two results is the side, less one, of the smallest quadrant.
+    The larger of the two results is the side of the smallest quadrant, less one.
     """
     x = left ^ right
     y = bottom ^ top
+    # Copy the highest bit to the right, over 1, 2, 4, 8 and 16 places.
     x |= x >> np.uint32(1)
     y |= y >> np.uint32(1)
     x |= x >> np.uint32(2)
@@ -128,7 +134,7 @@ def cover_ends(left, right, bottom, top):  # type: ignore[no-untyped-def]
 def _cover(left, right, bottom, top, shape):  # type: ignore[no-untyped-def]
     """Compute the area of the cloak around the cells left..right, bottom..top."""
     if shape == NARROW:
-        # Both sides are below 2^16, so that their product is below 2^32.
+        # Both sides are below 2^16, so their product is below 2^32 and fits uint32.
         width = np.uint32(right - left + ONE)
         height = np.uint32(top - bottom + ONE)
         return np.uint64(np.uint32(width * height))
@@ -136,7 +142,7 @@ def _cover(left, right, bottom, top, shape):  # type: ignore[no-untyped-def]
         return np.uint64(right - left + ONE) * np.uint64(top - bottom + ONE)
     x, y = cover_ends(left, right, bottom, top)
     side = np.uint64(max(x, y)) + np.uint64(1)
-    # A semi-quadrant, cut in x, is enough where y alone asks for the last doubling.
+    # If only y needs the last doubling, half the quadrant, cut in x, is enough.
     return side * side if x >= y else (side * side) >> np.uint64(1)
 
 
@@ -164,7 +170,11 @@ def area_with(low, high, point, shape):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def area_without(boxes, b, point, shape):  # type: ignore[no-untyped-def]
-    """Sum the areas around bundle ``b`` without one of its members."""
+    """Sum the areas around bundle ``b`` without one of its members.
+
+    Where the member alone has the least cell, the second least takes its place; where others
+    share it, the two are equal.
+    """
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     total = np.uint64(0)
     for i in range(low.shape[1]):
@@ -180,10 +190,11 @@ def area_without(boxes, b, point, shape):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def area_exchanged(boxes, b, leaving, coming, shape):  # type: ignore[no-untyped-def]
-    """Sum the areas around bundle ``b`` with one trajectory in the place of a member."""
+    """Sum the areas around bundle ``b`` with member ``leaving`` replaced by ``coming``."""
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     total = np.uint64(0)
     for i in range(low.shape[1]):
+        # First without the one who leaves, as in area_without, then with the one who comes.
         x = leaving[0, i]
         y = leaving[1, i]
         left = min(low2[0, i] if x == low[0, i] else low[0, i], coming[0, i])

@@ -6,16 +6,17 @@ from numba import njit
 from trajcloak.algorithms.refined.boxes import area
 
 LEAST_SHARE = 8
-"""No side of a cut has less than one part in this many, which bounds how often one is cut."""
+"""Each side of a cut gets at least 1 / LEAST_SHARE of the trajectories, which bounds the depth."""
 
 
 @njit(cache=True, nogil=True)
 def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
     """Bundle trajectories; returns the bundle of each, from 0.
 
-    All are cut in two between one cell and the next of one axis and instant, then the
-    sides, until fewer than 2k are left: a bundle. Of all cuts the one is made whose sides
-    would cost least, if a side with room for q bundles had q of an equal share of its area.
+    A cut divides trajectories in two, by their cells on one axis at one instant. Both sides
+    are cut again until fewer than 2k trajectories are left, which become a bundle. The cut is
+    chosen whose sides have the least estimated cost: a side of n trajectories is taken to
+    consist of n // k bundles that share its area equally.
 
     Requires: at least k points. Ensures: bundles of k to 2k - 1. O(instants^2) per
     trajectory and cut, and there are O(log n) cuts above each.
@@ -31,6 +32,7 @@ def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
             bundle[order[start:stop]] = num_bundles
             num_bundles += 1
             continue
+        # Try every axis and instant; ``order`` keeps the best sorting so far.
         rows = order[start:stop].copy()
         least_cost = np.inf
         middle = start
@@ -49,9 +51,10 @@ def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _cut(points, placed, k, shape):  # type: ignore[no-untyped-def]
-    """Find the cheapest cut of trajectories that stand in a row: how many come before it, cost."""
+    """Find the cheapest cut of trajectories in a given order: how many precede it, and its cost."""
     count = len(placed)
     least = max(k, count // LEAST_SHARE)
+    # before[n]: cost of the first n; after[n]: cost of the last n.
     before = _sum_up(points, placed, k, shape)
     after = _sum_up(points, placed[::-1], k, shape)
     best = least
@@ -63,7 +66,7 @@ def _cut(points, placed, k, shape):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _sum_up(points, placed, k, shape):  # type: ignore[no-untyped-def]
-    """Estimate what the first 1, 2, ... of a row would cost, if there are k or more."""
+    """Estimate the cost of the first 1, 2, ... trajectories of an order; infinite below k."""
     low = points[placed[0]].copy()
     high = low.copy()
     costs = np.full(len(placed) + 1, np.inf)
@@ -73,6 +76,7 @@ def _sum_up(points, placed, k, shape):  # type: ignore[no-untyped-def]
             for i in range(point.shape[1]):
                 low[axis, i] = min(low[axis, i], point[axis, i])
                 high[axis, i] = max(high[axis, i], point[axis, i])
+        # Members of each of the count // k bundles, times its share of the area, summed.
         if count >= k:
             costs[count] = count / (count // k) * np.float64(area(low, high, shape))
     return costs

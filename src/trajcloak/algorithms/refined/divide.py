@@ -1,10 +1,10 @@
-"""Round after round, divide the trajectories of neighbouring bundles anew.
+"""Round after round, divide the trajectories of neighbouring bundles again.
 
-An exchange of single trajectories seldom pays where many would have to leave before a
-cloak shrinks: with ``quad`` cloaks, which halve only when nobody is left in their other
-half, and with short trajectories, whose bundles lie side by side. So a few neighbouring
-bundles are taken together, and divided anew by a tree that follows their trajectories
-(:mod:`.adaptive`) or by cuts (:mod:`.cuts`); what is found is kept where it costs less.
+Exchanging single trajectories seldom helps where many would have to leave before a cloak
+shrinks: with ``quad`` cloaks, which halve only when nobody is left in their other half, and
+with short trajectories, whose bundles are side by side. So a few neighbouring bundles are
+taken together and divided again, by a tree that follows their trajectories (:mod:`.adaptive`)
+or by cuts (:mod:`.cuts`). The new bundles are kept if they cost less.
 """
 
 import numpy as np
@@ -21,13 +21,13 @@ from trajcloak.options import QUAD
 from trajcloak.progress import Progress
 
 GROUP = 6
-"""Bundles that are taken together, or more with fewer than 60 trajectories. Many give more to
-choose from, and are divided worse; measured from 3 to 80."""
+"""Bundles that are taken together; more of them if they had fewer than 60 trajectories. With more
+bundles there is more to choose from, but they are divided worse; measured from 3 to 80."""
 
 LARGE_GROUP = 200
 LARGE_GROUP_ROUND = 3
-"""One round has large groups, for logs where it takes many bundles together to find anything
-better: users spread evenly, who hardly move."""
+"""One round has large groups. They help with logs whose users are distributed evenly and hardly
+move: there, dividing a few bundles finds nothing better."""
 
 
 def divide_anew(
@@ -51,7 +51,7 @@ def divide_anew(
     k : int
     cloak : {"quad", "mbr"}
     rounds : int
-        How often bundles are grouped anew.
+        How often bundles are grouped and divided.
     """
     first_cost = 0.0
     for number in range(rounds + 1):
@@ -61,7 +61,7 @@ def divide_anew(
         first_cost = first_cost or cost
         progress(f"dividing, at {100 * cost / first_cost:.1f}% of the first cost", number, rounds)
         if number < rounds:
-            # Bundles are neighbours if all their corners are near: middles alone hide the sizes.
+            # Group by corners rather than by centres, so that bundles of one size come together.
             corners = np.ascontiguousarray(cloaks.transpose(0, 2, 1))
             share = SHARES[number % len(SHARES)]
             rows = np.arange(len(costs), dtype=np.int32)
@@ -81,7 +81,7 @@ def _divide_groups(
     cloak: str,
     threads: int,
 ) -> npt.NDArray[np.int32]:
-    """Divide every group of bundles anew, where that lowers its cost."""
+    """Divide every group of bundles again, if that lowers its cost."""
     members, first = group_members(bundle, len(costs))
     divided = bundle.copy()
     counts = np.empty(len(groups), np.int32)
@@ -98,7 +98,7 @@ def _divide_groups(
             counts[i] = found.max() + 1
 
     run_all(divide, build_slices(len(groups), 8 * threads), threads)
-    # Numbered from 0 in each group so far.
+    # So far, each group numbers its bundles from 0.
     start = np.zeros(len(costs), np.int32)
     for group, before in zip(groups, np.cumsum(counts) - counts, strict=True):
         start[group] = before
@@ -106,7 +106,7 @@ def _divide_groups(
 
 
 def _bundle(near_points: Points, k: int, cloak: str) -> npt.NDArray[np.int32]:
-    """Bundle the trajectories of a group; changes them."""
+    """Bundle the trajectories of a group; may shift ``near_points`` in place."""
     if cloak == QUAD:
         return bundle_by_adaptive_tree(near_points, k)
     shape = move_to_origin(near_points)

@@ -7,29 +7,32 @@ from trajcloak.algorithms.refined.boxes import area, area_with
 from trajcloak.kernels.heap import build_heap, sift_down
 
 SPARE = 0.02
-"""So many of the bundles that there could be are not made, for others to be larger than k:
-only they can let go of a trajectory without taking another."""
+"""Share of the possible bundles that are not made, so that others are larger than k: only a
+larger bundle can give a trajectory away without taking another."""
 
 
 @njit(cache=True, nogil=True)
 def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
     """Bundle the trajectories of a block; returns the bundle of each, from 0.
 
-    A bundle starts with the trajectory farthest from the block's centre and takes
-    k - 1 more, one by one, each the one that least raises its area. An area found
-    earlier bounds the area now from below, since a box only grows, so a heap of
-    these bounds finds the next without a look at all. Those that are left join the
-    bundles whose cost they raise least.
+    A bundle starts with the trajectory farthest from the block's centre, and takes k - 1 more,
+    one by one: each time the one that least raises its area. A box only grows, so an area
+    computed earlier is a lower bound of the area now; with a heap of these bounds, few areas
+    are computed again. Trajectories left at the end join the bundles whose cost they raise
+    least.
 
-    Requires: at least k points.
+    Requires: at least k points. Ensures: bundles of at least k; the same on every machine.
     """
     length = points.shape[2]
     bundle = np.full(len(points), -1, np.int32)
+    # Rows that are in no bundle yet, the farthest from the centre first.
     left = np.argsort(-_distances(points), kind="mergesort")
     count = len(left)
     num_bundles = count // k - int(SPARE * (count // k))
     low = np.empty((num_bundles, 2, length), np.uint32)
     high = np.empty((num_bundles, 2, length), np.uint32)
+    # By index in ``left``: the area with that trajectory added, and how many members the
+    # bundle had when it was computed.
     bound = np.empty(count, np.uint64)
     known_at = np.empty(count, np.int64)
     heap = np.empty(count, np.int64)
@@ -44,6 +47,7 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
         taken = 1
         while taken < k:
             j = heap[0]
+            # The top's area is up to date, and the least bound: nothing can be cheaper.
             if known_at[j] == taken:
                 _take(points, left[j], b, low[b], high[b], bundle, False)
                 taken += 1
@@ -53,12 +57,14 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
                 bound[j] = area_with(low[b], high[b], points[left[j]], shape)
                 known_at[j] = taken
             sift_down(heap, size, 0, bound)
+        # Close the gaps in ``left``; its order stays.
         kept = 0
         for j in range(count):
             if bundle[left[j]] < 0:
                 left[kept] = left[j]
                 kept += 1
         count = kept
+    # Those left over: the rise counts the area of all members, the new one included.
     sizes = np.full(num_bundles, k, np.int64)
     for j in range(count):
         best = 0
@@ -76,7 +82,7 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _take(points, row, number, low, high, bundle, alone):  # type: ignore[no-untyped-def]
-    """Put a trajectory into a bundle and grow its box."""
+    """Put a trajectory into a bundle and grow its box; ``alone``: it is the first member."""
     bundle[row] = number
     point = points[row]
     for axis in range(2):

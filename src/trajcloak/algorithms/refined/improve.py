@@ -20,19 +20,19 @@ from trajcloak.algorithms.refined.boxes import (
 from trajcloak.kernels.splitmix import GAMMA, scramble
 
 LEAST_GAIN = 1e-9
-"""Smaller gains, relative to the mean cost of a bundle, are taken for rounding."""
+"""Smaller gains, relative to the mean cost of a bundle, are taken for rounding errors."""
 
 NEIGHBOURS = 24
-"""Bundles that a trajectory can go to: those nearest to its own."""
+"""How many of the nearest bundles a trajectory can go to."""
 
 
 class Group(NamedTuple):
-    """Bundles that exchange trajectories; of row b, the first ``sizes[b]`` count.
+    """Bundles that exchange trajectories; only the first ``sizes[b]`` entries of row b are used.
 
     Attributes
     ----------
     points : (bundles, room, 2, instants) uint32
-        Copies of the trajectories, so that those of a bundle lie side by side.
+        Copies of the trajectories, so that a bundle's members are side by side in memory.
     members : (bundles, room) int64
         Numbers of the trajectories.
     sizes : (bundles,) int64
@@ -40,7 +40,7 @@ class Group(NamedTuple):
         Bundles that will not be published.
     boxes : Boxes
     areas : (bundles,) float64
-        Summed areas; 0 for those left out.
+        Summed areas; 0 for bundles that are left out.
     """
 
     points: npt.NDArray[np.uint32]
@@ -52,7 +52,10 @@ class Group(NamedTuple):
 
 
 def _build_improve_group(shape: int) -> Callable[..., int]:
-    """Compile :data:`IMPROVE_GROUP` for one shape: choosing it in the loops took half the time."""
+    """Compile :data:`IMPROVE_GROUP` for one shape.
+
+    With the shape as an argument, choosing it in the innermost loops took half the time.
+    """
 
     @njit(cache=True, nogil=True)
     def improve_group(  # type: ignore[no-untyped-def]
@@ -70,10 +73,12 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
             for _ in range(passes):
                 changes_in_pass = 0
                 for a in range(len(sizes)):
+                    # Member j of bundle a; sizes[a] may change on the way.
                     j = -1
                     while j + 1 < sizes[a] and not left_out[a]:
                         j += 1
                         saved = areas[a] - area_without(boxes, a, group.points[a, j], shape)
+                        # Without it a would not be smaller, and a has no member to spare.
                         if saved == 0.0 and sizes[a] <= k:
                             continue
                         limit = -LEAST_GAIN * scale
@@ -90,7 +95,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
                 if changes_in_pass == 0:
                     break
             if changes_in_pass == 0:
-                # What is colder changes no more.
+                # Nothing changed at this heat, so nothing will at lower ones.
                 break
         return changes
 
@@ -119,7 +124,7 @@ def _build_group(points, members, sizes, left_out, shape):  # type: ignore[no-un
 
 @njit(cache=True, nogil=True)
 def _renew(group, b, shape):  # type: ignore[no-untyped-def]
-    """Compute the box and the area of a bundle."""
+    """Compute the box and the area of bundle ``b`` again."""
     boxes = group.boxes
     fill_box(group.points[b], group.sizes[b], boxes, b)
     if not group.left_out[b]:
@@ -132,13 +137,17 @@ def _find_change(  # type: ignore[no-untyped-def]
 ):
     """Find the best move or exchange of member ``j`` of bundle ``a``.
 
-    Returns the other bundle, or -1 if no change is below the limit, and the place there
-    of the trajectory that it is exchanged with, or -1 for a move.
+    A change is the rise in cost; it is accepted below ``limit``. ``saved`` is how much smaller
+    a's area is without the member.
+
+    Returns the other bundle, or -1 if no change is accepted; and the place there of the
+    trajectory to exchange it with, or -1 for a move.
     """
     sizes, left_out, boxes, areas = group.sizes, group.left_out, group.boxes, group.areas
     point = group.points[a, j]
     to = place = np.int64(-1)
     best = limit
+    # Moves: only if a has more than k members, and b has room for one more.
     for x in range(len(rises)):
         b = neighbours[a, x]
         rises[x] = 0.0
@@ -150,17 +159,19 @@ def _find_change(  # type: ignore[no-untyped-def]
                 if change < best:
                     best = change
                     to = b
+    # Exchanges: with the bundles whose cost the member raises least.
     for _ in range(min(near, len(rises))):
         nearest = np.argmin(rises)
         rises[nearest] = np.inf
         b = neighbours[a, nearest]
+        # ``samples`` members of b in a row, from a random one on.
         q = np.int64(_draw(random) * sizes[b])
         for _ in range(min(samples, sizes[b])):
             q = q + 1 if q + 1 < sizes[b] else np.int64(0)
             other = group.points[b, q]
             exchanged = np.float64(area_exchanged(boxes, a, point, other, shape))
             change = sizes[a] * (exchanged - areas[a])
-            # At best, b would have no area any more.
+            # Even if b's area fell to 0, this exchange would not be the best.
             if change - sizes[b] * areas[b] >= best:
                 continue
             if not left_out[b]:
@@ -175,8 +186,12 @@ def _find_change(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
-    """Move member ``j`` of bundle ``a``, or exchange it with the one at a place of another."""
+    """Move member ``j`` of bundle ``a`` to bundle ``to``, or exchange it with the one at ``place``.
+
+    Ensures: boxes and areas of both bundles are up to date.
+    """
     points, members, sizes = group.points, group.members, group.sizes
+    # A move appends to the other bundle; a's last member fills the gap.
     if place < 0:
         place = sizes[to]
         sizes[to] += 1
@@ -198,8 +213,9 @@ def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
-    """Find the bundles whose boxes have the nearest middles: (bundles, NEIGHBOURS) int64."""
+    """Find the bundles whose boxes have the nearest centres: (bundles, NEIGHBOURS) int64."""
     num_bundles, _, length = boxes.low.shape
+    # Twice the centres, which are whole numbers and just as good to compare.
     middles = np.empty((2 * length, num_bundles))
     for b in range(num_bundles):
         for axis in range(2):
@@ -231,10 +247,11 @@ def _draw(random):  # type: ignore[no-untyped-def]
 def draw_exponential(random):  # type: ignore[no-untyped-def]
     """Draw from the exponential distribution with mean 1, by comparisons alone (von Neumann).
 
-    A logarithm may differ in its last bit from one machine to the next, and bundles with it.
+    A logarithm may differ in its last bit between machines, and then bundles would, too.
     """
     whole = 0.0
     while True:
+        # The length of the first falling run is odd with the probability exp(-first).
         first = last = _draw(random)
         falling = 1
         while True:
@@ -252,30 +269,31 @@ IMPROVE_GROUP = {shape: _build_improve_group(shape) for shape in SHAPES}
 """For every shape of cloaks, a kernel that improves a group of bundles in place until a pass
 changes nothing, or ``passes`` are done for each of ``heats``.
 
-For each trajectory t that makes its bundle a larger, or that a can spare: a move to another
-bundle, if a can spare it, or an exchange with one of ``samples`` trajectories of each of
-the ``near`` bundles whose cost t raises least. The best of these is made if it lowers the
-cost; or, as in annealing, if it raises it by less than the heat times the mean cost of a
-bundle times a random number, drawn from the exponential distribution.
+A pass takes each trajectory t whose bundle a would be smaller without it, or has more than k
+members. It considers moving t to another bundle, if a has more than k members, and exchanging
+t with one of ``samples`` trajectories of each of the ``near`` bundles whose cost t raises
+least. The best of these changes is made if it lowers the cost. As in simulated annealing, it
+is also made if it raises the cost by less than a random limit: the heat, times the mean cost
+of a bundle, times a number drawn from the exponential distribution.
 
-A bundle that is left out has no area, whoever is in it: others exchange their most
-expensive members for its own, and it keeps its size.
+A bundle that is left out has no area, whoever is in it. So the others exchange their most
+expensive members for members of such bundles, which keep their sizes.
 
 Parameters
 ----------
 points : (n, 2, instants) uint32
     The trajectories of the group.
 members : (bundles, room) int64
-    Rows of ``points``; the first ``sizes[b]`` of row b count.
+    Rows of ``points``; only the first ``sizes[b]`` of row b are used.
 sizes : (bundles,) int64
 left_out : (bundles,) bool
     Bundles that will not be published.
 k : int
 heats : (rounds,) float64
-    Falling. Neighbours and the mean cost are found anew for each.
+    Falling. Neighbours and the mean cost are computed again for each.
 passes, near, samples : int
 seed : uint64
-    Of the random numbers.
+    Seed of the random numbers.
 
-Returns how many changes were made.
+Returns the number of changes.
 """

@@ -17,7 +17,7 @@ def choose_left_out(
     Parameters
     ----------
     areas : (bundles,) float64
-        What each member of a bundle costs.
+        Cost of each bundle per member.
     sizes : (bundles,) int64
     price : float, optional
         Leave out every bundle whose members cost at least this much.
@@ -44,7 +44,7 @@ def choose_left_out(
 def leave_out(
     bundle: npt.NDArray[np.int32], left_out: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int32]:
-    """Take bundles away and number the others from 0 again.
+    """Remove the bundles that are left out, and number the others from 0 again.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Cut trajectories into large blocks by directions that are found on a sample.
+"""Cut trajectories into large blocks by planes that are found on a sample.
 
-As :mod:`.blocks` does, but where each block is to be bundled by another worker: a block is
-a side of some planes, so that it is found for each trajectory alone.
+Like :mod:`.blocks`, but for blocks that are bundled by different workers: the block of a
+trajectory depends only on which side of each plane it is, so no worker needs the others' rows.
 """
 
 from typing import NamedTuple
@@ -23,8 +23,8 @@ class Planes(NamedTuple):
     edge : (nodes,) float64
         How far along its direction a node's plane is.
     below, above : (nodes,) int32
-        Where trajectories go that are before the plane, and the others: a node, or the
-        block ``b`` as ``-1 - b``.
+        Next step for trajectories before the plane, and for the others: a node, or block
+        ``b``, written as ``-1 - b``.
     """
 
     direction: npt.NDArray[np.float64]
@@ -39,14 +39,14 @@ class Planes(NamedTuple):
 
 
 def choose_planes(points: Points, weight: npt.NDArray[np.int64], parts: int) -> Planes:
-    """Cut a sample into up to ``parts`` blocks of even weight, by recursive bisection.
+    """Cut a sample into up to ``parts`` blocks of about equal weight, by recursive bisection.
 
     Parameters
     ----------
     points : Points
-        Of the sample, in an order that does not depend on the order of users.
+        The sample, in an order that does not depend on the order of users.
     weight
-        How many trajectories each stands for.
+        How many trajectories of the log are equal to each of the sample.
     parts
     """
     nodes: list[list[object]] = []
@@ -79,7 +79,10 @@ def choose_planes(points: Points, weight: npt.NDArray[np.int64], parts: int) -> 
 def _halve(
     points: Points, weight: npt.NDArray[np.int64], rows: npt.NDArray[np.int32], parts: int
 ) -> tuple[npt.NDArray[np.float64], float, npt.NDArray[np.bool_]] | None:
-    """Find a plane that cuts rows evenly; None if all of them are the same."""
+    """Find a plane that cuts rows into ``parts // 2`` and the other parts; None if all are equal.
+
+    Returns the plane's direction, its edge, and which rows are before it.
+    """
     direction = find_direction(points, rows)
     along = project_rows(points, rows, direction)
     order = np.argsort(along, kind="stable")
@@ -100,7 +103,7 @@ def find_blocks(points: Points, planes: Planes) -> npt.NDArray[np.int32]:
 
 
 def join_small(planes: Planes, counts: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int32]:
-    """Join blocks of fewer than k trajectories with their neighbours.
+    """Join blocks of fewer than k trajectories with their siblings in the tree of planes.
 
     Returns the new number of each block.
     """

@@ -1,4 +1,4 @@
-"""Round after round, let neighbouring bundles exchange trajectories."""
+"""Round after round, group neighbouring bundles and let them exchange trajectories."""
 
 import math
 from typing import NamedTuple
@@ -21,24 +21,24 @@ from trajcloak.options import QUAD
 from trajcloak.progress import Progress
 
 SHARES = (0.5, 1 / 3, 2 / 3, 0.4, 0.6, 0.25, 0.75, 0.45)
-"""Where the first cut between groups falls, round by round: other cuts, other neighbours."""
+"""Share of the bundles before the first cut, round by round, so that groups differ each time."""
 
 
 MOST_DIVISIONS = 192
-"""More lower the cost by less than 1%, even at one instant."""
+"""More divisions lower the cost by less than 1%, even at one instant."""
 
 MOST_TIMES = 10
-"""A trajectory is given so many times the time that it has among very many, at most: twice
-that lowered the cost by another 1 to 2%."""
+"""In a small log a trajectory is given at most this many times the time that it gets in a very
+large one. Twice as much lowered the cost by another 1 to 2%."""
 
 SMALL = 2500
-"""Logs of fewer trajectories are given less time per trajectory again: a log of many short
-windows has thousands of them, and a quarter of the rounds costs 500 users 1 to 3% more."""
+"""Windows of fewer trajectories are given fewer rounds: a log may have thousands of such windows,
+and with a quarter of the rounds 500 users cost only 1 to 3% more."""
 
 
 ONE_GROUP_HEAT = 0.7
-"""Of the heat of many groups, where all bundles are in one; it falls evenly there. Nine schedules,
-tried with 200 to 1,000 users, differed by less than 1% of the cost."""
+"""Factor on the heat where all bundles are in one group; there the heat falls linearly. Nine
+schedules, tried with 200 to 1,000 users, differed by less than 1% of the cost."""
 
 
 class Effort(NamedTuple):
@@ -47,19 +47,19 @@ class Effort(NamedTuple):
     Attributes
     ----------
     rounds : int
-        How often bundles are grouped anew.
+        How often bundles are grouped and improved.
     group : int
         Bundles in a group.
     heat : float
-        In the first round; it falls to 0 in the last.
+        Heat of the first round; it falls to 0 in the last.
     passes, near, samples : int
-        As :data:`trajcloak.algorithms.refined.improve.IMPROVE_GROUP` takes them.
+        For :data:`trajcloak.algorithms.refined.improve.IMPROVE_GROUP`.
     divisions : int
-        How often neighbouring bundles are divided anew, if they are.
+        Rounds of :func:`trajcloak.algorithms.refined.divide.divide_anew`, where it is used.
     time_for : int
-        A log of fewer trajectories is given up to the time of one with so many.
+        A smaller log is given up to the time of a log with this many trajectories.
     least_share : float
-        Share of the rounds that is left to the smallest logs; see :data:`SMALL`.
+        Share of the rounds that the smallest logs still get; see :data:`SMALL`.
     """
 
     rounds: int
@@ -92,16 +92,18 @@ LEVELS = {
         rounds=48, group=100, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
     ),
 }
-"""Measured with 20,000 trajectories of 30 instants on eight logs: 0.59 to 0.73, 0.50 to 0.62 and
-0.49 to 0.59 of slow clustering's cost. With 2 million, ``normal`` takes 46 seconds on two cores."""
+"""Measured with 20,000 trajectories of 30 instants on eight logs, the three levels cost 0.59 to
+0.73, 0.50 to 0.62 and 0.49 to 0.59 times as much as slow clustering. With 2 million trajectories,
+``normal`` takes 46 seconds on two cores."""
 
 
 def fit_effort(effort: Effort, count: int, length: int, k: int) -> Effort:
-    """Spend the time that short and few trajectories save, at the heat that suits them.
+    """Use the time that short or few trajectories save for more rounds, and adapt the heat.
 
-    Measured for 1 to 30 instants, k of 5 to 100. Only the outermost members of a bundle
-    are looked at, at most four per instant; where they are few, a pass is quick. The fewer
-    trajectories and instants a bundle has, the larger a part of its cost is each.
+    Measured for 1 to 30 instants and k of 5 to 100. A pass is quicker for short trajectories:
+    it tries only the outermost members of a bundle, at most four per instant. And the fewer
+    trajectories and instants a bundle has, the larger is the share of each in its cost, so
+    the heat has to be higher.
     """
     shorter = max(1, 30 // length)
     fewer = min(MOST_TIMES, max(1, effort.time_for // count))
@@ -129,19 +131,18 @@ def improve_bundles(
     threads: int,
     progress: Progress,
 ) -> None:
-    """Lower the cost of bundles; changes ``bundle``.
+    """Lower the cost of bundles; changes ``bundle`` in place.
 
-    Where all bundles are one group, nothing is to be grouped anew, and the kernel runs all
-    rounds in one call.
+    Where all bundles fit into one group, the kernel runs all rounds in one call.
 
     Parameters
     ----------
     cells, points
         The trajectories, in both layouts.
     bundle : (n,) int32
-        From 0, each with at least k trajectories; so it stays.
+        Numbered from 0, each with at least k trajectories, before and after.
     left_out : (bundles,) bool
-        Bundles that will not be published; they keep their sizes. Not all.
+        Bundles that will not be published; they keep their sizes. At least one is False.
     """
     rest = np.arange(effort.rounds - 1, -1, -1) / max(1, effort.rounds - 1)
     if len(left_out) <= effort.group:
@@ -182,9 +183,9 @@ def _run_round(
     heats: npt.NDArray[np.float64],
     threads: int,
 ) -> None:
-    """Gather near bundles into groups and improve each."""
+    """Gather neighbouring bundles into groups and improve each group."""
     members, first = group_members(bundle, len(boxes))
-    # Twice the middle of a box is a whole number, and just as good to compare.
+    # Twice the centre of a box: a whole number, and just as good to compare.
     middles = np.ascontiguousarray((boxes[..., :2] + boxes[..., 2:]).transpose(0, 2, 1))
     share = SHARES[number % len(SHARES)]
     rows = np.arange(len(boxes), dtype=np.int32)

@@ -4,7 +4,7 @@ Sort the trajectories' keys (:mod:`.keys`), build the compressed tree over them
 (:mod:`.gtree`), find the cheapest configuration (:mod:`.solve`), possibly with
 suppression (:mod:`.suppression`), and turn it into bundles (:mod:`.assign`).
 Time is linear in the number of trajectories for a fixed k. The cost is at most
-``length`` times that of the best quad-cloak policy (Theorem 2 of the paper).
+``length`` times the cost of the best quad-cloak policy (Theorem 2 of the paper).
 """
 
 import math
@@ -35,7 +35,8 @@ class TrajAnon:
     Attributes
     ----------
     tree
-        As :func:`trajcloak.algorithms.traj_anon.keys.build_layout` takes it.
+        Which tree of the paper to search; one of those that
+        :func:`trajcloak.algorithms.traj_anon.keys.build_layout` knows.
     suppress_above
         Leave out trajectories that cost at least this much (summed area of
         their cloaks, in cells).
@@ -81,7 +82,7 @@ class TrajAnon:
     ) -> tuple[npt.NDArray[np.int32], GTree, npt.NDArray[np.int32]]:
         """Bundle trajectories whose keys are sorted.
 
-        Returns the bundle of each trajectory, by row, -1: suppressed; the tree; and the
+        Returns the bundle of each trajectory by row (-1: suppressed), the tree, and the
         node of each bundle.
         """
         progress("bundling", 0, 3)

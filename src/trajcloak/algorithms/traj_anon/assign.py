@@ -1,4 +1,4 @@
-"""From a configuration to bundles: one of the policies that it stands for."""
+"""Turn a configuration into bundles, by one of the policies that have this configuration."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def assign_bundles(
 def assign_places(
     tree: GTree, passed_up: npt.NDArray[np.int64], num_places: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Map each place of the key order to a bundle, as :func:`assign_bundles` does."""
+    """Map each place of the key order to a bundle; otherwise like :func:`assign_bundles`."""
     bundle, node = _assign(tree, np.arange(num_places, dtype=np.int32), passed_up)
     return bundle, node
 
@@ -47,7 +47,7 @@ def build_node_cloaks(
     tree: GTree,
     node: npt.NDArray[np.int32],
 ) -> Cloaks:
-    """Build the cloak sequences that the given nodes stand for."""
+    """Build the cloak sequences of the given nodes."""
     sample = keys.order[tree.start[node]]
     return build_prefix_cloaks(cells, sample, tree.depth[node], layout, height)
 
@@ -59,23 +59,25 @@ def build_prefix_cloaks(
     layout: KeyLayout,
     height: int,
 ) -> Cloaks:
-    """Build the cloak sequences that prefixes of the keys of some rows stand for."""
+    """Build the cloak sequence of the first ``depth`` bits of each row's key."""
     cloaks: Cloaks = _node_cloaks(cells, rows, depth, layout.column, height)
     return cloaks
 
 
 @njit(cache=True, nogil=True)
 def _assign(tree, order, passed_up):  # type: ignore[no-untyped-def]
-    """Sweep the places once, with a stack of those not bundled yet.
+    """Sweep the key order once, with a stack of the places that are not bundled yet.
 
-    Requires: nodes in postorder, so that what a node receives is on top.
-    Ensures: a node's bundle has what it receives less what it passes up; O(n).
+    Requires: nodes in postorder, so that the places a node receives are on top of the stack.
+    Ensures: a node's bundle holds what it receives less what it passes up (C(m) of the
+    paper). O(n) time and memory.
     """
     n = len(order)
     num_nodes = len(tree.start)
     bundle = np.full(n, -1, np.int32)
     bundle_node = np.empty(num_nodes, np.int32)
     num_bundles = 0
+    # The stack, and how high it was just before each place was pushed.
     waiting = np.empty(n, np.int32)
     waiting_before = np.empty(n, np.int32)
     num_waiting = 0
@@ -86,8 +88,10 @@ def _assign(tree, order, passed_up):  # type: ignore[no-untyped-def]
             waiting[num_waiting] = place
             num_waiting += 1
             place += 1
+        # No bundle is formed above the maximal nodes.
         if passed_up[node] < 0:
             continue
+        # Below ``keep`` are places outside the node, and the first ones inside, passed up.
         keep = waiting_before[tree.start[node]] + passed_up[node]
         if num_waiting > keep:
             for i in range(keep, num_waiting):
@@ -100,7 +104,11 @@ def _assign(tree, order, passed_up):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _node_cloaks(cells, sample, depth, column, height):  # type: ignore[no-untyped-def]
-    """Keep the key bits above the node's depth of one of its trajectories, and free the rest."""
+    """Build cloaks from one trajectory of each node: key bits below its depth become free.
+
+    ``fixed[2 * instant + axis]`` counts the leading bits of a coordinate that the node fixes;
+    a cloak's side is 2 to the number of the others. O(key bits) per node.
+    """
     length = cells.shape[1]
     cloaks = np.empty((len(sample), length, 4), np.uint32)
     fixed = np.empty(2 * length, np.uint32)

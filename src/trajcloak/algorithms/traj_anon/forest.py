@@ -1,8 +1,8 @@
-"""The subtrees of a range of the key order, and the tree above those of all ranges.
+"""Solve the tree range by range: a forest of subtrees per range, and the tree above them all.
 
-A node of the tree that reaches beyond its range is left to the top; every other node is
-wholly inside a range, and is solved there. What the top has to know of a range is a list
-of items: its maximal subtrees, with the row of each one's root, and loose trajectories.
+A node that reaches beyond its range belongs to the tree above, called the top; every other
+node is wholly inside a range and is solved there. A range hands the top a list of items: its
+maximal subtrees, each with the cost row of its root, and loose trajectories.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from trajcloak.algorithms.traj_anon.solve import (
 )
 from trajcloak.algorithms.traj_anon.suppression import (
     count_held,
-    count_left_out,
+    count_unbundled,
     find_price,
     highest_price,
     suppress_above,
@@ -38,7 +38,7 @@ from trajcloak.algorithms.traj_anon.suppression import (
 
 NOT_SET = -1
 ROUNDS_AHEAD = 5
-"""Halvings of a price that the ranges are asked about at once."""
+"""Steps of the bisection of a price that are asked of the ranges in one call."""
 
 
 class Forest(NamedTuple):
@@ -47,12 +47,12 @@ class Forest(NamedTuple):
     Attributes
     ----------
     tree : GTree
-        Their nodes, subtree after subtree.
+        The nodes of all subtrees, subtree after subtree.
     rows : CostRows
     items : TreeItems
-        All of the range, the first item's ``common`` being that with the range before.
+        The items of the range. ``common`` of the first is shared with the range before.
     root : (items,) int64
-        The root of each item that is a subtree; -1: the item is loose trajectories.
+        Root node of each item that is a subtree; -1: the item is loose trajectories.
     """
 
     tree: GTree
@@ -62,13 +62,13 @@ class Forest(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What the top has to know of a range.
+    """What a range hands to the top.
 
     Attributes
     ----------
     items : TreeItems
     rows : list of float64 arrays
-        Of the items that are subtrees, the rows of their roots.
+        Cost row of the root of each item that is a subtree.
     """
 
     items: TreeItems
@@ -83,22 +83,23 @@ def build_forest(
     Parameters
     ----------
     keys
-        Those of the range.
+        The keys of the range.
     layout, k
     before, after
-        How many leading bits the first key shares with the range before, and the last
-        key with the range after; -1 where there is none.
+        How many leading bits the first key shares with the last key of the range before,
+        and the last key with the first of the range after; -1 where there is no such range.
     threads
     """
     common = round_to_levels(keys.common, layout)
     before, after = round_to_levels(np.array([before, after], np.int32), layout).tolist()
     edges = _find_edges(common, before, after)
     tree = build_gtree(keys, layout, k)
+    # Keep the nodes that are inside one run, from an edge to the next; the others are the top's.
     run = np.searchsorted(edges, tree.start, side="right")
     is_inside = run == np.searchsorted(edges, tree.stop - 1, side="right")
     tree = GTree(*(column[is_inside] for column in tree))
     first = np.append(edges, len(common))
-    # The root of a subtree is the one node that holds all of it.
+    # A run is a subtree if one node, its root, holds all of it; otherwise it is loose.
     root = np.full(len(edges), NOT_SET, np.int64)
     run = np.searchsorted(edges, tree.start, side="right") - 1
     is_root = (tree.start == first[run]) & (tree.stop == first[run + 1])
@@ -114,10 +115,12 @@ def build_forest(
 
 
 def _find_edges(common: npt.NDArray[np.int32], before: int, after: int) -> npt.NDArray[np.int64]:
-    """Find where a range has to be cut, so that each run is inside one child of a top node.
+    """Find the edges of the runs of a range: each run is inside one child of a top node.
 
-    Two neighbours are children of a top node if the node that splits them, all keys with
-    their common prefix, reaches beyond the first or the last key of the range.
+    An edge is between two neighbours whose splitting node is the top's. That node holds all
+    keys with the neighbours' common prefix; it is the top's if it reaches beyond the range.
+    It reaches beyond the start if no earlier pair of neighbours shares fewer bits, and the
+    range before shares at least as many; likewise for the end.
     """
     inner = common[1:]
     from_first = (inner == np.minimum.accumulate(inner)) & (inner <= before)
@@ -128,11 +131,11 @@ def _find_edges(common: npt.NDArray[np.int32], before: int, after: int) -> npt.N
 def _merge_loose(
     between: npt.NDArray[np.int32], root: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """List the items that are left when loose children of one node are taken together.
+    """Merge neighbouring loose items that are children of the same node; lists the items left.
 
-    An item is merged into the one before if both are loose, and both hang on the node of
-    the split between them; the split before the first of them keeps that node in being.
-    ``between`` are the splits before each item, and that after the last.
+    An item is merged into the one before it if both are loose, and both are children of the
+    node that splits them. The split before the first of them stays, so that node still exists
+    in the top. ``between`` are the depths of the splits before each item and after the last.
     """
     loose = root < 0
     split, following = between[1:-1], between[2:]
@@ -141,7 +144,7 @@ def _merge_loose(
 
 
 def summarise_forest(forest: Forest) -> Summary:
-    """Take what the top has to know."""
+    """Collect what the top has to know of a range."""
     rows = [
         forest.rows.cost[forest.rows.first[r] : forest.rows.first[r + 1]].copy()
         for r in forest.root
@@ -151,7 +154,10 @@ def summarise_forest(forest: Forest) -> Summary:
 
 
 def count_held_below(forest: Forest, prices: Sequence[float]) -> list[int]:
-    """Count who is bundled, at each of some prices, below roots that cost too much themselves."""
+    """Count, for each price, who is bundled inside subtrees whose root costs too much.
+
+    Subtrees with a cheaper root are not counted: the top decides and counts them.
+    """
     counts = []
     for price in prices:
         chosen = suppress_above(forest.tree, forest.rows, price)
@@ -169,9 +175,9 @@ class Top(NamedTuple):
     rows : CostRows
     items : TreeItems
     node : (items,) int64
-        The node of each item that is a subtree; -1: loose trajectories.
+        Node of each item that is a subtree; -1: the item is loose trajectories.
     per_range : (ranges,) int64
-        How many items each range has.
+        Number of items of each range.
     """
 
     tree: GTree
@@ -182,7 +188,7 @@ class Top(NamedTuple):
 
 
 def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
-    """Build and solve the tree above the subtrees of all ranges, which are in key order."""
+    """Build and solve the tree above the subtrees of all ranges; ranges are in key order."""
     sizes = np.concatenate([np.diff(r.items.first) for r in ranges])
     first = np.append(0, np.cumsum(sizes, dtype=np.int64))
     if first[-1] < 2**31:
@@ -194,7 +200,7 @@ def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
     is_item = np.zeros(len(tree.start), np.bool_)
     node = np.full(len(common), NOT_SET, np.int64)
     solved = np.flatnonzero(items.depth >= 0)
-    # Items that are subtrees are the nodes that hold neither other nodes nor loose trajectories.
+    # A subtree is a leaf here: the only nodes without children and without loose trajectories.
     node[solved] = np.flatnonzero((tree.below == 1) & (tree.loose == 0))
     is_item[node[solved]] = True
     rows = lay_out_rows(tree, k)
@@ -209,14 +215,15 @@ def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
 def decide(
     top: Top, k: int, price: float | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Read the configuration of the top, and how many each item passes up.
+    """Read the configuration off the top's rows, and how many each item passes up.
 
     Returns
     -------
     passed_up : (nodes,) int64
-        Of the top; -1: no bundle is formed there or above.
+        For each node of the top; -1: no bundle is formed there or above.
     of_item : (items,) int64
-        -1 for loose trajectories, and for subtrees that decide alone whom to leave out.
+        For each item; -1 for loose trajectories, and for subtrees that decide themselves
+        whom to leave out.
     """
     chosen = (
         suppress_nobody(top.tree) if price is None else suppress_above(top.tree, top.rows, price)
@@ -230,12 +237,13 @@ def find_top_price(
 ) -> float | None:
     """Find the lowest price at which at most ``budget`` trajectories are left out.
 
-    ``count_below`` adds up :func:`count_held_below` of all ranges. None: nobody is left out.
+    ``count_below`` sums :func:`count_held_below` over all ranges. Returns None if nobody is to
+    be left out.
     """
 
     def count(prices: list[float]) -> list[int]:
         return [
-            count_left_out(top.tree, suppress_above(top.tree, top.rows, price)) - held
+            count_unbundled(top.tree, suppress_above(top.tree, top.rows, price)) - held
             for price, held in zip(prices, count_below(prices), strict=True)
         ]
 
@@ -245,21 +253,21 @@ def find_top_price(
 def assign_top(
     top: Top, passed_up: npt.NDArray[np.int64], of_item: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Bundle what the ranges pass up.
+    """Bundle the trajectories that the ranges pass up.
 
     Returns
     -------
     bundle : int32
-        Of each trajectory that is passed up, range after range in key order; -1: it is
-        left out.
+        Bundle of each passed-up trajectory, range after range in key order; -1: left out.
     node : (bundles,) int64
-        The top's node of each bundle.
+        Node of the top of each bundle.
     per_range : (ranges,) int64
         How many trajectories each range passes up.
     """
     sizes = np.diff(top.items.first).astype(np.int64)
     count = np.where(top.node < 0, sizes, np.maximum(of_item, 0))
     first = np.append(0, np.cumsum(count))
+    # The tree's places count all trajectories; here only those that are passed up are numbered.
     place = [
         first[np.searchsorted(top.items.first, edge)] for edge in (top.tree.start, top.tree.stop)
     ]
@@ -276,14 +284,14 @@ def assign_top(
 def assign_forest(
     forest: Forest, keys: SortedKeys, k: int, of_item: npt.NDArray[np.int64], price: float | None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Bundle a range as far as its subtrees do.
+    """Form the bundles of a range's subtrees.
 
     Parameters
     ----------
     of_item : (items,) int64
-        As :func:`decide` returns it, of the items of this range.
+        The result of :func:`decide`, for the items of this range.
     price
-        As :func:`decide` took it.
+        As given to :func:`decide`.
 
     Returns
     -------

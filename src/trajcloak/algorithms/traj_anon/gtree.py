@@ -2,7 +2,7 @@
 
 Only branching nodes are kept: a node with a single non-empty child masks the
 same trajectories as the child, at a higher cost. And only nodes with at least k
-trajectories are kept: the others can form no bundle, and pass all they hold up.
+trajectories are kept: smaller nodes can form no bundle and pass up all they hold.
 """
 
 from typing import Any, NamedTuple
@@ -45,17 +45,17 @@ class GTree(NamedTuple):
 
 
 class TreeItems(NamedTuple):
-    """What a tree is built over, in key order: trajectories, or nodes with all they hold.
+    """The items that a tree is built over, in key order: trajectories, or solved subtrees.
 
     Attributes
     ----------
     common : (items,) int32
         Number of leading key bits that an item shares with the item before; -1 at item 0.
     first : (items + 1,) int
-        Place of the first trajectory of each item, and how many there are.
+        Place of the first trajectory of each item; at last, the number of all trajectories.
     depth : (items,) int32
-        Of an item that is a node: the number of key bits that its trajectories share;
-        -1: its trajectories are loose, in no node below the item's parent.
+        For a subtree, the number of key bits that its trajectories share; -1: the item is
+        loose trajectories, which are in no node below the item's parent.
     """
 
     common: npt.NDArray[np.int32]
@@ -76,13 +76,14 @@ def build_areas(layout: KeyLayout) -> npt.NDArray[np.float64]:
     """
     instant = layout.column // 2
     length = int(instant.max()) + 1
-    # The n-th halving of an instant takes half of what is left of it; all have as many.
+    # Each halving takes away half of what is left of an instant's area; all instants are
+    # halved equally often.
     cut = np.empty(layout.num_bits)
     count = layout.num_bits // length
     cut[np.argsort(instant, kind="stable")] = np.tile(
         np.ldexp(1.0, count - 1 - np.arange(count)), length
     )
-    # From the finest depth up, small numbers are added first, which keeps the sums exact.
+    # Summing from the finest depth up adds small numbers first, which keeps the sums exact.
     return np.cumsum(np.append(float(length), cut[::-1]))[::-1]
 
 
@@ -92,9 +93,9 @@ def build_gtree(keys: SortedKeys, layout: KeyLayout, k: int) -> GTree:
     Parameters
     ----------
     keys : SortedKeys
-        At least k of them.
+        At least k keys.
     layout : KeyLayout
-        Its bits per level say which prefixes are nodes.
+        Its ``bits_per_level`` decides which prefixes are nodes.
     k : int
     """
     n = len(keys.common)
@@ -107,23 +108,24 @@ def build_gtree(keys: SortedKeys, layout: KeyLayout, k: int) -> GTree:
 
 
 def round_to_levels(common: npt.NDArray[np.int32], layout: KeyLayout) -> npt.NDArray[np.int32]:
-    """Round lengths of common prefixes down to those of nodes."""
+    """Round lengths of common prefixes down to prefix lengths that are nodes of the tree."""
     if layout.bits_per_level == 1:
         return common
     return common // layout.bits_per_level * layout.bits_per_level
 
 
 def build_gtree_of_items(items: TreeItems, layout: KeyLayout, k: int) -> GTree:
-    """Build the tree over trajectories and nodes that are solved elsewhere."""
+    """Build the tree over loose trajectories and subtrees that are solved elsewhere."""
     start, stop, depth, loose, below = _find_nodes(items, k)
     return GTree(start, stop, depth, loose, below, build_areas(layout)[depth])
 
 
 @njit(cache=True, nogil=True)
 def _find_nodes(items, k):  # type: ignore[no-untyped-def]
-    """Find the nodes in one sweep over the key order with a stack of open nodes.
+    """Find the nodes in one sweep over the key order, with a stack of open nodes.
 
-    Ensures: the arrays of a GTree but for its areas. O(items) time and memory.
+    A node is open while later items may still belong to it.
+    Ensures: returns the arrays of a GTree except its areas. O(items) time and memory.
     """
     common = items.common
     first = items.first
@@ -135,15 +137,17 @@ def _find_nodes(items, k):  # type: ignore[no-untyped-def]
     looses = np.empty(2 * n, first.dtype)
     belows = np.empty(2 * n, np.int32)
     num_nodes = 0
-    # A branch opens at most once per item, and each is deeper than the one under it.
+    # The stack: at most one branch opens per item, and each is deeper than the one under it.
+    # ``open_first`` is the number of the first node in the branch's subtree.
     open_start = np.empty(n + 1, first.dtype)
     open_depth = np.empty(n + 1, np.int32)
     open_loose = np.empty(n + 1, first.dtype)
     open_first = np.empty(n + 1, np.int32)
     num_open = 0
     for item in range(n):
+        # ``split`` is the depth of the node that separates this item from the next one.
         split = common[item + 1] if item + 1 < n else -1
-        # The subtree that ends here, to be hung into the tree: at first one item.
+        # The subtree that ends with this item; it grows as open nodes are closed below.
         start = first[item]
         stop = first[item + 1]
         first_node = num_nodes
@@ -161,6 +165,7 @@ def _find_nodes(items, k):  # type: ignore[no-untyped-def]
             start = open_start[num_open]
             loose += open_loose[num_open]
             first_node = open_first[num_open]
+            # A node of fewer than k forms no bundle: its trajectories stay loose in the next.
             if stop - start >= k:
                 starts[num_nodes] = start
                 stops[num_nodes] = stop
@@ -171,6 +176,7 @@ def _find_nodes(items, k):  # type: ignore[no-untyped-def]
                 loose = 0
         if split < 0:
             break
+        # The subtree is a child of the node at ``split``: open already, or opened now.
         if num_open > 0 and open_depth[num_open - 1] == split:
             open_loose[num_open - 1] += loose
         else:

@@ -8,8 +8,9 @@ of the common prefix of each two neighbours, are the whole tree.
 
 Keys are long (2 x instants x height bits) and are never built as a whole: the
 next 64 bits are computed only for trajectories that are still tied with another.
-The first words, at which most are tied, are computed for all, in memory's order;
-after them, trajectories that are alike throughout are set aside.
+Most ties are in the first words, so those are computed for all trajectories, in the
+order of memory. After them, trajectories that are identical are set aside, since
+no further word can separate them.
 """
 
 from itertools import pairwise
@@ -28,23 +29,24 @@ SLICES_PER_THREAD = 8
 
 KEYS_PER_THREAD = 1 << 12
 WORDS_AHEAD = 4
-"""Words that are computed for all; measured: most ties of large logs end with them."""
+"""First words of keys that are computed for all trajectories. Measured: they end most ties of
+large logs."""
 
 TILE = 256
-"""Trajectories whose cells are turned at a time, so that they stay in the nearest cache."""
+"""Trajectories whose cells are transposed at a time, so that they stay in the first-level cache."""
 
 
 class KeyLayout(NamedTuple):
-    """Which bit of which coordinate stands at each place of a key.
+    """Which bit of which coordinate each bit of a key is.
 
     Attributes
     ----------
     column : (bits,) int32
         ``2 * instant + axis`` of each key bit.
     shift : (bits,) uint32
-        How far right that coordinate's cell is shifted to bring the bit down.
+        How far right to shift the cell number so that the bit becomes its lowest.
     bits_per_level : int
-        A node of the tree is a prefix of a whole number of so many bits.
+        Prefixes whose length is a multiple of this are nodes of the tree.
     """
 
     column: npt.NDArray[np.int32]
@@ -114,7 +116,7 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
     words = np.empty(n, np.uint64)
     spare_words = np.empty(n, np.uint64)
     spare_order = np.empty(n, np.int32)
-    # There is a round for every 64 bits: threads for a few keys cost more than they save.
+    # Threads are started again for every 64 bits; for few keys they cost more than they save.
     threads = min(threads, 1 + n // KEYS_PER_THREAD)
     pieces = build_slices(n, threads * SLICES_PER_THREAD)
     ahead = np.empty((min(WORDS_AHEAD, -(-layout.num_bits // WORD_BITS)), n), np.uint64)
@@ -149,7 +151,7 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
 def sort_canonically(
     cells: npt.NDArray[np.uint32], height: int, threads: int
 ) -> npt.NDArray[np.int32]:
-    """Sort trajectories by what they are, and only equal ones by row.
+    """Sort trajectories by their cells, and only identical ones by row.
 
     An algorithm that draws trajectories at random, or breaks ties by their number,
     does so in this order, so that user ids decide nothing but ties between
@@ -161,7 +163,7 @@ def sort_canonically(
 def _cut_between_ties(
     common: npt.NDArray[np.int32], num_bits: int, pieces: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Move the edges of the pieces right, to the next place that is not tied to the one before."""
+    """Move the edges of the pieces right, so that no edge separates two tied places."""
     n = len(common)
     edges = [0]
     for _, edge in pieces:
@@ -175,11 +177,12 @@ def _cut_between_ties(
 
 @njit(cache=True, nogil=True)
 def _fill_ahead(flat, layout, start, stop, ahead):  # type: ignore[no-untyped-def]
-    """Compute the first words of the keys of a slice of the rows.
+    """Fill ``ahead[word, row]``, the first words of the keys, for a slice of the rows.
 
-    A bit is picked from one column for many rows at once, which is one instruction for
-    several of them; row by row, it is one for each.
+    The innermost loop picks one bit of one column for many rows, so that the compiler can
+    handle several rows with one instruction. O(64) time per word.
     """
+    # Transposed cells of some rows: all rows of a column are side by side.
     tile = np.empty((flat.shape[1], TILE), np.uint32)
     for first in range(start, stop, TILE):
         size = min(TILE, stop - first)
@@ -197,16 +200,17 @@ def _fill_ahead(flat, layout, start, stop, ahead):  # type: ignore[no-untyped-de
                 for row in range(size):
                     one = (cells[row] >> shift) & np.uint32(1)
                     out[row] = (out[row] << np.uint64(1)) | np.uint64(one)
+            # The key's last word may have fewer bits; they go to the top.
             for row in range(size):
                 out[row] <<= np.uint64(first_bit + WORD_BITS - last_bit)
 
 
 @njit(cache=True, nogil=True)
 def _settle_alike(flat, order, common, layout, start, stop):  # type: ignore[no-untyped-def]
-    """End the ties of each run of a slice whose trajectories are all alike.
+    """End the ties of each tied run of a slice whose trajectories are all identical.
 
     Requires: no run crosses an edge of the slice.
-    Ensures: ``common`` is beyond the number of bits there.
+    Ensures: in those runs ``common`` is the number of bits + 1, which no longer marks a tie.
     """
     num_bits = len(layout.column)
     place = start
@@ -214,6 +218,7 @@ def _settle_alike(flat, order, common, layout, start, stop):  # type: ignore[no-
         end = place + 1
         while end < stop and common[end] == num_bits and _alike(flat, order[place], order[end]):
             end += 1
+        # The comparison reached the end of the run: all of it is identical.
         if end == stop or common[end] != num_bits:
             common[place + 1 : end] = num_bits + 1
         while end < stop and common[end] == num_bits:
@@ -231,13 +236,17 @@ def _alike(flat, a, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _fill_words(flat, order, common, layout, first_bit, ahead, start, stop, words):  # type: ignore[no-untyped-def]
-    """Fill ``words`` with key bits ``first_bit`` and on, at tied places of a slice."""
+    """Fill ``words`` with the key bits from ``first_bit`` on, at the tied places of a slice.
+
+    ``common[place]`` of exactly ``num_bits`` means that a place is tied with the one before.
+    """
     num_bits = len(layout.column)
     word = first_bit // WORD_BITS
     n = len(order)
     for place in range(start, stop):
         tied_before = place > 0 and common[place] == num_bits
         tied_after = place + 1 < n and common[place + 1] == num_bits
+        # All other places are final and are not sorted again.
         if tied_before or tied_after:
             row = order[place]
             if word < len(ahead):
@@ -248,10 +257,10 @@ def _fill_words(flat, order, common, layout, first_bit, ahead, start, stop, word
 
 @njit(cache=True, nogil=True)
 def build_word(cells, layout, first_bit):  # type: ignore[no-untyped-def]
-    """Put key bits ``first_bit`` and on of a trajectory into a word.
+    """Put the 64 key bits from ``first_bit`` on of a trajectory into a word.
 
-    Ensures: the first bit stands at the top of the word; a last, shorter word is
-    padded with zeros below. O(64) time.
+    Ensures: the first bit is the highest of the word; a last, shorter word is padded
+    with zeros below. O(64) time.
     """
     last_bit = min(first_bit + WORD_BITS, len(layout.column))
     word = np.uint64(0)
@@ -263,15 +272,16 @@ def build_word(cells, layout, first_bit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _sort_tied(words, order, common, num_bits, first_bit, start, stop, spare_words, spare_order):  # type: ignore[no-untyped-def]
-    """Sort each tied run of a slice by its words and find how far its members agree.
+    """Sort each tied run of a slice by its words, and find how many bits neighbours share.
 
     Requires: no run crosses an edge of the slice.
-    Ensures: ``common`` is final where two words differ. Returns whether any tie
-    is left.
+    Ensures: ``common`` is final where two neighbouring words differ. Returns whether
+    any tie is left.
     """
     any_tie = False
     place = start
     while place < stop:
+        # The run of places that are tied so far: ``place`` up to ``end``.
         end = place + 1
         while end < stop and common[end] == num_bits:
             end += 1

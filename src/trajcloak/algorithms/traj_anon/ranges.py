@@ -1,7 +1,7 @@
-"""Cut the key order into ranges of even size, from a sample of the keys.
+"""Cut the key order into ranges of about equal size, found from a sample of the keys.
 
-Equal keys are always in one range. Where the cuts fall decides how even the ranges are,
-and how many subtrees they cut through; it never decides who is bundled with whom.
+Equal keys are always in one range. The places of the cuts influence how equal the ranges
+are, and how many subtrees are cut through, but never who is bundled with whom.
 """
 
 from typing import NamedTuple
@@ -17,17 +17,17 @@ Words = npt.NDArray[np.uint64]
 """(keys, words) uint64: whole keys, from the most significant word to the least."""
 
 SLACK = 0.25
-"""A cut is made at the shallowest place within this share of a range around its quantile."""
+"""A cut may move by this share of a range, to where neighbouring keys share the fewest bits."""
 
 
 class Sample(NamedTuple):
-    """Some of the distinct keys.
+    """A sample of the distinct keys.
 
     Attributes
     ----------
     words : Words
     weight : (keys,) int64
-        How many trajectories have each.
+        How many trajectories have each key.
     """
 
     words: Words
@@ -54,16 +54,16 @@ def draw_distinct(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Draw distinct trajectories, each with probability ``rate``, by a hash of its cells.
 
-    Which are drawn is a function of the trajectories alone, however they are spread.
+    The draw depends on the trajectories alone, not on which shards hold them.
 
     Returns
     -------
     hashes : uint64
-        Ascending.
+        Of the drawn trajectories, ascending.
     rows : int64
-        A row of each.
+        A row with each of them.
     weight : int64
-        How many rows each has.
+        How many rows have each of them.
     """
     hashes = _hash_trajectories(_flatten(cells))
     chosen = np.flatnonzero(hashes <= np.uint64(min(rate, 1.0) * (2.0**64 - 2.0**12)))
@@ -72,7 +72,7 @@ def draw_distinct(
 
 
 def merge_samples(samples: list[Sample]) -> Sample:
-    """Put samples together, in key order, each key once."""
+    """Merge samples; each key is listed once, in key order."""
     words = np.concatenate([sample.words for sample in samples])
     weight = np.concatenate([sample.weight for sample in samples])
     order = np.lexsort(words.T[::-1])
@@ -85,7 +85,7 @@ def merge_samples(samples: list[Sample]) -> Sample:
 def choose_splitters(sample: Sample, parts: int, layout: KeyLayout) -> Words:
     """Choose up to ``parts - 1`` keys, ascending, that cut a sorted sample evenly.
 
-    Each is the least key of a node, so that few subtrees are cut through.
+    Each splitter is the least key of a node, so that few subtrees are cut through.
     """
     if parts <= 1 or len(sample.words) < 2:
         return sample.words[:0]
@@ -99,7 +99,7 @@ def choose_splitters(sample: Sample, parts: int, layout: KeyLayout) -> Words:
         if stop > start:
             places.append(start + int(common[start:stop].argmin()))
         else:
-            # One key alone spans the quantile: it is cut off on both sides.
+            # A single frequent key spans the quantile: cut before and after it.
             places += [int(start) - 1, int(start)]
     chosen = np.unique([place for place in places if 0 <= place < len(before)]).astype(np.int64)
     return _truncate(sample.words[chosen + 1], common[chosen], layout.bits_per_level)
@@ -108,7 +108,7 @@ def choose_splitters(sample: Sample, parts: int, layout: KeyLayout) -> Words:
 def route(
     cells: npt.NDArray[np.uint32], layout: KeyLayout, splitters: Words
 ) -> npt.NDArray[np.int32]:
-    """Find the range of each trajectory: how many splitters are not above its key."""
+    """Find the range of each trajectory: the number of splitters up to its key."""
     ranges: npt.NDArray[np.int32] = _route(_flatten(cells), layout, splitters)
     return ranges
 
@@ -124,7 +124,7 @@ def _flatten(cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def _truncate(words: Words, common: npt.NDArray[np.int32], bits_per_level: int) -> Words:
-    """Keep the bits of keys down to the level after a common prefix; the others become 0."""
+    """Set to 0 all bits of each key after the tree level that follows its common prefix."""
     kept = (common // bits_per_level + 1) * bits_per_level
     starts = np.arange(words.shape[1]) * WORD_BITS
     inside = np.clip(kept[:, None] - starts, 0, WORD_BITS).astype(np.uint64)
@@ -171,7 +171,10 @@ def _count_common(one, other):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _route(flat, layout, splitters):  # type: ignore[no-untyped-def]
-    """Search the splitters by halving; words of a key are built as they are needed."""
+    """Find each key among the splitters by bisection.
+
+    A word of a key is built when a comparison first needs it; ``num_known`` are built.
+    """
     ranges = np.empty(len(flat), np.int32)
     words = np.empty(splitters.shape[1], np.uint64)
     for i in range(len(flat)):

@@ -47,8 +47,8 @@ def solve_rows(
     threads : int
         Changes the time, never the result.
     limit : (nodes,) int64, optional
-        The most that each node may pass up; default 2k - 2, the least that is
-        safe. Other bounds serve for comparison.
+        The most that each node may pass up. Default: 2k - 2, the smallest limit that
+        cannot miss the optimum. Others serve for comparison.
     """
     rows = lay_out_rows(tree, k, limit)
     subtrees, top = _cut_subtrees(tree, threads * SUBTREES_PER_THREAD)
@@ -58,7 +58,7 @@ def solve_rows(
 
 
 def lay_out_rows(tree: GTree, k: int, limit: npt.NDArray[np.int64] | None = None) -> CostRows:
-    """Make room for the row of every node; parameters as those of :func:`solve_rows`."""
+    """Allocate the row of every node; parameters as in :func:`solve_rows`."""
     count = (tree.stop - tree.start).astype(np.int64)
     if limit is None:
         limit = np.full(len(count), 2 * k - 2, np.int64)
@@ -68,7 +68,7 @@ def lay_out_rows(tree: GTree, k: int, limit: npt.NDArray[np.int64] | None = None
 
 
 def solve_rows_above(tree: GTree, k: int, rows: CostRows, nodes: npt.NDArray[np.int64]) -> None:
-    """Fill the rows of ``nodes``, ascending, where those of all others are filled."""
+    """Fill the rows of ``nodes``, ascending; the rows of all other nodes are filled already."""
     _fill_rows(tree, k, rows, nodes)
 
 
@@ -82,8 +82,8 @@ def solve_configuration(
     tree, rows, k
         As given to, and returned by, :func:`solve_rows`.
     top_passed_up : (nodes,) int64
-        How many trajectories each maximal node passes up, -1 for all other
-        nodes: 0 at the root where nobody is suppressed.
+        How many trajectories each maximal node passes up; -1 for all other nodes.
+        Where nobody is suppressed, the root alone is maximal and passes up 0.
 
     Returns
     -------
@@ -119,9 +119,9 @@ def _cut_subtrees(
 
 @njit(cache=True, nogil=True)
 def _fill_rows(tree, k, rows, nodes):  # type: ignore[no-untyped-def]
-    """Fill the rows of ``nodes``, which stand in postorder.
+    """Fill the rows of ``nodes``, which are in postorder (Algorithm 1 of the paper).
 
-    Requires: the rows of all their children not among them are filled.
+    Requires: the rows of children that are not among ``nodes`` are filled.
     Ensures: ``row[u]`` is the least cost over all k-summing configurations of the
     subtree that pass up u. O(k^2) time for each child of a node that has several.
     """
@@ -129,11 +129,15 @@ def _fill_rows(tree, k, rows, nodes):  # type: ignore[no-untyped-def]
         row = rows.cost[rows.first[node] : rows.first[node + 1]]
         pool = _pool_children(tree, k, rows, node)[-1]
         area = tree.area[node]
-        # The cheapest way to bundle here: any pool of at least u + k.
+        # Passing up u of a pool of D = u leaves nobody to bundle here; a pool of D >= u + k
+        # leaves a bundle of D - u at this node's area. Between the two, D is not k-summing.
         best = np.inf
         most = len(pool) - 1
+        # These u are so large that no pool reaches u + k.
         for u in range(min(most - k, len(row) - 1) + 1, len(row)):
             row[u] = pool[u] if u <= most else np.inf
+        # ``best`` is the least of pool[D] + area * D over all D >= held; a bundle of D - u
+        # costs area * u less.
         for held in range(most, k - 1, -1):
             best = min(best, pool[held] + area * held)
             u = held - k
@@ -143,12 +147,13 @@ def _fill_rows(tree, k, rows, nodes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
-    """Cost of every number of trajectories that a node can receive, child by child.
+    """Compute the cost of every number of trajectories that a node can receive, child by child.
 
     Ensures: row j of the result holds, for each D, the least cost at which the
     loose trajectories and the last j children hand D trajectories to the node.
-    D is capped at the row's limit + k: whatever is above is bundled here in any
-    case, and is charged at once (``docs/guarantee.md``, "Pools are capped").
+    D is capped at the row's limit + k: trajectories above the cap are bundled at this
+    node in any case, so their area is charged at once (``docs/guarantee.md``, "Pools
+    are capped").
     """
     area = tree.area[node]
     limit = rows.first[node + 1] - rows.first[node] - 1
@@ -156,6 +161,7 @@ def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
     cap = min(limit + k, count)
     bottom = node - tree.below[node]
     num_children = 0
+    # In postorder the last child is node - 1; the one before it ends where its subtree starts.
     child = node - 1
     while child > bottom:
         num_children += 1
@@ -174,6 +180,7 @@ def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
             base = pool[held]
             if base == np.inf:
                 continue
+            # The child passes up u: the sum held + u is within the cap, or counts as the cap.
             inside = min(len(row), cap - held + 1)
             for u in range(inside):
                 new[held + u] = min(new[held + u], base + row[u])
@@ -186,11 +193,11 @@ def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-def]
-    """Set ``passed_up`` of every node below one where it is set already.
+    """Set ``passed_up`` of all nodes below the maximal nodes, whose own is set already.
 
-    Ensures: the choices are those of ``_fill_rows``; among equals the smallest
-    pool, then the fewest from the child that comes first in the loop. Nodes
-    above every maximal node keep -1.
+    Ensures: the choices reach the costs of ``_fill_rows``; among equals the smallest
+    pool, then the fewest from the child that comes first in the loop. Nodes above
+    the maximal nodes keep -1.
     """
     for node in range(len(tree.start) - 1, -1, -1):
         u = passed_up[node]
@@ -200,6 +207,7 @@ def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-de
         pools = _pool_children(tree, k, rows, node)
         num_children = len(pools) - 1
         pool = pools[num_children]
+        # Find the pool size ``held`` behind row[u]: u itself (no bundle here), or u + k or more.
         held = -1
         cost = np.inf
         if u < len(pool):
@@ -211,7 +219,7 @@ def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-de
                 held = more
                 cost = bundled
         cap = len(pool) - 1
-        # The pools list the children from the last to the first; undo the first one first.
+        # Pools were built from the last child to the first; take them apart the other way round.
         children = np.empty(num_children, np.int64)
         child = node - 1
         for j in range(num_children):
@@ -224,10 +232,11 @@ def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-de
             best = np.inf
             best_u = -1
             best_held = -1
+            # ``from_child`` of the ``held`` came from this child, the rest from the pool before.
             for from_child in range(len(row)):
                 low = held - from_child
                 if held == cap:
-                    # Anything that reaches the cap may have been charged here.
+                    # Any sum of at least the cap counts as the cap, plus the area of its excess.
                     for earlier in range(max(low, 0), len(before)):
                         extra = earlier + from_child - cap
                         total = before[earlier] + row[from_child] + area * extra

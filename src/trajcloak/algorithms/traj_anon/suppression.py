@@ -1,8 +1,9 @@
 """Which trajectories to leave out, at a price or within a budget.
 
-With a price p for each trajectory left out, a node whose area is at least p
-forms no bundle, and each maximal node below that price decides alone how many
-it leaves out (``docs/guarantee.md``, "Suppression has a closed form").
+Leaving out a trajectory costs a price p. Then a node whose area is at least p forms
+no bundle. The maximal nodes are the topmost nodes with a smaller area; each of them
+decides for itself how many of its trajectories to leave out (``docs/guarantee.md``,
+"Suppression has a closed form").
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from trajcloak.algorithms.traj_anon.solve import CostRows
 
 
 def suppress_nobody(tree: GTree) -> npt.NDArray[np.int64]:
-    """Let the root pass up none."""
+    """Choose the root as the only maximal node, with nobody passed up."""
     top = np.full(len(tree.start), -1, np.int64)
     top[-1] = 0
     return top
@@ -28,7 +29,7 @@ def suppress_above(tree: GTree, rows: CostRows, price: float) -> npt.NDArray[np.
     Returns
     -------
     top_passed_up : (nodes,) int64
-        As :func:`trajcloak.algorithms.traj_anon.solve.solve_configuration` takes it.
+        For :func:`trajcloak.algorithms.traj_anon.solve.solve_configuration`.
     """
     top = np.full(len(tree.start), -1, np.int64)
     _choose_maximal(tree, rows, price, top)
@@ -44,13 +45,16 @@ def suppress_at_most(tree: GTree, rows: CostRows, budget: int) -> npt.NDArray[np
     price = find_price(
         highest_price(tree),
         budget,
-        lambda prices: [count_left_out(tree, suppress_above(tree, rows, p)) for p in prices],
+        lambda prices: [count_unbundled(tree, suppress_above(tree, rows, p)) for p in prices],
     )
     return suppress_nobody(tree) if price is None else suppress_above(tree, rows, price)
 
 
 def highest_price(tree: GTree) -> float:
-    """Compute a price at which nobody is left out; the tree's last node is its root."""
+    """Compute a price so high that nobody is left out.
+
+    It is above twice the cost of one bundle of everybody at the root, the tree's last node.
+    """
     return float(np.nextafter(2 * tree.area[-1] * int(tree.stop[-1]), np.inf))
 
 
@@ -70,8 +74,8 @@ def find_price(
     count
         Counts who is left out at each of some prices; the number never grows with the price.
     rounds_ahead
-        How many halvings to ask about at once, where asking takes long. All prices that
-        they may come to are asked about, so that the answer is the same.
+        How many steps of the bisection to ask about in one call of ``count``, where a call
+        takes long. All prices that these steps may need are counted, so the result is the same.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def _middle(low: float, high: float) -> float:
 
 
 def _list_middles(low: float, high: float, rounds: int) -> list[float]:
-    """List all prices that so many halvings may come to."""
+    """List all prices that the next ``rounds`` steps of a bisection may need, ascending."""
     middle = _middle(low, high)
     if rounds == 0 or not low < middle < high:
         return []
@@ -107,13 +111,16 @@ def _list_middles(low: float, high: float, rounds: int) -> list[float]:
     return [*below, middle, *above]
 
 
-def count_left_out(tree: GTree, top: npt.NDArray[np.int64]) -> int:
-    """Count the trajectories that no node, or only a chosen one, passes up for good."""
+def count_unbundled(tree: GTree, top: npt.NDArray[np.int64]) -> int:
+    """Count the trajectories in no bundle: outside the chosen nodes, or passed up by one.
+
+    ``top`` is what each maximal node passes up; -1: the node is not chosen.
+    """
     return int(tree.stop[-1]) - count_held(tree, top)
 
 
 def count_held(tree: GTree, top: npt.NDArray[np.int64]) -> int:
-    """Count the trajectories that chosen nodes do not pass up."""
+    """Count the trajectories in bundles: inside chosen nodes and not passed up."""
     chosen = top >= 0
     held = (tree.stop - tree.start)[chosen].astype(np.int64)
     return int(held.sum()) - int(top[chosen].sum())
@@ -124,8 +131,10 @@ def _choose_maximal(tree, rows, price, top):  # type: ignore[no-untyped-def]
     """Set ``top`` at each maximal node with an area below ``price``.
 
     Ensures: the number passed up there minimises cost + price * number; among
-    equals the fewest.
+    equals the fewest. All other nodes keep -1. O(k) per maximal node.
     """
+    # In postorder, from the root down: a subtree ends at its root, so a chosen node's whole
+    # subtree is skipped.
     node = len(tree.start) - 1
     while node >= 0:
         if tree.area[node] < price:
