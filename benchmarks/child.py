@@ -45,9 +45,9 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak.cloaks import build_bounding_boxes
     from trajcloak.kernels.threads import default_threads
     from trajcloak.log import read_log
-    from trajcloak.release.manifest import LeftOut
     from trajcloak.options import LogColumns, Options
     from trajcloak.pipeline import build_release, check_requests, prepare
+    from trajcloak.release.manifest import LeftOut
 
     threads = default_threads()
     clock = _Clock()

@@ -22,9 +22,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from trajcloak.engines.plan import Sizes
 
 from run import LENGTH, RESULTS, K, end_to_end, make_log, print_targets
-from trajcloak.engines.plan import Sizes
 
 GIB = 2**30
 REQUESTS = ("category", "detail")
@@ -109,10 +109,10 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
     """Time a run, after a small one that loads the kernels, and watch everybody's memory."""
     import dask
     import psutil
+    from trajcloak.engines.clusters import open_dask
 
     import trajcloak as tc
     from trajcloak.engines import anonymize_on
-    from trajcloak.engines.clusters import open_dask
 
     dask.config.set(
         {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}

@@ -22,14 +22,14 @@ import numpy as np
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
+from trajcloak.engines.plan import Sizes, choose_sizes
+from trajcloak.engines.scratch import Pieces, Scratch, Stage
 
 import trajcloak as tc
 from run import LENGTH, RESULTS, K, make_log
 from trajcloak.engines import anonymize_on
 from trajcloak.engines.dask import Call, Storing
 from trajcloak.engines.engine import Handle, Job
-from trajcloak.engines.plan import Sizes, choose_sizes
-from trajcloak.engines.scratch import Pieces, Scratch, Stage
 
 GIB = 2**30
 SMALL = 20_000

@@ -49,6 +49,8 @@ NOT_RUN: dict[str, list[str]] = {}
 """The blocks that cannot run here: the page, and the reasons that it gives."""
 
 
+# pyspark leaves a socket open for each job.
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.slow
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("page", TO_RUN)
