@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
@@ -126,7 +127,7 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
     with open_dask(RESULTS, workers=asked.workers, memory_limit=memory_limit) as engine:
         columns = tc.LogColumns(requests=REQUESTS)
         options = tc.Options(k=K, algorithm="traj-anon")
-        warm_up(engine, columns, options)
+        warm_up(engine, make_log(WARM_UP_USERS, "integer"), columns, options)
         startup = time.perf_counter() - started
         pids = [*engine.client.run(os.getpid).values(), os.getpid()]
         idle = [psutil.Process(pid).memory_info().rss for pid in pids[:-1]]
@@ -152,14 +153,15 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
     }
 
 
-def warm_up(engine: Any, columns: Any, options: Any) -> None:
-    """Have every worker load the kernels: on shards that are small, but more than workers."""
-    rows = WARM_UP_USERS * LENGTH // WARM_UP_SHARDS
-    engine._sizes = Sizes(rows, rows)
-    release = RESULTS / "warm-up"
+def warm_up(engine: Any, log: Path, columns: Any, options: Any) -> None:
+    """Have every worker load the kernels: on a small log in more shards than there are workers."""
+    rows = -(-pq.read_metadata(log).num_rows // WARM_UP_SHARDS)
+    sizes, engine._sizes = engine._sizes, Sizes(rows, rows)
+    release = log.with_name("warm-up")
     shutil.rmtree(release, ignore_errors=True)
-    anonymize_on(engine, make_log(WARM_UP_USERS, "integer"), columns, options).write(release)
+    anonymize_on(engine, log, columns, options).write(release)
     shutil.rmtree(release)
+    engine._sizes = sizes
 
 
 class _Watcher:
