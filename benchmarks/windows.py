@@ -34,7 +34,8 @@ COST_WINDOWS = 200
 COST_BEFORE = {10: 25723639680191.125, 50: 185090769065214.62}
 """Cost of ``refined`` by k, before its effort was fitted to small windows.
 
-Of a log of :data:`COST_WINDOWS` windows, measured with ``python benchmarks/windows.py --costs``.
+Of a log of :data:`COST_WINDOWS` windows, measured with ``python benchmarks/windows.py --costs``,
+with the sources of then on the ``PYTHONPATH``: it needs nothing that they do not have.
 """
 
 Targets = list[tuple[str, float, float]]
