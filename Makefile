@@ -100,13 +100,16 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
+	$(BIN)/python benchmarks/windows.py
 
-# The dask engine on processes of this machine, against the local one; with small pages, which the
-# command line asks for, too.
+# The dask engine on processes of this machine, against the memory engine, and Spark against dask;
+# with small pages, which the command line asks for, too.
 bench-dask: export NUMPY_MADVISE_HUGEPAGE = 0
 bench-dask: setup
 	$(BIN)/python benchmarks/cluster.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/windows.py --engine dask
+	$(BIN)/python benchmarks/windows.py --engine spark
 
 # The paper's figures. What was measured before is not measured again.
 experiments: setup

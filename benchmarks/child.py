@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,61 +30,40 @@ def bare_read(log: str) -> dict[str, Any]:
 
 
 def stages(log: str, k: str) -> dict[str, Any]:
-    """Run the whole path stage by stage, kernels compiled before."""
+    """Time the whole path stage by stage, kernels compiled before."""
     _warm_up()
-    from trajcloak.algorithms.policy import Policy
-    from trajcloak.algorithms.traj_anon import (
-        assign_bundles,
-        build_gtree,
-        build_layout,
-        solve_configuration,
-        solve_rows,
-        sort_keys,
-        suppress_nobody,
-    )
-    from trajcloak.bundles import build_bundles
-    from trajcloak.cloaks import build_bounding_boxes
-    from trajcloak.kernels.threads import default_threads
-    from trajcloak.log import read_log
-    from trajcloak.options import LogColumns, Options
-    from trajcloak.pipeline import build_release, check_requests, prepare
-    from trajcloak.release.manifest import LeftOut
+    import trajcloak as tc
+    from trajcloak import pipeline
+    from trajcloak.algorithms import traj_anon
+    from trajcloak.bundling import runs
 
-    threads = default_threads()
     clock = _Clock()
-    request_log = clock("read", read_log, log, LogColumns(requests=REQUESTS))
-    prepared = clock("grid and region", prepare, request_log, Options(k=int(k)), threads)
-    clock("request hygiene", check_requests, prepared)
-    window = clock("pivot", lambda: next(prepared.windows()))
-    cells, height = window.cells, prepared.layout.region.height
-    length = cells.shape[1]
-    layout = build_layout(length, height)
-    keys = clock("sort keys", sort_keys, cells, layout, threads)
-    tree = clock("build tree", build_gtree, keys, layout, int(k))
-    rows = clock("solve rows", solve_rows, tree, int(k), threads)
-    passed_up = clock(
-        "read configuration", solve_configuration, tree, rows, int(k), suppress_nobody(tree)
-    )
-    bundle, node = clock("assign", assign_bundles, tree, keys, passed_up)
-    boxes = clock("cloaks", build_bounding_boxes, cells, bundle, len(node), threads)
-    policy = Policy(bundle, boxes)
-    bundles = clock(
-        "bundle requests",
-        build_bundles, window, policy, request_log.requests.kinds.num_rows, int(k), None, threads,
-    )  # fmt: skip
-    left_out = LeftOut(request_log.num_users)
-    left_out.add_missing(window)
-    left_out.add_suppressed(window, bundles)
+    columns = tc.LogColumns(requests=REQUESTS)
+    for stage, module, function in (
+        ("read", pipeline, "read_shards"),
+        ("grid and region", pipeline, "lay_out"),
+        ("request check", pipeline, "decide_values"),
+        ("pivot", runs, "cut_input"),
+        ("sort keys", traj_anon, "sort_keys"),
+        ("build tree", traj_anon, "build_gtree"),
+        ("solve rows", traj_anon, "solve_rows"),
+        ("read configuration", traj_anon, "solve_configuration"),
+        ("assign", traj_anon, "assign_bundles"),
+        ("cloaks", traj_anon, "build_bounding_boxes"),
+        ("bundle requests", runs, "bundle_input"),
+    ):
+        setattr(module, function, partial(clock, stage, getattr(module, function)))
+    start = time.perf_counter()
+    release = tc.anonymize(log, int(k), columns=columns, algorithm="traj-anon")
+    # What is left: to add up what is published and what is not.
+    clock.seconds["manifest"] = time.perf_counter() - start - sum(clock.seconds.values())
     folder = Path(tempfile.mkdtemp(dir=Path(log).parent))
     try:
-        release = clock(
-            "manifest",
-            build_release, prepared, [bundles], None, left_out,
-        )  # fmt: skip
         clock("write release", release.write, folder / "release")
     finally:
         shutil.rmtree(folder)
-    return {"stages": clock.seconds, "seconds": sum(clock.seconds.values()), "bundles": len(node)}
+    seconds = sum(clock.seconds.values())
+    return {"stages": clock.seconds, "seconds": seconds, "bundles": release.manifest["bundles"]}
 
 
 def dense_to_policy(log: str, k: str, users: str) -> dict[str, Any]:
@@ -174,17 +154,15 @@ def _dense(log: str, users: int | None) -> tuple[np.ndarray, int]:
 
 def _warm_up() -> None:
     """Compile, or load, every kernel on a small log of both kinds of ids."""
-    from trajcloak.generator import generate_log
-    from trajcloak.log import read_log
-    from trajcloak.options import LogColumns
-    from trajcloak.pipeline import anonymize
+    import trajcloak as tc
 
     with tempfile.TemporaryDirectory() as folder:
-        for string_ids in (False, True):
-            path = Path(folder) / f"{string_ids}.parquet"
-            generate_log(path, users=500, length=5, junctions=2000, string_ids=string_ids)
-            log = read_log(path, LogColumns(requests=REQUESTS))
-            anonymize(log, k=5).write(Path(folder) / f"release{string_ids}")
+        for string_ids, algorithm in ((False, "traj-anon"), (True, "refined")):
+            path = Path(folder) / f"{algorithm}.parquet"
+            tc.generate_log(path, users=500, length=5, junctions=2000, string_ids=string_ids)
+            columns = tc.LogColumns(requests=REQUESTS)
+            release = tc.anonymize(path, k=5, columns=columns, algorithm=algorithm)
+            release.write(Path(folder) / algorithm)
 
 
 MEASUREMENTS = {f.__name__: f for f in (bare_read, stages, dense_to_policy, bounds, refined)}

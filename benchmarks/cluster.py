@@ -1,7 +1,7 @@
-"""The dask engine on a cluster of processes on this machine, against the local engine.
+"""The dask engine on a cluster of processes on this machine, against the memory engine.
 
 ``make bench-dask`` runs it on 1 and 2 million users, and on the larger log once more with
-parts of half the size, each three times; ``--users`` makes it smaller. Each worker may use
+shards of half the size, each three times; ``--users`` makes it smaller. Each worker may use
 ``--worker-memory`` and spills nothing, so that a run that needs more does not end. A run that
 misses a target ends with exit code 1.
 """
@@ -20,18 +20,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
-from trajcloak.engines.plan import Sizes
 
 from run import LENGTH, RESULTS, K, end_to_end, make_log, print_targets
+from trajcloak.bundling.runs import BUILDING, BUNDLING
+from trajcloak.engines.engine import WRITING, Sizes
+from trajcloak.engines.stored import SHARD_ROWS
+from trajcloak.log.read import READING
+from trajcloak.pipeline import anonymize_on
 
 GIB = 2**30
 REQUESTS = ("category", "detail")
 FILES = ("bundles.parquet", "requests.parquet", "manifest.json")
 WARM_UP_USERS = 20_000
+WARM_UP_SHARDS = 8
 RUNS = 3
-PEAKS = ("client_gib", "worker_gib", "idle_gib", "scratch_gib", "part_gib", "startup")
+PEAKS = ("client_gib", "worker_gib", "idle_gib", "scratch_gib", "file_gib", "startup")
 
 console = Console(highlight=False)
 
@@ -41,7 +47,7 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=2_000_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--worker-memory", type=float, default=2.0, help="GiB")
-    parser.add_argument("--rows", type=int, default=Sizes.rows, help="of a part of the log")
+    parser.add_argument("--rows", type=int, default=SHARD_ROWS, help="in a shard")
     parser.add_argument("--child", type=Path, nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
@@ -59,14 +65,14 @@ def main() -> None:
         asked.rows = rows
         spread = measure(log, RESULTS / "spread", asked)
         if not points or points[-1]["users"] != users:
-            local = end_to_end(log, RESULTS / "release")
+            memory = end_to_end(log, RESULTS / "release")
         same = all(
             filecmp.cmp(RESULTS / "release" / name, RESULTS / "spread" / name, shallow=False)
             for name in FILES
         )
         if not same:
             raise SystemExit("the two engines wrote different releases")
-        points.append({"users": users, "rows": rows, "local": local, "dask": spread})
+        points.append({"users": users, "rows": rows, "memory": memory, "dask": spread})
     print_points(points, asked)
     results = {"length": LENGTH, "k": K, "workers": asked.workers, "points": points}
     (RESULTS / "cluster.json").write_text(json.dumps(results, indent=2) + "\n")
@@ -74,7 +80,7 @@ def main() -> None:
     sys.exit(
         print_targets(
             [
-                ("dask / local, time", large["seconds"] / points[1]["local"]["seconds"], 3.0),
+                ("dask / memory, time", large["seconds"] / points[1]["memory"]["seconds"], 3.0),
                 ("peak memory of the client in GiB", large["client_gib"], 2.0),
                 (
                     "peak memory of a worker, larger / smaller log",
@@ -89,7 +95,7 @@ def main() -> None:
 def measure(log: Path, release: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Run on clusters of fresh processes: the run of the median time, the most memory of all.
 
-    How far a worker gets to its most depends on which jobs meet there, so that one run varies.
+    How far a worker gets to its most depends on which calls meet there, so that one run varies.
     """
     runs = sorted((_run_once(log, release, asked) for _ in range(RUNS)), key=lambda r: r["seconds"])
     return runs[RUNS // 2] | {name: max(run[name] for run in runs) for name in PEAKS}
@@ -109,33 +115,28 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
     """Time a run, after a small one that loads the kernels, and watch everybody's memory."""
     import dask
     import psutil
-    from trajcloak.engines.clusters import open_dask
 
     import trajcloak as tc
-    from trajcloak.engines import anonymize_on
+    from trajcloak.engines.dask import open_dask
 
     dask.config.set(
         {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
     )
     memory_limit = int(asked.worker_memory * GIB)
     started = time.perf_counter()
-    with open_dask(RESULTS, None, asked.workers, memory_limit=memory_limit) as engine:
+    with open_dask(RESULTS, workers=asked.workers, memory_limit=memory_limit) as engine:
         columns = tc.LogColumns(requests=REQUESTS)
         options = tc.Options(k=K, algorithm="traj-anon")
-        warm_up = release.with_name("warm-up")
-        shutil.rmtree(warm_up, ignore_errors=True)
-        anonymize_on(engine, make_log(WARM_UP_USERS, "integer"), columns, options).write(warm_up)
-        shutil.rmtree(warm_up)
+        warm_up(engine, make_log(WARM_UP_USERS, "integer"), columns, options)
         startup = time.perf_counter() - started
         pids = [*engine.client.run(os.getpid).values(), os.getpid()]
         idle = [psutil.Process(pid).memory_info().rss for pid in pids[:-1]]
         with _Watcher(pids, engine.scratch.folder) as watcher:
-            stages = _Stages()
+            stages = engine.progress = _Stages()
+            engine._sizes = Sizes(asked.rows, asked.rows)
             before = [_count_seconds(pid) for pid in pids]
             started = time.perf_counter()
-            sizes = Sizes(asked.rows, asked.rows)
-            result = anonymize_on(engine, log, columns, options, sizes=sizes, progress=stages)
-            result.write(release, progress=stages)
+            anonymize_on(engine, log, columns, options).write(release, progress=stages)
             seconds = time.perf_counter() - started
             spent = [_count_seconds(pid) - b for pid, b in zip(pids, before, strict=True)]
     return {
@@ -148,8 +149,19 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
         "worker_gib": max(watcher.peaks[pid] for pid in pids[:-1]) / GIB,
         "idle_gib": max(idle) / GIB,
         "scratch_gib": watcher.scratch / GIB,
-        "part_gib": watcher.file / GIB,
+        "file_gib": watcher.file / GIB,
     }
+
+
+def warm_up(engine: Any, log: Path, columns: Any, options: Any) -> None:
+    """Have every worker load the kernels: on a small log in more shards than there are workers."""
+    rows = -(-pq.read_metadata(log).num_rows // WARM_UP_SHARDS)
+    sizes, engine._sizes = engine._sizes, Sizes(rows, rows)
+    release = log.with_name("warm-up")
+    shutil.rmtree(release, ignore_errors=True)
+    anonymize_on(engine, log, columns, options).write(release)
+    shutil.rmtree(release)
+    engine._sizes = sizes
 
 
 class _Watcher:
@@ -212,20 +224,22 @@ class _Stages:
 def print_points(points: list[dict[str, Any]], asked: argparse.Namespace) -> None:
     rows: list[list[list[str]]] = [[], []]
     for point in points:
-        local, spread = point["local"], point["dask"]
-        stages = [spread["stages"][n] for n in ("reading log", "bundling", "writing release")]
-        times = [local["seconds"], spread["seconds"], spread["seconds"] / local["seconds"], *stages]
-        sizes = [spread[f"{n}_gib"] for n in ("part", "scratch", "client", "idle", "worker")]
+        whole, spread = point["memory"]["seconds"], point["dask"]
+        stages = [
+            spread["stages"].get(name, 0.0) for name in (READING, BUILDING, BUNDLING, WRITING)
+        ]
+        times = [whole, spread["seconds"], spread["seconds"] / whole, *stages]
+        sizes = [spread[f"{n}_gib"] for n in ("file", "scratch", "client", "idle", "worker")]
         names = [f"{point['users']:,}", f"{point['rows']:,}"]
         rows[0].append([*names, *(f"{number:.1f}" for number in times)])
         rows[1].append([*names, *(f"{number:.2f}" for number in sizes)])
     title = f"{asked.workers} workers of {asked.worker_memory:g} GiB, {LENGTH} instants, k = {K}"
     for what, columns, of_table in (
-        ("seconds", ("local", "dask", "ratio", "read", "bundle", "write"), rows[0]),
+        ("seconds", ("memory", "dask", "ratio", "read", "cut", "bundle", "write"), rows[0]),
         ("GiB", ("largest file", "all files", "client", "idle worker", "worker"), rows[1]),
     ):
         table = Table(title=f"{title}: {what}", title_justify="left")
-        for column in ("users", "rows a part", *columns):
+        for column in ("users", "rows a shard", *columns):
             table.add_column(column, justify="right")
         for row in of_table:
             table.add_row(*row)

@@ -1,4 +1,4 @@
-"""The local engine's stages against the least that their bytes take.
+"""The stages in memory against the least that their bytes take.
 
 Reading against Arrow decoding the same columns, sorting against a copy of the trajectories
 to where the order puts them, writing against encoding the finished rows once more and

@@ -78,8 +78,8 @@ def best_of(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return min((run() for _ in range(REPEATS)), key=lambda measured: measured["seconds"])
 
 
-def make_log(users: int, kind: str) -> Path:
-    path = RESULTS / f"city-{users}-{kind}.parquet"
+def make_log(users: int, kind: str, folder: Path = RESULTS) -> Path:
+    path = folder / f"city-{users}-{kind}.parquet"
     if not path.exists():
         command = [trajcloak(), "generate", "-o", str(path), "--users", str(users)]
         command += ["--length", str(LENGTH), *(["--string-ids"] if kind == "text" else [])]

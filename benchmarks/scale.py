@@ -13,7 +13,7 @@ import pickle
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,103 +22,110 @@ import numpy as np
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
-from trajcloak.engines.plan import Sizes, choose_sizes
-from trajcloak.engines.scratch import Pieces, Scratch, Stage
 
 import trajcloak as tc
 from run import LENGTH, RESULTS, K, make_log
-from trajcloak.engines import anonymize_on
-from trajcloak.engines.dask import Call, Storing
-from trajcloak.engines.engine import Handle, Job
+from trajcloak.engines.engine import Sizes
+from trajcloak.engines.shard_files import Scratch
+from trajcloak.engines.stored import SHARD_ROWS, Call, StoredEngine, StoringCall
+from trajcloak.log.sharded_log import call_on_shard
+from trajcloak.pipeline import anonymize_on
 
 GIB = 2**30
+JOINING = "join files"
 SMALL = 20_000
 STAGES = {
-    "read": ("read_and_split",),
-    "join users": ("join_and_clean",),
-    "survey": (
-        "_get", "describe", "place", "get_bounds", "count_part_places", "find_part_far",
-        "count_part_values", "count_part_digits", "count_part_ids", "list_part_sent",
+    "read": ("count_file_rows", "read_rows"),
+    "join users": ("join_rows", "_renumber"),
+    "check": (
+        "list", "_is_there", "describe", "_list_kinds", "sum_spans", "_place_shard", "_bound_plane",
+        "count_places", "_find_far", "list_attributes", "count_digits_of_ids", "count_in_values",
+        "list_sent",
     ),
-    "windows": ("build_shares", "count_participants", "count_left_out"),
-    "cut": ("sample_share", "sample_ranges", "count_ranges", "split_by_key"),
+    "windows": ("cut_shard", "count_participants", "count_left_out"),
+    "cut": ("sample_input", "sample_ranges", "count_ranges", "split_by_key"),
     "sort": ("sort_range", "find_ends"),
     "solve": ("solve_range", "summarise_forest"),
     "bundle": ("bundle_range", "bundle_top"),
-    "order": ("sample_cloaks", "split_finished", "join_finished", "total_range"),
-    "write": ("write_group", "write_members"),
-    "join files": ("join_files",),
+    "order": ("sample_cloaks", "split_by_cloaks", "join_range", "total_part", "_get"),
+    "write": ("encode_group",),
+    JOINING: (JOINING,),
 }  # fmt: skip
+"""Functions of the plan, by stage."""
+
 SKEWED = ("sort", "solve", "bundle")
 """Stages in which users with the same trajectory are with one worker."""
 
-MANY_PARTS = (25, 50, 100)
-"""Numbers of parts of a small log, from which follows what a pair of parts costs."""
+MANY_SHARDS = (25, 50, 100)
+"""Numbers of shards of a small log, from which follows what a pair of shards costs."""
 
 console = Console(highlight=False)
 
 
-class MeasuringEngine:
-    """Runs one function at a time, values in files; notes processor time, bytes and jobs."""
+class MeasuringEngine(StoredEngine):
+    """Runs one call at a time, values in files; notes processor time, bytes and calls.
 
-    threads = 1
+    Parameters
+    ----------
+    folder
+        Private folder for the files.
+    sizes
+        Default: as on a cluster.
+    parallel
+        How many calls the cluster runs side by side that sizes are chosen for.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        self.scratch = Scratch(folder)
+    parallel = 1
+
+    def __init__(self, folder: Path, sizes: Sizes | None = None, parallel: int = 1) -> None:
+        super().__init__(folder, sizes=sizes)
+        self.parallel = parallel
         self.seconds: dict[str, float] = defaultdict(float)
-        self.read: dict[str, int] = defaultdict(int)
-        self.written: dict[str, int] = defaultdict(int)
-        self.gathered = 0
-        self.num_jobs = 0
+        self.read_bytes: dict[str, int] = defaultdict(int)
+        self.written_bytes: dict[str, int] = defaultdict(int)
+        self.gathered_bytes = 0
+        self.num_calls = 0
 
-    def put(self, value: Any) -> Any:
-        """Hand over a value."""
+    def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
+        """Run calls one after another."""
+        return [self._run(call) for call in calls]
+
+    def _run(self, call: Call) -> Any:
+        name = _name_function(call)
+        counting = replace(call, function=self._count_mapped(call, name))
+        read, started = _count_read(), time.process_time()
+        value = counting.run()
+        self.seconds[name] += time.process_time() - started
+        self.read_bytes[name] += _count_read() - read
+        self.num_calls += 1
+        if isinstance(call, StoringCall):
+            self.written_bytes[name] += call.path.stat().st_size
+        else:
+            self.gathered_bytes += _count_bytes(value)
         return value
 
-    def run(self, function: Callable[..., Any], jobs: Sequence[Job]) -> Pieces:
-        """Run functions whose values are written to files."""
-        return Pieces(self._store(function, jobs, is_cut=False), len(jobs), 0)
-
-    def exchange(
-        self, function: Callable[..., Any], jobs: Sequence[Job], parts: int
-    ) -> list[Sequence[Handle]]:
-        """Run functions whose pieces are written to files."""
-        stage = self._store(function, jobs, is_cut=True)
-        return [Pieces(stage, len(jobs), part) for part in range(parts)]
-
-    def ask(self, function: Callable[..., Any], jobs: Sequence[Job]) -> list[Any]:
-        """Run functions whose values are fetched, and note their bytes."""
-        values = [self._make(function, Call(self._count_mapped(function), job)) for job in jobs]
-        self.gathered += sum(map(_count_bytes, values))
-        return values
-
-    def _store(self, function: Callable[..., Any], jobs: Sequence[Job], *, is_cut: bool) -> Stage:
-        stage = self.scratch.new_stage()
-        for i, job in enumerate(jobs):
-            call = Storing(Call(self._count_mapped(function), job), stage, i, is_cut)
-            self._make(function, call)
-            self.written[function.__name__] += stage.get_file(i).stat().st_size
-        return stage
-
-    def _make(self, function: Callable[..., Any], call: Call | Storing) -> Any:
-        self.num_jobs += 1
-        read = _count_read()
-        started = time.process_time()
-        value = call.make()
-        self.seconds[function.__name__] += time.process_time() - started
-        self.read[function.__name__] += _count_read() - read
-        return value
-
-    def _count_mapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _count_mapped(self, call: Call, name: str) -> Callable[..., Any]:
         """Note the bytes of files that a function looks at in memory."""
 
         def run(*job: Any) -> Any:
             mapped = _count_resident()
-            value = function(*job)
-            self.read[function.__name__] += max(0, _count_resident() - mapped)
+            value = call.function(*job)
+            self.read_bytes[name] += max(0, _count_resident() - mapped)
             return value
 
-        return run
+        def run_generator(*job: Any) -> Iterator[Any]:
+            mapped = _count_resident()
+            yield from call.function(*job)
+            self.read_bytes[name] += max(0, _count_resident() - mapped)
+
+        is_generator = isinstance(call, StoringCall) and call.is_generator
+        return run_generator if is_generator else run
+
+
+def _name_function(call: Call) -> str:
+    """Name the function of a call; of one on a shard, the function that is called on it."""
+    function = call.job[0] if call.function is call_on_shard else call.function
+    return str(function.__name__)
 
 
 def _count_read() -> int:
@@ -150,27 +157,26 @@ class Model:
         Bytes of files, by stage.
     gathered : float
         Bytes to the client.
-    jobs : float
-        Jobs for each part.
+    calls : float
+        Calls for each shard.
     per_pair : float
-        Seconds of one core for each pair of parts.
+        Seconds of one core for each pair of shards.
     """
 
     seconds: dict[str, float]
     read: dict[str, float]
     written: dict[str, float]
     gathered: float
-    jobs: float
+    calls: float
     per_pair: float
 
 
 def measure(users: int) -> Model:
     """Run the plan function by function on one core."""
-    rows = min(Sizes.rows, users * LENGTH // 2)
+    rows = min(SHARD_ROWS, users * LENGTH // 2)
     for size in (SMALL, users):
-        engine = run_plan(make_log(size, "integer"), rows)
-    unknown = set(engine.seconds) - {name for names in STAGES.values() for name in names}
-    assert not unknown, unknown
+        engine = run_plan(make_log(size, "integer"), min(rows, size * LENGTH // 2))
+    check_stages(engine)
     total = users * LENGTH
 
     def per_instant(counts: dict[str, Any]) -> dict[str, float]:
@@ -178,38 +184,51 @@ def measure(users: int) -> Model:
 
     return Model(
         per_instant(engine.seconds),
-        per_instant(engine.read),
-        per_instant(engine.written),
-        engine.gathered / total,
-        engine.num_jobs * rows / total,
+        per_instant(engine.read_bytes),
+        per_instant(engine.written_bytes),
+        engine.gathered_bytes / total,
+        engine.num_calls * rows / total,
         measure_pairs(),
     )
 
 
+def check_stages(engine: MeasuringEngine) -> None:
+    """Raise if the plan has a function that belongs to no stage."""
+    unknown = set(engine.seconds) - {name for names in STAGES.values() for name in names}
+    if unknown:
+        raise SystemExit(f"{', '.join(sorted(unknown))}: belongs to no stage; add it to STAGES")
+
+
 def measure_pairs() -> float:
-    """Measure what a pair of parts costs: what grows as the square of their number."""
+    """Measure what a pair of shards costs: what grows as the square of their number."""
     table = pq.read_table(make_log(SMALL, "integer"))
     path = RESULTS / "pairs.parquet"
     seconds = []
-    for parts in MANY_PARTS:
-        rows = table.num_rows // parts
+    for shards in MANY_SHARDS:
+        rows = table.num_rows // shards
         pq.write_table(table, path, row_group_size=-(-rows // 2))
         seconds.append(sum(run_plan(path, rows).seconds.values()))
     path.unlink()
-    square, *_ = np.polyfit(MANY_PARTS, seconds, 2)
+    square, *_ = np.polyfit(MANY_SHARDS, seconds, 2)
     return float(square)
 
 
 def run_plan(log: Path, rows: int) -> MeasuringEngine:
-    """Run the plan with parts of so many rows."""
-    engine = MeasuringEngine(RESULTS)
+    """Run the plan with shards of so many rows."""
+    scratch = Scratch(RESULTS)
+    engine = MeasuringEngine(scratch.folder, Sizes(rows, rows))
     release = RESULTS / "measured"
     shutil.rmtree(release, ignore_errors=True)
     columns = tc.LogColumns(requests=("category", "detail"))
-    asked = tc.Options(k=K, algorithm="traj-anon")
-    anonymize_on(engine, log, columns, asked, sizes=Sizes(rows, rows)).write(release)
+    made = anonymize_on(engine, log, columns, tc.Options(k=K, algorithm="traj-anon"))
+    before, started = sum(engine.seconds.values()), time.process_time()
+    made.write(release)
+    # The client joins the row groups, besides the calls that encode them.
+    engine.seconds[JOINING] = time.process_time() - started - sum(engine.seconds.values()) + before
+    engine.read_bytes[JOINING] = engine.written_bytes["encode_group"]
+    engine.written_bytes[JOINING] = sum(file.stat().st_size for file in release.iterdir())
     shutil.rmtree(release)
-    engine.scratch.close()
+    scratch.close()
     return engine
 
 
@@ -249,22 +268,21 @@ def simulate(
     same
         The share of users who have one and the same trajectory, and so one worker.
     seed
-        Of the unevenness of parts and cores.
+        Of the unevenness of shards and cores.
     """
     rng = np.random.default_rng(seed)
     total = users * LENGTH
-    sizes = choose_sizes(total)
-    parts = max(1, -(-total // sizes.rows))
     slots = cluster.workers * cluster.cores
+    shards = count_shards(total, slots)
     seconds: dict[str, float] = {}
     files = 0.0
     for stage, cost in model.seconds.items():
-        shares = np.full(parts, 1 / parts)
+        shares = np.full(shards, 1 / shards)
         if stage in SKEWED:
             # Ranges come out up to twice as large as wanted, before those of equal keys.
-            shares = rng.uniform(0.5, 1.5, parts)
+            shares = rng.uniform(0.5, 1.5, shards)
             shares = np.append((1 - same) * shares / shares.sum(), same)
-        if stage == "join files":
+        if stage == JOINING:
             shares = np.array([1.0])
         work = total * cost * shares * rng.lognormal(0, 0.1, len(shares))
         seconds[stage] = _schedule(work, slots)
@@ -272,10 +290,15 @@ def simulate(
         worst = max(1 / cluster.workers, shares.max())
         files += max(moved * worst / cluster.bandwidth, moved / cluster.storage)
     seconds["files"] = files
-    seconds["pieces"] = parts * parts * model.per_pair / min(slots, parts)
+    seconds["pieces"] = shards * shards * model.per_pair / min(slots, shards)
     seconds["client"] = total * model.gathered / cluster.bandwidth
-    seconds["scheduler"] = cluster.per_task * model.jobs * parts
+    seconds["scheduler"] = cluster.per_task * model.calls * shards
     return seconds
+
+
+def count_shards(rows: int, parallel: int) -> int:
+    """Count the shards of a log on a cluster that runs so many calls side by side."""
+    return -(-rows // MeasuringEngine(RESULTS, parallel=parallel).choose_sizes(rows).rows)
 
 
 def _schedule(work: Any, slots: int) -> float:
@@ -288,9 +311,9 @@ def _schedule(work: Any, slots: int) -> float:
 
 def measure_scheduler(tasks: int = 2000) -> float:
     """Measure the time that the scheduler and a client need for a task that does nothing."""
-    from trajcloak.engines.clusters import open_dask
+    from trajcloak.engines.dask import open_dask
 
-    with open_dask(RESULTS, None, 2) as engine:
+    with open_dask(RESULTS, workers=2) as engine:
         engine.ask(abs, [(1,)] * 100)
         started = time.perf_counter()
         engine.ask(abs, [(1,)] * tasks)
@@ -308,8 +331,8 @@ def print_model(model: Model) -> None:
     table.add_row("all", f"{1e9 * sum(model.seconds.values()):.0f}", *(f"{n:.0f}" for n in sums))
     console.print(table)
     console.print(
-        f"To the client: {model.gathered:.2f} bytes per user and instant. Jobs: {model.jobs:.0f} "
-        f"for each part. Pieces: {1e6 * model.per_pair:.0f} microseconds for each pair of parts."
+        f"To the client: {model.gathered:.2f} bytes per user and instant. Calls: {model.calls:.0f} "
+        f"for each shard. Pieces: {1e6 * model.per_pair:.0f} microseconds for each pair of shards."
     )
 
 
@@ -358,10 +381,11 @@ def print_simulation(model: Model, per_task: float, asked: argparse.Namespace) -
                 )
     console.print(table)
     for users in (10**8, 10**9):
-        rows = choose_sizes(users * LENGTH).rows
+        shards = count_shards(users * LENGTH, 1)
+        rows = users * LENGTH / shards
         console.print(
-            f"{users:,} users: {-(-users * LENGTH // rows):,} parts of {rows / 1e6:.1f} million "
-            f"rows, {rows * model.written['join users'] / GIB:.2f} GiB."
+            f"{users:,} users: {shards:,} shards of {rows / 1e6:.1f} million rows, "
+            f"{rows * model.written['join users'] / GIB:.2f} GiB."
         )
 
 

@@ -51,7 +51,7 @@ PHASES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "configuration: sort keys": (("sort keys",), ORANGE, "--"),
     "configuration: tree, rows": (("build tree", "solve rows", "read configuration"), RED, "xx"),
     "policy: assign, cloaks": (("assign", "cloaks"), BLACK, ""),
-    "publish: bundle requests": (("request hygiene", "bundle requests"), YELLOW, ".."),
+    "publish: bundle requests": (("request check", "bundle requests"), YELLOW, ".."),
     "publish: write": (("manifest", "write release"), GREEN, "\\\\"),
 }
 """Stages, colour and hatch of each phase, named by the paper's phase where it has one."""
