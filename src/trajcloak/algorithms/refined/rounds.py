@@ -32,8 +32,10 @@ MOST_TIMES = 10
 large one. Twice as much lowered the cost by another 1 to 2%."""
 
 SMALL = 2500
-"""Windows of fewer trajectories are given fewer rounds: a log may have thousands of such windows,
-and with a quarter of the rounds 500 users cost only 1 to 3% more."""
+FEW = 3
+"""Windows of n < ``SMALL`` trajectories are given n / ``SMALL`` of the rounds: a log may have
+thousands of such windows, and with a fifth of the rounds 500 users cost only 1 to 3% more. Where
+there are few bundles rounds are quick, so a window of b bundles is given at least ``FEW`` / b."""
 
 
 ONE_GROUP_HEAT = 0.7
@@ -58,8 +60,8 @@ class Effort(NamedTuple):
         Rounds of :func:`trajcloak.algorithms.refined.divide.divide_anew`, where it is used.
     time_for : int
         A smaller log is given up to the time of a log with this many trajectories.
-    least_share : float
-        Share of the rounds that the smallest logs still get; see :data:`SMALL`.
+    saves_time : bool
+        Whether small logs are given fewer rounds; see :data:`SMALL`.
     """
 
     rounds: int
@@ -70,7 +72,7 @@ class Effort(NamedTuple):
     samples: int
     divisions: int
     time_for: int
-    least_share: float = 1.0
+    saves_time: bool = False
 
 
 LEVELS = {
@@ -86,7 +88,7 @@ LEVELS = {
         samples=16,
         divisions=16,
         time_for=200_000,
-        least_share=0.25,
+        saves_time=True,
     ),
     "high": Effort(
         rounds=48, group=100, heat=0.08, passes=6, near=2, samples=16, divisions=48, time_for=60_000
@@ -111,7 +113,7 @@ def fit_effort(effort: Effort, count: int, length: int, k: int) -> Effort:
     heat *= min(0.3 * length, math.sqrt(30 / length)) * max(1.0, math.sqrt(100 / k))
     times = max(min(3, shorter), min(10, fewer))
     divisions = min(MOST_DIVISIONS, effort.divisions * min(6, shorter))
-    share = max(effort.least_share, min(1.0, count / SMALL))
+    share = min(1.0, max(count / SMALL, FEW * k / count)) if effort.saves_time else 1.0
     return effort._replace(
         rounds=math.ceil(effort.rounds * times * share),
         heat=heat,
