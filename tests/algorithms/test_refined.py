@@ -296,11 +296,14 @@ def test_one_group_is_improved_in_one_call(count, monkeypatch):
     assert (len(made) == 1) == (count == 500)
 
 
-@pytest.mark.parametrize(("k", "cost"), [(10, 71_033_748_522), (50, 509_802_992_350)])
+@pytest.mark.parametrize(
+    ("k", "cost", "most"), [(10, 281_248_002_107, 1.06), (50, 2_086_284_912_650, 1.03)]
+)
 @needs_jit
-def test_small_logs_cost_little_more_than_with_all_rounds(k, cost):
-    logs = [draw_walks(np.random.default_rng(seed), 500, 10, 14) for seed in range(20, 24)]
-    assert sum(Refined().solve(cells, 14, k, "mbr").cost() for cells in logs) <= 1.03 * cost
+def test_small_logs_cost_little_more_than_with_all_rounds(k, cost, most):
+    """Walks without any structure gain most from rounds; ``cost`` is that of all of them."""
+    logs = [draw_walks(np.random.default_rng(seed), 500, 10, 14) for seed in range(20, 36)]
+    assert sum(Refined().solve(cells, 14, k, "mbr").cost() for cells in logs) <= most * cost
 
 
 @pytest.mark.parametrize("k", [10, 50])
