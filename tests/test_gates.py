@@ -125,8 +125,9 @@ def test_a_marker_that_is_not_registered_is_an_error(tmp_path):
 def test_lanes(tmp_path, target, tests):
     """What ``make`` selects, of tests with each marker; fixtures mark those that use them."""
     shown = subprocess.run(
-        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+        ["make", "--dry-run", "--no-print-directory", target],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
     options = shlex.split(shown[shown.index("-m pytest") :].replace("\\\n", " "))[2:]
     code, printed = run_tests(tmp_path, LANES, *options, "-n", "0", "--collect-only")
     assert code == 0, printed

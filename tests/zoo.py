@@ -3,8 +3,8 @@
 Cells are arrays (n, instants, 2) of uint32, as the algorithms take them.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -163,3 +163,8 @@ def as_keys(cells: np.ndarray, height: int) -> list[str]:
             )
         )
     return keys
+
+
+def first_quick(cases: Sequence[Any], count: int) -> list[Any]:
+    """Leave all but the first ``count`` cases of a parametrized test to the whole lane."""
+    return [*cases[:count], *(pytest.param(case, marks=pytest.mark.slow) for case in cases[count:])]
