@@ -167,9 +167,9 @@ class Release:
                     handles.append(chosen.handle)
                 parts.append((len(handles) - 1, chosen.place, first_ids[number], rows))
             jobs.append((handles, head, name, tuple(parts)))
+        # They are kept until the release is there: a run that is interrupted joins them again.
         groups = engine.derive(encode_group, jobs)
         join_row_groups((engine.read(group) for group in groups), stream)
-        engine.drop(groups)
 
 
 def get_bundles(value: Any, place: int | None) -> Bundles:
