@@ -21,8 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import trajcloak as tc
 from engines.drawn_runs import Run
 from small_logs import list_tree
+from trajcloak.engines.engine import Sizes
+from trajcloak.engines.folder import FolderEngine
 
 NUM_USERS, NUM_INSTANTS = 60, 40
+SIZES = Sizes(600, 2 * 4 * NUM_USERS)
+"""Four shards, and runs of two windows."""
 
 
 def write_log(folder: Path) -> Run:
@@ -174,6 +178,7 @@ class Killer:
 def main(folder: str, mode: str, kills: str, seed: str) -> dict[str, Any]:
     """Kill some runs."""
     path = Path(folder)
+    FolderEngine.choose_sizes = lambda *_: SIZES  # type: ignore[method-assign]
     killer = Killer(path, mode, int(seed))
     killer.go(path, int(kills))
     return {"kills": killer.kills, "finished": killer.finished}
