@@ -268,7 +268,7 @@ def test_threads_do_not_matter(cloak):
 
 @pytest.mark.parametrize(("length", "k"), [(2, 5), (10, 10), (10, 50), (30, 50)])
 def test_small_logs_are_given_fewer_rounds(length, k):
-    efforts = [fit_effort(LEVELS["normal"], n, length, k) for n in (3 * k, 600, 1250, 2500, 20_000)]
+    efforts = [fit_effort(LEVELS["normal"], n, length, k) for n in (3 * k, 600, 1350, 2700, 20_000)]
     for number in ("rounds", "divisions"):
         few, small, more, most, many = (getattr(effort, number) for effort in efforts)
         assert few == most == many, "rounds of three bundles are quick"
