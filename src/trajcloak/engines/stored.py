@@ -3,6 +3,7 @@
 Such an engine only has to run calls, see :meth:`StoredEngine.run_calls`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def read_handles(argument: Any) -> Any:
     return [read_handles(item) for item in argument] if isinstance(argument, list) else argument
 
 
-class StoredEngine:
+class StoredEngine(ABC):
     """Base of the engines whose shards wait in files.
 
     A process holds what its running function needs, and nothing else. Each stage ends before
@@ -101,13 +102,13 @@ class StoredEngine:
         return 1
 
     @property
+    @abstractmethod
     def parallel(self) -> int:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
         """Run calls in any order and return their values, or raise the error of the first."""
-        raise NotImplementedError
 
     def choose_sizes(self, num_rows: int) -> Sizes:
         """See :class:`trajcloak.engines.engine.Engine`."""
@@ -120,6 +121,7 @@ class StoredEngine:
         rows = -(-num_rows // min(MAX_SHARDS, num_shards))
         return Sizes(max(1, rows), max(RUN_CELLS, rows))
 
+    @abstractmethod
     def close(self) -> None:
         """See :class:`trajcloak.engines.engine.Engine`."""
 
