@@ -109,7 +109,6 @@ class Bundles:
             has_row=None if self.has_row is None else self.has_row[members],
         )
 
-
     def renumber(self, kept: KindMap) -> "Bundles":
         """Give requests new numbers, and leave out those that are withheld."""
         seen, place = compress_numbers(
@@ -298,23 +297,21 @@ def _gather_requests(
             ),
             axis=0,
         ).tolist()
-        total = sent.sum(axis=0)
-        kind = np.flatnonzero(total)
-        return _list_marked(marks, threads), (suppressed, few, kind.astype(np.int32), total[kind])
+        total: npt.NDArray[np.int64] = sent.sum(axis=0)
+        kind = np.flatnonzero(total).astype(np.int32)
+        return _list_marked(marks, threads), (suppressed, few, kind, total[kind])
     sender = bundle[window.request_user]
     is_bundled = sender >= 0
     shown = is_bundled.copy()
     shown[is_bundled] = is_eligible[sender[is_bundled], window.request_instant[is_bundled]]
     columns = [sender[shown], window.request_instant[shown], window.request_kind[shown]]
-    kind, count = np.unique(columns[2], return_counts=True)
+    kind, count = np.unique(columns[2].astype(np.int32), return_counts=True)
     suppressed = num_requests - int(is_bundled.sum())
     few = int(is_bundled.sum()) - int(shown.sum())
     return sort_entries(columns, shape), (suppressed, few, kind, count)
 
 
-def sort_entries(
-    columns: Sequence[npt.NDArray[np.int32]], shape: tuple[int, int, int]
-) -> Entries:
+def sort_entries(columns: Sequence[npt.NDArray[np.int32]], shape: tuple[int, int, int]) -> Entries:
     """Sort requests by bundle, instant and kind, each once; ``shape`` bounds these numbers."""
     packed = np.unique(np.ravel_multi_index(tuple(columns), shape))
     bundle, instant, kind = np.unravel_index(packed, shape)

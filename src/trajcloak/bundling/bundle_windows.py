@@ -69,9 +69,7 @@ class BundledLog(NamedTuple):
     inputs: Sequence[Handle]
 
 
-def bundle_windows(
-    log: ShardedLog, layout: Layout, task: BundlingTask, sizes: Sizes
-) -> BundledLog:
+def bundle_windows(log: ShardedLog, layout: Layout, task: BundlingTask, sizes: Sizes) -> BundledLog:
     """Bundle the participants of every window."""
     engine = log.engine
     lengths = np.diff(layout.ranges)[:, 0].tolist()

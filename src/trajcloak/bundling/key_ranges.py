@@ -151,7 +151,9 @@ def bundle_by_tree(
             for part, edge in zip(ranges, edges, strict=True)
         ],
     )
-    top = build_top(engine.ask(summarise_forest, [(forest,) for forest in forests]), layout, task.members)
+    top = build_top(
+        engine.ask(summarise_forest, [(forest,) for forest in forests]), layout, task.members
+    )
     price = tree.suppress_above
     if tree.max_suppressed is not None:
         price = _find_price(engine, top, forests, window, tree.max_suppressed)

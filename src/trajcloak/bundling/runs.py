@@ -169,7 +169,12 @@ def bundle_whole(
     if given.num_users < task.members:
         return WindowResult(None, None)
     policy = task.algorithm.solve(
-        given.window.cells, task.height, task.members, task.cloak, threads=threads, progress=progress
+        given.window.cells,
+        task.height,
+        task.members,
+        task.cloak,
+        threads=threads,
+        progress=progress,
     )
     return WindowResult(*bundle_input(given, policy, task, threads=threads))
 

@@ -190,9 +190,7 @@ def find_known(
     return is_known
 
 
-def _find_rare(
-    ranges: Sequence[BundleRange], num_kinds: int, below: int
-) -> npt.NDArray[np.bool_]:
+def _find_rare(ranges: Sequence[BundleRange], num_kinds: int, below: int) -> npt.NDArray[np.bool_]:
     """Mark the distinct requests that fewer than ``below`` bundles of a window show."""
     total = np.zeros(num_kinds, np.int64)
     for of_range in ranges:
@@ -262,7 +260,7 @@ def _replace_rare(
     return table, changed
 
 
-ValueCounts = list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+ValueCounts = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 """Of each attribute: codes of values, and how many bundles show each."""
 
 
@@ -278,9 +276,7 @@ def _count_values(
     counts = []
     for code in codes:
         of_entry = code[kind]
-        pairs = np.unique(
-            np.column_stack([of_entry[of_entry >= 0], bundle[of_entry >= 0]]), axis=0
-        )
+        pairs = np.unique(np.column_stack([of_entry[of_entry >= 0], bundle[of_entry >= 0]]), axis=0)
         counts.append(np.unique(pairs[:, 0], return_counts=True))
     return counts
 
@@ -309,14 +305,14 @@ def _apply(
     new_handle = dict(zip(handles, changed, strict=True))
     new_shown = {
         (key, place): found
-        for key, of_handle in zip(handles, engine.ask(get_value, [(s,) for s in shown]), strict=True)
+        for key, of_handle in zip(
+            handles, engine.ask(get_value, [(s,) for s in shown]), strict=True
+        )
         for place, found in zip(places[key], of_handle, strict=True)
     }
     result = [
         [
-            replace(
-                r, handle=new_handle[id(r.handle)], shown=new_shown[id(r.handle), r.place]
-            )
+            replace(r, handle=new_handle[id(r.handle)], shown=new_shown[id(r.handle), r.place])
             for r in ranges
         ]
         for ranges in windows

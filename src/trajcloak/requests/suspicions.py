@@ -6,6 +6,7 @@ distinct values of eligible sets alone (invariant 8 of ``docs/guarantee.md``).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,9 +78,7 @@ def check_values(
         )
 
 
-def find_suspicions(
-    log: ShardedLog, values: pa.Array, shown: npt.NDArray[np.float64]
-) -> list[str]:
+def find_suspicions(log: ShardedLog, values: pa.Array, shown: npt.NDArray[Any]) -> list[str]:
     """Say what distinct values look like; ``shown`` is how many sets show each."""
     if not len(values):
         return []
