@@ -37,24 +37,24 @@ class Run:
         return tc.Options(k=self.k, **self.options)
 
     def in_memory(self, release: Path, policy: Path) -> Any:
-        """Hold the log in memory; returns the rare values."""
+        """Hold the log in memory; returns the private figures."""
         log = tc.read_log(self.source, self.columns, threads=1)
         made = tc.anonymize(log, self.k, threads=1, **self.options)
         made.write(release, policy)
-        return made.rare
+        return made.figures
 
     def on(self, engine: Engine, release: Path, policy: Path) -> Any:
-        """Work on an engine; returns the rare values."""
+        """Work on an engine; returns the private figures."""
         made = anonymize_on(engine, self.source, self.columns, self.asked)
         made.write(release, policy)
-        return made.rare
+        return made.figures
 
     def in_bounded_memory(self, release: Path, policy: Path, **more: Any) -> Any:
-        """Work in a folder, in a run that can be continued; returns the rare values."""
+        """Work in a folder, in a run that can be continued; returns the private figures."""
         more = {"memory": "1GiB", **more}
         return anonymize_files(
             self.source, release, policy, self.columns, self.asked, threads=1, **more
-        ).rare
+        ).figures
 
 
 def draw_run(seed: int, folder: Path) -> Run:
@@ -174,6 +174,9 @@ def _draw_options(
         "region": sometimes(0.2, (-40.0, -40.0, 90.0)) if not is_geographic else None,
         "rare": str(rng.choice(["keep", "drop", "other"])),
         "rare_below": sometimes(0.3, 3),
+        "members": sometimes(0.3, 5),
+        "link_safe": sometimes(0.3, True),
+        "rows_alike": sometimes(0.9, True),
         "max_suppressed": sometimes(0.15, 0.2)
         if algorithm in ("auto", "refined", "traj-anon")
         else None,
