@@ -41,8 +41,8 @@ from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
 from trajcloak.log.files import count_rows, list_files
-from trajcloak.log.request_values import keep_kinds
-from trajcloak.log.sharded_log import build_shard
+from trajcloak.log.request_values import infer_types, keep_kinds, merge_kinds
+from trajcloak.log.sharded_log import build_shard, renumber_kinds
 from trajcloak.options import DAY, LogColumns, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import LeftOut, build_manifest, merge_totals
@@ -247,6 +247,9 @@ def _identify_file(file: Path) -> list[Any]:
 def run_plan(log: ShardedLog, asked: Options) -> Release:
     """Bundle the users of a log in shards."""
     facts = log.facts
+    if facts.has_text_requests:
+        typed, typed_number = merge_kinds([infer_types(log.kinds)])
+        log = renumber_kinds(log, typed, typed_number * len(log.shards))
     log, layout = lay_out(log, asked)
     reports = None
     if not is_dense(facts, layout.grid):

@@ -80,9 +80,7 @@ def list_attributes(log: RequestLog) -> list[Attribute]:
         elif len(values) <= MASK_BITS:
             users = _count_masks(_mark(log, code), _join_bits(np.arange(len(values)), len(values)))
         else:
-            users = _count_many(
-                log.user, requests.row, requests.kind, code, len(values), log.num_users
-            )
+            users = _count_many(log.request_user, requests.kind, code, len(values), log.num_users)
         attributes.append(Attribute(name, values, code, sent[:-1], users))
     return attributes
 
@@ -94,7 +92,7 @@ def _mark(log: RequestLog, bit: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """
     word = np.where(bit < 0, 0, 1 << np.maximum(bit, 0).astype(np.uint64)).astype(np.uint64)
     masks: npt.NDArray[np.uint64] = _mark_senders(
-        log.user, log.requests.row, log.requests.kind, word, log.num_users
+        log.request_user, log.requests.kind, word, log.num_users
     )
     return masks
 
@@ -129,11 +127,11 @@ def _count_kinds(kind, num_kinds):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _mark_senders(user, row, kind, word, num_users):  # type: ignore[no-untyped-def]
+def _mark_senders(user, kind, word, num_users):  # type: ignore[no-untyped-def]
     """Join, for each user, the words of all kinds that they sent; O(requests + users) time."""
     masks = np.zeros(num_users, np.uint64)
     for r in range(len(kind)):
-        masks[user[row[r]]] |= word[kind[r]]
+        masks[user[r]] |= word[kind[r]]
     return masks
 
 
@@ -148,29 +146,29 @@ def _count_masks(masks, joined):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def group_by_user(user, row, kind, code, num_users):  # type: ignore[no-untyped-def]
+def group_by_user(user, kind, code, num_users):  # type: ignore[no-untyped-def]
     """Group the codes of requests by user, by counting sort.
 
     Returns where the codes of each user start, and all codes; O(requests + users) time.
     """
     first = np.zeros(num_users + 1, np.int64)
-    for r in range(len(row)):
-        first[user[row[r]] + 1] += 1
+    for r in range(len(user)):
+        first[user[r] + 1] += 1
     for u in range(num_users):
         first[u + 1] += first[u]
     place = first[:-1].copy()
-    grouped = np.empty(len(row), np.int32)
-    for r in range(len(row)):
-        u = user[row[r]]
+    grouped = np.empty(len(user), np.int32)
+    for r in range(len(user)):
+        u = user[r]
         grouped[place[u]] = code[kind[r]]
         place[u] += 1
     return first, grouped
 
 
 @njit(cache=True, nogil=True)
-def _count_many(user, row, kind, code, num_values, num_users):  # type: ignore[no-untyped-def]
+def _count_many(user, kind, code, num_values, num_users):  # type: ignore[no-untyped-def]
     """Count the users of each value; O(requests + users + values) time."""
-    first, grouped = group_by_user(user, row, kind, code, num_users)
+    first, grouped = group_by_user(user, kind, code, num_users)
     users = np.zeros(num_values, np.int64)
     # The last user who was counted for each value, so that nobody is counted twice.
     last = np.full(num_values, -1, np.int64)

@@ -305,9 +305,8 @@ def _count_inside(
         return own, users, is_id
     users[:] = 0
     if len(users):
-        requests = log.requests
         first, code = group_by_user(
-            log.user, requests.row, requests.kind, attribute.code, log.num_users
+            log.request_user, log.requests.kind, attribute.code, log.num_users
         )
         _add_users(first, code, numbers.first, numbers.number, users)
     return own, users, is_id
@@ -325,9 +324,8 @@ def _count_owners(
     wanted[user] = number
     if not len(user):
         return np.zeros(2, np.int64)
-    requests = log.requests
     counts: npt.NDArray[np.int64] = _count_senders(
-        log.user, requests.row, requests.kind, attribute.code, *numbers[1:], wanted
+        log.request_user, log.requests.kind, attribute.code, *numbers[1:], wanted
     )
     return counts
 
@@ -395,7 +393,7 @@ def _list_long(texts: pa.Array) -> pa.Array:
 
 
 @njit(cache=True, nogil=True)
-def _count_senders(user, row, kind, code, first, number, wanted):  # type: ignore[no-untyped-def]
+def _count_senders(user, kind, code, first, number, wanted):  # type: ignore[no-untyped-def]
     """Count the users who sent their wanted number, and all users who sent a request.
 
     ``first`` and ``number`` are as in :class:`NumbersInTexts`; ``wanted`` is -1 for users
@@ -403,8 +401,8 @@ def _count_senders(user, row, kind, code, first, number, wanted):  # type: ignor
     """
     is_sender = np.zeros(len(wanted), np.bool_)
     is_own = np.zeros(len(wanted), np.bool_)
-    for r in range(len(row)):
-        u = user[row[r]]
+    for r in range(len(user)):
+        u = user[r]
         is_sender[u] = True
         c = code[kind[r]]
         if wanted[u] >= 0 and c >= 0:

@@ -42,7 +42,7 @@ def count_near_places(log: RequestLog, attribute: Attribute, bounds: Bounds) -> 
     numbers = _to_numbers(attribute.values)
     if numbers is None or attribute.num_values < MIN_VALUES or attribute.num_sent < MIN_REQUESTS:
         return counts
-    if not np.isfinite(numbers).any():
+    if log.requests.row is None or not np.isfinite(numbers).any():
         return counts
     low_x, low_y, high_x, high_y = bounds
     extent = max(high_x - low_x, high_y - low_y)

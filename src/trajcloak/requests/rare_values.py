@@ -153,7 +153,7 @@ def list_sent(
         return np.empty((0, 2), np.int64)
     code = attribute.code[log.requests.kind]
     chosen = np.flatnonzero(np.append(is_rare, False)[code])
-    time = log.time[log.requests.row[chosen]]
+    time = log.request_time[chosen]
     window = np.searchsorted(windows[:, 0], time, side="right") - 1
     inside = (window >= 0) & (time < windows[window, 1])
     pairs = np.unique(code[chosen[inside]].astype(np.int64) * len(windows) + window[inside])
