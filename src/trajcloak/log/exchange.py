@@ -249,7 +249,8 @@ def match_requests(
     numbers: list[npt.NDArray[np.int32]] = []
     if pieces:
         kinds, numbers = merge_kinds([sent.requests.kinds for sent in pieces])
-    are_numbers = all(pa.types.is_integer(s.users.type) for s in pieces if len(s.users))
+    ids = [log.users, *(sent.users for sent in pieces if len(sent.users))]
+    are_numbers = all(pa.types.is_integer(users.type) for users in ids)
     # The users of the shard are numbered first, so that all higher numbers are unknown users.
     interner = IntegerIds() if are_numbers else TextIds()
     intern_array(interner, log.users, np.empty(log.num_users, np.int32))

@@ -3,20 +3,19 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from itertools import accumulate
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.engines.engine import Engine, Handle, Sizes, TakesFrames
+from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.clean import clean_shards
+from trajcloak.log.cut_source import CutSource, choose_chunk, cut_source
 from trajcloak.log.exchange import (
     SentRequests,
     find_part,
@@ -26,19 +25,13 @@ from trajcloak.log.exchange import (
     split_requests,
 )
 from trajcloak.log.files import (
-    LogFile,
     LogPath,
     LogSystem,
     choose_columns,
-    count_file_rows,
     count_rows,
     find_system,
-    list_files,
-    read_parquet_metadata,
     stream_batches,
 )
-from trajcloak.log.formats import PARQUET, find_kind
-from trajcloak.log.frames import to_table
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, merge_kinds
 from trajcloak.log.row_checks import RowChecker, RowColumns, check_time_span, no_rows
@@ -110,45 +103,6 @@ def read_log(
     )
 
 
-@dataclass(frozen=True)
-class SourcePiece:
-    """Some rows of a log, to be read by one call.
-
-    Attributes
-    ----------
-    content
-        A list of files, or a handle of an Arrow table.
-    groups : tuple of int or None
-        The row groups to read, of a single Parquet file.
-    first_row : int
-        How many rows of the log come before.
-    """
-
-    content: Any
-    groups: tuple[int, ...] | None
-    first_row: int
-
-
-@dataclass(frozen=True)
-class CutSource:
-    """A log that is to be read: its files, and what each call reads of them.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    files : list of LogFile
-    num_rows : int
-        0 if one call reads all: rows of text files are not counted then.
-    pieces : list of SourcePiece
-    """
-
-    name: str
-    files: list[LogFile]
-    num_rows: int
-    pieces: list[SourcePiece]
-
-
 class ReadCounts(NamedTuple):
     """What is counted while rows are read.
 
@@ -193,13 +147,13 @@ def read_shards(
             f"say which rows are location reports; expected one of them; leave out --request-log "
             f"or --is-report"
         )
-    log_source = _cut_source(engine, source, columns)
+    log_source = cut_source(engine, source, columns)
     if request_log is None and columns.is_report is None:
         return _number_kinds(_read_locations(engine, log_source, columns, log_source.num_rows))
     request_source = log_source
     if request_log is not None:
         with _naming_request_log():
-            request_source = _cut_source(engine, request_log, columns)
+            request_source = cut_source(engine, request_log, columns)
     # Neither the rows nor the requests of a shard may be more than fit.
     num_rows = max(log_source.num_rows, request_source.num_rows)
     # Raises if the place is to be published.
@@ -281,7 +235,7 @@ def _shuffle_rows(
     jobs = [
         (
             piece.content, piece.groups, piece.first_row, columns, system, locations, num_shards,
-            _choose_chunk(sizes), engine.threads, engine.inner_progress,
+            choose_chunk(sizes), engine.threads, engine.inner_progress,
         )
         for piece in source.pieces
     ]  # fmt: skip
@@ -296,73 +250,6 @@ def _naming_request_log() -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"request log: {error}") from None
-
-
-def _cut_source(engine: Engine, source: LogPath, columns: LogColumns) -> CutSource:
-    """List the files of a log, count its rows, and cut it into pieces that one call reads."""
-    if hasattr(source, "to_delayed"):
-        if not isinstance(engine, TakesFrames):
-            raise OptionError(
-                "the log is a dask DataFrame; expected a cluster of dask's to work on; pass engine"
-            )
-        tables = engine.store_frame(source, to_table)
-        counts = engine.ask(len, [(table,) for table in tables])
-        first_rows = accumulate([0, *counts])
-        pieces = [SourcePiece(t, None, row) for t, row in zip(tables, first_rows, strict=False)]
-        return CutSource("the table", [to_table(source._meta)], sum(counts), pieces)
-    files = list_files(source)
-    name = _name_source(source, files)
-    num_rows = count_rows(files)
-    if engine.choose_sizes(num_rows).is_whole:
-        return CutSource(name, files, num_rows, [SourcePiece(files, None, 0)])
-    files = [file.absolute() if isinstance(file, Path) else file for file in files]
-    counted = engine.ask(count_file_rows, [(_share(engine, file), columns) for file in files])
-    # A file that cannot be read stops the run later, with a message that names it.
-    counts = [count or 0 for count in counted]
-    chunk = _choose_chunk(engine.choose_sizes(sum(counts))) or 1
-    pieces = []
-    for file, first_row in zip(files, accumulate([0, *counts]), strict=False):
-        if isinstance(file, Path) and find_kind(file) == PARQUET:
-            pieces += _cut_parquet(file, first_row, chunk)
-        else:
-            pieces.append(SourcePiece([_share(engine, file)], None, first_row))
-    return CutSource(name, files, sum(counts), pieces)
-
-
-def _share(engine: Engine, file: LogFile) -> LogFile:
-    """Hand a table in memory to the engine; paths are seen by all workers."""
-    return engine.put(file) if isinstance(file, pa.Table) else file
-
-
-def _choose_chunk(sizes: Sizes) -> int | None:
-    """Choose how many rows a call reads at a time; None: all.
-
-    Rows are held several times while they are read, encoded and decoded; so half a shard.
-    """
-    return None if sizes.is_whole else -(-sizes.rows // 2)
-
-
-def _cut_parquet(file: Path, first_row: int, chunk: int) -> Iterator[SourcePiece]:
-    """Cut a Parquet file into pieces of about ``chunk`` rows, or of one row group."""
-    metadata = read_parquet_metadata(file)
-    groups: list[int] = []
-    num_rows = 0
-    for group in range(metadata.num_row_groups):
-        groups.append(group)
-        num_rows += metadata.row_group(group).num_rows
-        if num_rows >= chunk or group == metadata.num_row_groups - 1:
-            yield SourcePiece([file], tuple(groups), first_row)
-            first_row += num_rows
-            groups, num_rows = [], 0
-
-
-def _name_source(source: LogPath, files: Sequence[LogFile]) -> str:
-    """Name a log in a message."""
-    if not isinstance(files[0], Path):
-        return "the table"
-    if isinstance(source, str | Path):
-        return str(source)
-    return ", ".join(map(str, source))
 
 
 def read_rows(
