@@ -1,6 +1,6 @@
 """Cut a shard into windows of dense trajectories."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,8 @@ class WindowCutter:
         margin = -(-layout.max_gap // layout.grid.every)
         is_held = layout.asked.missing == HOLD
         if rows is not None and not is_held and not rows.has_any(start - margin, stop + margin):
-            return build_empty_window(number, start, stop, log.num_users)
+            empty = build_empty_window(number, start, stop, log.num_users)
+            return replace(empty, left_out_requests=len(self._requests[number]))
         cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
