@@ -236,10 +236,7 @@ def build_bundles(
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
     is_suppressed = bundle < 0
-    shape = len(order), window.stop - window.start
-    is_eligible = np.ones(shape, np.bool_)
-    if window.has_row is not None:
-        is_eligible = _count_reporters(bundle, window.has_row, np.zeros(shape, np.int32)) >= k
+    is_eligible = find_eligible(window, bundle, len(order), k)
     entries, counts = _gather_requests(window, bundle, is_eligible, num_kinds, threads)
     grouped, _ = group_members(bundle, len(order))
     bundles = Bundles(
@@ -262,6 +259,23 @@ def build_bundles(
         *counts[2:],
     )
     return bundles, not_published, order
+
+
+def find_eligible(
+    window: Window, bundle: npt.NDArray[np.int32], num_bundles: int, k: int
+) -> npt.NDArray[np.bool_]:
+    """Find the sets that may be published: (bundles, instants).
+
+    At least k members of the bundle may have sent a request at the instant. ``bundle`` is that
+    of each participant; negative: suppressed.
+    """
+    shape = num_bundles, window.stop - window.start
+    if window.has_row is None:
+        return np.ones(shape, np.bool_)
+    counts: npt.NDArray[np.int32] = _count_reporters(
+        bundle, window.has_row, np.zeros(shape, np.int32)
+    )
+    return counts >= k
 
 
 Entries = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]

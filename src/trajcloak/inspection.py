@@ -1,13 +1,21 @@
-"""Inspect a log before it is anonymized: how regular it is, which instants and windows fit."""
+"""Inspect a log before it is anonymized: how regular it is, which instants and windows fit.
+
+Nothing here looks at requests: a proposal made by them would tell who sent some
+(``docs/guarantee.md``).
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.bundles import find_eligible
+from trajcloak.errors import InputError
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log import RequestLog, hold_in_memory, sort_rows
 from trajcloak.log.clean import DEFAULT_SPEED, find_teleports
@@ -18,20 +26,24 @@ from trajcloak.log.misplaced import (
     may_be_at_zero,
     may_be_swapped,
 )
-from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT
+from trajcloak.log.sharded_log import build_shard
+from trajcloak.options import MBR, NULL_ISLAND, SWAPPED, TELEPORT, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import (
     Ingest,
     Located,
     TimeGrid,
+    WindowCutter,
     build_ingest,
     build_time_grid,
     format_duration,
     is_dense,
+    lay_out,
     parse_duration,
 )
 from trajcloak.trajectories.grid import find_own_step, most_instants
 from trajcloak.trajectories.reports import compare_reports
+from trajcloak.trajectories.schedule import Schedule, find_schedule
 
 SECOND = 10**6
 NICE_SECONDS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
@@ -40,6 +52,15 @@ GAP_FACTORS = (2, 3, 5, 10, 30)
 NUM_STEPS = 5
 ENOUGH = 0.8
 """Proposed windows keep at least this share of what the shortest windows keep."""
+
+MEMBERS_PERCENT = (100, 120, 150, 200, 300, 500)
+"""Members of bundles that are tried, in percent of k."""
+
+LONGEST = 86400 * SECOND
+"""Longest instants that are proposed to keep more rows."""
+
+MOST_CELLS = 200_000
+"""Users times instants that are bundled for a choice."""
 
 MOST = 0.95
 """Least share of the gaps that a proposal bridges, and of the reports that it keeps."""
@@ -66,7 +87,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a choice of ``every``, ``max_gap`` and ``length`` would keep; independent of k.
+    """What a choice of ``every``, ``max_gap``, ``length`` and ``members`` would keep.
 
     Attributes
     ----------
@@ -77,8 +98,14 @@ class Choice:
         Share of the users who take part in at least one window.
     reports : float
         Share of the rows whose user takes part in their window.
-    requests : float or None
-        The same for rows with a request; None if there are none.
+    members : int or None
+        Least number of users in a bundle; None if k is not known.
+    sets : float or None
+        Share of the sets of requests, one for each bundle and instant, that are eligible: k
+        members have a row. None if k is not known.
+    rows : float or None
+        Share of the rows that are in such a set, so that a request of theirs could be
+        published. None if k is not known.
     """
 
     every: int | str
@@ -86,7 +113,9 @@ class Choice:
     length: int
     users: float
     reports: float
-    requests: float | None
+    members: int | None = None
+    sets: float | None = None
+    rows: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,8 +127,10 @@ class Inspection:
     ingest : Ingest
         The ingest report, with the proposed instants.
     proposed : Choice
-    by_every, by_max_gap, by_length : list of Choice
+    by_every, by_max_gap, by_length, by_members : list of Choice
         The proposal and variants with other values of one setting, ascending.
+    schedule : Schedule
+        Whether rows follow a schedule, and the exceptions to it.
     suspects : list of Suspect
         Rows that are probably wrong.
     """
@@ -109,6 +140,8 @@ class Inspection:
     by_every: list[Choice]
     by_max_gap: list[Choice]
     by_length: list[Choice]
+    by_members: list[Choice]
+    schedule: Schedule
     suspects: list[Suspect]
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,8 +151,9 @@ class Inspection:
             "proposed": vars(self.proposed),
             **{
                 name: [vars(choice) for choice in getattr(self, name)]
-                for name in ("by_every", "by_max_gap", "by_length")
+                for name in ("by_every", "by_max_gap", "by_length", "by_members")
             },
+            "schedule": self.schedule._asdict(),
             "suspects": {suspect.reason: len(suspect.rows) for suspect in self.suspects},
         }
 
@@ -127,9 +161,11 @@ class Inspection:
 def inspect_log(
     log: RequestLog,
     *,
+    k: int | None = None,
     every: str | None = None,
     max_gap: str | None = None,
     length: int | None = None,
+    members: int | None = None,
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Inspection:
@@ -141,11 +177,19 @@ def inspect_log(
     the least of 2, 3, 5, 10 and 30 steps that then keeps at least 95% of the reports, or
     the one that keeps most.
 
+    If ``k`` is given and rows may carry requests, sets of requests are withheld where fewer
+    than k members of a bundle have a row. If that concerns many rows, users are bundled for
+    many choices, on some windows of a large log. Proposed is then, of the choices that keep at
+    least 80% of the rows that the best one keeps, the one with the shortest instants, the
+    fewest members and the longest windows.
+
     Parameters
     ----------
     log : RequestLog
         From :func:`trajcloak.read_log`.
-    every, max_gap, length : optional
+    k : int, optional
+        As for :func:`trajcloak.anonymize`.
+    every, max_gap, length, members : optional
         Values that are decided already; the others are proposed.
     threads : int, optional
         Default: all cores.
@@ -165,11 +209,26 @@ def inspect_log(
             return None
         return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
 
-    step = parse(every, "every") or _propose_every(counter)
-    gap = parse(max_gap, "max-gap")
+    whole = hold_in_memory(log)
+    asked = Asked(parse(every, "every"), parse(max_gap, "max-gap"), length, members)
+    step = asked.every or _propose_every(counter)
+    gap = asked.max_gap
     size = length or _propose_length(counter, step, gap or _find_typical_gap(counter, step))
     gap = gap or _propose_gap(counter, step, size)
-    whole = hold_in_memory(log)
+    bundled = None
+    if k is not None and log.is_one_log:
+        bundled = _SetCounter(log, k, counter.threads)
+        members = members or k
+        if bundled.count(step, gap, size, members)[1] < ENOUGH:
+            step, gap, size, members = _search(counter, bundled, step, asked, progress)
+
+    def count(every: int, max_gap: int, length: int, members: int | None) -> Choice:
+        choice = counter.count(every, max_gap, length)
+        if bundled is None or members is None:
+            return choice
+        sets, rows = bundled.count(every, max_gap, length, members)
+        return replace(choice, members=members, sets=sets, rows=rows)
+
     grid = build_time_grid(whole, step)
     located = counter.locate(grid, gap)
     reports = None
@@ -177,13 +236,18 @@ def inspect_log(
         reports = compare_reports(log, gap, counter.threads)
     return Inspection(
         ingest=build_ingest(whole.facts, grid, gap, located, reports),
-        proposed=counter.count(step, gap, size),
+        proposed=count(step, gap, size, members),
         by_every=[
-            counter.count(other, max(gap, 2 * other), max(1, size * step // other))
+            count(other, max(gap, 2 * other), max(1, size * step // other), members)
             for other in _near(_list_steps(log), step, log)
         ],
-        by_max_gap=[counter.count(step, g, size) for g in _list_gaps(step, gap)],
-        by_length=[counter.count(step, gap, n) for n in _list_lengths(grid, size)],
+        by_max_gap=[count(step, g, size, members) for g in _list_gaps(step, gap)],
+        by_length=[count(step, gap, n, members) for n in _list_lengths(grid, size)],
+        by_members=[
+            count(step, gap, size, n)
+            for n in ([] if bundled is None else _list_members(bundled.k, members))
+        ],
+        schedule=find_schedule(whole, is_dense=reports is None),
         suspects=list_suspects(log),
     )
 
@@ -219,10 +283,6 @@ class _KeptCounter:
         order = sort_rows(log)
         self._time = log.time[order]
         self._first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
-        has_request = np.zeros(log.num_rows, np.bool_)
-        if log.requests.row is not None:
-            has_request[log.requests.row] = True
-        self._has_request = has_request[order]
         self._known: dict[tuple[int, int, int], Choice] = {}
         progress("sorting reports", 1, 1)
 
@@ -237,18 +297,16 @@ class _KeptCounter:
         """Count what a choice would keep."""
         key = every, max_gap, length
         if key not in self._known:
-            users, reports, requests, *_ = self._count(
+            users, reports, *_ = self._count(
                 build_time_grid(hold_in_memory(self.log), every), max_gap, length
             )
             # Requests of a second input are not counted: nothing here may depend on them.
-            num_requests = self.log.num_requests if self.log.is_one_log else 0
             self._known[key] = Choice(
                 format_duration(every, has_timestamps=self.log.has_timestamps),
                 format_duration(max_gap, has_timestamps=self.log.has_timestamps),
                 length,
                 users / self.log.num_users,
                 reports / self.log.num_rows,
-                requests / num_requests if num_requests else None,
             )
         return self._known[key]
 
@@ -256,13 +314,119 @@ class _KeptCounter:
         when = grid.origin, grid.every, grid.num_instants
         parts = run_sliced(
             lambda start, stop: _count_kept(
-                self._time, self._has_request, self._first, when, max_gap, length, start, stop
+                self._time, self._first, when, max_gap, length, start, stop
             ),
             self.log.num_users,
             self.threads,
         )
         total: list[int] = np.sum(parts, axis=0).tolist()
         return total
+
+
+class _SetCounter:
+    """Counts the sets of requests that a choice would leave eligible, and their rows.
+
+    Users are bundled with ``traj-anon``. Of a large log, windows are drawn evenly.
+    """
+
+    def __init__(self, log: RequestLog, k: int, threads: int) -> None:
+        self.log = log
+        self.k = k
+        self._threads = threads
+        self._known: dict[tuple[int, int, int, int], tuple[float, float]] = {}
+
+    def count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
+        """Compute the shares of sets that are eligible, and of rows that are in one."""
+        key = every, max_gap, length, members
+        if key not in self._known:
+            self._known[key] = self._count(*key)
+        return self._known[key]
+
+    def _count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
+        log, unit = self.log, self.log.has_timestamps
+        asked = Options(
+            k=self.k,
+            algorithm="traj-anon",
+            every=str(format_duration(every, has_timestamps=unit)),
+            max_gap=str(format_duration(max_gap, has_timestamps=unit)),
+            length=length,
+        )
+        try:
+            placed, layout = lay_out(hold_in_memory(log), asked)
+        except InputError:
+            # Misplaced rows: they are listed as suspects.
+            return 0.0, 0.0
+        log, grid = build_shard(placed.shards[0]), layout.grid
+        cutter = WindowCutter(log, layout)
+        instant = (log.time - grid.origin) // grid.every
+        order = np.argsort(instant, kind="stable")
+        edges = np.searchsorted(instant[order], layout.ranges)
+        most = max(1, MOST_CELLS // (log.num_users * length))
+        chosen = np.unique(np.linspace(0, len(edges) - 1, most).astype(np.int64))
+        num_sets, num_eligible, num_rows, num_kept = 0, 0, 0, 0
+        for number in chosen.tolist():
+            rows = order[slice(*edges[number])]
+            num_rows += len(rows)
+            window = cutter.cut(number, self._threads)
+            if len(window.user) < members:
+                continue
+            policy = TrajAnon().solve(
+                window.cells, layout.region.height, members, MBR, threads=self._threads
+            )
+            is_eligible = find_eligible(window, policy.bundle, policy.num_bundles, self.k)
+            num_sets += is_eligible.size
+            num_eligible += int(is_eligible.sum())
+            bundle = np.full(log.num_users, -1, np.int32)
+            bundle[window.user] = policy.bundle
+            bundle = bundle[log.user[rows]]
+            inside = bundle >= 0
+            num_kept += int(is_eligible[bundle[inside], instant[rows[inside]] - window.start].sum())
+        is_inside = (edges[:, 1] - edges[:, 0]).sum() / log.num_rows
+        return num_eligible / max(1, num_sets), is_inside * num_kept / max(1, num_rows)
+
+
+class Asked(NamedTuple):
+    """Settings that are decided already; None: to be proposed."""
+
+    every: int | None
+    max_gap: int | None
+    length: int | None
+    members: int | None
+
+
+def _search(
+    counter: _KeptCounter, bundled: _SetCounter, step: int, asked: Asked, progress: Progress
+) -> tuple[int, int, int, int]:
+    """Choose every, max_gap, length and members by the rows in eligible sets."""
+    # Longer instants hold more rows, so that more members have one.
+    low, high = counter.log.time_range
+    steps = [s for s in _list_steps(counter.log) if step <= s <= max(step, (high - low) // 10)]
+    if counter.log.has_timestamps:
+        steps = [s for s in steps if s <= max(step, LONGEST)]
+    choices: list[tuple[int, int, int, int]] = []
+    for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
+        grid = build_time_grid(hold_in_memory(counter.log), every)
+        gaps = {_find_typical_gap(counter, every), GAP_FACTORS[-1] * every}
+        choices += product(
+            [every],
+            [asked.max_gap] if asked.max_gap else sorted(gaps),
+            [asked.length] if asked.length else _list_lengths(grid, None)[:NUM_STEPS],
+            [asked.members] if asked.members else _list_members(bundled.k, None),
+        )
+    kept = []
+    for done, choice in enumerate(choices):
+        progress("trying choices", done, len(choices))
+        kept.append(bundled.count(*choice)[1])
+    progress("trying choices", len(choices), len(choices))
+    enough = ENOUGH * max(kept)
+    return min(
+        (choice for choice, share in zip(choices, kept, strict=True) if share >= enough),
+        key=lambda choice: (choice[0], choice[3], -choice[2], choice[1]),
+    )
+
+
+def _list_members(k: int, chosen: int | None) -> list[int]:
+    return sorted({*(-(-k * percent // 100) for percent in MEMBERS_PERCENT), chosen or k})
 
 
 def _propose_every(counter: _KeptCounter) -> int:
@@ -331,8 +495,8 @@ def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
 
 
 @njit(cache=True, nogil=True)
-def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  # type: ignore[no-untyped-def]
-    """Count what is kept: users, reports, requests, pairs of user and window, exact reports.
+def _count_kept(time, first, when, max_gap, length, begin, end):  # type: ignore[no-untyped-def]
+    """Count what is kept: users, reports, pairs of user and window, exact reports.
 
     A stretch is a run of a user's reports that are at most ``max_gap`` apart. The user takes
     part in every window that is within a stretch. An exact report has the time of an instant.
@@ -343,7 +507,7 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
     span = every * length
     last_window = (num_instants - 1) // length
     last_moment = origin + (num_instants - 1) * every
-    kept: npt.NDArray[np.int64] = np.zeros(5, np.int64)
+    kept: npt.NDArray[np.int64] = np.zeros(4, np.int64)
     for u in range(begin, end):
         takes_part = False
         # First and last window, both included, of the latest stretch that has any.
@@ -363,7 +527,7 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
                 takes_part = True
                 low = first_window
                 high = final_window
-                kept[3] += high - low + 1
+                kept[2] += high - low + 1
             # A report may belong to a window of an earlier stretch: after a gap that follows the
             # window's last moment.
             for i in range(row, stop):
@@ -371,9 +535,8 @@ def _count_kept(time, has_request, first, when, max_gap, length, begin, end):  #
                 window = offset // span
                 if offset >= 0 and low <= window <= high:
                     kept[1] += 1
-                    kept[2] += has_request[i]
                 is_new = i == first[u] or time[i] != time[i - 1]
-                kept[4] += is_new and offset >= 0 and offset % every == 0
+                kept[3] += is_new and offset >= 0 and offset % every == 0
             row = stop
         kept[0] += takes_part
     return kept

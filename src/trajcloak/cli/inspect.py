@@ -33,25 +33,33 @@ SUSPECTED = {
 
 @click.command("inspect")
 @click.argument("log", nargs=-1, required=True, type=PATH)
-@partial(log_options, request_help="Request attribute; rows that have one count as requests.")
+@partial(log_options, request_help="Request attribute; never looked at here.")
+@click.option(
+    "--k",
+    type=click.IntRange(min=2),
+    help="Also count the sets of requests that would be withheld, and propose --members.",
+)
 @click.option("--every", metavar="DURATION", help="Keep this step.  [default: proposed]")
 @click.option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
 @click.option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
+@click.option("--members", type=click.IntRange(min=2), help="Keep this many.  [default: proposed]")
 @threads_option
 @json_option
 def command(
     log: tuple[Path, ...],
     columns: LogColumns,
+    k: int | None,
     every: str | None,
     max_gap: str | None,
     length: int | None,
+    members: int | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
     """Report on LOG, and propose --every, --max-gap and --length for it.
 
-    Nothing is written. The shares say whom and what a choice would keep with
-    --missing withhold, before k is looked at.
+    Nothing is written, and no request is looked at. The shares say whom and
+    what a choice would keep with --missing withhold.
     """
     from trajcloak.inspection import inspect_log
     from trajcloak.log import read_log
@@ -60,57 +68,81 @@ def command(
         request_log = read_log(list(log), columns, threads=threads, progress=progress)
         found = inspect_log(
             request_log,
+            k=k,
             every=every,
             max_gap=max_gap,
             length=length,
+            members=members,
             threads=threads,
             progress=progress,
         )
     if as_json:
         print_json(found.to_dict())
     else:
-        print_inspection(found)
+        print_inspection(found, k)
 
 
-def print_inspection(found: "Inspection") -> None:
+def print_inspection(found: "Inspection", k: int | None) -> None:
     """Show the figures of the log, and a table of choices for each option."""
     out.print(facts_table("Log", ingest_facts(found.ingest.to_dict())))
     for name, choices in (
         ("every", found.by_every),
         ("max_gap", found.by_max_gap),
         ("length", found.by_length),
+        ("members", found.by_members),
     ):
-        out.print(_choices_table(name, choices, found.proposed))
+        if choices:
+            out.print(_choices_table(name, choices, found.proposed))
     for suspect in found.suspects:
         out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
+    if found.schedule.odd_times or found.schedule.odd_places:
+        out.print(
+            f"Rows follow a schedule with exceptions ({found.schedule.odd_times:,} at other times, "
+            f"{found.schedule.odd_places:,} of another precision): requests need --request-log, "
+            f"--is-report, or --rows-alike."
+        )
     proposed = found.proposed
+    members = "" if proposed.members in (None, k) else f" --members {proposed.members}"
     out.print(
         f"Proposed: [bold]--every {proposed.every} --max-gap {proposed.max_gap} "
-        f"--length {proposed.length}[/]"
+        f"--length {proposed.length}{members}[/]"
     )
 
 
 def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> ValueTable:
     """Lay out choices; of those that keep everything only the first and the proposed one."""
+    has_sets = proposed.sets is not None
     table = ValueTable(
         f"Kept, by {name.replace('_', '-')}",
         "every",
-        ("max-gap", "length", "users", "reports", "requests"),
-        bars="reports kept",
+        (
+            "max-gap",
+            "length",
+            "users",
+            "reports",
+            *(("members", "sets", "rows") if has_sets else ()),
+        ),
+        bars="rows kept" if has_sets else "reports kept",
     )
     keeps_all = False
     for choice in choices:
-        requests = "-" if choice.requests is None else f"{choice.requests:.1%}"
-        shares = f"{choice.users:.1%}", f"{choice.reports:.1%}", requests
-        if keeps_all and set(shares) <= {"100.0%", "-"} and choice != proposed:
+        kept = [choice.users, choice.reports]
+        bar = choice.reports
+        if choice.sets is not None and choice.rows is not None:
+            kept += [choice.sets, choice.rows]
+            bar = choice.rows
+        shares = [f"{share:.1%}" for share in kept]
+        if keeps_all and set(shares) == {"100.0%"} and choice != proposed:
             continue
-        keeps_all = set(shares) <= {"100.0%", "-"}
+        keeps_all = set(shares) == {"100.0%"}
+        if has_sets:
+            shares.insert(2, f"{choice.members:,}")
         table.add_row(
             escape(str(choice.every)),
             escape(str(choice.max_gap)),
             f"{choice.length:,}",
             *shares,
-            "█" * round(BAR * choice.reports),
+            "█" * round(BAR * bar),
             style="bold green" if choice == proposed else "",
         )
     return table

@@ -26,11 +26,11 @@ NEAR = 0.25
 COMMON = 64
 """Gaps that each shard proposes as the step of a schedule."""
 
-FINE = 6
-"""Places with this many decimals or more are taken as exact."""
+FINE = 8
+"""Decimals of a place are counted up to here."""
 
-COARSE = 4
-"""Among exact places, one with at most this many decimals was rounded."""
+MANY_DECIMALS = 5
+"""If most places have this many decimals, some with fewer were rounded."""
 
 
 class Schedule(NamedTuple):
@@ -128,9 +128,20 @@ def compare_gaps(log: RequestLog, step: int) -> tuple[int, int, int, int]:
 
 
 def _judge_places(counts: npt.NDArray[np.int64]) -> int:
-    """Count the rows whose place has more decimals than most, or was rounded among exact ones."""
+    """Count the rows whose place has more decimals than most, or fewer than chance explains.
+
+    ``counts`` are the rows by decimals. Of places with d decimals one in a hundred has fewer
+    by chance, since both last digits are 0; one in 10,000 has fewer by two.
+    """
     usual = int(counts.argmax())
-    return int(counts[: COARSE + 1].sum() if usual == FINE else counts[usual + 1 :].sum())
+    odd = int(counts[usual + 1 :].sum())
+    if usual >= MANY_DECIMALS:
+        for decimals in range(usual - 1):
+            expected = counts.sum() * 100.0 ** (decimals - usual)
+            found = int(counts[: decimals + 1].sum())
+            if found > expected + 4 * np.sqrt(expected) + 1:
+                return odd + found
+    return odd
 
 
 def count_decimals(log: RequestLog, threads: int) -> npt.NDArray[np.int64]:
