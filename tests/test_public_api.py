@@ -105,13 +105,14 @@ def test_errors_have_one_base_and_the_fitting_builtin(error, builtin):
 
 def test_signatures():
     assert list(inspect.signature(trajcloak.read_log).parameters) == [
-        "source", "columns", "threads", "progress",
+        "source", "columns", "request_log", "threads", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.convert_log).parameters) == [
         "source", "path", "format", "geographic", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.anonymize).parameters) == [
-        "log", "k", "columns", "engine", "memory", "scratch", "threads", "progress", "options",
+        "log", "k", "columns", "request_log", "engine", "memory", "scratch", "threads",
+        "progress", "options",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",
@@ -119,7 +120,7 @@ def test_signatures():
         "rare", "rare_below",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
-        "user", "time", "lon", "lat", "x", "y", "requests", "tz", "crs", "clip",
+        "user", "time", "lon", "lat", "x", "y", "requests", "is_report", "tz", "crs", "clip",
         "max_speed", "drop", "delimiter",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.PublishedRelease.count).parameters) == [
@@ -135,6 +136,6 @@ def test_signatures():
         "log", "release", "policy", "queries", "seed", "threads", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.write_report).parameters) == [
-        "release", "path", "log", "policy", "columns", "network", "outline", "attack", "threads",
-        "progress",
+        "release", "path", "log", "policy", "columns", "request_log", "network", "outline",
+        "attack", "threads", "progress",
     ]  # fmt: skip

@@ -139,11 +139,7 @@ class LogColumns:
                 raise holds_fixed(name)
         fixed = (self.user, self.time, self.lon, self.lat, self.x, self.y)
         if self.is_report is not None and self.is_report in (*fixed, *self.requests):
-            raise OptionError(
-                f"column '{self.is_report}' is to say which rows are location reports, and to hold "
-                f"the user, time, place or a request; expected a column of its own; name another "
-                f"with --is-report"
-            )
+            raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
         if self.tz is not None and not _is_zone(self.tz):
@@ -407,6 +403,14 @@ def holds_fixed(name: str) -> OptionError:
     return OptionError(
         f"request column '{name}' also holds the user, time or place; publishing it would give "
         f"senders away; leave it out"
+    )
+
+
+def marks_and_holds(name: str) -> OptionError:
+    """Build the error for a column that is to mark location reports, and to hold something else."""
+    return OptionError(
+        f"column '{name}' is to say which rows are location reports, and to hold the user, time, "
+        f"place or a request; expected a column of its own; name another with --is-report"
     )
 
 

@@ -281,6 +281,9 @@ class _Workload:
             self._to_region(box), self._attribute or "", window.start + i, window.start + last
         )
         value = self._values[code]
+        if value not in answers and isinstance(value, str):
+            # Values of text files are text in the log, and may be numbers in the release.
+            value = _to_number(value)
         return true, answers[value].users if value in answers else ZERO
 
     def _choose(self, rng: np.random.Generator, weights: Sequence[int]) -> _Truth:
@@ -304,3 +307,13 @@ class _Workload:
     def _to_region(self, box: _Box) -> Rectangle:
         edges = (self._region.edges(i % 2, np.array(edge)) for i, edge in enumerate(box))
         return Rectangle(*map(float, edges))
+
+
+def _to_number(text: str) -> int | float | str:
+    """Read a number; text that is none stays as it is."""
+    for type_ in (int, float):
+        try:
+            return type_(text)
+        except ValueError:
+            continue
+    return text

@@ -56,6 +56,7 @@ def test_generate_for_machines(run, tmp_path):
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out) == {
         "log": "log.parquet",
+        "request_log": None,
         "users": 8,
         "instants": 5,
         "rows": 40,

@@ -279,6 +279,22 @@ def test_a_client_and_a_folder_or_a_frame(tmp_path, client):
         assert actual == expected
 
 
+def test_two_frames(tmp_path, client):
+    table = pq.read_table(write_log(tmp_path, draw_skewed(1, "even", 60, 3)))
+    locations, requests = table.drop_columns(["what"]), table.drop_columns(["x", "y"])
+    frames = [dask.dataframe.from_pandas(part.to_pandas(), 3) for part in (locations, requests)]
+    options = {"k": 4, "columns": COLUMNS, **OPTIONS}
+    actual, expected = (
+        run(partial(tc.anonymize, places, request_log=sent, **options, **on), tmp_path / name)
+        for name, places, sent, on in (
+            ("dask", *frames, {"engine": client}),
+            ("memory", locations, requests, {}),
+        )
+    )
+    assert actual.error is None
+    assert actual == expected
+
+
 def test_a_log_in_memory_is_refused(client):
     places = {"user_id": [1, 2], "time": [0, 0], "x": [0.0, 1.0], "y": [0.0, 1.0]}
     log = tc.read_log(pa.table(places))

@@ -7,6 +7,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+import trajcloak as tc
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.generator import GeneratedLog, generated_log
 from trajcloak.generator.generated_log import id_texts, user_ids
@@ -305,3 +306,44 @@ def test_path_taken_meanwhile_is_kept(tmp_path):
         generate_log(path, users=3, length=2, progress=take)
     assert path.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.csv"])
+@pytest.mark.parametrize("string_ids", [False, True])
+def test_requests_in_a_file_of_their_own(tmp_path, monkeypatch, name, string_ids):
+    options = {"users": 40, "length": 7, "seed": 3, "every_seconds": 50, "string_ids": string_ids}
+    generate_log(tmp_path / "one.parquet", **options)
+    one = pq.read_table(tmp_path / "one.parquet")
+    paths = tmp_path / name, tmp_path / name.replace("log", "requests")
+    log = generate_log(paths[0], request_log=paths[1], **options)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 2
+    columns = tc.LogColumns(requests=("category", "detail"))
+    whole, split = tc.read_log(one, columns), tc.read_log(paths[0], columns, paths[1])
+    assert split.users == whole.users
+    for field in ("user", "time", "x", "y"):
+        assert getattr(split, field).tolist() == getattr(whole, field).tolist()
+    assert log.requests == split.num_requests == whole.num_requests > 0
+    assert split.unknown_requests == 0
+    assert (np.diff(split.request_time) >= 0).all()
+    assert set((split.request_time // 10**6 - whole.time[0] // 10**6) % 50) >= {0, 1, 49}
+
+    def list_sent(log):
+        instant = (log.request_time - log.time[0]) // (50 * 10**6)
+        return sorted(zip(log.request_user, instant, log.requests.kind, strict=True))
+
+    assert list_sent(split) == list_sent(whole)
+    assert split.requests.kinds == whole.requests.kinds
+    monkeypatch.setattr(generated_log, "ROWS_PER_GROUP", 100)
+    again = tmp_path / f"again-{name}", tmp_path / "again-requests.csv"
+    generate_log(again[0], request_log=again[1], **options)
+    if name == "log.csv":
+        assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]
+
+
+def test_locations_and_requests_are_two_files(tmp_path):
+    path = tmp_path / "log.csv"
+    with pytest.raises(OptionError, match="are to be written to one file"):
+        generate_log(path, users=2, length=2, request_log=str(path))
+    with pytest.raises(OptionError, match=r"expected '.parquet' or '.csv'"):
+        generate_log(path, users=2, length=2, request_log=tmp_path / "requests.txt")
+    assert not path.exists()

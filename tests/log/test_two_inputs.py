@@ -528,7 +528,7 @@ def test_the_place_is_never_published():
             tc.LogColumns(requests=("x",), is_report="is_report"),
             None,
         ),
-        ("'x' is to hold two of", rows, tc.LogColumns(is_report="x"), None),
+        ("'x' is to say which rows", rows, tc.LogColumns(is_report="x"), None),
     ):
         with pytest.raises(tc.OptionError, match=message):
             tc.read_log(source, columns, sent)

@@ -191,6 +191,7 @@ def command(
     output: Path,
     policy: Path | None,
     columns: LogColumns,
+    request_log: Path | None,
     memory: str | None,
     resume: bool,
     threads: int | None,
@@ -200,7 +201,8 @@ def command(
 ) -> None:
     """Turn a request log into a release with at least K possible senders per request.
 
-    LOG is a .csv or .parquet file, a folder of them, or a glob.
+    LOG is a .csv or .parquet file, a folder of them, or a glob. With --request-log or
+    --is-report, locations come from reports alone, and requests change nothing of them.
     """
     from trajcloak.errors import OptionError
     from trajcloak.options import Options
@@ -221,9 +223,10 @@ def command(
                 "only such runs can be continued; pass --memory"
             )
         check_outputs(output, policy)
-        check_outside_log(log, [output] if policy is None else [output, policy])
+        sources = log if request_log is None else (*log, request_log)
+        check_outside_log(sources, [output] if policy is None else [output, policy])
         if chosen["scratch"] is not None:
-            check_outside_log(log, [chosen["scratch"] / "shards"])
+            check_outside_log(sources, [chosen["scratch"] / "shards"])
     elif chosen["engine"] != IN_MEMORY:
         raise OptionError(
             "memory is limited, and the engine is a cluster; expected the limit of its workers, "
@@ -234,7 +237,7 @@ def command(
         start_engine(**chosen, beside=output, threads=threads, progress=progress) as engine,
     ):
         if memory is None:
-            release = anonymize_on(engine, list(log), columns, asked)
+            release = anonymize_on(engine, list(log), columns, asked, request_log)
             release.write(output, policy, progress=progress)
         else:
             release = anonymize_files(
@@ -243,6 +246,7 @@ def command(
                 policy,
                 columns,
                 asked,
+                request_log=request_log,
                 memory=memory,
                 resume=resume,
                 threads=threads,

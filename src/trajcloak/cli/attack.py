@@ -46,6 +46,7 @@ def command(
     k: int,
     algorithms: str,
     columns: LogColumns,
+    request_log: Path | None,
     seed: int,
     threads: int | None,
     example: bool,
@@ -61,9 +62,9 @@ def command(
 
     options = {name: value for name, value in options.items() if value is not None}
     with progress_bars(hidden=as_json) as progress:
-        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
         found = attack(
-            request_log,
+            read,
             k,
             algorithms=[name.strip() for name in algorithms.split(",")],
             seed=seed,

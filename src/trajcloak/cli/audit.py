@@ -61,6 +61,7 @@ def command(
     k: int | None,
     group: str | None,
     columns: LogColumns,
+    request_log: Path | None,
     as_json: bool,
     **time: Any,
 ) -> None:
@@ -75,7 +76,7 @@ def command(
     from trajcloak.auditor import audit, audit_foreign
 
     asked = {name: value for name, value in time.items() if value is not None}
-    check_usage(foreign, k, group, policy, asked)
+    check_usage(foreign, k, group, policy, asked, request_log)
     if asked and not foreign:
         check_release_time(release, asked)
     with progress_bars(hidden=as_json, kernel=None) as progress:
@@ -85,7 +86,10 @@ def command(
                 progress=progress, **asked,
             )  # fmt: skip
         else:
-            report = audit(list(log), release, policy or Path(), columns, progress=progress)
+            second = {} if request_log is None else {"request_log": request_log}
+            report = audit(
+                list(log), release, policy or Path(), columns, progress=progress, **second
+            )
     if as_json:
         print_json(report.to_dict())
     else:
@@ -95,13 +99,20 @@ def command(
 
 
 def check_usage(
-    foreign: bool, k: int | None, group: str | None, policy: Path | None, time: dict[str, Any]
+    foreign: bool,
+    k: int | None,
+    group: str | None,
+    policy: Path | None,
+    time: dict[str, Any],
+    request_log: Path | None,
 ) -> None:
     """Raise if options are missing, or do not go together."""
     if foreign and k is None:
         raise click.UsageError("Missing option '--k', which --foreign needs.")
     if foreign and "length" in time:
         raise click.UsageError("--length does not go with --foreign: groups say what is linked.")
+    if foreign and request_log is not None:
+        raise click.UsageError("--request-log does not go with --foreign: only places count.")
     if not foreign and (k is not None or group is not None):
         raise click.UsageError("--k and --group go with --foreign only.")
     if not foreign and policy is None:

@@ -83,7 +83,10 @@ threads_option = click.option(
 
 
 def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
-    """Add the options that say how to read a log; passes them on as ``columns``."""
+    """Add the options that say how to read a log.
+
+    Passes them on as ``columns`` and ``request_log``.
+    """
 
     def column(
         name: str, help_: str, *names: str, **settings: Any
@@ -97,6 +100,13 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     @column("x", "Column of planar x coordinates.  [default: x]")
     @column("y", "Column of planar y coordinates.  [default: y]")
     @column("request", request_help, "requests", multiple=True)
+    @click.option(
+        "--request-log",
+        type=PATH,
+        metavar="FILE",
+        help="Requests, if LOG has locations only: a file, folder or glob with user, time and "
+        "request attributes.  [default: rows of LOG carry them]",
+    )
     @column(
         "is-report",
         "Column that says which rows are location reports: true or false. Requests are read from "

@@ -55,6 +55,7 @@ def command(
     k: int,
     algorithms: str,
     columns: LogColumns,
+    request_log: Path | None,
     seed: int,
     time_limit: float | None,
     threads: int | None,
@@ -71,9 +72,9 @@ def command(
 
     options = {name: value for name, value in options.items() if value is not None}
     with progress_bars(hidden=as_json) as progress:
-        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
         results = compare(
-            request_log,
+            read,
             k,
             [name.strip() for name in algorithms.split(",")],
             seed=seed,

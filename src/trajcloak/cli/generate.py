@@ -69,6 +69,12 @@ KERNEL = ("trajcloak.generator.contraction", "build_hierarchy")
     metavar="SECONDS",
     help="Time from one instant to the next. It changes the times, not the places.",
 )
+@click.option(
+    "--request-log",
+    type=PATH,
+    metavar="FILE",
+    help="Write the requests to this file, at random seconds, and the locations alone to the log.",
+)
 @click.option("--string-ids", is_flag=True, help="User ids as text instead of numbers.")
 @json_option
 def command(
@@ -84,6 +90,7 @@ def command(
     congestion: bool,
     request_share: float,
     every: int,
+    request_log: Path | None,
     string_ids: bool,
     as_json: bool,
 ) -> None:
@@ -109,12 +116,14 @@ def command(
             request_share=request_share,
             string_ids=string_ids,
             every_seconds=every,
+            request_log=request_log,
             progress=progress,
         )
     if as_json:
         print_json(
             {
                 "log": str(output),
+                "request_log": None if request_log is None else str(request_log),
                 "users": log.users,
                 "instants": log.instants,
                 "rows": log.rows,
@@ -137,4 +146,6 @@ def command(
     ]
     if log.junctions_left_out:
         facts.append(("junctions left out (not connected)", f"{log.junctions_left_out:,}"))
+    if request_log is not None:
+        facts.append(("request log", str(request_log)))
     out.print(facts_table(f"Log: {output}", facts))

@@ -48,6 +48,7 @@ SUSPECTED = {
 def command(
     log: tuple[Path, ...],
     columns: LogColumns,
+    request_log: Path | None,
     k: int | None,
     every: str | None,
     max_gap: str | None,
@@ -65,9 +66,9 @@ def command(
     from trajcloak.log import read_log
 
     with progress_bars(hidden=as_json) as progress:
-        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
         found = inspect_log(
-            request_log,
+            read,
             k=k,
             every=every,
             max_gap=max_gap,

@@ -49,6 +49,7 @@ def command(
     queries: int,
     seed: int,
     columns: LogColumns,
+    request_log: Path | None,
     threads: int | None,
     as_json: bool,
     **time: Any,
@@ -66,9 +67,9 @@ def command(
     if not columns.requests:
         columns = replace(columns, requests=tuple(open_release(release).attributes))
     with progress_bars(hidden=as_json) as progress:
-        request_log = read_log(list(log), columns, threads=threads, progress=progress)
+        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
         results = measure_utility(
-            request_log,
+            read,
             release,
             policy=policy,
             queries=queries,

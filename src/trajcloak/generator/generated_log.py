@@ -5,6 +5,7 @@ User ids are a seeded scramble of the users' numbers, so that their order says n
 
 import operator
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from trajcloak.generator.requests_by_place import (
 )
 from trajcloak.generator.roads import MOST_CLASSES, SPEED_DIVISORS, build_roads
 from trajcloak.generator.simulation import Simulation
-from trajcloak.kernels.splitmix import key_of
+from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
 from trajcloak.kernels.threads import default_threads, run_sliced
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.progress import Progress, silent
@@ -127,6 +128,7 @@ def generate_log(
     request_share: float = 0.2,
     string_ids: bool = False,
     every_seconds: int = 60,
+    request_log: str | os.PathLike[str] | None = None,
     progress: Progress = silent,
 ) -> GeneratedLog:
     """Write a log of people who move on a road network.
@@ -173,6 +175,10 @@ def generate_log(
         Whether user ids are text such as ``u-00f3a97c21`` instead of integers.
     every_seconds
         Time from one instant to the next: 1 second to a day.
+    request_log
+        A second file for the requests: ``user_id``, ``time`` (a random second after the
+        instant and before the next), ``category``, ``detail``. Then ``path`` gets the
+        locations alone. Default: rows of ``path`` carry the requests.
     progress
         Called with the stages ``preparing routes``, in sets of routes, and
         ``generating``, in instants.
@@ -185,11 +191,11 @@ def generate_log(
     Raises
     ------
     OptionError
-        If an option has an unusable value, or ``path`` another ending.
+        If an option has an unusable value, or a path another ending.
     InputError
         If the network cannot be read, or breaks a rule of ``docs/data-model.md``.
     OutputError
-        If ``path`` exists or cannot be written.
+        If a path exists or cannot be written.
 
     Examples
     --------
@@ -210,8 +216,14 @@ def generate_log(
         classes=classes,
         on_arrival=on_arrival,
     )
-    path = Path(path)
-    check_log_path(path)
+    paths = [Path(path)] if request_log is None else [Path(path), Path(request_log)]
+    for file in paths:
+        check_log_path(file)
+    if len({file.absolute() for file in paths}) < len(paths):
+        raise OptionError(
+            f"{path}: locations and requests are to be written to one file; expected two; pass "
+            f"another --request-log, or leave it out"
+        )
     streets = load_network(network, junctions)
     threads = default_threads()
     roads = build_roads(
@@ -231,7 +243,7 @@ def generate_log(
     )
     ids = user_ids(seed, users)
     column = id_texts(ids) if string_ids else pa.chunked_array([ids])
-    requests = _write_log(path, options, simulation, column, progress)
+    requests = _write_log(paths, options, simulation, column, progress)
     return GeneratedLog(
         rows=users * length,
         requests=requests,
@@ -244,25 +256,30 @@ def generate_log(
 
 
 def _write_log(
-    path: Path, options: GeneratorOptions, simulation: Simulation, ids: Any, progress: Progress
+    paths: list[Path],
+    options: GeneratorOptions,
+    simulation: Simulation,
+    ids: Any,
+    progress: Progress,
 ) -> int:
     """Generate and write block by block; a block is a whole number of instants.
 
-    Returns how many requests were sent.
+    ``paths`` are the log, and the request log, if there is to be one. Returns how many
+    requests were sent.
     """
-    schema = pa.schema(
-        [
-            ("user_id", ids.type),
-            ("time", pa.timestamp("s")),
-            ("x", pa.float64()),
-            ("y", pa.float64()),
-            *((name, pa.string()) for name in REQUEST_COLUMNS),
-        ]
-    )
+    keys = [("user_id", ids.type), ("time", pa.timestamp("s"))]
+    place = [("x", pa.float64()), ("y", pa.float64())]
+    attributes = [(name, pa.string()) for name in REQUEST_COLUMNS]
+    is_one = len(paths) == 1
+    schema = pa.schema([*keys, *place, *(attributes if is_one else [])])
+    request_schema = pa.schema([*keys, *attributes])
     instants_per_block = max(1, ROWS_PER_GROUP // options.users)
     requests_sent = 0
     progress("generating", 0, options.length)
-    with log_writer(path, schema) as append:
+    with ExitStack() as stack:
+        append = stack.enter_context(log_writer(paths[0], schema))
+        if not is_one:
+            append_requests = stack.enter_context(log_writer(paths[1], request_schema))
         for start in range(0, options.length, instants_per_block):
             stop = min(start + instants_per_block, options.length)
             moments = (FIRST_MOMENT + np.arange(start, stop) * options.every_seconds).astype(
@@ -276,11 +293,30 @@ def _write_log(
                 pa.array(np.repeat(moments, options.users)).view(pa.timestamp("s")),
                 pa.array(positions.x.ravel()),
                 pa.array(positions.y.ravel()),
-                *request_columns(requests),
             ]
+            if is_one:
+                columns += request_columns(requests)
+            else:
+                user, time, kind = _draw_times(options, start, moments, requests)
+                rows = [ids.take(pa.array(user)), pa.array(time).view(pa.timestamp("s"))]
+                append_requests(pa.table([*rows, *request_columns(kind)], schema=request_schema))
             append(pa.table(columns, schema=schema))
             progress("generating", stop, options.length)
     return requests_sent
+
+
+def _draw_times(
+    options: GeneratorOptions, first_instant: int, moments: Any, requests: Any
+) -> tuple[Any, Any, Any]:
+    """List the requests of a block by time, at random seconds: users' numbers, times, requests."""
+    sent = np.flatnonzero(requests != NO_REQUEST)
+    instant, user = np.divmod(sent, options.users)
+    with np.errstate(over="ignore"):
+        stream = scramble(key_of(options.seed, "request times") + GAMMA * user.astype(np.uint64))
+        drawn = scramble(stream + GAMMA * (first_instant + instant).astype(np.uint64))
+    time = moments[instant] + (drawn % np.uint64(options.every_seconds)).astype(np.int64)
+    order = np.argsort(time, kind="stable")
+    return user[order], time[order], requests[sent[order]]
 
 
 def _draw_block(options: GeneratorOptions, first_instant: int, moments: Any, places: Any) -> Any:

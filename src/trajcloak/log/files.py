@@ -32,7 +32,7 @@ from trajcloak.log.geometry import choose_system, find_geometry, name_points, sp
 from trajcloak.log.lines import guess_schema, open_lines
 from trajcloak.log.nested import list_roots
 from trajcloak.log.types import check_batch, find_common_type, to_common_type
-from trajcloak.options import LogColumns, holds_fixed
+from trajcloak.options import LogColumns, holds_fixed, marks_and_holds
 
 BATCH_ROWS = 1 << 20
 PREFETCH = 2
@@ -351,10 +351,11 @@ def choose_columns(file: LogFile, columns: LogColumns, *, has_place: bool) -> Wa
     )
     for name in wanted.names:
         if wanted.names.count(name) > 1:
+            if name == columns.is_report:
+                raise marks_and_holds(name)
             raise OptionError(
-                f"column '{name}' is to hold two of user, time, place and request, or to say which "
-                f"rows are reports; expected a column for each, and to publish neither user, time "
-                f"nor place; name other columns"
+                f"column '{name}' is to hold two of user, time, place and request; expected a "
+                f"column for each, and to publish neither user, time nor place; name other columns"
             )
     return wanted
 

@@ -12,7 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from trajcloak.errors import OptionError
-from trajcloak.output import check_new, new_file
+from trajcloak.output import PRIVATE, check_new, new_file
 
 ROWS_PER_GROUP = 1 << 20
 """Rows per row group of a Parquet file."""
@@ -69,7 +69,7 @@ def log_writer(
 ) -> Iterator[Callable[[Any], None]]:
     """Open a log for writing; yields the function that appends a table.
 
-    The log appears at ``path`` complete or not at all. ``quoting`` is Arrow's style of
+    The log appears at ``path`` complete or not at all, for its owner only. ``quoting`` is Arrow's style of
     quoting text in CSV. Use ``"needed"`` for text from foreign files: it may hold commas, and
     text that looks like a formula gets an apostrophe in front.
 
@@ -79,7 +79,7 @@ def log_writer(
         If the file cannot be written, or the path has been taken meanwhile.
     """
     with (
-        new_file(path) as file,
+        new_file(path, PRIVATE) as file,
         file.open("wb") as stream,
         _FORMATS[path.suffix](stream, schema, quoting) as writer,
     ):

@@ -125,23 +125,27 @@ def audit_and_attack(
     policy: Path,
     columns: LogColumns,
     *,
+    request_log: Sequence[Path] | None = None,
     with_attack: bool,
     threads: int | None,
     progress: Progress,
 ) -> PrivateFindings:
     """Audit a release against its log; if the audit passed, count rare values and attack it."""
-    report = audit(list(log), release.path, policy, columns, progress=progress)
-    digests = _digest_private(list_files(list(log)), policy)
+    second = {} if request_log is None else {"request_log": list(request_log)}
+    report = audit(list(log), release.path, policy, columns, progress=progress, **second)
+    digests = _digest_private(list_files([*log, *(request_log or [])]), policy)
     if not (report.passed and (with_attack or release.attributes)):
         return PrivateFindings(report, None, None, digests)
     columns = columns.complete(release.manifest["parameters"])
     if not columns.requests:
         columns = replace(columns, requests=tuple(release.attributes))
-    request_log = read_log(list(log), columns, threads=threads, progress=progress)
+    read = read_log(
+        list(log), columns, request_log and list(request_log), threads=threads, progress=progress
+    )
     found = None
     if with_attack:
-        found = attack_release(request_log, release, policy, threads=threads, progress=progress)
-    rare = _count_rare_values(request_log, release) if release.attributes else None
+        found = attack_release(read, release, policy, threads=threads, progress=progress)
+    rare = _count_rare_values(read, release) if release.attributes else None
     return PrivateFindings(report, found, rare, digests)
 
 

@@ -109,6 +109,7 @@ def write_report(
     log: LogPaths | None = None,
     policy: str | Path | None = None,
     columns: LogColumns | None = None,
+    request_log: LogPaths | None = None,
     network: str | os.PathLike[str] | None = None,
     outline: str | os.PathLike[str] | None = None,
     attack: bool = True,
@@ -129,6 +130,8 @@ def write_report(
         private, and is readable by its owner only.
     columns
         Which columns of the log mean what.
+    request_log
+        The requests, if the log has locations only.
     network
         Streets to draw under the cloaks: ``city`` or a path, as
         :func:`trajcloak.generate_log` takes it.
@@ -157,21 +160,21 @@ def write_report(
     >>> report.passed, report.private
     (True, False)
     """
-    path, sources = Path(path), _list_sources(log)
+    path, sources, requests = Path(path), _list_sources(log), _list_sources(request_log)
     if bool(sources) != (policy is not None):
         raise OptionError(
             "only one of log and policy file is given; expected both or neither; pass --log and "
             "--policy together"
         )
     check_outside_releases(path, "the report", "output")
-    check_outside_log(sources, [path])
+    check_outside_log(sources + requests, [path])
     check_new(path)
     published = open_release(release)
     found = None
     if policy is not None:
         found = audit_and_attack(
             published, sources, Path(policy), columns or LogColumns(),
-            with_attack=attack, threads=threads, progress=progress,
+            request_log=requests or None, with_attack=attack, threads=threads, progress=progress,
         )  # fmt: skip
     progress(STAGE, 0, 1)
     backdrop = build_backdrop(published, network, outline)
