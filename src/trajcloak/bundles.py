@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,43 @@ from numba import njit
 from trajcloak.algorithms.policy import Policy
 from trajcloak.cloaks import Cloaks, group_members, order_by_cloaks
 from trajcloak.kernels.group import group_by_number
-from trajcloak.kernels.threads import build_slices, run_all, run_sliced
-from trajcloak.requests import Treatment
-from trajcloak.trajectories import Window
+from trajcloak.kernels.threads import build_slices, run_all
+from trajcloak.log.request_values import compress_numbers
+from trajcloak.trajectories import Window, join_marks
 
 MARKS_PER_REQUEST = 16
 """Up to this many bytes of marks per request, marking requests is faster than sorting them."""
+
+
+class KindMap(NamedTuple):
+    """What becomes of some distinct requests; all others are withheld.
+
+    Attributes
+    ----------
+    kind : int32
+        Their numbers, ascending.
+    number : int32
+        The new number of each; -1: withheld.
+    """
+
+    kind: npt.NDArray[np.int32]
+    number: npt.NDArray[np.int32]
+
+
+class ShownKinds(NamedTuple):
+    """The distinct requests that some bundles of a window show.
+
+    Attributes
+    ----------
+    kind : int32
+        Their numbers, ascending.
+    bundles, sets : int64
+        How many bundles, and how many sets, show each.
+    """
+
+    kind: npt.NDArray[np.int32]
+    bundles: npt.NDArray[np.int64]
+    sets: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,6 +69,9 @@ class Bundles:
         count from ``start``.
     ids : pyarrow.Array
         Ids of the members, bundle after bundle, ascending in each bundle. Private.
+    has_row : (members, instants) bool or None
+        As in :class:`trajcloak.trajectories.Window`, in the order of ``ids``; also None if
+        requests need not be safe against linking, for which alone it is kept. Private.
     """
 
     window: int
@@ -48,6 +83,7 @@ class Bundles:
     request_instant: npt.NDArray[np.int32]
     request_kind: npt.NDArray[np.int32]
     ids: pa.Array
+    has_row: npt.NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
         """Show counts only: notebook output gets saved, so no ids."""
@@ -70,7 +106,37 @@ class Bundles:
             request_instant=self.request_instant[requests],
             request_kind=self.request_kind[requests],
             ids=self.ids.take(pa.array(members)),
+            has_row=None if self.has_row is None else self.has_row[members],
         )
+
+    def renumber(self, kept: KindMap) -> "Bundles":
+        """Give requests new numbers, and leave out those that are withheld."""
+        seen, place = compress_numbers(
+            self.request_kind, int(self.request_kind.max(initial=-1)) + 1
+        )
+        new = np.full(len(seen), -1, np.int32)
+        _, one, other = np.intersect1d(seen, kept.kind, assume_unique=True, return_indices=True)
+        new[one] = kept.number[other]
+        number = new[place]
+        is_left = number >= 0
+        entries = (
+            self.request_bundle[is_left],
+            self.request_instant[is_left],
+            number[is_left],
+        )
+        if (np.diff(kept.number[kept.number >= 0]) <= 0).any():
+            shape = len(self.sizes), self.stop - self.start, int(kept.number.max()) + 1
+            entries = sort_entries(entries, shape)
+        bundle, instant, kind = entries
+        return replace(self, request_bundle=bundle, request_instant=instant, request_kind=kind)
+
+
+def count_shown(bundles: Bundles) -> ShownKinds:
+    """Count, for each distinct request, the bundles and the sets that show it."""
+    num_kinds = int(bundles.request_kind.max(initial=-1)) + 1
+    kind, place = compress_numbers(bundles.request_kind, num_kinds)
+    counts = _count_shown(bundles.request_bundle, place, len(kind))
+    return ShownKinds(kind.astype(np.int32), counts[0], counts[1])
 
 
 def join_bundles(parts: Sequence[Bundles]) -> Bundles:
@@ -87,12 +153,13 @@ def join_bundles(parts: Sequence[Bundles]) -> Bundles:
         request_instant=np.concatenate([part.request_instant for part in parts]),
         request_kind=np.concatenate([part.request_kind for part in parts]),
         ids=pa.concat_arrays([part.ids for part in parts]),
+        has_row=join_marks([part.has_row for part in parts], [len(part.ids) for part in parts]),
     )
 
 
 @dataclass(frozen=True)
 class NotPublished:
-    """Participants and requests of a window that are left out on purpose.
+    """What is not published of a window, or not yet decided; private.
 
     Attributes
     ----------
@@ -102,17 +169,21 @@ class NotPublished:
         Suppressed participants who have a report in the window.
     suppressed_requests : int
         Requests of suppressed participants.
-    rare_requests : int
-        Requests of the others that are not published because few users sent a value.
-    generalised_requests : int
-        Requests that are published with a value replaced.
+    few_reporters : int
+        Requests of the others in sets that are not eligible.
+    sets : int
+        How many sets are not eligible.
+    kind, sent : int32, int64
+        Distinct requests in eligible sets, ascending, and how often each was sent.
     """
 
     is_suppressed: npt.NDArray[np.bool_]
     reported: int
     suppressed_requests: int
-    rare_requests: int
-    generalised_requests: int
+    few_reporters: int
+    sets: int
+    kind: npt.NDArray[np.int32]
+    sent: npt.NDArray[np.int64]
 
 
 def build_bundles(
@@ -121,14 +192,17 @@ def build_bundles(
     policy: Policy,
     num_kinds: int,
     k: int,
-    rare: Treatment | None = None,
+    *,
+    members: int | None = None,
+    keeps_rows: bool = False,
     threads: int = 1,
 ) -> tuple[Bundles, NotPublished, npt.NDArray[np.int64]]:
-    """Number a policy's bundles and collect the sets of requests of each.
+    """Number a policy's bundles and collect their eligible sets of requests.
 
     Requests are used only here, after members and cloaks are decided (invariant 1 of
-    ``docs/guarantee.md``). A bundle of fewer than k users stops the run (invariant 3):
-    that would be a defect of the algorithm, never of the log.
+    ``docs/guarantee.md``). A set is eligible if at least k members may have sent a request at
+    its instant (invariant 8). A bundle with too few users stops the run (invariant 3): that
+    would be a defect of the algorithm, never of the log.
 
     Parameters
     ----------
@@ -140,8 +214,10 @@ def build_bundles(
     num_kinds : int
         How many distinct requests the log has.
     k : int
-    rare : Treatment, optional
-        What becomes of requests with rare values; default: they are published.
+    members : int, optional
+        Least number of users in a bundle; default: k.
+    keeps_rows : bool
+        Whether to keep who has a row at which instant.
     threads : int
         Changes the time, never the result.
 
@@ -152,80 +228,94 @@ def build_bundles(
     order : int64
         The number of each bundle in the policy.
     """
-    sizes = policy.sizes
-    if len(sizes) and int(sizes.min()) < k:
-        raise AssertionError(f"a bundle has {int(sizes.min())} users, fewer than k = {k}")
+    sizes, least = policy.sizes, members or k
+    if len(sizes) and int(sizes.min()) < least:
+        raise AssertionError(f"a bundle has {int(sizes.min())} users, fewer than {least}")
     order = order_by_cloaks(policy.cloaks, sizes)
     number = np.full(policy.num_bundles + 1, -1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
-    num_rare = num_generalised = 0
     is_suppressed = bundle < 0
-    reported = int(window.reported[is_suppressed].sum())
-    if rare is not None:
-        window, num_rare, num_generalised = _treat_rare(window, bundle, rare)
-        num_kinds = rare.kinds.num_rows
-    (request_bundle, request_instant, request_kind), suppressed_requests = _gather_requests(
-        window, bundle, (len(order), window.stop - window.start, num_kinds), threads
-    )
-    members, _ = group_members(bundle, len(order))
+    shape = len(order), window.stop - window.start
+    is_eligible = np.ones(shape, np.bool_)
+    if window.has_row is not None:
+        is_eligible = _count_reporters(bundle, window.has_row, np.zeros(shape, np.int32)) >= k
+    entries, counts = _gather_requests(window, bundle, is_eligible, num_kinds, threads)
+    grouped, _ = group_members(bundle, len(order))
     bundles = Bundles(
         window=window.number,
         start=window.start,
         stop=window.stop,
         cloaks=policy.cloaks[order],
         sizes=sizes[order],
-        request_bundle=request_bundle,
-        request_instant=request_instant,
-        request_kind=request_kind,
-        ids=ids.take(pa.array(members)),
+        request_bundle=entries[0],
+        request_instant=entries[1],
+        request_kind=entries[2],
+        ids=ids.take(pa.array(grouped)),
+        has_row=window.has_row[grouped] if keeps_rows and window.has_row is not None else None,
     )
     not_published = NotPublished(
-        is_suppressed, reported, suppressed_requests, num_rare, num_generalised
+        is_suppressed,
+        int(window.reported[is_suppressed].sum()),
+        *counts[:2],
+        int((~is_eligible).sum()),
+        *counts[2:],
     )
     return bundles, not_published, order
 
 
-def _treat_rare(
-    window: Window, bundle: npt.NDArray[np.int32], rare: Treatment
-) -> tuple[Window, int, int]:
-    """Withhold or replace rare requests of bundled users; returns also the counts of both."""
-    is_bundled = bundle[window.request_user] >= 0
-    kind = rare.number[window.request_kind]
-    gone = is_bundled & (kind < 0)
-    changed = is_bundled & rare.is_changed[window.request_kind]
-    left = np.flatnonzero(~gone)
-    treated = replace(
-        window,
-        request_user=window.request_user[left],
-        request_instant=window.request_instant[left],
-        # Requests of suppressed users are only counted, so any kind will do.
-        request_kind=np.maximum(kind[left], 0),
-    )
-    return treated, int(gone.sum()), int(changed.sum())
+Entries = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]
+"""Bundle, instant and kind of distinct requests, in that order."""
 
 
 def _gather_requests(
-    window: Window, bundle: npt.NDArray[np.int32], shape: tuple[int, int, int], threads: int
-) -> tuple[tuple[npt.NDArray[np.int32], ...], int]:
-    """List the distinct requests by bundle, instant and kind; counts those of suppressed users.
+    window: Window,
+    bundle: npt.NDArray[np.int32],
+    is_eligible: npt.NDArray[np.bool_],
+    num_kinds: int,
+    threads: int,
+) -> tuple[Entries, tuple[int, int, npt.NDArray[np.int32], npt.NDArray[np.int64]]]:
+    """List the distinct requests of eligible sets by bundle, instant and kind.
 
-    ``shape`` is the number of bundles, instants and kinds.
+    Returns also how many requests are of suppressed users and of sets that are not eligible,
+    and which kinds were sent how often in eligible sets.
     """
     requests = window.request_user, window.request_instant, window.request_kind
+    shape = (*is_eligible.shape, num_kinds)
     num_requests = len(window.request_user)
     if math.prod(shape) <= MARKS_PER_REQUEST * num_requests:
         marks = np.zeros(shape, np.bool_)
-        num_sent = run_sliced(
-            lambda start, stop: _mark(bundle, *requests, start, stop, marks), num_requests, threads
-        )
-        return _list_marked(marks, threads), num_requests - sum(num_sent)
+        slices = build_slices(num_requests, threads)
+        sent = np.zeros((len(slices), num_kinds), np.int64)
+        suppressed, few = np.sum(
+            run_all(
+                lambda i, start, stop: _mark(
+                    bundle, *requests, is_eligible, start, stop, marks, sent[i]
+                ),
+                [(i, *ends) for i, ends in enumerate(slices)],
+                threads,
+            ),
+            axis=0,
+        ).tolist()
+        total: npt.NDArray[np.int64] = sent.sum(axis=0)
+        kind = np.flatnonzero(total).astype(np.int32)
+        return _list_marked(marks, threads), (suppressed, few, kind, total[kind])
     sender = bundle[window.request_user]
-    sent = sender >= 0
-    columns = [sender[sent], window.request_instant[sent], window.request_kind[sent]]
-    packed = np.unique(np.ravel_multi_index(columns, shape))
-    distinct = tuple(part.astype(np.int32) for part in np.unravel_index(packed, shape))
-    return distinct, num_requests - int(sent.sum())
+    is_bundled = sender >= 0
+    shown = is_bundled.copy()
+    shown[is_bundled] = is_eligible[sender[is_bundled], window.request_instant[is_bundled]]
+    columns = [sender[shown], window.request_instant[shown], window.request_kind[shown]]
+    kind, count = np.unique(columns[2].astype(np.int32), return_counts=True)
+    suppressed = num_requests - int(is_bundled.sum())
+    few = int(is_bundled.sum()) - int(shown.sum())
+    return sort_entries(columns, shape), (suppressed, few, kind, count)
+
+
+def sort_entries(columns: Sequence[npt.NDArray[np.int32]], shape: tuple[int, int, int]) -> Entries:
+    """Sort requests by bundle, instant and kind, each once; ``shape`` bounds these numbers."""
+    packed = np.unique(np.ravel_multi_index(tuple(columns), shape))
+    bundle, instant, kind = np.unravel_index(packed, shape)
+    return bundle.astype(np.int32), instant.astype(np.int32), kind.astype(np.int32)
 
 
 def _list_marked(
@@ -246,18 +336,47 @@ def _list_marked(
 
 
 @njit(cache=True, nogil=True)
-def _mark(bundle, user, instant, kind, start, stop, marks):  # type: ignore[no-untyped-def]
-    """Mark the requests of bundled users in a slice; returns how many there are.
+def _mark(bundle, user, instant, kind, is_eligible, start, stop, marks, sent):  # type: ignore[no-untyped-def]
+    """Mark the requests of eligible sets in a slice, and count them by kind in ``sent``.
 
-    Several threads may write the same mark: all of them write True.
+    Returns how many are of suppressed users, and in sets that are not eligible. Several
+    threads may write the same mark: all of them write True.
     """
-    sent = 0
+    suppressed = 0
+    few = 0
     for r in range(start, stop):
         b = bundle[user[r]]
-        if b >= 0:
-            sent += 1
+        if b < 0:
+            suppressed += 1
+        elif not is_eligible[b, instant[r]]:
+            few += 1
+        else:
+            sent[kind[r]] += 1
             marks[b, instant[r], kind[r]] = True
-    return sent
+    return suppressed, few
+
+
+@njit(cache=True, nogil=True)
+def _count_shown(bundle, kind, num_kinds):  # type: ignore[no-untyped-def]
+    """Count the bundles, and the entries, of each kind; entries are in order of bundles."""
+    counts = np.zeros((2, num_kinds), np.int64)
+    last = np.full(num_kinds, -1, np.int32)
+    for i in range(len(kind)):
+        counts[1, kind[i]] += 1
+        if last[kind[i]] != bundle[i]:
+            last[kind[i]] = bundle[i]
+            counts[0, kind[i]] += 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _count_reporters(bundle, has_row, counts):  # type: ignore[no-untyped-def]
+    """Count the members of each bundle that have a row at each instant."""
+    for u in range(len(bundle)):
+        if bundle[u] >= 0:
+            for i in range(has_row.shape[1]):
+                counts[bundle[u], i] += has_row[u, i]
+    return counts
 
 
 @njit(cache=True, nogil=True)

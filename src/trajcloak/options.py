@@ -1,7 +1,7 @@
 """What a caller can ask for: which columns mean what, and how to anonymize."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -35,7 +35,7 @@ MISSING = (WITHHOLD, HOLD)
 KEEP = "keep"
 DROP = "drop"
 OTHER = "other"
-RARE = (KEEP, DROP, OTHER)
+RARE = (DROP, OTHER, KEEP)
 DAY = "day"
 ALIGNMENTS = ("none", DAY)
 EMPTY = "empty"
@@ -258,13 +258,25 @@ class Options:
         How hard ``refined`` tries.
     seed : int
         For algorithms that draw at random.
+    members : int, optional
+        Least number of users in a bundle, if it is to be more than k: where users report
+        seldom, more members give more sets of requests with k users who reported.
+    rows_alike : bool
+        Whether rows that do not follow the schedule of the others have nothing to do with
+        requests. Only the owner of the log can know.
+    vocabulary : dict of list, optional
+        For each request attribute the values that may be published; requests with another
+        value are withheld.
+    rare : {"drop", "other", "keep"}
+        Requests that few bundles of a window show: withhold them; replace their rare values
+        by ``(other)`` first; or publish all.
+    rare_below : int
+        A request, or a value, is rare if fewer bundles of the window show it.
+    link_safe : bool
+        Withhold requests that recur in several windows where fewer than k users could have
+        sent all of them.
     allow : tuple of str
-        Request attributes to publish although they look like identifiers or places.
-    rare : {"keep", "drop", "other"}
-        What to do with values that few users sent: publish them, withhold their
-        requests, or replace them by "other" (text) or null.
-    rare_below : int, optional
-        A value is rare if fewer users of the log sent it; default: k.
+        With ``rare="keep"``: attributes to publish although they look like identifiers.
     """
 
     k: int
@@ -283,9 +295,18 @@ class Options:
     tree: str = TREES[0]
     effort: str = EFFORTS[0]
     seed: int = 0
+    members: int | None = None
+    rows_alike: bool = False
+    vocabulary: Mapping[str, Sequence[Any]] | None = None
+    rare: str = DROP
+    rare_below: int = 2
+    link_safe: bool = False
     allow: tuple[str, ...] = ()
-    rare: str = KEEP
-    rare_below: int | None = None
+
+    @property
+    def bundle_size(self) -> int:
+        """Least number of users in a bundle."""
+        return self.members or self.k
 
     def __post_init__(self) -> None:
         if not _is_whole(self.k) or self.k < MIN_K:
@@ -314,13 +335,18 @@ class Options:
                 f"tree is '{self.tree}' and the algorithm {self.algorithm}; expected traj-anon, "
                 f"which alone searches a tree of choice; pass --algorithm traj-anon"
             )
-        for name in ("length", "height", "rare_below"):
+        for name in ("length", "height", "members", "rare_below"):
             number = getattr(self, name)
             if number is not None and not (_is_whole(number) and 1 <= number <= MAX_NUMBER):
                 raise OptionError(
                     f"{name} is {number}; expected a whole number from 1 to {MAX_NUMBER}; "
                     f"pass another --{name.replace('_', '-')}"
                 )
+        if self.members is not None and self.members < self.k:
+            raise OptionError(
+                f"members is {self.members} and k is {self.k}; expected at least k members in a "
+                f"bundle; pass a larger --members, or leave it out"
+            )
         if self.suppress_above is not None and self.max_suppressed is not None:
             raise OptionError(
                 "both a price and a budget for suppression are given; expected one of them; "
@@ -356,7 +382,7 @@ class Options:
                 f"--seed"
             )
         # Numbers of numpy cannot be written as JSON.
-        for name in ("k", "length", "height", "seed", "rare_below"):
+        for name in ("k", "length", "height", "seed", "members", "rare_below"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("suppress_above", "max_suppressed"):

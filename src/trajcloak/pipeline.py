@@ -5,11 +5,11 @@
     read_shards     files                -> ShardedLog                   trajcloak.log
     lay_out         ShardedLog           -> Layout: instants, windows,   trajcloak.trajectories
                                             region; rows on the plane
-    decide_values   ShardedLog           -> Treatment of request values  trajcloak.requests
     cut_shard       shard                -> WindowInput of each window   trajcloak.window_inputs
     bundle_run      WindowInputs         -> Bundles of small windows     trajcloak.bundling
     bundle_by_tree  WindowInputs         -> Bundles of a large window    trajcloak.bundling
     order_parts     Bundles              -> the same, in published order trajcloak.bundling
+    decide_requests eligible sets        -> requests to publish          trajcloak.requests
     Release.write   Bundles              -> release folder               trajcloak.release
 
 An engine (:mod:`trajcloak.engines`) holds the shards and calls the functions: whatever holds
@@ -24,9 +24,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trajcloak.algorithms import Algorithm, build_algorithm
 from trajcloak.bundling.bundle_windows import BundledLog, bundle_windows, count_left_out
-from trajcloak.bundling.runs import BUILDING, BundlingTask
+from trajcloak.bundling.runs import BUILDING, BundlingTask, Unpublished
 from trajcloak.engines.engine import Engine
 from trajcloak.engines.folder import (
     FolderEngine,
@@ -41,21 +43,21 @@ from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
 from trajcloak.log.files import count_rows, list_files
-from trajcloak.log.request_values import keep_kinds
 from trajcloak.log.sharded_log import build_shard
-from trajcloak.options import DAY, LogColumns, Options
+from trajcloak.options import DAY, KEEP, LogColumns, Options
 from trajcloak.progress import Progress, silent
-from trajcloak.release.manifest import LeftOut, build_manifest, merge_totals
+from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, merge_totals
 from trajcloak.release.output_checks import check_outputs, check_outside_log
 from trajcloak.release.published_rows import ReleaseHead, place_box
 from trajcloak.release.result import Release
-from trajcloak.requests import decide_values
+from trajcloak.requests import WindowKinds, check_values, decide_requests
 from trajcloak.trajectories import (
     Layout,
     Window,
     WindowCutter,
     build_ingest,
     check_conflicts,
+    check_schedule,
     compare_all_reports,
     is_dense,
     lay_out,
@@ -246,57 +248,81 @@ def _identify_file(file: Path) -> list[Any]:
 
 def run_plan(log: ShardedLog, asked: Options) -> Release:
     """Bundle the users of a log in shards."""
-    facts = log.facts
+    facts, engine = log.facts, log.engine
     log, layout = lay_out(log, asked)
     reports = None
     if not is_dense(facts, layout.grid):
         reports = compare_all_reports(log, layout.max_gap)
         check_conflicts(reports)
-    rare, treatment = decide_values(log, layout)
-    kinds = log.kinds if treatment is None else treatment.kinds
+    if facts.is_one_log and log.kinds.num_columns and not asked.rows_alike:
+        check_schedule(log, is_dense=reports is None)
     task = BundlingTask(
         asked.k,
+        asked.bundle_size,
         layout.region.height,
         asked.cloak,
         choose_algorithm(layout),
         log.kinds.num_rows,
-        treatment,
+        asked.link_safe,
     )
-    sizes = log.engine.choose_sizes(facts.num_rows)
-    bundled = bundle_windows(log, layout, task, sizes, kinds.num_rows)
+    bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows))
     if reports is None and bundled.located.reported != facts.num_rows:
         reports = compare_all_reports(log, layout.max_gap)
         check_conflicts(reports)
+    _check_published(bundled, asked.bundle_size, facts.num_users)
+    if asked.rare == KEEP and asked.vocabulary is None:
+        check_values(log, list(chain.from_iterable(bundled.ranges)), log.kinds, asked.allow)
     log.drop()
-    _check_published(bundled, asked.k, facts.num_users)
-    left_out = _count_left_out(log, bundled, asked.k)
-    log.engine.drop(bundled.inputs)
-    number, kinds = keep_kinds(kinds, bundled.is_sent)
-    ranges = list(chain.from_iterable(bundled.ranges))
+    left_out = _count_left_out(engine, bundled, asked.bundle_size)
+    engine.drop(bundled.inputs)
+    published = [
+        (of_window, _collect_kinds(unpublished))
+        for of_window, unpublished in zip(bundled.ranges, bundled.unpublished, strict=True)
+        if of_window
+    ]
+    decided = decide_requests(
+        engine,
+        [ranges for ranges, _ in published],
+        [found for _, found in published],
+        log.kinds,
+        asked,
+        is_text=facts.has_text_requests,
+    )
+    ranges = list(chain.from_iterable(decided.windows))
+    num_requests = sum(r.num_requests for r in ranges)
     manifest = build_manifest(
         facts,
         layout,
         [
             (of_window[0].length, merge_totals([r.totals for r in of_window]))
-            for of_window in bundled.ranges
-            if of_window
+            for of_window in decided.windows
         ],
         left_out,
         build_ingest(facts, layout.grid, layout.max_gap, bundled.located, reports),
-        kinds.column_names,
+        decided.kinds.column_names,
+        num_requests,
         bundled.num_blocks,
     )
     total = merge_totals([r.totals for r in ranges])
     head = ReleaseHead(
         layout.crs,
-        kinds,
-        number,
+        decided.kinds,
         layout.region,
         (layout.grid.origin, layout.grid.every) if facts.has_timestamps else None,
         facts.zone,
         place_box(layout.region, total.low, total.high),
     )
-    return Release(manifest, rare, head, ranges, log.engine)
+    figures = build_figures(facts, left_out, decided.counts, num_requests)
+    return Release(manifest, figures, head, ranges, engine)
+
+
+def _collect_kinds(unpublished: Sequence[Unpublished]) -> WindowKinds:
+    """Add up how often each distinct request of a window was sent."""
+    kind, place = np.unique(
+        np.concatenate([u.counts.kind for u in unpublished]), return_inverse=True
+    )
+    sent = np.concatenate([u.counts.sent for u in unpublished])
+    return WindowKinds(kind, np.bincount(place, sent, minlength=len(kind)).astype(np.int64))
 
 
 def choose_algorithm(layout: Layout) -> Algorithm:
@@ -312,44 +338,43 @@ def choose_algorithm(layout: Layout) -> Algorithm:
     )
 
 
-def _check_published(bundled: BundledLog, k: int, num_users: int) -> None:
-    """Raise if no window has k participants, or all participants of one would be left out."""
+def _check_published(bundled: BundledLog, members: int, num_users: int) -> None:
+    """Raise if no window has enough users, or all participants of one would be left out."""
     largest = max(bundled.num_users, default=0)
-    if largest < k:
+    if largest < members:
         raise NotEnoughUsersError(
             f"at most {largest} of {num_users} users take part in a window; expected at least "
-            f"k = {k}; lower --k, or keep more users with --missing hold, a larger --max-gap or a "
-            f"smaller --length"
+            f"{members}; lower --k or --members, or keep more users with --missing hold, a larger "
+            f"--max-gap or a smaller --length"
         )
     for window, count in enumerate(bundled.num_users):
-        if count >= k and not bundled.ranges[window]:
+        if count >= members and not bundled.ranges[window]:
             raise OptionError(
                 f"window {window}: everybody would be left out; expected a price above the cost of "
                 f"the cheapest bundle; pass a higher --suppress-above"
             )
 
 
-def _count_left_out(log: ShardedLog, bundled: BundledLog, k: int) -> LeftOut:
+def _count_left_out(engine: Engine, bundled: BundledLog, members: int) -> LeftOut:
     """Count who and what is not published."""
     suppressed = [
         [(part.shard, part.user) for part in of_window if len(part.user)]
         for of_window in bundled.unpublished
     ]
-    is_published = [count >= k for count in bundled.num_users]
-    shared = log.engine.put(suppressed)
+    is_published = [count >= members for count in bundled.num_users]
+    shared = engine.put(suppressed)
     jobs = [
         (list(of_shard), shard, is_published, shared)
         for shard, of_shard in enumerate(bundled.presences)
     ]
-    left_out = LeftOut()
-    for of_shard in log.engine.ask(count_left_out, jobs):
+    left_out = LeftOut(num_windows=is_published.count(False))
+    for of_shard in engine.ask(count_left_out, jobs):
         left_out.merge(of_shard)
     for part in chain.from_iterable(bundled.unpublished):
-        left_out.add("suppressed", part.reported, part.suppressed_requests)
-        left_out.add("rare_value", 0, part.rare_requests)
-        left_out.num_generalised += part.generalised_requests
+        left_out.add("suppressed", part.counts.reported, part.counts.suppressed_requests)
+        left_out.add("few_reporters", 0, part.counts.few_reporters)
         left_out.num_suppressed += len(part.user)
-    left_out.add("outside_windows", 0, log.facts.num_requests - left_out.num_requests)
+        left_out.num_sets += part.counts.sets
     return left_out
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from trajcloak.kernels.group import group_by_number
 from trajcloak.log import RequestLog
 from trajcloak.log.user_ids import sort_ids
-from trajcloak.trajectories import Layout, Located, Window, WindowCutter
+from trajcloak.trajectories import Layout, Located, Window, WindowCutter, join_marks
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,7 @@ def _take(
             window,
             user=window.user[members],
             reported=window.reported[members],
+            has_row=None if window.has_row is None else window.has_row[members],
             cells=window.cells[members],
             request_user=position[window.request_user[requests]],
             request_instant=window.request_instant[requests],
@@ -163,6 +164,7 @@ def _join(parts: Sequence[WindowInput], order: npt.NDArray[np.int64]) -> WindowI
     ids = pa.concat_arrays([part.ids for part in parts])
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
+    has_row = join_marks([w.has_row for w in windows], [part.num_users for part in parts])
     starts = np.cumsum([0] + [part.num_users for part in parts[:-1]])
     sender = [rank[w.request_user + start] for w, start in zip(windows, starts, strict=True)]
     return WindowInput(
@@ -170,6 +172,7 @@ def _join(parts: Sequence[WindowInput], order: npt.NDArray[np.int64]) -> WindowI
             windows[0],
             user=np.concatenate([w.user for w in windows])[order],
             reported=np.concatenate([w.reported for w in windows])[order],
+            has_row=None if has_row is None else has_row[order],
             cells=_scatter([w.cells for w in windows], rank),
             request_user=np.concatenate(sender),
             request_instant=np.concatenate([w.request_instant for w in windows]),

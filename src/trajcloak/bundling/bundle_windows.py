@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.bundles import join_bundles
+from trajcloak.bundles import ShownKinds, count_shown, join_bundles
 from trajcloak.bundling.key_ranges import BundledWindow, LargeWindow, bundle_by_tree
 from trajcloak.bundling.near_blocks import bundle_by_blocks
 from trajcloak.bundling.runs import (
@@ -46,11 +46,9 @@ class BundledLog(NamedTuple):
     Attributes
     ----------
     ranges : list of list of BundleRange
-        Of each window; none where fewer than k users take part, or all are suppressed.
+        Of each window; none where too few users take part, or all are suppressed.
     unpublished : list of list of Unpublished
         Of each window.
-    is_sent : (kinds,) bool
-        Whether a bundle holds each distinct request.
     num_users : list of int
         Participants of each window.
     located : Located
@@ -64,7 +62,6 @@ class BundledLog(NamedTuple):
 
     ranges: list[list[BundleRange]]
     unpublished: list[list[Unpublished]]
-    is_sent: npt.NDArray[np.bool_]
     num_users: list[int]
     located: Located
     presences: list[list[Handle]]
@@ -72,17 +69,12 @@ class BundledLog(NamedTuple):
     inputs: Sequence[Handle]
 
 
-def bundle_windows(
-    log: ShardedLog, layout: Layout, task: BundlingTask, sizes: Sizes, num_kinds: int
-) -> BundledLog:
-    """Bundle the participants of every window.
-
-    ``num_kinds`` is the number of distinct requests that may be published.
-    """
+def bundle_windows(log: ShardedLog, layout: Layout, task: BundlingTask, sizes: Sizes) -> BundledLog:
+    """Bundle the participants of every window."""
     engine = log.engine
     lengths = np.diff(layout.ranges)[:, 0].tolist()
     runs = choose_runs([log.facts.num_users * n for n in lengths], sizes.cells, engine.parallel)
-    found = _Found(layout, num_kinds)
+    found = _Found(layout)
     shared, rest = engine.put(task), (engine.threads, engine.inner_progress)
     if len(log.shards) == 1 and all(log.facts.num_users * n <= sizes.cells for n in lengths):
         # One call does all for a window: no participant goes from one shard to another.
@@ -156,12 +148,12 @@ def choose_runs(cells: Sequence[int], most: int, parallel: int) -> list[range]:
 def _count_parts(task: BundlingTask, sizes: Sizes, num_users: int, length: int) -> int:
     """Count the parts that a window is taken apart into; 1: it is bundled whole, if at all."""
     users = max(1, sizes.cells // length)
-    if num_users < task.k:
+    if num_users < task.members:
         return 1
     if isinstance(task.algorithm, TrajAnon):
         return -(-num_users // users)
     if isinstance(task.algorithm, Refined):
-        return num_users // max(users, sizes.bundles * task.k)
+        return num_users // max(users, sizes.bundles * task.members)
     return 1
 
 
@@ -213,11 +205,10 @@ def count_left_out(
     on_purpose = np.zeros(num_users, np.bool_)
     windows = [window for part in presence for window in part.windows]
     for window, is_shown, gone in zip(windows, is_published, suppressed, strict=True):
-        left_out.located = left_out.located.plus(window.located)
         left_out.num_requests += window.left_out_requests + window.requests
         left_out.add("missing_location", window.left_out_users, window.left_out_requests)
         if not is_shown:
-            left_out.add("window_below_k", window.reported, window.requests)
+            left_out.add("small_window", window.reported, window.requests)
             continue
         shown = np.unpackbits(window.participants, count=num_users).astype(np.bool_)
         for of_shard, user in gone:
@@ -233,37 +224,33 @@ def count_left_out(
 class _Found:
     """Collects the bundles of windows."""
 
-    def __init__(self, layout: Layout, num_kinds: int) -> None:
+    def __init__(self, layout: Layout) -> None:
         count = len(layout.ranges)
         self._lengths = np.diff(layout.ranges)[:, 0].tolist()
         self._region = layout.region
         self._ranges: list[list[BundleRange]] = [[] for _ in range(count)]
         self._unpublished: list[list[Unpublished]] = [[] for _ in range(count)]
-        self._is_sent = np.zeros(num_kinds, np.bool_)
         self._num_blocks = [1] * count
 
     def add_runs(self, engine: Engine, runs: Sequence[range], handles: Sequence[Handle]) -> None:
         """Add windows that were bundled whole."""
-        jobs = [(handle, self._region, len(self._is_sent)) for handle in handles]
-        answers = engine.ask(total_run, jobs)
-        for run, handle, (windows, is_sent) in zip(runs, handles, answers, strict=True):
-            self._is_sent |= is_sent
-            for place, (number, (totals, unpublished)) in enumerate(zip(run, windows, strict=True)):
+        answers = engine.ask(total_run, [(handle, self._region) for handle in handles])
+        for run, handle, windows in zip(runs, handles, answers, strict=True):
+            for place, (number, (total, unpublished)) in enumerate(zip(run, windows, strict=True)):
                 if unpublished is not None:
                     self._unpublished[number].append(unpublished)
-                if totals is not None:
+                if total is not None:
                     length = self._lengths[number]
-                    self._ranges[number].append(BundleRange(handle, place, length, totals))
+                    self._ranges[number].append(BundleRange(handle, place, length, *total))
 
     def add_large(self, engine: Engine, window: LargeWindow, bundled: BundledWindow) -> None:
         """Add a window that was taken apart."""
         number = window.number
         ordered = order_parts(engine, bundled.parts)
-        jobs = [(part, self._region, len(self._is_sent)) for part in ordered]
-        for part, (totals, is_sent) in zip(ordered, engine.ask(total_part, jobs), strict=True):
-            self._is_sent |= is_sent
-            if totals is not None:
-                self._ranges[number].append(BundleRange(part, None, window.length, totals))
+        jobs = [(part, self._region) for part in ordered]
+        for part, total in zip(ordered, engine.ask(total_part, jobs), strict=True):
+            if total is not None:
+                self._ranges[number].append(BundleRange(part, None, window.length, *total))
         self._unpublished[number] += engine.ask(_get, [(handle,) for handle in bundled.unpublished])
         self._num_blocks[number] = bundled.num_blocks
 
@@ -279,7 +266,6 @@ class _Found:
         return BundledLog(
             self._ranges,
             self._unpublished,
-            self._is_sent,
             num_users,
             located,
             presences,
@@ -292,31 +278,25 @@ def _get(value: Any) -> Any:
     return value
 
 
-Total = tuple[Totals | None, npt.NDArray[np.bool_]]
-"""What bundles add up to, None if there are none; and which distinct requests they hold."""
+Total = tuple[Totals, ShownKinds] | None
+"""What bundles add up to, and which distinct requests they hold; None if there are none."""
 
 
-def total_part(part: BundledPart, region: Region, num_kinds: int) -> Total:
+def total_part(part: BundledPart, region: Region) -> Total:
     """Add up bundles of a window."""
-    is_sent = np.zeros(num_kinds, np.bool_)
-    is_sent[part.bundles.request_kind] = True
-    return (add_up(part.bundles, region) if len(part.bundles.sizes) else None), is_sent
+    if not len(part.bundles.sizes):
+        return None
+    return add_up(part.bundles, region), count_shown(part.bundles)
 
 
 def total_run(
-    run: Sequence[WindowResult], region: Region, num_kinds: int
-) -> tuple[list[tuple[Totals | None, Unpublished | None]], npt.NDArray[np.bool_]]:
+    run: Sequence[WindowResult], region: Region
+) -> list[tuple[Total, Unpublished | None]]:
     """Add up the bundles of each window of a run."""
-    is_sent = np.zeros(num_kinds, np.bool_)
-    windows: list[tuple[Totals | None, Unpublished | None]] = []
-    for part, unpublished in run:
-        totals = None
-        if part is not None:
-            is_sent[part.bundles.request_kind] = True
-            if len(part.bundles.sizes):
-                totals = add_up(part.bundles, region)
-        windows.append((totals, unpublished))
-    return windows, is_sent
+    return [
+        (None if part is None else total_part(part, region), unpublished)
+        for part, unpublished in run
+    ]
 
 
 def order_parts(engine: Engine, parts: Sequence[Handle]) -> Sequence[Handle]:

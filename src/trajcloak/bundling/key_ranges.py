@@ -147,16 +147,18 @@ def bundle_by_tree(
     forests = engine.derive(
         solve_range,
         [
-            (part, layout, task.k, *edge, engine.threads)
+            (part, layout, task.members, *edge, engine.threads)
             for part, edge in zip(ranges, edges, strict=True)
         ],
     )
-    top = build_top(engine.ask(summarise_forest, [(forest,) for forest in forests]), layout, task.k)
+    top = build_top(
+        engine.ask(summarise_forest, [(forest,) for forest in forests]), layout, task.members
+    )
     price = tree.suppress_above
     if tree.max_suppressed is not None:
         price = _find_price(engine, top, forests, window, tree.max_suppressed)
         task = task._replace(algorithm=replace(tree, suppress_above=price, max_suppressed=None))
-    passed_up, of_item = decide(top, task.k, price)
+    passed_up, of_item = decide(top, task.members, price)
     top_bundle, node, rising = assign_top(top, passed_up, of_item)
     item_ends = np.cumsum(top.per_range)[:-1]
     place = np.append(0, np.cumsum(counts[chosen]))
@@ -305,7 +307,7 @@ def bundle_range(
     given, keys = part
     cells = given.window.cells
     price = _get_tree(task).suppress_above
-    bundle, node, passed_up = assign_forest(forest, keys, task.k, decision.of_item, price)
+    bundle, node, passed_up = assign_forest(forest, keys, task.members, decision.of_item, price)
     if task.cloak == MBR:
         cloaks = build_bounding_boxes(cells, bundle, len(node), threads)
     else:

@@ -46,7 +46,7 @@ def bundle_by_blocks(
         # Cuts between nodes of the tree are edges of quadrants, too.
         layout = build_layout(window.length, task.height)
         splitters, counts = choose_ranges(engine, window, layout, wanted)
-        splitters = splitters[find_cuts(counts, task.k)]
+        splitters = splitters[find_cuts(counts, task.members)]
         jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
         pieces = engine.shuffle(split_by_key, jobs, len(splitters) + 1)
     else:
@@ -92,7 +92,7 @@ def _choose_blocks(
     planes = choose_planes(build_points(cells[first]), weight, wanted)
     shared = engine.put(planes)
     counts = engine.ask(count_blocks, [(given, shared) for given in window.inputs])
-    return planes, join_small(planes, np.sum(counts, axis=0), task.k)
+    return planes, join_small(planes, np.sum(counts, axis=0), task.members)
 
 
 def draw_input(given: Sequence[WindowInput], rate: float) -> Drawn:
@@ -120,7 +120,7 @@ def refine_block(
     """Put a block together and bundle it."""
     given = join_inputs(parts)
     policy = task.algorithm.solve(
-        given.window.cells, task.height, task.k, task.cloak, threads=threads, progress=silent
+        given.window.cells, task.height, task.members, task.cloak, threads=threads, progress=silent
     )
     rank = np.column_stack(
         [np.full(policy.num_bundles, block), np.arange(policy.num_bundles)]

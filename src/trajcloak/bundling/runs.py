@@ -2,17 +2,17 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms import Algorithm, Policy
-from trajcloak.bundles import Bundles, build_bundles
+from trajcloak.bundles import Bundles, NotPublished, build_bundles
 from trajcloak.kernels.threads import run_all
 from trajcloak.log import RequestLog
 from trajcloak.progress import Progress, silent
-from trajcloak.requests import Treatment
 from trajcloak.trajectories import Layout, WindowCutter
 from trajcloak.window_inputs import (
     ShardPresence,
@@ -36,38 +36,38 @@ class BundlingTask(NamedTuple):
     ----------
     k, height, cloak
         As asked for.
+    members : int
+        Least number of users in a bundle.
     algorithm : Algorithm
     num_kinds : int
         Distinct requests of the log.
-    treatment : Treatment or None
-        What becomes of requests with rare values.
+    keeps_rows : bool
+        Whether bundles keep who has a row at which instant.
     """
 
     k: int
+    members: int
     height: int
     cloak: str
     algorithm: Algorithm
     num_kinds: int
-    treatment: Treatment | None
+    keeps_rows: bool
 
 
 class Unpublished(NamedTuple):
-    """What is not published of some participants of a window, on purpose.
+    """What is not published of some participants of a window.
 
     Attributes
     ----------
     shard, user : int32
         The shard and the position of each suppressed user.
-    reported, suppressed_requests, rare_requests, generalised_requests : int
-        As in :class:`trajcloak.bundles.NotPublished`.
+    counts : NotPublished
+        Without ``is_suppressed``.
     """
 
     shard: npt.NDArray[np.int32]
     user: npt.NDArray[np.int32]
-    reported: int
-    suppressed_requests: int
-    rare_requests: int
-    generalised_requests: int
+    counts: NotPublished
 
 
 class BundledPart(NamedTuple):
@@ -97,22 +97,26 @@ def bundle_input(
     ``rank`` is that of :class:`BundledPart`, as the policy numbers bundles.
     """
     bundles, left_out, order = build_bundles(
-        given.window, given.ids, policy, task.num_kinds, task.k, task.treatment, threads
+        given.window,
+        given.ids,
+        policy,
+        task.num_kinds,
+        task.k,
+        members=task.members,
+        keeps_rows=task.keeps_rows,
+        threads=threads,
     )
     gone = left_out.is_suppressed
     unpublished = Unpublished(
         given.shard[gone],
         given.window.user[gone],
-        left_out.reported,
-        left_out.suppressed_requests,
-        left_out.rare_requests,
-        left_out.generalised_requests,
+        replace(left_out, is_suppressed=np.empty(0, np.bool_)),
     )
     return BundledPart(bundles, None if rank is None else rank[order]), unpublished
 
 
 class WindowResult(NamedTuple):
-    """What became of a window that is bundled whole; None where fewer than k take part."""
+    """What became of a window that is bundled whole; None where too few users take part."""
 
     part: BundledPart | None
     unpublished: Unpublished | None
@@ -161,11 +165,16 @@ def bundle_shard(
 def bundle_whole(
     given: WindowInput, task: BundlingTask, threads: int, progress: Progress
 ) -> WindowResult:
-    """Bundle a window; None if fewer than k users take part."""
-    if given.num_users < task.k:
+    """Bundle a window; None if too few users take part."""
+    if given.num_users < task.members:
         return WindowResult(None, None)
     policy = task.algorithm.solve(
-        given.window.cells, task.height, task.k, task.cloak, threads=threads, progress=progress
+        given.window.cells,
+        task.height,
+        task.members,
+        task.cloak,
+        threads=threads,
+        progress=progress,
     )
     return WindowResult(*bundle_input(given, policy, task, threads=threads))
 

@@ -1,9 +1,8 @@
 """``trajcloak anonymize``."""
 
 import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.markup import escape
@@ -30,14 +29,18 @@ from trajcloak.cli.engine_options import (
 from trajcloak.cli.tables import facts_table
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
-if TYPE_CHECKING:
-    from trajcloak.requests import RareColumn
-
-TREATED = {
-    "keep": "kept (see --rare)",
-    "drop": "their requests are withheld",
-    "other": "replaced",
+REASONS = {
+    "unknown_user": "user without location reports",
+    "outside_windows": "outside all windows",
+    "missing_location": "location not known throughout the window",
+    "small_window": "window with too few users",
+    "suppressed": "suppressed",
+    "few_reporters": "too few members with a row",
+    "vocabulary": "not in the vocabulary",
+    "rare": "shown by too few bundles",
+    "link_safe": "linked with other windows",
 }
+"""Why users and requests are not published."""
 
 
 class Share(click.ParamType[float]):
@@ -122,26 +125,52 @@ class Share(click.ParamType[float]):
     help="For algorithms that draw at random; same seed, same release.",
 )
 @click.option(
-    "--allow",
-    multiple=True,
-    metavar="COLUMN",
-    help="Request attribute to publish although it looks like identifiers or places; repeat for "
-    "more.",
+    "--members",
+    type=int,
+    metavar="N",
+    help="Form bundles of at least N users, if users report seldom: a set of requests is published "
+    "only if K of them have a row at its instant.  [default: K]",
+)
+@click.option(
+    "--rows-alike",
+    is_flag=True,
+    help="Rows that do not follow the schedule of the others have nothing to do with requests.",
+)
+@click.option(
+    "--vocabulary",
+    type=PATH,
+    help="Table with a column for each request attribute: the values that may be published. "
+    "Requests with another value are withheld.",
 )
 @click.option(
     "--rare",
-    default="keep",
+    default="drop",
     show_default=True,
-    type=click.Choice(["keep", "drop", "other"]),
+    type=click.Choice(["drop", "other", "keep"]),
     metavar="RULE",
-    help="Values that few users sent: keep them, drop their requests, or publish 'other' (null "
-    "for what is no text) instead.",
+    help="Requests that few bundles of a window show: drop them, replace their rare values by "
+    "'(other)' first, or keep all.",
 )
 @click.option(
     "--rare-below",
     type=int,
+    default=2,
+    show_default=True,
     metavar="N",
-    help="A value is rare if fewer than N users of the log sent it.  [default: K]",
+    help="A request or value is rare if fewer than N bundles of the window show it.",
+)
+@click.option(
+    "--link-safe",
+    is_flag=True,
+    help="Withhold requests that recur over windows where fewer than K users could have sent them "
+    "all.",
+)
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="COLUMN",
+    help="With --rare keep: attribute to publish although it looks like identifiers or places; "
+    "repeat for more.",
 )
 @click.option(
     "--memory",
@@ -166,6 +195,7 @@ def command(
     resume: bool,
     threads: int | None,
     as_json: bool,
+    vocabulary: Path | None,
     **options: Any,
 ) -> None:
     """Turn a request log into a release with at least K possible senders per request.
@@ -176,10 +206,13 @@ def command(
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
     from trajcloak.release.output_checks import check_outputs, check_outside_log
+    from trajcloak.requests.vocabulary import read_vocabulary
 
     started = time.monotonic()
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
+    if vocabulary is not None:
+        options["vocabulary"] = read_vocabulary(vocabulary)
     asked = Options(**options)
     if memory is None:
         if resume:
@@ -215,7 +248,7 @@ def command(
                 threads=threads,
                 progress=progress,
             )
-    manifest, rare = release.manifest, release.rare
+    manifest, figures = release.manifest, release.figures
     seconds = time.monotonic() - started
     if as_json:
         print_json(
@@ -223,12 +256,11 @@ def command(
                 "release": str(output),
                 "seconds": round(seconds, 3),
                 "manifest": manifest,
-                "rare": [asdict(column) for column in rare],
+                "private": figures,
             }
         )
         return
-    print_summary(manifest, output, policy, seconds)
-    print_rare(rare, manifest)
+    print_summary(manifest, figures, output, policy, seconds)
     if not columns.requests:
         out.print(
             "No request column was named (--request COLUMN): areas are published, no requests."
@@ -236,15 +268,23 @@ def command(
 
 
 def print_summary(
-    manifest: dict[str, Any], output: Path, policy: Path | None, seconds: float
+    manifest: dict[str, Any],
+    figures: dict[str, Any],
+    output: Path,
+    policy: Path | None,
+    seconds: float,
 ) -> None:
-    """Show what a release holds, and what it does not."""
+    """Show what a release holds, and what it does not.
+
+    ``figures`` are the private ones, about requests.
+    """
     unit = "m" if manifest["crs"] else "units"
-    withheld, num_sent = manifest["withheld"], manifest["ingest"]["requests"]
-    share = f" ({withheld['requests'] / num_sent:.1%})" if withheld["requests"] else ""
+    withheld, num_sent = manifest["withheld"], figures["requests"]
+    num_withheld = sum(figures["withheld"].values())
+    share = f" ({num_withheld / num_sent:.1%})" if num_withheld else ""
     side = manifest["mean_cloak_area"] ** 0.5
-    counted = [why["user_windows"] for why in withheld["why"].values()]
-    is_repeated = manifest["windows"] > 1 or max(counted) > withheld["users"]
+    counted = figures["user_windows"]
+    is_repeated = manifest["windows"] > 1 or max(counted.values()) > withheld["users"]
     times = " times" if is_repeated else ""
     suppressed = manifest["suppressed"]
     facts = [
@@ -253,11 +293,15 @@ def print_summary(
         *([("users suppressed", f"{suppressed:,}{times}")] if suppressed else []),
         ("requests in the log", f"{num_sent:,}"),
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
-        ("requests withheld", f"{withheld['requests']:,}{share}"),
+        ("requests withheld", f"{num_withheld:,}{share}"),
         ("windows", f"{manifest['windows']:,}"),
         ("instants", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
-        ("smallest bundle", f"{manifest['smallest_bundle']:,} users (k = {manifest['k']})"),
+        ("smallest bundle", f"{manifest['smallest_bundle']:,} users"),
+        (
+            "possible senders",
+            f"at least {manifest['k']}, against the {manifest['attacker']} attacker",
+        ),
         ("mean cloak", f"{side:,.0f} x {side:,.0f} {unit}"),
         ("cost", f"{manifest['cost']:.4g} {unit}²"),
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
@@ -265,15 +309,34 @@ def print_summary(
     ]
     out.print(facts_table("Log", ingest_facts(manifest["ingest"])))
     out.print(facts_table(f"Release: {output}", facts))
-    for reason, counts in withheld["why"].items():
-        users, requests = counts["user_windows"], counts["requests"]
+    for reason, requests in figures["withheld"].items():
+        users = counted.get(reason, 0)
         left_out = []
         if users:
             left_out.append(f"users {_count(users, 'time')}" if times else _count(users, "user"))
         if requests:
             left_out.append(_count(requests, "request"))
         if left_out:
-            out.print(f"Not published ({reason.replace('_', ' ')}): {', '.join(left_out)}.")
+            out.print(f"Not published ({REASONS[reason]}): {', '.join(left_out)}.")
+    if withheld["sets"]:
+        out.print(
+            f"{_count(withheld['sets'], 'set')} of requests have fewer than {manifest['k']} "
+            f"members with a row and are empty; --members N leaves fewer of them."
+        )
+    if figures["replaced"]:
+        out.print(
+            f"Published with a rare value replaced: {_count(figures['replaced'], 'request')}."
+        )
+    if figures["kept_rare"]:
+        out.print(
+            f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
+            f"their window show them (--rare keep): {_count(figures['kept_rare'], 'request')}."
+        )
+    if num_sent and not manifest["requests"]:
+        out.print(
+            "No request is published. With the rule about rare requests a window needs several "
+            "bundles: lower --k, or see --rare."
+        )
     if manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
         out.print(f"Published although it may identify somebody (--allow): {escape(names)}.")
@@ -282,20 +345,6 @@ def print_summary(
     else:
         out.print(
             f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
-        )
-
-
-def print_rare(rare: "tuple[RareColumn, ...]", manifest: dict[str, Any]) -> None:
-    """Show which attributes have values that few users sent."""
-    parameters = manifest["parameters"]
-    for column in rare:
-        recurring = ""
-        if column.recurring:
-            recurring = f", {column.recurring:,} of them in several windows, which they may link"
-        out.print(
-            f"Rare in {escape(column.column)}: {_count(column.values, 'value')} of fewer than "
-            f"{parameters['rare_below']:,} users, in {_count(column.requests, 'request')}"
-            f"{recurring}; {TREATED[parameters['rare']]}."
         )
 
 

@@ -95,6 +95,11 @@ class RequestLog:
         return len(self.requests.row)
 
     @property
+    def is_one_log(self) -> bool:
+        """Whether requests came with rows of the log, not from a second input."""
+        return self.requests.row is not None
+
+    @property
     def num_users(self) -> int:
         """How many users the log has."""
         return len(self.users)

@@ -312,7 +312,7 @@ def _number_rows(
         if i:
             number = number * sizes[i] + codes[i]
             size = size * sizes[i]
-        seen, number = _compress(number, size)
+        seen, number = compress_numbers(number, size)
         if i:
             before, last = np.divmod(seen, sizes[i])
             distinct = [part[before] for part in distinct[:i]] + [last] + distinct[i + 1 :]
@@ -322,8 +322,8 @@ def _number_rows(
     return number.astype(np.int32), distinct
 
 
-def _compress(
-    number: npt.NDArray[np.int64], size: int
+def compress_numbers(
+    number: npt.NDArray[np.integer], size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """List the distinct numbers, ascending, and the position of each number in that list.
 

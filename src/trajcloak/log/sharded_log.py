@@ -54,6 +54,9 @@ class LogFacts:
     dropped: Mapping[str, int]
     shifted: Mapping[str, int]
     reading: Mapping[str, object]
+    is_one_log: bool = True
+    unknown_requests: int = 0
+    has_text_requests: bool = True
 
 
 def describe(log: RequestLog) -> LogFacts:

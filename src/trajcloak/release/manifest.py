@@ -1,6 +1,7 @@
 """What the manifest of a release says."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +14,15 @@ from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import LogFacts
 from trajcloak.release.reading import FORMAT_VERSION
 from trajcloak.space import Region
-from trajcloak.trajectories import Ingest, Layout, Located, format_duration, format_moment
+from trajcloak.trajectories import Ingest, Layout, format_duration, format_moment
 from trajcloak.version import __version__
 
-REASONS = ("outside_windows", "missing_location", "window_below_k", "suppressed", "rare_value")
-"""Why users and requests are not published."""
+REASONS = ("missing_location", "small_window", "suppressed")
+"""Why users are not published in a window."""
+
+
+TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
+"""The strongest attackers that a release of two inputs, and of one log, is safe from."""
 
 
 @dataclass
@@ -31,40 +36,37 @@ class LeftOut:
         than suppression.
     num_suppressed : int
         Participants left out on purpose, once for each window.
-    num_generalised : int
-        Requests that are published with a value replaced.
+    num_windows : int
+        Windows in which too few users take part.
+    num_sets : int
+        Sets of requests of written bundles that are not eligible.
     num_requests : int
         Requests that fall into a window.
-    located : Located
-    why : dict
-        Users, once for each window, and requests by reason.
+    user_windows, requests : dict
+        By reason: users, once for each window, and requests. The latter are private.
     """
 
     published_users: int = 0
     gone_users: int = 0
     num_suppressed: int = 0
-    num_generalised: int = 0
+    num_windows: int = 0
+    num_sets: int = 0
     num_requests: int = 0
-    located: Located = field(default_factory=Located)
-    why: dict[str, dict[str, int]] = field(
-        default_factory=lambda: {why: {"user_windows": 0, "requests": 0} for why in REASONS}
-    )
+    user_windows: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
 
     def add(self, reason: str, users: int, requests: int) -> None:
         """Count users and requests that are not published."""
-        self.why[reason]["user_windows"] += users
-        self.why[reason]["requests"] += requests
+        self.user_windows[reason] += users
+        self.requests[reason] += requests
 
     def merge(self, other: "LeftOut") -> None:
         """Add the counts of other users."""
         self.published_users += other.published_users
         self.gone_users += other.gone_users
-        self.num_suppressed += other.num_suppressed
-        self.num_generalised += other.num_generalised
         self.num_requests += other.num_requests
-        self.located = self.located.plus(other.located)
-        for reason, counts in other.why.items():
-            self.add(reason, counts["user_windows"], counts["requests"])
+        self.user_windows.update(other.user_windows)
+        self.requests.update(other.requests)
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class Totals:
 
     Attributes
     ----------
-    bundles, users, smallest, requests : int
-        How many there are, their members, those of the smallest, distinct requests.
+    bundles, users, smallest : int
+        How many there are, their members, those of the smallest.
     area, cost : tuple of float
         Summed area of the cloaks, once for each bundle and once for each user: floats
         whose sum is the exact sum of the areas of all bundles.
@@ -85,7 +87,6 @@ class Totals:
     bundles: int
     users: int
     smallest: int
-    requests: int
     area: tuple[float, ...]
     cost: tuple[float, ...]
     low: npt.NDArray[np.uint32]
@@ -100,7 +101,6 @@ def add_up(bundles: Bundles, region: Region) -> Totals:
         len(bundles.sizes),
         int(bundles.sizes.sum()),
         int(bundles.sizes.min()),
-        len(bundles.request_kind),
         _sum_exactly(area.tolist()),
         _sum_exactly((area * bundles.sizes).tolist()),
         corners[:, :2].min(axis=0),
@@ -114,7 +114,6 @@ def merge_totals(parts: Sequence[Totals]) -> Totals:
         sum(part.bundles for part in parts),
         sum(part.users for part in parts),
         min(part.smallest for part in parts),
-        sum(part.requests for part in parts),
         _sum_exactly([number for part in parts for number in part.area]),
         _sum_exactly([number for part in parts for number in part.cost]),
         np.min([part.low for part in parts], axis=0),
@@ -137,13 +136,15 @@ def build_manifest(
     left_out: LeftOut,
     ingest: Ingest,
     attributes: Sequence[str],
+    num_requests: int,
     num_blocks: int,
 ) -> dict[str, Any]:
     """Build the content of ``manifest.json``, as ``docs/data-model.md`` lists it.
 
     ``windows`` are the published ones: how many instants each has, and its totals.
-    ``attributes`` are the names of what requests have. ``num_blocks`` is how many blocks
-    ``refined`` bundled apart from each other; 0 if no window was taken apart.
+    ``attributes`` are the names of what requests have, ``num_requests`` the rows of
+    ``requests.parquet``. ``num_blocks`` is how many blocks ``refined`` bundled apart from each
+    other; 0 if no window was taken apart.
     """
     asked, grid, region = layout.asked, layout.grid, layout.region
     total = merge_totals([totals for _, totals in windows])
@@ -168,10 +169,14 @@ def build_manifest(
             "seed": asked.seed,
             "suppress_above": asked.suppress_above,
             "max_suppressed": asked.max_suppressed,
+            "members": asked.members,
+            "rows_alike": asked.rows_alike,
             "requests": list(attributes),
-            "allow": sorted(set(asked.allow)),
+            "vocabulary": asked.vocabulary is not None,
             "rare": asked.rare,
-            "rare_below": asked.rare_below or asked.k,
+            "rare_below": asked.rare_below,
+            "link_safe": asked.link_safe,
+            "allow": sorted(set(asked.allow)),
             **({"blocks": num_blocks} if num_blocks else {}),
         },
         "cloak": asked.cloak,
@@ -185,15 +190,43 @@ def build_manifest(
         "smallest_bundle": total.smallest,
         "cost": math.fsum(total.cost),
         "mean_cloak_area": math.fsum(total.area) / num_cloaks,
-        "requests": total.requests,
+        "requests": num_requests,
         "withheld": {
             "users": left_out.gone_users,
-            "requests": sum(counts["requests"] for counts in left_out.why.values()),
-            "why": left_out.why,
+            "windows": left_out.num_windows,
+            "sets": left_out.num_sets,
         },
         "suppressed": left_out.num_suppressed,
-        "generalised": left_out.num_generalised,
+        "attacker": REPORT_AWARE if facts.is_one_log else TP_AWARE,
+        "parts": None,
         "ingest": ingest.to_dict(),
+    }
+
+
+def build_figures(
+    facts: LogFacts, left_out: LeftOut, counts: Any, num_requests: int
+) -> dict[str, Any]:
+    """Build the private figures about requests: what became of each request of the log.
+
+    ``counts`` is a :class:`trajcloak.requests.RequestCounts`.
+    """
+    withheld = {
+        "unknown_user": facts.unknown_requests,
+        "outside_windows": facts.num_requests - facts.unknown_requests - left_out.num_requests,
+        **{reason: left_out.requests[reason] for reason in (*REASONS, "few_reporters")},
+        "vocabulary": counts.vocabulary,
+        "rare": counts.rare,
+        "link_safe": counts.link_safe,
+    }
+    return {
+        "requests": facts.num_requests,
+        "published": num_requests,
+        "equal": counts.published - num_requests,
+        "withheld": withheld,
+        "replaced": counts.replaced,
+        "rare_kinds": counts.rare_kinds,
+        "kept_rare": counts.kept_rare,
+        "user_windows": {reason: left_out.user_windows[reason] for reason in REASONS},
     }
 
 

@@ -37,8 +37,6 @@ class ReleaseHead:
         Coordinate system of the cloaks.
     kinds : pyarrow.Table
         The distinct requests that are published.
-    number : (kinds of the log,) int32
-        Row of ``kinds`` of each distinct request that bundles refer to.
     region : Region
     moments : (int, int) or None
         Origin and step of the instants in microseconds; None without timestamps.
@@ -50,7 +48,6 @@ class ReleaseHead:
 
     crs: str | None
     kinds: pa.Table
-    number: npt.NDArray[np.int32]
     region: Region
     moments: tuple[int, int] | None
     zone: str | None
@@ -139,7 +136,7 @@ class ReleaseHead:
 
     def _build_request_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
         """Build rows of requests: by bundle, instant and kind."""
-        kind = pa.array(self.number[bundles.request_kind[rows]])
+        kind = pa.array(bundles.request_kind[rows])
         return [
             np.full(len(kind), bundles.window, np.int32),
             first_id + bundles.request_bundle[rows].astype(np.int64),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.bundles import Bundles
+from trajcloak.bundles import Bundles, ShownKinds
 from trajcloak.engines.engine import WRITING, Engine, Handle
 from trajcloak.output import PRIVATE, new_file, new_folder
 from trajcloak.progress import Progress, silent
@@ -27,7 +27,6 @@ from trajcloak.release.reading import (
     Manifest,
 )
 from trajcloak.release.row_groups import join_row_groups
-from trajcloak.requests import RareColumn
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,20 @@ class BundleRange:
     length : int
         Instants of the window.
     totals : Totals
+    shown : ShownKinds
+        The distinct requests that the bundles show.
     """
 
     handle: Handle
     place: int | None
     length: int
     totals: Totals
+    shown: ShownKinds
+
+    @property
+    def num_requests(self) -> int:
+        """How many requests the bundles show, each once in a set."""
+        return int(self.shown.sets.sum())
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,12 +67,12 @@ class Release:
     ----------
     manifest : dict
         The content of ``manifest.json``.
-    rare : tuple of RareColumn
-        Attributes with values that few users sent. Private: no part of what is published.
+    figures : dict
+        What became of the requests of the log. Private: no part of what is published.
     """
 
     manifest: Manifest
-    rare: tuple[RareColumn, ...]
+    figures: dict[str, Any]
     _head: ReleaseHead = field(compare=False)
     _ranges: Sequence[BundleRange] = field(compare=False)
     _engine: Engine = field(compare=False)
@@ -83,8 +90,7 @@ class Release:
     @cached_property
     def windows(self) -> list[Bundles]:
         """The bundles, window by window, or range by range of a large window."""
-        found = [get_bundles(self._engine.read(r.handle), r.place) for r in self._ranges]
-        return [replace(b, request_kind=self._head.number[b.request_kind]) for b in found]
+        return [get_bundles(self._engine.read(r.handle), r.place) for r in self._ranges]
 
     @cached_property
     def policy(self) -> pa.Table:
@@ -149,7 +155,7 @@ class Release:
         if name == BUNDLES_FILE:
             return [r.totals.bundles * r.length for r in self._ranges]
         if name == REQUESTS_FILE:
-            return [r.totals.requests for r in self._ranges]
+            return [r.num_requests for r in self._ranges]
         return [r.totals.users for r in self._ranges]
 
     def _write_file(self, name: str, stream: BinaryIO) -> None:
@@ -176,6 +182,14 @@ def get_bundles(value: Any, place: int | None) -> Bundles:
     """Take the bundles of a :class:`BundleRange` out of what its handle refers to."""
     bundles: Bundles = value.bundles if place is None else value[place].part.bundles
     return bundles
+
+
+def replace_bundles(value: Any, place: int | None, bundles: Bundles) -> Any:
+    """Put other bundles of a :class:`BundleRange` into what its handle refers to."""
+    if place is None:
+        return value._replace(bundles=bundles)
+    result = value[place]._replace(part=value[place].part._replace(bundles=bundles))
+    return [*value[:place], result, *value[place + 1 :]]
 
 
 def encode_group(

@@ -19,7 +19,8 @@ from trajcloak.trajectories.ingest import (
 )
 from trajcloak.trajectories.layout import Layout, lay_out
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
-from trajcloak.trajectories.windows import Window, WindowCutter
+from trajcloak.trajectories.schedule import check_schedule
+from trajcloak.trajectories.windows import Window, WindowCutter, join_marks
 
 __all__ = [
     "Ingest",
@@ -33,11 +34,13 @@ __all__ = [
     "build_ingest",
     "build_time_grid",
     "check_conflicts",
+    "check_schedule",
     "compare_all_reports",
     "cut_windows",
     "format_duration",
     "format_moment",
     "is_dense",
+    "join_marks",
     "lay_out",
     "parse_duration",
 ]

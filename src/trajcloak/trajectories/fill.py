@@ -65,6 +65,20 @@ def count_known(cells: npt.NDArray[np.uint32], threads: int) -> npt.NDArray[np.i
     return known
 
 
+def mark_rows(
+    log: RequestLog, grid: TimeGrid, rows: npt.NDArray[np.int64] | None, start: int, stop: int
+) -> npt.NDArray[np.bool_]:
+    """Mark the instants of a window in which each user has a row: (users, stop - start).
+
+    ``rows`` are the rows to look at; None: all.
+    """
+    marks = np.zeros((log.num_users, stop - start), np.bool_)
+    chosen = np.empty(0, np.int64) if rows is None else rows
+    when = grid.origin + start * grid.every, grid.every
+    _mark_rows(log.user, log.time, chosen, rows is None, when, marks)
+    return marks
+
+
 def collect_requests(
     log: RequestLog,
     grid: TimeGrid,
@@ -303,3 +317,14 @@ def _complete(  # type: ignore[no-untyped-def]
             if last[u, b] >= 0:
                 before = last[u, b]
     return held
+
+
+@njit(cache=True, nogil=True)
+def _mark_rows(user, time, rows, all_rows, when, marks):  # type: ignore[no-untyped-def]
+    """Mark user and instant of each row; rows outside the instants are ignored."""
+    first, every = when
+    for i in range(len(time) if all_rows else len(rows)):
+        row = i if all_rows else rows[i]
+        instant = (time[row] - first) // every
+        if 0 <= instant < marks.shape[1]:
+            marks[user[row], instant] = True

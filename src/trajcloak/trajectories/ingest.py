@@ -46,7 +46,7 @@ class Located(NamedTuple):
 class Ingest:
     """What was read, and what became of it.
 
-    It depends only on who was where and when, and on the number of requests.
+    It depends only on who was where and when.
 
     Attributes
     ----------
@@ -57,8 +57,6 @@ class Ingest:
     repeated : int
         Rows with the user, the time and the place of a row before them; their
         requests are kept.
-    requests : int
-        Rows with a request; dropped rows are not counted.
     users : int
     start, end : int or str
         First instant, and end of the last.
@@ -82,7 +80,6 @@ class Ingest:
     rows: int
     dropped: Mapping[str, int]
     repeated: int
-    requests: int
     users: int
     start: int | str
     end: int | str
@@ -133,7 +130,6 @@ def build_ingest(
         rows=facts.num_rows + sum(facts.dropped.values()),
         dropped={reason: facts.dropped.get(reason, 0) for reason in DROPPED},
         repeated=repeated,
-        requests=facts.num_requests,
         users=facts.num_users,
         start=format_moment(facts, grid.origin),
         end=format_moment(facts, grid.origin + grid.num_instants * grid.every),

@@ -1,5 +1,6 @@
 """Cut a shard into windows of dense trajectories."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,7 @@ from trajcloak.trajectories.fill import (
     collect_requests,
     complete_users,
     count_known,
+    mark_rows,
     scatter_reports,
 )
 from trajcloak.trajectories.grid import MAX_INSTANTS, TimeGrid
@@ -35,6 +37,9 @@ class Window:
         Position of each participant in the shard's ``users``, ascending.
     reported : (n,) bool
         Whether the participant has a report in the window.
+    has_row : (n, stop - start) bool or None
+        Whether the participant may have sent a request at each instant: in one log, whether
+        a row of theirs is in the instant. None: all may at all instants.
     cells : (n, stop - start, 2) uint32
         Cell of each participant at each instant, x and y.
     request_user : int32
@@ -56,6 +61,7 @@ class Window:
     stop: int
     user: npt.NDArray[np.int32]
     reported: npt.NDArray[np.bool_]
+    has_row: npt.NDArray[np.bool_] | None
     cells: npt.NDArray[np.uint32]
     request_user: npt.NDArray[np.int32]
     request_instant: npt.NDArray[np.int32]
@@ -96,6 +102,10 @@ class WindowCutter:
         cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
+        has_row = None
+        if log.is_one_log and located.reported < log.num_users * (stop - start):
+            inside_rows = None if rows is None else rows.between(start, stop)
+            has_row = mark_rows(log, layout.grid, inside_rows, start, stop)[user]
         inside = self._requests[number]
         sender, instant, kind = collect_requests(log, layout.grid, start, inside, user)
         return Window(
@@ -104,6 +114,7 @@ class WindowCutter:
             stop=stop,
             user=user,
             reported=present[user],
+            has_row=has_row,
             cells=cells if len(user) == log.num_users else cells[user],
             request_user=sender,
             request_instant=instant,
@@ -112,6 +123,22 @@ class WindowCutter:
             left_out_requests=len(inside) - len(sender),
             located=located,
         )
+
+
+def join_marks(
+    parts: Sequence[npt.NDArray[np.bool_] | None], counts: Sequence[int]
+) -> npt.NDArray[np.bool_] | None:
+    """Join marks of users; None stands for ``counts`` users with all marks."""
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    length = found[0].shape[1]
+    return np.concatenate(
+        [
+            np.ones((count, length), np.bool_) if part is None else part
+            for part, count in zip(parts, counts, strict=True)
+        ]
+    )
 
 
 def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Window:
@@ -123,6 +150,7 @@ def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Wi
         stop=stop,
         user=nobody,
         reported=np.empty(0, np.bool_),
+        has_row=None,
         cells=np.empty((0, stop - start, 2), np.uint32),
         request_user=nobody,
         request_instant=nobody,

@@ -1,0 +1,338 @@
+"""Decide which requests of each window are published, and in which words.
+
+The rules, in order: the vocabulary, rare values, rare requests, safety against linking.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.bundles import KindMap, count_shown
+from trajcloak.engines.engine import Engine, Handle
+from trajcloak.errors import OptionError
+from trajcloak.log.request_values import merge_kinds
+from trajcloak.options import KEEP, OTHER, Options
+from trajcloak.release.result import BundleRange, get_bundles, replace_bundles
+from trajcloak.requests.link_safe import keep_unlinked
+
+MARKER = "(other)"
+"""What a rare value becomes. A value of this very text is always replaced, too, so that the
+marker never stands for a value."""
+
+Kinds = npt.NDArray[np.int32]
+"""Numbers of distinct requests, ascending."""
+
+
+@dataclass
+class RequestCounts:
+    """What becomes of the requests in eligible sets, counted with repetitions; private.
+
+    Attributes
+    ----------
+    vocabulary, rare, link_safe : int
+        Withheld by each rule.
+    published : int
+        Those whose set shows them.
+    replaced : int
+        Published ones with a value replaced.
+    kept_rare : int
+        Published ones that would be rare, had ``rare="keep"`` not been asked for.
+    rare_kinds : int
+        Distinct requests that are rare in a window, summed over windows.
+    """
+
+    vocabulary: int = 0
+    rare: int = 0
+    link_safe: int = 0
+    published: int = 0
+    replaced: int = 0
+    kept_rare: int = 0
+    rare_kinds: int = 0
+
+
+class DecidedRequests(NamedTuple):
+    """What is published of the requests.
+
+    Attributes
+    ----------
+    windows : list of list of BundleRange
+        The bundles of each window with the requests that are published.
+    kinds : pyarrow.Table
+        The distinct requests that bundles refer to, sorted, null first.
+    counts : RequestCounts
+    """
+
+    windows: list[list[BundleRange]]
+    kinds: pa.Table
+    counts: RequestCounts
+
+
+@dataclass
+class WindowKinds:
+    """The distinct requests of a window while the rules are applied; all numbers are the log's.
+
+    Attributes
+    ----------
+    kind, sent
+        Those in eligible sets, ascending, and how often each was sent.
+    number
+        What each has become; -1: withheld.
+    """
+
+    kind: Kinds
+    sent: npt.NDArray[np.int64]
+    number: npt.NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.number = self.kind.copy()
+
+    def keep(self, shown: npt.NDArray[np.bool_]) -> int:
+        """Withhold what is not in ``shown``, a mask of numbers; returns how many requests."""
+        gone = (self.number >= 0) & ~np.append(shown, False)[self.number]
+        self.number[gone] = -1
+        return int(self.sent[gone].sum())
+
+
+def decide_requests(
+    engine: Engine,
+    windows: Sequence[Sequence[BundleRange]],
+    found: Sequence[WindowKinds],
+    kinds: pa.Table,
+    asked: Options,
+    *,
+    is_text: bool,
+) -> DecidedRequests:
+    """Apply the rules to the eligible sets of all windows.
+
+    Parameters
+    ----------
+    engine
+        Holds the bundles.
+    windows
+        The bundles of each window with all requests of their eligible sets.
+    found
+        The distinct requests of each window.
+    kinds
+        The distinct requests of the log.
+    asked
+    is_text
+        Whether types are to be found from the text that is published.
+    """
+    counts = RequestCounts()
+    is_known = find_known(kinds, asked.vocabulary)
+    for of_window in found:
+        counts.vocabulary += of_window.keep(is_known)
+    changed: list[npt.NDArray[np.bool_]] = [np.zeros(len(w.kind), np.bool_) for w in found]
+    if asked.rare == OTHER:
+        kinds, changed = _replace_rare(engine, windows, found, kinds, asked.rare_below)
+        windows = _apply(engine, windows, [KindMap(w.kind, w.number) for w in found])
+    is_rare = [_find_rare(of_window, kinds.num_rows, asked.rare_below) for of_window in windows]
+    for of_window, rare in zip(found, is_rare, strict=True):
+        left = np.unique(of_window.number[of_window.number >= 0])
+        counts.rare_kinds += int(rare[left].sum())
+        if asked.rare == KEEP:
+            shown = of_window.number >= 0
+            counts.kept_rare += int(of_window.sent[shown][rare[of_window.number[shown]]].sum())
+        else:
+            counts.rare += of_window.keep(~rare)
+    if asked.link_safe:
+        masks = [_mark(of_window.number, kinds.num_rows) for of_window in found]
+        for of_window, safe in zip(
+            found, keep_unlinked(engine, windows, masks, asked.k), strict=True
+        ):
+            counts.link_safe += of_window.keep(safe)
+    for of_window, is_changed in zip(found, changed, strict=True):
+        counts.published += int(of_window.sent[of_window.number >= 0].sum())
+        counts.replaced += int(of_window.sent[is_changed & (of_window.number >= 0)].sum())
+    shown_kinds = reduce(np.logical_or, [_mark(w.number, kinds.num_rows) for w in found])
+    chosen = np.flatnonzero(shown_kinds)
+    kinds, (rank,) = merge_kinds([kinds.take(pa.array(chosen))], to_numbers=is_text)
+    number = np.full(len(shown_kinds), -1, np.int32)
+    number[chosen] = rank
+    maps = []
+    for of_window in found:
+        left = np.unique(of_window.number[of_window.number >= 0]).astype(np.int32)
+        maps.append(KindMap(left, number[left]))
+    return DecidedRequests(_apply(engine, windows, maps), kinds, counts)
+
+
+def find_known(
+    kinds: pa.Table, vocabulary: Mapping[str, Sequence[Any]] | None
+) -> npt.NDArray[np.bool_]:
+    """Mark the distinct requests that have only values of the vocabulary, compared as text.
+
+    Raises
+    ------
+    OptionError
+        If the vocabulary has lists for other attributes than the requests have.
+    """
+    is_known = np.ones(kinds.num_rows, np.bool_)
+    if vocabulary is None:
+        return is_known
+    if set(vocabulary) != set(kinds.column_names):
+        odd = sorted(set(vocabulary) ^ set(kinds.column_names))[0]
+        what = "no list" if odd in kinds.column_names else "a list, but is no request attribute"
+        raise OptionError(
+            f"'{odd}' has {what} in the vocabulary; expected a list of values for each request "
+            f"attribute; check --vocabulary and --request"
+        )
+    for name in kinds.column_names:
+        allowed = pa.array([str(value) for value in vocabulary[name]], pa.string())
+        values = kinds[name].cast(pa.string())
+        is_allowed = pc.or_(values.is_null(), pc.is_in(values, value_set=allowed))
+        is_known &= is_allowed.to_numpy()
+    return is_known
+
+
+def _find_rare(ranges: Sequence[BundleRange], num_kinds: int, below: int) -> npt.NDArray[np.bool_]:
+    """Mark the distinct requests that fewer than ``below`` bundles of a window show."""
+    total = np.zeros(num_kinds, np.int64)
+    for of_range in ranges:
+        total[of_range.shown.kind] += of_range.shown.bundles
+    return total < below
+
+
+def _mark(number: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
+    marks = np.zeros(size, np.bool_)
+    marks[number[number >= 0]] = True
+    return marks
+
+
+def _replace_rare(
+    engine: Engine,
+    windows: Sequence[Sequence[BundleRange]],
+    found: Sequence[WindowKinds],
+    kinds: pa.Table,
+    below: int,
+) -> tuple[pa.Table, list[npt.NDArray[np.bool_]]]:
+    """Replace values that fewer than ``below`` bundles of a window show, in ``found``.
+
+    Returns the new distinct requests, all values as text, and which kinds of each window have
+    changed.
+    """
+    columns = [kinds[name].cast(pa.string()).combine_chunks() for name in kinds.column_names]
+    encoded = [column.dictionary_encode() for column in columns]
+    codes = [e.indices.fill_null(-1).to_numpy(zero_copy_only=False) for e in encoded]
+    shared = engine.put(codes)
+    jobs = [
+        (r.handle, r.place, shared, KindMap(of_window.kind, of_window.number))
+        for of_window, ranges in zip(found, windows, strict=True)
+        for r in ranges
+    ]
+    answers = iter(engine.ask(_count_values, jobs))
+    rows, changed = [], []
+    for of_window, ranges in zip(found, windows, strict=True):
+        of_ranges = [next(answers) for _ in ranges]
+        here = [code[of_window.kind] for code in codes]
+        for a, column in enumerate(encoded):
+            size = len(column.dictionary)
+            total = np.zeros(size + 1, np.int64)
+            for of_range in of_ranges:
+                value, bundles = of_range[a]
+                total[value] += bundles
+            is_rare = total < below
+            is_rare[:-1] |= pc.equal(column.dictionary, MARKER).to_numpy(zero_copy_only=False)
+            # Null has code -1, and takes the last entry: it is no value, and never rare.
+            is_rare[-1] = False
+            here[a] = np.where(is_rare[here[a]], size, here[a])
+        changed.append(
+            np.any([h != code[of_window.kind] for h, code in zip(here, codes, strict=True)], axis=0)
+        )
+        rows.append(np.column_stack(here))
+    distinct, number = np.unique(np.concatenate(rows), axis=0, return_inverse=True)
+    ends = np.cumsum([len(part) for part in rows])[:-1]
+    for of_window, new in zip(found, np.split(number.reshape(-1), ends), strict=True):
+        of_window.number = np.where(of_window.number >= 0, new, -1).astype(np.int32)
+    values = [pa.concat_arrays([e.dictionary, pa.array([MARKER])]) for e in encoded]
+    table = pa.table(
+        [
+            value.take(pa.array(code, mask=code < 0))
+            for value, code in zip(values, distinct.T, strict=True)
+        ],
+        names=kinds.column_names,
+    )
+    return table, changed
+
+
+ValueCounts = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+"""Of each attribute: codes of values, and how many bundles show each."""
+
+
+def _count_values(
+    value: Any, place: int | None, codes: Sequence[npt.NDArray[np.int32]], kept: KindMap
+) -> ValueCounts:
+    """Count the bundles of a range that show each value in a request that is not withheld."""
+    bundles = get_bundles(value, place)
+    number = np.full(len(codes[0]), -1, np.int32)
+    number[kept.kind] = kept.number
+    is_left = number[bundles.request_kind] >= 0
+    kind, bundle = bundles.request_kind[is_left], bundles.request_bundle[is_left]
+    counts = []
+    for code in codes:
+        of_entry = code[kind]
+        pairs = np.unique(np.column_stack([of_entry[of_entry >= 0], bundle[of_entry >= 0]]), axis=0)
+        counts.append(np.unique(pairs[:, 0], return_counts=True))
+    return counts
+
+
+def _apply(
+    engine: Engine, windows: Sequence[Sequence[BundleRange]], maps: Sequence[KindMap]
+) -> list[list[BundleRange]]:
+    """Give the requests of all windows their new numbers, and leave out what is withheld."""
+    if all(
+        np.array_equal(kept.kind, kept.number)
+        and all(np.isin(r.shown.kind, kept.kind).all() for r in ranges)
+        for ranges, kept in zip(windows, maps, strict=True)
+    ):
+        return [list(ranges) for ranges in windows]
+    # A handle may hold a run of windows, which is changed as a whole.
+    handles: dict[int, Handle] = {}
+    places: dict[int, list[int | None]] = {}
+    chosen: dict[int, list[KindMap]] = {}
+    for ranges, kept in zip(windows, maps, strict=True):
+        for r in ranges:
+            handles[id(r.handle)] = r.handle
+            places.setdefault(id(r.handle), []).append(r.place)
+            chosen.setdefault(id(r.handle), []).append(kept)
+    jobs = [(handles[key], places[key], chosen[key]) for key in handles]
+    changed, shown = engine.shuffle(renumber_requests, jobs, 2)
+    new_handle = dict(zip(handles, changed, strict=True))
+    new_shown = {
+        (key, place): found
+        for key, of_handle in zip(
+            handles, engine.ask(get_value, [(s,) for s in shown]), strict=True
+        )
+        for place, found in zip(places[key], of_handle, strict=True)
+    }
+    result = [
+        [
+            replace(r, handle=new_handle[id(r.handle)], shown=new_shown[id(r.handle), r.place])
+            for r in ranges
+        ]
+        for ranges in windows
+    ]
+    engine.drop(list(handles.values()))
+    return result
+
+
+def renumber_requests(
+    value: Any, places: Sequence[int | None], maps: Sequence[KindMap]
+) -> Iterator[list[Any]]:
+    """Give the requests of some bundles new numbers; yields the bundles, and what they show."""
+    shown = []
+    for place, kept in zip(places, maps, strict=True):
+        bundles = get_bundles(value, place).renumber(kept)
+        shown.append(count_shown(bundles))
+        value = replace_bundles(value, place, bundles)
+    yield [value, shown]
+
+
+def get_value(value: Any) -> Any:
+    """Return a value that an engine holds."""
+    return value

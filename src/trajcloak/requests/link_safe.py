@@ -1,0 +1,151 @@
+"""Withhold requests that recur in several windows and would narrow down who sent them all.
+
+An attacker may take equal requests in different windows for those of one sender, and
+intersect the members of the bundles that show them. A request is shown in a window only if
+at least k users of each of these bundles are left.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.engines.engine import Engine
+from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
+from trajcloak.release.result import BundleRange, get_bundles
+
+Users = npt.NDArray[np.int32]
+"""Numbers of users."""
+
+Marks = npt.NDArray[np.bool_]
+
+
+class Possible(NamedTuple):
+    """Users who may have sent a request, in the windows that show it so far.
+
+    Attributes
+    ----------
+    user : int32
+        Members of the bundles that show it, bundle after bundle, as far as they are possible
+        senders in all windows.
+    bundle : int64
+        Numbers the bundle of each; ascending.
+    num_bundles : int
+    """
+
+    user: Users
+    bundle: npt.NDArray[np.int64]
+    num_bundles: int
+
+
+class Members(NamedTuple):
+    """Who could have sent each request of a range of bundles.
+
+    Attributes
+    ----------
+    ids : pyarrow.Array
+        Ids of members, bundle after bundle.
+    senders : list of (int, int32, int32)
+        For each distinct request its number, the positions in ``ids`` of those who have a row
+        at every instant where their bundle shows it, and the bundle of each.
+    num_bundles : list of int
+        How many bundles show each.
+    """
+
+    ids: pa.Array
+    senders: list[tuple[int, Users, Users]]
+    num_bundles: list[int]
+
+
+def keep_unlinked(
+    engine: Engine, windows: Sequence[Sequence[BundleRange]], shown: Sequence[Marks], k: int
+) -> list[Marks]:
+    """Mark, for each window, the distinct requests that stay safe against linking.
+
+    Parameters
+    ----------
+    engine
+        Holds the bundles.
+    windows
+        The bundles of each window.
+    shown
+        The distinct requests that each window would show.
+    k
+    """
+    numbers: IntegerIds | TextIds | None = None
+    possible: dict[int, Possible] = {}
+    safe = []
+    for ranges, marks in zip(windows, shown, strict=True):
+        jobs = [(r.handle, r.place, engine.put(np.flatnonzero(marks))) for r in ranges]
+        found: dict[int, Possible] = {}
+        for members in engine.ask(list_senders, jobs):
+            if numbers is None:
+                is_integer = pa.types.is_integer(members.ids.type)
+                numbers = IntegerIds() if is_integer else TextIds()
+            number = np.empty(len(members.ids), np.int32)
+            intern_array(numbers, members.ids, number)
+            for (kind, position, bundle), count in zip(
+                members.senders, members.num_bundles, strict=True
+            ):
+                one = Possible(number[position], bundle.astype(np.int64), count)
+                found[kind] = _join(found[kind], one) if kind in found else one
+        kept = np.zeros_like(marks)
+        for kind, here in found.items():
+            left = narrow(possible.get(kind), here, k)
+            if left is not None:
+                possible[kind] = left
+                kept[kind] = True
+        safe.append(kept)
+    return safe
+
+
+def _join(one: Possible, other: Possible) -> Possible:
+    return Possible(
+        np.concatenate([one.user, other.user]),
+        np.concatenate([one.bundle, other.bundle + one.num_bundles]),
+        one.num_bundles + other.num_bundles,
+    )
+
+
+def narrow(before: Possible | None, here: Possible, k: int) -> Possible | None:
+    """Intersect the possible senders of one more window; None if fewer than k are left of a bundle.
+
+    The bundles of ``here`` have no member in common.
+    """
+    whole = here if before is None else _join(before, here)
+    both = here.user if before is None else np.intersect1d(before.user, here.user)
+    is_left = np.isin(whole.user, both)
+    left = Possible(whole.user[is_left], whole.bundle[is_left], whole.num_bundles)
+    counts = np.bincount(left.bundle, minlength=left.num_bundles)
+    return left if counts.min(initial=k) >= k else None
+
+
+def list_senders(value: Any, place: int | None, kinds: npt.NDArray[np.int64]) -> Members:
+    """List who could have sent each of some distinct requests, in a range of bundles."""
+    bundles = get_bundles(value, place)
+    length = bundles.stop - bundles.start
+    of_member = np.repeat(np.arange(len(bundles.sizes), dtype=np.int32), bundles.sizes)
+    first = np.append(0, np.cumsum(bundles.sizes))
+    order = np.argsort(bundles.request_kind, kind="stable")
+    edges = np.searchsorted(bundles.request_kind[order], np.append(kinds, kinds + 1))
+    senders, num_bundles = [], []
+    for kind, start, stop in zip(
+        kinds.tolist(), edges[: len(kinds)], edges[len(kinds) :], strict=True
+    ):
+        if start == stop:
+            continue
+        entries = order[start:stop]
+        shows = np.unique(bundles.request_bundle[entries])
+        position = np.concatenate([np.arange(first[b], first[b + 1]) for b in shows])
+        rank = np.searchsorted(shows, of_member[position])
+        if bundles.has_row is not None:
+            needed = np.zeros((len(shows), length), np.bool_)
+            place_of = np.searchsorted(shows, bundles.request_bundle[entries])
+            needed[place_of, bundles.request_instant[entries]] = True
+            is_possible = (bundles.has_row[position] | ~needed[rank]).all(axis=1)
+            position, rank = position[is_possible], rank[is_possible]
+        senders.append((kind, position.astype(np.int32), rank.astype(np.int32)))
+        num_bundles.append(len(shows))
+    return Members(bundles.ids, senders, num_bundles)

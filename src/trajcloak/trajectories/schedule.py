@@ -1,0 +1,163 @@
+"""Stop where rows follow a schedule with exceptions, which tell who sent a request.
+
+If most rows come at fixed times, or with places of one precision, a reader takes the others
+for those that carry requests. Judged are rows without their contents, so that a run that is
+stopped, or not, tells nothing about requests (invariant 8 of ``docs/guarantee.md``).
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.errors import InputError
+from trajcloak.kernels.threads import run_sliced
+from trajcloak.log import RequestLog, ShardedLog, sort_rows
+from trajcloak.trajectories.grid import format_duration
+
+MOST = 0.5
+"""At least this share of the gaps between reports makes a schedule."""
+
+NEAR = 0.25
+"""Gaps of a loose schedule differ from its step by at most this share."""
+
+COMMON = 64
+"""Gaps that each shard proposes as the step of a schedule."""
+
+FINE = 6
+"""Places with this many decimals or more are taken as exact."""
+
+COARSE = 4
+"""Among exact places, one with at most this many decimals was rounded."""
+
+
+class Schedule(NamedTuple):
+    """How rows follow a schedule.
+
+    Attributes
+    ----------
+    step : int
+        Usual time between two reports of a user; 0: there is no schedule.
+    is_exact : bool
+        Whether most gaps are exactly the step, or multiples of it.
+    odd_times : int
+        Gaps that do not fit the schedule, each of them an exceptional row.
+    odd_places : int
+        Rows whose place has another precision than most.
+    """
+
+    step: int
+    is_exact: bool
+    odd_times: int
+    odd_places: int
+
+
+def check_schedule(log: ShardedLog, *, is_dense: bool) -> None:
+    """Raise if rows follow a schedule with exceptions.
+
+    ``is_dense``: each user has one row at each instant.
+    """
+    found = find_schedule(log, is_dense=is_dense)
+    odd = []
+    if found.odd_times:
+        step = format_duration(found.step, has_timestamps=log.facts.has_timestamps)
+        about = "" if found.is_exact else "about "
+        odd.append(
+            f"most reports of a user come {about}{step} apart, and {found.odd_times:,} come at "
+            f"other times"
+        )
+    if found.odd_places:
+        odd.append(
+            f"most places have the same number of decimals, and {found.odd_places:,} rows have "
+            f"another"
+        )
+    if odd:
+        raise InputError(
+            f"{'; '.join(odd)}: who knows the schedule takes these rows for those that carry "
+            f"requests; expected rows that look alike; pass the requests as a second input with "
+            f"--request-log, name a column that marks location reports with --is-report, or pass "
+            f"--rows-alike if you know that the exceptions have nothing to do with requests"
+        )
+
+
+def find_schedule(log: ShardedLog, *, is_dense: bool = False) -> Schedule:
+    """Find the schedule of the rows, and the exceptions to it."""
+    odd_places = _judge_places(np.sum(log.ask(count_decimals, log.engine.threads), axis=0))
+    if is_dense:
+        return Schedule(log.facts.step, True, 0, odd_places)
+    common: Counter[int] = Counter()
+    for counts in log.ask(list_common_gaps):
+        common.update(counts)
+    if not common:
+        return Schedule(0, False, 0, odd_places)
+    # Of two that are as common, the shorter one.
+    step = min(common, key=lambda gap: (-common[gap], gap))
+    total, fitting, near, short = np.sum(log.ask(compare_gaps, step), axis=0).tolist()
+    if fitting >= MOST * total:
+        return Schedule(step, True, total - fitting, odd_places)
+    if near >= MOST * total:
+        return Schedule(step, False, short, odd_places)
+    return Schedule(0, False, 0, odd_places)
+
+
+def _list_gaps(log: RequestLog) -> npt.NDArray[np.int64]:
+    """List the times between consecutive rows of each user; 0 for repeated rows."""
+    order = sort_rows(log)
+    user = log.user[order]
+    gaps: npt.NDArray[np.int64] = np.diff(log.time[order])[user[1:] == user[:-1]]
+    return gaps
+
+
+def list_common_gaps(log: RequestLog) -> dict[int, int]:
+    """List the most common gaps of a shard, and how many there are of each."""
+    gaps = _list_gaps(log)
+    gap, count = np.unique(gaps[gaps > 0], return_counts=True)
+    chosen = np.argsort(-count, kind="stable")[:COMMON]
+    return dict(zip(gap[chosen].tolist(), count[chosen].tolist(), strict=True))
+
+
+def compare_gaps(log: RequestLog, step: int) -> tuple[int, int, int, int]:
+    """Count the gaps of a shard: all, multiples of a step, near it, and shorter."""
+    gaps = _list_gaps(log)
+    is_short = gaps < (1 - NEAR) * step
+    is_near = ~is_short & (gaps <= (1 + NEAR) * step)
+    fits = (gaps > 0) & (gaps % step == 0)
+    return len(gaps), int(fits.sum()), int(is_near.sum()), int(is_short.sum())
+
+
+def _judge_places(counts: npt.NDArray[np.int64]) -> int:
+    """Count the rows whose place has more decimals than most, or was rounded among exact ones."""
+    usual = int(counts.argmax())
+    return int(counts[: COARSE + 1].sum() if usual == FINE else counts[usual + 1 :].sum())
+
+
+def count_decimals(log: RequestLog, threads: int) -> npt.NDArray[np.int64]:
+    """Count the rows of a shard by the decimals of their place, up to ``FINE``."""
+    parts = run_sliced(
+        lambda start, stop: _count_decimals(log.x, log.y, start, stop), log.num_rows, threads
+    )
+    total: npt.NDArray[np.int64] = np.sum(parts, axis=0)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _count_decimals(x, y, start, stop):  # type: ignore[no-untyped-def]
+    """Count rows by the decimals of the coordinate that has more of them."""
+    counts = np.zeros(FINE + 1, np.int64)
+    for row in range(start, stop):
+        decimals = 0
+        for value in (x[row], y[row]):
+            d = FINE
+            scale = 10.0 ** (FINE - 1)
+            # Most coordinates need all decimals, so the finest scale is tried first.
+            while d > decimals:
+                scaled = value * scale
+                if abs(scaled - np.rint(scaled)) > 1e-9 + 1e-15 * abs(scaled):
+                    break
+                d -= 1
+                scale = 10.0 ** (d - 1)
+            decimals = max(decimals, d)
+        counts[decimals] += 1
+    return counts
