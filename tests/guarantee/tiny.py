@@ -29,6 +29,9 @@ def list_rules(k: int, one_log: bool, num_attributes: int = 1) -> Iterator[Rules
         yield Rules(k, one_log, rule, below, vocabulary, link_safe)
 
 
+NUM_COMBINATIONS = len(list(list_rules(2, True)))
+
+
 def number(*groups: Sequence[Any]) -> dict[int, frozenset[Any]]:
     """Number the bundles of a window, given by their members."""
     return {bundle: frozenset(members) for bundle, members in enumerate(groups)}
@@ -116,36 +119,48 @@ def list_combinations(known: Known) -> Iterator[Known]:
         yield replace(known, rules=rules)
 
 
-def draw_known(seed: int, most_worlds: int = MOST_WORLDS) -> Known:
-    """Draw users, rows, windows, bundles, values and options."""
+def draw_known(
+    seed: int,
+    most_worlds: int = MOST_WORLDS,
+    *,
+    one_log: bool | None = None,
+    combination: int | None = None,
+) -> Known:
+    """Draw users, rows, windows, bundles and values; also the kind of log and the options.
+
+    There are rows at the first and at the last instant.
+    ``combination``: which one of :func:`list_rules`.
+    """
     rng = np.random.default_rng(seed)
     while True:
-        known = _draw(rng)
-        if 16 <= known.num_worlds <= most_worlds:
+        is_one_log = bool(rng.random() < 0.6) if one_log is None else one_log
+        number = int(rng.integers(NUM_COMBINATIONS)) if combination is None else combination
+        known = _draw(rng, is_one_log, number)
+        instants = {instant for _, instant in known.rows}
+        is_whole = {0, max(known.windows[len(known.windows) - 1])} <= instants
+        if is_whole and 16 <= known.num_worlds <= most_worlds:
             return known
 
 
-def _draw(rng: np.random.Generator) -> Known:
-    """Draw anything; two times of five what puts rules about links to the test."""
+def _draw(rng: np.random.Generator, one_log: bool, combination: int) -> Known:
+    """Draw anything, or what puts the rule about links to the test."""
     is_linked = rng.random() < 0.4
     k = 2 if is_linked else int(rng.choice([2, 2, 3]))
-    users = "abcdef"[: 6 if is_linked else rng.integers(k, 7)]
-    lengths = [1, 1] if is_linked else rng.choice([1, 1, 2], rng.integers(1, 4)).tolist()
-    stops = np.cumsum(lengths).tolist()
-    windows = {window: range(stop - lengths[window], stop) for window, stop in enumerate(stops)}
-    one_log = bool(rng.random() < 0.6)
+    users = "abcdef"[: rng.integers(4, 7) if is_linked else rng.integers(k, 7)]
+    length = 1 if is_linked else int(rng.choice([1, 1, 2]))
+    num_windows = 2 if is_linked else int(rng.integers(1, 4))
+    windows = {w: range(w * length, (w + 1) * length) for w in range(num_windows)}
     keep = rng.choice([1.0, 0.8, 0.6]) if one_log else 1.0
-    rows = [row for row in everywhere(users, stops[-1]) if rng.random() < keep]
+    rows = [row for row in everywhere(users, num_windows * length) if rng.random() < keep]
     if one_log:
         rows += [row for row in rows if rng.random() < 0.1]
     values = ONE if is_linked else [ONE, TWO, PAIRS[:2], PAIRS][rng.integers(4)]
-    rules = [r for r in list_rules(k, one_log, len(values[0])) if r.link_safe or not is_linked]
     return Known(
         tuple(rows),
         windows,
         {window: _draw_bundles(rng, users, k) for window in windows},
         values,
-        rules[rng.integers(len(rules))],
+        list(list_rules(k, one_log, len(values[0])))[combination],
         strangers=("z",) if rng.random() < 0.2 else (),
     )
 
