@@ -139,9 +139,13 @@ PAIR = Known(everywhere("ab", 1), {0: range(1)}, {0: number("ab")}, ONE, Rules(2
 """Two users in a bundle, one instant, one thing to send."""
 
 SINGLE_ROW = Known(
-    (("a", 0), ("b", 0), ("c", 0)), {0: range(1)}, {0: number("ab", "cd")}, TWO, ONE_LOG
+    (("a", 0), ("b", 0), ("c", 0), ("d", 1)),
+    {0: range(2)},
+    {0: number("ab", "cd")},
+    TWO,
+    ONE_LOG,
 )
-"""The second bundle has a single row, so its set is not eligible."""
+"""All sets but the first one have a single row, or none, and are not eligible."""
 
 EXTRA_ROW = Known((*everywhere("ab", 1), ("a", 1)), {0: range(2)}, {0: number("ab")}, ONE, ONE_LOG)
 """One of two users has a row at an odd instant."""

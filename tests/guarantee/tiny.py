@@ -143,18 +143,18 @@ def draw_known(
 
 
 def _draw(rng: np.random.Generator, one_log: bool, combination: int) -> Known:
-    """Draw anything, or what puts the rule about links to the test."""
-    is_linked = rng.random() < 0.4
-    k = 2 if is_linked else int(rng.choice([2, 2, 3]))
-    users = "abcdef"[: rng.integers(4, 7) if is_linked else rng.integers(k, 7)]
-    length = 1 if is_linked else int(rng.choice([1, 1, 2]))
-    num_windows = 2 if is_linked else int(rng.integers(1, 4))
+    """Draw anything; or what puts the rule about links to the test; or many bundles."""
+    is_linked, is_wide = rng.random(2) < 0.4
+    k = 2 if is_linked or is_wide else int(rng.choice([2, 2, 3]))
+    users = "abcdef"[: 6 if is_wide else rng.integers(4 if is_linked else k, 7)]
+    length = 1 if is_linked or is_wide else int(rng.choice([1, 1, 2]))
+    num_windows = 2 if is_linked else 1 if is_wide else int(rng.integers(1, 4))
     windows = {w: range(w * length, (w + 1) * length) for w in range(num_windows)}
     keep = rng.choice([1.0, 0.8, 0.6]) if one_log else 1.0
     rows = [row for row in everywhere(users, num_windows * length) if rng.random() < keep]
     if one_log:
         rows += [row for row in rows if rng.random() < 0.1]
-    values = ONE if is_linked else [ONE, TWO, PAIRS[:2], PAIRS][rng.integers(4)]
+    values = ONE if is_linked or is_wide else [ONE, TWO, PAIRS[:2], PAIRS][rng.integers(4)]
     return Known(
         tuple(rows),
         windows,
