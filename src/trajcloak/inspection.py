@@ -220,7 +220,8 @@ class _KeptCounter:
         self._time = log.time[order]
         self._first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
         has_request = np.zeros(log.num_rows, np.bool_)
-        has_request[log.requests.row] = True
+        if log.requests.row is not None:
+            has_request[log.requests.row] = True
         self._has_request = has_request[order]
         self._known: dict[tuple[int, int, int], Choice] = {}
         progress("sorting reports", 1, 1)
@@ -239,7 +240,8 @@ class _KeptCounter:
             users, reports, requests, *_ = self._count(
                 build_time_grid(hold_in_memory(self.log), every), max_gap, length
             )
-            num_requests = len(self.log.requests.row)
+            # Requests of a second input are not counted: nothing here may depend on them.
+            num_requests = self.log.num_requests if self.log.is_one_log else 0
             self._known[key] = Choice(
                 format_duration(every, has_timestamps=self.log.has_timestamps),
                 format_duration(max_gap, has_timestamps=self.log.has_timestamps),

@@ -71,6 +71,10 @@ class LogColumns:
         the log's own columns decide: ``lon``/``lat`` or ``x``/``y``.
     requests
         The request attributes. Only columns named here are ever published.
+    is_report
+        Column that says which rows are location reports: true or false, 1 or 0. Only these
+        rows give locations; requests are read from all rows, and need no place. Default: all
+        rows are location reports.
     tz
         Time zone, such as ``Europe/Berlin``, of times without one, and of the clock that
         windows follow. Default: times are taken as they are.
@@ -105,6 +109,7 @@ class LogColumns:
     x: str | None = None
     y: str | None = None
     requests: tuple[str, ...] = ()
+    is_report: str | None = None
     tz: str | None = None
     crs: str | None = None
     clip: tuple[float, float, float, float] | None = None
@@ -132,6 +137,13 @@ class LogColumns:
                 )
             if name in (self.user, self.time, self.lon, self.lat, self.x, self.y):
                 raise holds_fixed(name)
+        fixed = (self.user, self.time, self.lon, self.lat, self.x, self.y)
+        if self.is_report is not None and self.is_report in (*fixed, *self.requests):
+            raise OptionError(
+                f"column '{self.is_report}' is to say which rows are location reports, and to hold "
+                f"the user, time, place or a request; expected a column of its own; name another "
+                f"with --is-report"
+            )
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
         if self.tz is not None and not _is_zone(self.tz):

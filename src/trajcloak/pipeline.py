@@ -73,6 +73,7 @@ def anonymize(
     k: int,
     *,
     columns: LogColumns | None = None,
+    request_log: LogPath | None = None,
     engine: Any = None,
     memory: str | int | None = None,
     scratch: str | Path | None = None,
@@ -91,6 +92,8 @@ def anonymize(
         Least number of users in a bundle; at least 2.
     columns : LogColumns, optional
         Which columns to read, if the log is not read yet.
+    request_log : optional
+        The requests, if ``log`` has locations only; files or a table, like ``log``.
     engine : optional
         The cluster to work on: a ``distributed.Client`` or a ``SparkSession``. Default: this
         process. See ``docs/scale.md``.
@@ -132,24 +135,30 @@ def anonymize(
     """
     asked = Options(k=k, **options)
     if isinstance(log, RequestLog):
-        if columns is not None or engine is not None or memory is not None or scratch is not None:
+        if any(given is not None for given in (columns, request_log, engine, memory, scratch)):
             raise OptionError(
-                "the log is in memory already; columns, engine, memory and scratch are for one "
-                "that is still to be read; pass the path of the log, or leave them out"
+                "the log is in memory already; columns, request_log, engine, memory and scratch "
+                "are for one that is still to be read; pass the path of the log, or leave them out"
             )
         in_memory = MemoryEngine(threads, progress)
         return run_plan(hold_in_memory(log, in_memory), asked)
     opened = open_engine(engine, memory=memory, scratch=scratch, threads=threads, progress=progress)
     try:
-        return anonymize_on(opened, log, columns or LogColumns(), asked)
+        return anonymize_on(opened, log, columns or LogColumns(), asked, request_log)
     except BaseException:
         opened.close()
         raise
 
 
-def anonymize_on(engine: Engine, source: LogPath, columns: LogColumns, asked: Options) -> Release:
+def anonymize_on(
+    engine: Engine,
+    source: LogPath,
+    columns: LogColumns,
+    asked: Options,
+    request_log: LogPath | None = None,
+) -> Release:
     """Read a log and bundle its users on an engine."""
-    return run_plan(read_shards(engine, source, columns), asked)
+    return run_plan(read_shards(engine, source, columns, request_log), asked)
 
 
 def anonymize_files(
@@ -159,6 +168,7 @@ def anonymize_files(
     columns: LogColumns,
     asked: Options,
     *,
+    request_log: LogPath | None = None,
     memory: str | int,
     resume: bool = False,
     threads: int | None = None,
@@ -171,7 +181,7 @@ def anonymize_files(
 
     Parameters
     ----------
-    source, columns
+    source, columns, request_log
         As for :func:`trajcloak.read_log`; files only.
     release, policy
         What to write.
@@ -193,20 +203,27 @@ def anonymize_files(
     """
     limit = parse_memory(memory)
     threads = choose_threads(threads)
-    files = list_files(source)
-    if not all(isinstance(file, Path) for file in files):
+    sources = [*_list_sources(source), *_list_sources(request_log)]
+    files = [list_files(given) for given in (source, request_log) if given is not None]
+    if not all(isinstance(file, Path) for of_log in files for file in of_log):
         raise OptionError("the log is a table in memory; expected files; leave out memory")
     folder = name_work_folder(release)
-    folders = [source] if isinstance(source, str | Path) else source
-    check_outside_log([Path(part) for part in folders], [p for p in (release, policy) if p])
+    check_outside_log(list(map(Path, sources)), [p for p in (release, policy) if p])
     check_outputs(release, None if has_moved_policy(folder) else policy)
-    _check_cut(FolderEngine(folder, limit), files, asked)
+    if columns.is_report is None:
+        _check_cut(FolderEngine(folder, limit), files[0], asked)
     fingerprint = _identify(files, columns, asked, policy)
     with open_work_folder(folder, fingerprint, limit, resume=resume) as known_limit:
         engine = FolderEngine(folder, known_limit, threads, progress)
-        made = anonymize_on(engine, source, columns, asked)
+        made = anonymize_on(engine, source, columns, asked, request_log)
         made.write(release, policy, progress=progress)
         return made
+
+
+def _list_sources(source: LogPath | None) -> Sequence[Any]:
+    if source is None:
+        return []
+    return source if isinstance(source, list | tuple) else [source]
 
 
 def _check_cut(engine: Engine, files: Sequence[Path], asked: Options) -> None:
@@ -224,11 +241,14 @@ def _check_cut(engine: Engine, files: Sequence[Path], asked: Options) -> None:
 
 
 def _identify(
-    files: Sequence[Path], columns: LogColumns, asked: Options, policy: Path | None
+    files: Sequence[Sequence[Path]], columns: LogColumns, asked: Options, policy: Path | None
 ) -> dict[str, Any]:
-    """Say what must be the same for a run to be continued."""
+    """Say what must be the same for a run to be continued.
+
+    ``files`` are those of the log, and those of the request log, if there is one.
+    """
     return {
-        "log files": [_identify_file(file) for file in files],
+        "log files": [[_identify_file(file) for file in of_log] for of_log in files],
         "log options": asdict(columns),
         "options": asdict(asked),
         "software": __version__,

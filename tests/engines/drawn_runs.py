@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,30 +31,31 @@ class Run:
     columns: tc.LogColumns
     k: int
     options: dict[str, Any]
+    request_log: Path | None = None
 
     @property
     def asked(self) -> tc.Options:
         return tc.Options(k=self.k, **self.options)
 
     def in_memory(self, release: Path, policy: Path) -> Any:
-        """Hold the log in memory; returns the rare values."""
-        log = tc.read_log(self.source, self.columns, threads=1)
+        """Hold the log in memory; returns the private figures."""
+        log = tc.read_log(self.source, self.columns, self.request_log, threads=1)
         made = tc.anonymize(log, self.k, threads=1, **self.options)
         made.write(release, policy)
-        return made.rare
+        return made.figures
 
     def on(self, engine: Engine, release: Path, policy: Path) -> Any:
-        """Work on an engine; returns the rare values."""
-        made = anonymize_on(engine, self.source, self.columns, self.asked)
+        """Work on an engine; returns the private figures."""
+        made = anonymize_on(engine, self.source, self.columns, self.asked, self.request_log)
         made.write(release, policy)
-        return made.rare
+        return made.figures
 
     def in_bounded_memory(self, release: Path, policy: Path, **more: Any) -> Any:
-        """Work in a folder, in a run that can be continued; returns the rare values."""
-        more = {"memory": "1GiB", **more}
+        """Work in a folder, in a run that can be continued; returns the private figures."""
+        more = {"memory": "1GiB", "request_log": self.request_log, **more}
         return anonymize_files(
             self.source, release, policy, self.columns, self.asked, threads=1, **more
-        ).rare
+        ).figures
 
 
 def draw_run(seed: int, folder: Path) -> Run:
@@ -91,7 +92,34 @@ def draw_run(seed: int, folder: Path) -> Run:
         drop=drop,
     )
     options = _draw_options(rng, step, has_moments, is_geographic)
-    return Run(_write(rng, folder, content), columns, int(rng.integers(2, 4)), options)
+    k = int(rng.integers(2, 4))
+    setting = rng.choice(["one log", "request log", "is report"])
+    if setting == "one log":
+        return Run(_write(rng, folder, content), columns, k, options)
+    if setting == "request log":
+        (folder / "requests").mkdir()
+        requests = {n: c for n, c in content.items() if n not in (first, second)}
+        sent = _write(rng, folder / "requests", _move_rows(rng, requests))
+        locations = {n: c for n, c in content.items() if n not in ("what", "level")}
+        return Run(_write(rng, folder, locations), columns, k, options, sent)
+    is_report = [bool(one) for one in rng.random(len(rows)) < 0.8]
+    for name in (first, second):
+        content[name] = [
+            place if report else None
+            for place, report in zip(content[name], is_report, strict=True)
+        ]
+    source = _write(rng, folder, {**content, "is_report": is_report})
+    return Run(source, replace(columns, is_report="is_report"), k, options)
+
+
+def _move_rows(
+    rng: np.random.Generator, content: dict[str, Sequence[Any]]
+) -> dict[str, Sequence[Any]]:
+    """Draw some rows, some of them several times, and give them other times."""
+    chosen = rng.integers(0, len(content["time"]), int(rng.integers(0, 40)))
+    others = rng.permutation(chosen)
+    rows = {name: [column[i] for i in chosen] for name, column in content.items()}
+    return {**rows, "time": [content["time"][i] for i in others]}
 
 
 def _draw_rows(rng: np.random.Generator, is_geographic: bool, step: int) -> list[dict[str, Any]]:
@@ -174,6 +202,9 @@ def _draw_options(
         "region": sometimes(0.2, (-40.0, -40.0, 90.0)) if not is_geographic else None,
         "rare": str(rng.choice(["keep", "drop", "other"])),
         "rare_below": sometimes(0.3, 3),
+        "members": sometimes(0.3, 5),
+        "link_safe": sometimes(0.3, True),
+        "rows_alike": sometimes(0.9, True),
         "max_suppressed": sometimes(0.15, 0.2)
         if algorithm in ("auto", "refined", "traj-anon")
         else None,

@@ -19,11 +19,11 @@ from trajcloak.pipeline import anonymize_on
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left: its files, the private policy and rare values; or its error."""
+    """What a run left: its files, the private policy and private figures; or its error."""
 
     files: dict[str, bytes] | None = None
     policy: pa.Table | None = None
-    rare: Any = None
+    figures: Any = None
     error: tuple[str, str] | None = None
 
 
@@ -48,7 +48,7 @@ def run(make: Callable[[], Any], folder: Path) -> Outcome:
     return Outcome(
         files={file.name: file.read_bytes() for file in sorted((folder / "release").iterdir())},
         policy=pq.read_table(folder / "policy.parquet"),
-        rare=result.rare,
+        figures=result.figures,
     )
 
 
@@ -63,7 +63,7 @@ def compare(
     **options: Any,
 ) -> Outcome:
     """Check that a log gives the same release in one shard and in many; returns it."""
-    options = {"algorithm": "traj-anon", **UNIT_CELLS, **options}
+    options = {"algorithm": "traj-anon", "rows_alike": True, **UNIT_CELLS, **options}
     with new_folder() as folder:
         path = rows if isinstance(rows, Path) else write_log(folder, rows)
         expected = run(

@@ -119,7 +119,7 @@ def test_a_worker_killed_in_mid_run(tmp_path, dask_engine, stage):
 
         def __init__(self) -> None:
             self.result = work()
-            self.rare = self.result.rare
+            self.figures = self.result.figures
 
         def write(self, *paths: object) -> None:
             self.result.write(*paths, progress=kill)

@@ -20,16 +20,16 @@ NUM_TESTS = 20
 
 
 def outcome(anonymize, folder):
-    """Everything that a run leaves: files and rare values, or an error."""
+    """Everything that a run leaves: files and private figures, or an error."""
     release, policy = folder / "release", folder / "policy.parquet"
     try:
-        rare = anonymize(release, policy)
+        figures = anonymize(release, policy)
     except tc.TrajcloakError as error:
         assert not list(folder.iterdir()), "an error leaves nothing behind"
         return type(error), str(error)
     assert {path.name for path in folder.iterdir()} == {"release", "policy.parquet"}
     assert policy.stat().st_mode & 0o777 == 0o600
-    return list_tree(folder), rare
+    return list_tree(folder), figures
 
 
 def compare(run, engine):

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from trajcloak.log.request_values import infer_types, merge_kinds
 
 DAY = datetime.date(2024, 2, 29)
 
@@ -169,20 +170,68 @@ def test_types_that_cannot_be_one_are_refused(tmp_path):
     ],
     ids=lambda values: "/".join(map(str, values)),
 )
-def test_csv_values_are_numbers_only_if_all_are_in_plain_notation(tmp_path, values, expected):
+def test_text_becomes_numbers_only_if_all_is_in_plain_notation(tmp_path, values, expected):
     requests = read_values(tmp_path, csv=values)
-    assert sent(requests) == [(value,) for value in expected]
-    assert [type(value) for (value,) in sent(requests)] == [type(value) for value in expected]
-    assert requests.kinds["what"].to_pylist() == sorted(set(expected))
+    assert sent(requests) == [(value,) for value in values]
+    kinds = infer_types(requests.kinds)
+    typed = [kinds["what"][kind].as_py() for kind in requests.kind.tolist()]
+    assert typed == expected
+    assert [type(value) for value in typed] == [type(value) for value in expected]
+    merged, (number,) = merge_kinds([kinds])
+    assert merged["what"].to_pylist() == sorted(set(expected))
+    assert merged.take(pa.array(number)) == kinds
 
 
-def test_csv_and_parquet_together(tmp_path):
+def test_types_are_inferred_column_by_column_and_null_is_no_value():
+    kinds = pa.table(
+        {
+            "n": ["1", None, "1", "2"],
+            "f": ["0.5", "1", None, "0.5"],
+            "t": ["x", "1", "2", None],
+            "none": pa.array([None] * 4, pa.string()),
+            "typed": [1, 2, 3, 4],
+        }
+    )
+    found = infer_types(kinds)
+    assert found.to_pydict() == {
+        "n": [1, None, 1, 2],
+        "f": [0.5, 1.0, None, 0.5],
+        "t": ["x", "1", "2", None],
+        "none": [None] * 4,
+        "typed": [1, 2, 3, 4],
+    }
+    assert [str(type_) for type_ in found.schema.types] == [
+        "int64", "double", "string", "string", "int64",
+    ]  # fmt: skip
+
+
+def test_with_a_text_file_all_values_are_text(tmp_path):
     both = read_values(tmp_path, pa.array([6, 5]), csv=["5", "70"])
-    assert sent(both) == [(6,), (5,), (5,), (70,)]
-    both = read_values(tmp_path, pa.array([6, 5]), csv=["5", "x"])
-    assert sent(both) == [("6",), ("5",), ("5",), ("x",)]
-    both = read_values(tmp_path, pa.array(["b", "a"]), csv=["a", "x"])
+    assert sent(both) == [("6",), ("5",), ("5",), ("70",)]
+    both = read_values(tmp_path, pa.array([1.0, -0.0, 2.5, 1e-7]), csv=["1", "0", "x"])
+    assert sent(both) == [(v,) for v in ("1", "0", "2.5", "0.0000001", "1", "0", "x")]
+    both = read_values(tmp_path, pa.array(["b", "a"]), pa.nulls(1), csv=["a", "x"])
     assert sent(both) == [("b",), ("a",), ("a",), ("x",)]
+    both = read_values(tmp_path, pa.array([DAY, None]), pa.array([True]), csv=["x"])
+    assert sent(both) == [("2024-02-29",), ("true",), ("x",)]
+    with pytest.raises(tc.InputError, match="is of type binary in one file, and another file is"):
+        read_values(tmp_path, pa.array([b"\xff"]), csv=["x"])
+
+
+def test_values_of_json_lines_are_text(tmp_path):
+    values = ["1", "1.0", "2.5", "-0.0", "1e20", "12345678901234567", "null"]
+    lines = [
+        f'{{"user_id": {i}, "time": 0, "x": 1, "y": 1, "n": {value}, "b": {b}, "o": {{"i": {i}}}}}'
+        for i, (value, b) in enumerate(zip(values, ["true", "false", "null"] * 3, strict=False))
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    log = tc.read_log(tmp_path / "log.jsonl", tc.LogColumns(requests=("n", "b", "o")))
+    assert log.has_text_requests
+    assert log.requests.kinds.schema.types == [pa.string()] * 3
+    found = [kind for kind, *_ in sent(log.requests)]
+    assert found == ["1", "1", "2.5", "0", "1" + "0" * 20, "12345678901234568", None]
+    assert [b for _, b, _ in sent(log.requests)][:3] == ["true", "false", None]
+    assert [i for *_, i in sent(log.requests)] == list("0123456")
 
 
 @pytest.mark.parametrize("size", [np.uint32, np.uint64])

@@ -97,6 +97,11 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     @column("x", "Column of planar x coordinates.  [default: x]")
     @column("y", "Column of planar y coordinates.  [default: y]")
     @column("request", request_help, "requests", multiple=True)
+    @column(
+        "is-report",
+        "Column that says which rows are location reports: true or false. Requests are read from "
+        "all rows, and need no place.  [default: all rows are]",
+    )
     @click.option(
         "--tz",
         metavar="ZONE",
@@ -142,6 +147,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         x: str | None,
         y: str | None,
         requests: tuple[str, ...],
+        is_report: str | None,
         tz: str | None,
         crs: str | None,
         clip: tuple[float, float, float, float] | None,
@@ -151,8 +157,9 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         **rest: Any,
     ) -> Any:
         columns = LogColumns(
-            user, time, lon, lat, x, y, requests, tz, crs, clip, max_speed, drop, delimiter
-        )
+            user, time, lon, lat, x, y, requests, is_report, tz, crs, clip, max_speed, drop,
+            delimiter,
+        )  # fmt: skip
         return function(columns=columns, **rest)
 
     return wrapped  # type: ignore[return-value]

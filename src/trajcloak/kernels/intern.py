@@ -100,12 +100,9 @@ def intern_array(interner: IntegerIds | TextIds, ids: pa.Array, out: npt.NDArray
 
 
 def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
-    """Hash ids, int64 or text; the same on every machine."""
+    """Hash ids, int64 or text; the same on every machine, and for a number and its text."""
     hashes = np.empty(len(ids), np.uint64)
-    if pa.types.is_integer(ids.type):
-        _hash_integers(ids.to_numpy(), hashes)
-    else:
-        _hash_texts(*_text_buffers(ids), hashes)
+    _hash_texts(*_text_buffers(ids), hashes)
     return hashes
 
 
@@ -116,12 +113,6 @@ def _text_buffers(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
         np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1],
         np.frombuffer(data or b"", np.uint8),
     )
-
-
-@njit(cache=True, nogil=True)
-def _hash_integers(ids, hashes):  # type: ignore[no-untyped-def]
-    for i in range(len(ids)):
-        hashes[i] = _hash_integer(ids[i])
 
 
 @njit(cache=True, nogil=True)

@@ -199,10 +199,11 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
 def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
     """Keep some rows of a shard, and only the users and distinct requests that they have.
 
-    Requires: at least one row is kept.
+    Requires: at least one row is kept; requests of a second input are not there yet.
     """
     if keep.all():
         return log
+    assert log.requests.row is not None
     rows = np.flatnonzero(keep)
     present = np.zeros(log.num_users, np.bool_)
     present[log.user[rows]] = True
@@ -219,9 +220,9 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
         y=y,
         requests=drop_unsent(
             Requests(
-                position[log.requests.row[with_request]],
                 log.requests.kind[with_request],
                 log.requests.kinds,
+                position[log.requests.row[with_request]],
             )
         ),
         step=int(np.gcd.reduce(time - time[0])),

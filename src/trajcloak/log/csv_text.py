@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from trajcloak.errors import InputError
-from trajcloak.log.formats import NUM_FIXED, TEXT_BLOCK_BYTES, AsciiRows, open_text
+from trajcloak.log.formats import TEXT_BLOCK_BYTES, AsciiRows, WantedColumns, open_text
 
 READABLE = {
     pa.float64().id: "a number",
@@ -25,24 +25,24 @@ ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 
 
 def open_csv(
-    file: Path, wanted: list[str], own: list[str], rows_before: int, delimiter: str
+    file: Path, wanted: WantedColumns, own: list[str], rows_before: int, delimiter: str
 ) -> Iterator[pa.RecordBatch]:
     """Stream columns of a CSV file: coordinates as float64, times as found, all others as text.
 
     Parameters
     ----------
     wanted
-        All columns to read: user, time, two coordinates, request attributes.
+        All columns to read.
     own
         The wanted columns that the file itself has.
     rows_before
         Rows of the log before this file, for messages.
     """
     types = dict.fromkeys(own, pa.string())
-    requests = [name for name in wanted[NUM_FIXED:] if name in types]
-    if wanted[1] in types:
-        types[wanted[1]] = _guess_time_type(file, wanted[1], delimiter)
-    types |= {name: pa.float64() for name in wanted[2:4] if name in types}
+    requests = [name for name in wanted.requests if name in types]
+    if wanted.time in types:
+        types[wanted.time] = _guess_time_type(file, wanted.time, delimiter)
+    types |= {name: pa.float64() for name in wanted.place if name in types}
     convert = pyarrow.csv.ConvertOptions(
         column_types=types, include_columns=own, null_values=[""], strings_can_be_null=True
     )

@@ -1,7 +1,10 @@
-"""Split rows of a log by user, and join the pieces to shards, which hold all rows of some users."""
+"""Split rows by user, and join the pieces to shards, which hold all rows of some users.
+
+Requests of a second input are split in the same way, and join the shard of their user.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +15,7 @@ from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, drop_unsent, merge_kinds
 from trajcloak.log.row_checks import copy_place, copy_times, mixed_times
-from trajcloak.log.sharded_log import add_counts
+from trajcloak.log.sharded_log import Change, add_counts
 from trajcloak.log.user_ids import mixed_ids, sort_ids
 
 
@@ -36,10 +39,11 @@ def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | 
     """
     if parts == 1 and first_row == 0:
         return [log]
-    part = (hash_ids(log.users) % np.uint64(parts)).astype(np.int32)
+    part = _choose_parts(log.users, parts)
     users, first_user = group_by_number(part, parts)
     rows, first = group_by_number(part[log.user], parts)
-    sent, first_sent = group_by_number(part[log.user[log.requests.row]], parts)
+    assert log.requests.row is not None
+    sent, first_sent = group_by_number(part[log.request_user], parts)
     number = _count_from_first(users, first_user)
     position = _count_from_first(rows, first)
     pieces: list[RequestLog | None] = []
@@ -58,9 +62,9 @@ def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | 
                 x=log.x[mine],
                 y=log.y[mine],
                 requests=Requests(
-                    position[log.requests.row[requests]].astype(np.int64),
                     log.requests.kind[requests],
                     log.requests.kinds,
+                    position[log.requests.row[requests]].astype(np.int64),
                 ),
                 dropped={},
                 shifted={},
@@ -72,6 +76,15 @@ def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | 
     return pieces
 
 
+def find_part(log: RequestLog, parts: int) -> int:
+    """Find which shard, of ``parts`` that rows were split into, a shard is."""
+    return int(_choose_parts(log.users[:1], parts)[0])
+
+
+def _choose_parts(users: pa.Array, parts: int) -> npt.NDArray[np.int32]:
+    return (hash_ids(users) % np.uint64(parts)).astype(np.int32)
+
+
 def _count_from_first(
     members: npt.NDArray[np.int32], first: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
@@ -81,9 +94,7 @@ def _count_from_first(
     return rank
 
 
-def join_logs(
-    pieces: Sequence[RequestLog | None], user: str, time: str, *, from_text: bool = False
-) -> RequestLog | None:
+def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> RequestLog | None:
     """Join pieces of a log, in the order of their rows; None if all pieces are None.
 
     Parameters
@@ -91,8 +102,6 @@ def join_logs(
     pieces
     user, time
         Names of the columns, for messages.
-    from_text
-        Whether a file of the log is text, so that request values of several types become text.
 
     Raises
     ------
@@ -112,7 +121,7 @@ def join_logs(
         raise mixed_times(time, [(log.has_timestamps, log.zone) for log in logs])
     ends = np.cumsum([log.num_rows for log in logs])
     users, numbers = _merge_users(logs)
-    kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs], from_text=from_text)
+    kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs])
     columns = (
         np.empty(ends[-1], np.int32),
         np.empty(ends[-1], np.int64),
@@ -145,15 +154,15 @@ def join_logs(
         requests=drop_unsent(
             Requests(
                 np.concatenate(
+                    [n[log.requests.kind] for log, n in zip(logs, kind_numbers, strict=True)]
+                ),
+                kinds,
+                np.concatenate(
                     [
                         log.requests.row + (end - log.num_rows)
                         for log, end in zip(logs, ends, strict=True)
                     ]
                 ),
-                np.concatenate(
-                    [n[log.requests.kind] for log, n in zip(logs, kind_numbers, strict=True)]
-                ),
-                kinds,
             )
         ),
         step=step,
@@ -177,3 +186,88 @@ def _merge_users(logs: Sequence[RequestLog]) -> tuple[pa.Array, list[npt.NDArray
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     return users.take(pa.array(order)), [rank[number] for number in numbers]
+
+
+@dataclass(frozen=True)
+class SentRequests:
+    """Requests of a second input, not matched to the users of the log yet.
+
+    Attributes
+    ----------
+    users : pyarrow.Array
+        The distinct ids of their users.
+    requests : Requests
+        ``user`` is the position in ``users``.
+    """
+
+    users: pa.Array
+    requests: Requests
+
+
+def split_requests(sent: SentRequests, parts: int) -> list[SentRequests]:
+    """Split requests as :func:`split_log` splits rows: by a hash of the user id."""
+    requests = sent.requests
+    assert requests.user is not None
+    assert requests.time is not None
+    part = _choose_parts(sent.users, parts)
+    users, first_user = group_by_number(part, parts)
+    order, first = group_by_number(part[requests.user], parts)
+    number = _count_from_first(users, first_user)
+    pieces = []
+    for p in range(parts):
+        mine = order[first[p] : first[p + 1]]
+        of_part = Requests(
+            requests.kind[mine],
+            requests.kinds,
+            user=number[requests.user[mine]],
+            time=requests.time[mine],
+        )
+        ids = sent.users.take(pa.array(users[first_user[p] : first_user[p + 1]]))
+        pieces.append(SentRequests(ids, drop_unsent(of_part)))
+    return pieces
+
+
+def match_requests(
+    log: RequestLog, pieces: Sequence[SentRequests], names: Sequence[str], has_text: bool
+) -> Change:
+    """Give a shard the requests of its users; those of users without a row are left out.
+
+    Parameters
+    ----------
+    log
+        A shard, without requests.
+    pieces
+        The requests of the same part of all users.
+    names
+        The request attributes.
+    has_text
+        Whether their values were read from text.
+    """
+    # Nothing is known about the attributes where a file has no rows at all.
+    pieces = [sent for sent in pieces if sent.requests.kinds.num_columns]
+    kinds = pa.table({name: pa.array([], pa.string()) for name in names})
+    numbers: list[npt.NDArray[np.int32]] = []
+    if pieces:
+        kinds, numbers = merge_kinds([sent.requests.kinds for sent in pieces])
+    ids = [log.users, *(sent.users for sent in pieces if len(sent.users))]
+    are_numbers = all(pa.types.is_integer(users.type) for users in ids)
+    # The users of the shard are numbered first, so that all higher numbers are unknown users.
+    interner = IntegerIds() if are_numbers else TextIds()
+    intern_array(interner, log.users, np.empty(log.num_users, np.int32))
+    user, time, kind = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for sent, number in zip(pieces, numbers, strict=True):
+        if not len(sent.users):
+            continue
+        position = np.empty(len(sent.users), np.int32)
+        intern_array(interner, sent.users, position)
+        assert sent.requests.user is not None
+        assert sent.requests.time is not None
+        sender = position[sent.requests.user]
+        is_known = sender < log.num_users
+        user.append(sender[is_known])
+        time.append(sent.requests.time[is_known])
+        kind.append(number[sent.requests.kind[is_known]])
+    requests = Requests(
+        np.concatenate(kind), kinds, user=np.concatenate(user), time=np.concatenate(time)
+    )
+    return {"requests": drop_unsent(requests), "has_text_requests": has_text}

@@ -20,8 +20,8 @@ from trajcloak.log.formats import (
     EXPECTED,
     JSON,
     NAMES,
-    NUM_FIXED,
     PARQUET,
+    WantedColumns,
     find_delimiter,
     find_kind,
     find_partitions,
@@ -173,9 +173,8 @@ def count_file_rows(file: LogFile, columns: LogColumns) -> int | None:
     if isinstance(file, pa.Table) or find_kind(file) == PARQUET:
         return count_rows([file])
     try:
-        # Read the user column only; the other three fixed columns get no name.
-        fixed = [columns.user, *[""] * (NUM_FIXED - 1)]
-        batches = _open_own(file, fixed, [columns.user], 0, columns.delimiter)
+        wanted = WantedColumns(columns.user, columns.time)
+        batches = _open_own(file, wanted, [columns.user], 0, columns.delimiter)
         return sum(int(batch.num_rows) for batch in batches)
     except (*UNREADABLE, InputError):
         return None
@@ -191,34 +190,43 @@ class LogSystem:
         Coordinate system; None if it is not known.
     geographic : bool
         Whether coordinates are degrees.
-    has_csv : bool
-        Whether a file is delimited text.
-    from_text : bool
+    has_text : bool
+        Whether a file is text: CSV or JSON lines. Then all request values are text.
+    has_text_ids : bool
         Whether ids may be numbers written as text: in CSV files or in names of folders.
+    has_place : bool
+        Whether rows have a place; false for a request log, of which only the rows with a
+        request are read.
     """
 
     crs: str | None
     geographic: bool
-    has_csv: bool
-    from_text: bool
+    has_text: bool
+    has_text_ids: bool
+    has_place: bool = True
 
 
-def find_system(files: Sequence[LogFile], columns: LogColumns) -> LogSystem:
+def find_system(
+    files: Sequence[LogFile], columns: LogColumns, *, has_place: bool = True
+) -> LogSystem:
     """Find out what the files of a log say; the first file decides the coordinate system."""
     paths = [file for file in files if isinstance(file, Path)]
-    has_csv = any(find_kind(file) == CSV for file in paths)
-    crs, geographic = choose_system(
-        read_system(files[0]) if columns.crs is None else columns.crs,
-        geographic=columns.place(read_names(files[0], columns.delimiter))[2],
-    )
-    from_text = has_csv or any(find_partitions(file) for file in paths)
-    return LogSystem(crs, geographic, has_csv, from_text)
+    kinds = {find_kind(file) for file in paths}
+    has_text_ids = CSV in kinds or any(find_partitions(file) for file in paths)
+    crs, geographic = None, False
+    if has_place:
+        crs, geographic = choose_system(
+            read_system(files[0]) if columns.crs is None else columns.crs,
+            geographic=columns.place(read_names(files[0], columns.delimiter))[2],
+        )
+    return LogSystem(crs, geographic, bool(kinds & {CSV, JSON}), has_text_ids, has_place)
 
 
 def stream_batches(
     files: Sequence[LogFile],
     columns: LogColumns,
     *,
+    has_place: bool = True,
     groups: Sequence[int] | None = None,
     first_row: int = 0,
 ) -> Iterator[pa.RecordBatch]:
@@ -231,6 +239,8 @@ def stream_batches(
     ----------
     files
     columns
+    has_place
+        Whether to read the place.
     groups
         The row groups to read of a single Parquet file; default: all.
     first_row
@@ -238,7 +248,7 @@ def stream_batches(
     """
 
     def produce() -> Iterator[pa.RecordBatch]:
-        wanted = _choose_columns(files[0], columns)
+        wanted = choose_columns(files[0], columns, has_place=has_place)
         num_rows = first_row
         for file in files:
             _check_columns(file, wanted, columns.delimiter)
@@ -254,7 +264,7 @@ def stream_batches(
 
 def _open_file(
     file: LogFile,
-    wanted: list[str],
+    wanted: WantedColumns,
     rows_before: int,
     delimiter: str | None,
     groups: Sequence[int] | None,
@@ -262,21 +272,21 @@ def _open_file(
     """Stream a file of any kind; adds the columns from its folders and its points."""
     schema = _read_schema(file, delimiter)
     geometry = find_geometry(schema)
-    own = _find_own(schema, wanted)
+    own = _find_own(schema, wanted.names)
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
     for batch in _open_own(file, wanted, own, rows_before, delimiter, groups):
         check_batch(batch, num_rows)
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for name in wanted:
+        for name in wanted.names:
             if name not in arrays and name in folders:
                 arrays[name] = pa.array([folders[name]] * batch.num_rows, pa.string())
         if geometry is not None and geometry[0] in own:
             points = split_points(arrays[geometry[0]], num_rows)
             arrays |= dict(zip(geometry[1], points, strict=True))
         num_rows += batch.num_rows
-        plain = [to_common_type(arrays[name]) for name in wanted]
-        yield pa.RecordBatch.from_arrays(plain, names=wanted)
+        plain = [to_common_type(arrays[name]) for name in wanted.names]
+        yield pa.RecordBatch.from_arrays(plain, names=wanted.names)
 
 
 def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
@@ -290,7 +300,7 @@ def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
 
 def _open_own(
     file: LogFile,
-    wanted: list[str],
+    wanted: WantedColumns,
     own: list[str],
     rows_before: int,
     delimiter: str | None,
@@ -302,7 +312,7 @@ def _open_own(
         return
     kind = find_kind(file)
     if kind == PARQUET:
-        yield from _open_parquet(file, own, wanted[NUM_FIXED:], groups)
+        yield from _open_parquet(file, own, wanted.requests, groups)
     elif kind == ARROW:
         with _open_ipc(file) as reader:
             batches = (
@@ -329,33 +339,38 @@ def _open_ipc(file: Path) -> Any:
         return pa.ipc.open_stream(pa.OSFile(str(file)))
 
 
-def _choose_columns(file: LogFile, columns: LogColumns) -> list[str]:
-    """List the columns to read: user, time, the two coordinates, the requests."""
+def choose_columns(file: LogFile, columns: LogColumns, *, has_place: bool) -> WantedColumns:
+    """Choose the columns to read."""
     present = read_names(file, columns.delimiter)
-    first, second, _ = columns.place(present)
-    roots = list_roots(columns.requests, present)
-    wanted = [columns.user, columns.time, first, second, *roots]
-    for name in wanted:
-        if wanted.count(name) > 1:
+    wanted = WantedColumns(
+        columns.user,
+        columns.time,
+        columns.place(present)[:2] if has_place else (),
+        tuple(list_roots(columns.requests, present)),
+        columns.is_report,
+    )
+    for name in wanted.names:
+        if wanted.names.count(name) > 1:
             raise OptionError(
-                f"column '{name}' is to hold two of user, time, place and request; expected a "
-                f"column for each, and to publish neither user, time nor place; name other columns"
+                f"column '{name}' is to hold two of user, time, place and request, or to say which "
+                f"rows are reports; expected a column for each, and to publish neither user, time "
+                f"nor place; name other columns"
             )
     return wanted
 
 
-def _check_columns(file: LogFile, wanted: list[str], delimiter: str | None) -> None:
+def _check_columns(file: LogFile, wanted: WantedColumns, delimiter: str | None) -> None:
     """Raise unless a file has each column once, and no request column is its points."""
     schema = _read_schema(file, delimiter)
     names = _list_names(file, schema)
     points = name_points(schema)
-    if points in wanted[NUM_FIXED:]:
+    if points in wanted.requests:
         raise holds_fixed(points)
     # If a CSV file has no header, its first line is a user's row; so names are not shown.
     listed = f" among {', '.join(names)}"
     if isinstance(file, Path) and find_kind(file) == CSV:
         listed = " in its header line (are its columns separated otherwise? pass --delimiter)"
-    for name in wanted:
+    for name in wanted.names:
         count = names.count(name)
         if count != 1:
             found = (
@@ -363,7 +378,7 @@ def _check_columns(file: LogFile, wanted: list[str], delimiter: str | None) -> N
             )
             raise InputError(
                 f"{_label(file)}: {found}{listed}; expected it once; name the column to use with "
-                f"--user, --time, --lon, --lat, --x, --y or --request"
+                f"--user, --time, --lon, --lat, --x, --y, --request or --is-report"
             )
 
 
@@ -372,7 +387,7 @@ def _label(file: LogFile) -> str:
 
 
 def _open_parquet(
-    file: Path, own: list[str], requests: list[str], groups: Sequence[int] | None
+    file: Path, own: list[str], requests: Sequence[str], groups: Sequence[int] | None
 ) -> Iterator[pa.RecordBatch]:
     encoded = _find_dictionaries(file, [name for name in requests if name in own])
     # With pre_buffer, the bytes of the whole file would be held until its last row is read; and

@@ -1,13 +1,20 @@
-"""Drop single rows as they are read, each for its own values."""
+"""Choose which rows to read, and drop single ones, each for its own values."""
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from trajcloak.errors import InputError
+from trajcloak.log.request_values import find_sent
 from trajcloak.options import EMPTY, NULL_ISLAND, OUT_OF_RANGE, LogColumns
 
 CLIP = "clip"
 DEGREES = (180.0, 90.0)
+NUM_PLACED, NUM_UNPLACED = 4, 2
+"""Fixed columns of a batch, which come first: user, time and, if there is one, the place."""
+
+TRUTHS = {"false": False, "0": False, "true": True, "1": True}
 
 
 class RowFilter:
@@ -19,30 +26,89 @@ class RowFilter:
         What to drop.
     geographic
         Whether places are longitude and latitude.
+    has_place
+        Whether rows have a place. Otherwise only rows with a request are chosen.
+
+    Attributes
+    ----------
+    num_read : int
+        Rows that were looked at.
+    num_chosen : int
+        Rows that count: location reports, or requests; dropped ones included.
+    dropped : dict
+        Rows that were chosen, and then dropped, by reason.
+    is_needed : bool
+        Whether some rows may be left out.
+    has_left_out : bool
+        Whether some were.
     """
 
-    def __init__(self, columns: LogColumns, *, geographic: bool) -> None:
+    def __init__(self, columns: LogColumns, *, geographic: bool, has_place: bool) -> None:
         self._columns = columns
         self._geographic = geographic
+        self._has_place = has_place
         self.num_read = 0
+        self.num_chosen = 0
+        self.has_left_out = False
         self.dropped: dict[str, int] = {}
-        self.is_needed = columns.clip is not None or bool(
-            {EMPTY, OUT_OF_RANGE, NULL_ISLAND} & set(columns.drop)
+        self.is_needed = (
+            not has_place
+            or columns.is_report is not None
+            or columns.clip is not None
+            or bool({EMPTY, OUT_OF_RANGE, NULL_ISLAND} & set(columns.drop))
         )
         self._first = 0
         self._latest: npt.NDArray[np.int64] | None = None
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Drop rows of a batch, whose first columns are user, time and the two coordinates."""
+        """Choose and drop rows of a batch, whose first columns are user, time and place."""
         self._latest = None
         self._first = self.num_read
         self.num_read += batch.num_rows
         if not self.is_needed or not batch.num_rows:
+            self.num_chosen += batch.num_rows
             return batch
-        keep = np.ones(batch.num_rows, np.bool_)
+        keep = self._choose(batch)
+        self.num_chosen += int(keep.sum())
         if EMPTY in self._columns.drop:
-            for column in batch.columns[:4]:
+            for column in batch.columns[: NUM_PLACED if self._has_place else NUM_UNPLACED]:
                 self._drop(EMPTY, keep, column.is_null().to_numpy(zero_copy_only=False))
+        if self._has_place:
+            self._drop_places(batch, keep)
+        self._latest = np.flatnonzero(keep) + self._first
+        if keep.all():
+            return batch
+        self.has_left_out = True
+        return batch.filter(pa.array(keep))
+
+    def _choose(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Choose the rows that count: location reports, or those with a request."""
+        if not self._has_place:
+            sent = find_sent(batch, self._columns.requests)
+            return np.array(sent.to_numpy(zero_copy_only=False), np.bool_)
+        name = self._columns.is_report
+        if name is None:
+            return np.ones(batch.num_rows, np.bool_)
+        column = batch.column(name)
+        try:
+            # Numbers other than 0 and 1 are no truths, so all types are compared as text.
+            texts = pc.utf8_lower(column.cast(pa.string()))
+        except pa.ArrowException:
+            texts = pa.nulls(len(column), pa.string())
+        code = (
+            pc.index_in(texts, pa.array(list(TRUTHS))).fill_null(-1).to_numpy(zero_copy_only=False)
+        )
+        if (code < 0).any():
+            raise InputError(
+                f"row {self.number_row(int(np.argmax(code < 0)))}: column '{name}' does not say "
+                f"whether the row is a location report; expected true or false, or 1 or 0; correct "
+                f"the row, or name another column with --is-report"
+            )
+        is_report: npt.NDArray[np.bool_] = np.array(list(TRUTHS.values()))[code]
+        return is_report
+
+    def _drop_places(self, batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> None:
+        """Drop rows for their coordinates."""
         x, y = (_to_floats(column) for column in batch.columns[2:4])
         if OUT_OF_RANGE in self._columns.drop:
             limits = DEGREES if self._geographic else (np.inf, np.inf)
@@ -57,8 +123,6 @@ class RowFilter:
             left, bottom, right, top = self._columns.clip
             # NaN coordinates are not clipped.
             self._drop(CLIP, keep, (x < left) | (x > right) | (y < bottom) | (y > top))
-        self._latest = np.flatnonzero(keep) + self._first
-        return batch if keep.all() else batch.filter(pa.array(keep))
 
     def _drop(self, reason: str, keep: npt.NDArray[np.bool_], wrong: npt.NDArray[np.bool_]) -> None:
         wrong = wrong & keep

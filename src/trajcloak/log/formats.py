@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -34,8 +34,32 @@ TEXT_BLOCK_BYTES = 1 << 24
 NOT_ASCII = bytes(range(128)) + b"?" * 128
 """A table that turns each byte that is not ASCII into a question mark."""
 
-NUM_FIXED = 4
-"""Fixed columns: user, time and two coordinates; the others are request attributes."""
+
+class WantedColumns(NamedTuple):
+    """Names of the columns to read.
+
+    Attributes
+    ----------
+    user, time : str
+    place : tuple of str
+        The two coordinates; none in a request log.
+    requests : tuple of str
+        The request attributes; a struct counts as one.
+    is_report : str or None
+        Says which rows are location reports.
+    """
+
+    user: str
+    time: str
+    place: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    is_report: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All columns, in the order of the batches."""
+        marks = [] if self.is_report is None else [self.is_report]
+        return [self.user, self.time, *self.place, *self.requests, *marks]
 
 
 def find_kind(file: Path) -> str | None:

@@ -2,39 +2,42 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import accumulate
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.engines.engine import Engine, Handle, Sizes, TakesFrames
+from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.errors import OptionError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.clean import clean_shards
-from trajcloak.log.exchange import join_logs, split_log
+from trajcloak.log.cut_source import CutSource, choose_chunk, cut_source
+from trajcloak.log.exchange import (
+    SentRequests,
+    find_part,
+    join_logs,
+    match_requests,
+    split_log,
+    split_requests,
+)
 from trajcloak.log.files import (
-    LogFile,
     LogPath,
     LogSystem,
-    count_file_rows,
+    choose_columns,
     count_rows,
     find_system,
-    list_files,
-    read_parquet_metadata,
     stream_batches,
 )
-from trajcloak.log.formats import PARQUET, find_kind
-from trajcloak.log.frames import to_table
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.request_values import merge_kinds
+from trajcloak.log.request_values import Requests, merge_kinds
 from trajcloak.log.row_checks import RowChecker, RowColumns, check_time_span, no_rows
 from trajcloak.log.sharded_log import (
     Change,
+    LogFacts,
     ShardedLog,
     add_counts,
     build_shard,
@@ -48,12 +51,13 @@ from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
 FIRST_ROWS = 1 << 16
-READING = "reading log"
+READING, READING_REQUESTS = "reading log", "reading requests"
 
 
 def read_log(
     source: LogPath,
     columns: LogColumns | None = None,
+    request_log: LogPath | None = None,
     *,
     threads: int | None = None,
     progress: Progress = silent,
@@ -67,6 +71,10 @@ def read_log(
         table or frame of pyarrow, pandas, polars or geopandas.
     columns
         Which columns to read; see :class:`trajcloak.options.LogColumns`.
+    request_log
+        The log of the requests, if ``source`` has locations only: user, time and request
+        attributes, with the same names of columns. Default: rows of ``source`` carry the
+        requests.
     threads
         Default: all cores. Never changes the result.
     progress
@@ -85,28 +93,14 @@ def read_log(
     600
     """
     engine = MemoryEngine(threads, progress)
-    read = read_shards(engine, source, columns or LogColumns())
-    log = build_shard(read.shards[0])
-    return replace(log, dropped=read.facts.dropped, shifted=read.facts.shifted)
-
-
-@dataclass(frozen=True)
-class SourcePiece:
-    """Some rows of a log, to be read by one call.
-
-    Attributes
-    ----------
-    content
-        A list of files, or a handle of an Arrow table.
-    groups : tuple of int or None
-        The row groups to read, of a single Parquet file.
-    first_row : int
-        How many rows of the log come before.
-    """
-
-    content: Any
-    groups: tuple[int, ...] | None
-    first_row: int
+    read = read_shards(engine, source, columns or LogColumns(), request_log)
+    log, facts = build_shard(read.shards[0]), read.facts
+    return replace(
+        log,
+        dropped=facts.dropped,
+        shifted=facts.shifted,
+        unknown_requests=facts.unknown_requests,
+    )
 
 
 class ReadCounts(NamedTuple):
@@ -117,7 +111,7 @@ class ReadCounts(NamedTuple):
     dropped, shifted : dict
         Rows that were dropped, and local times that were shifted, by reason.
     num_read : int
-        Rows that were read, dropped ones included.
+        Location reports, or requests, that were read, dropped ones included.
     has_integer_ids : bool
         Whether some file has ids that are numbers.
     """
@@ -128,8 +122,13 @@ class ReadCounts(NamedTuple):
     has_integer_ids: bool
 
 
-def read_shards(engine: Engine, source: LogPath, columns: LogColumns) -> ShardedLog:
+def read_shards(
+    engine: Engine, source: LogPath, columns: LogColumns, request_log: LogPath | None = None
+) -> ShardedLog:
     """Read and check a log, in shards: all rows of a user are in one shard.
+
+    With two inputs the locations are read, checked and cleaned first, as if there were no
+    requests. Then each request is given to the shard of its user, and changes nothing else.
 
     Parameters
     ----------
@@ -139,108 +138,118 @@ def read_shards(engine: Engine, source: LogPath, columns: LogColumns) -> Sharded
         As for :func:`read_log`; also a dask DataFrame, for the dask engine.
     columns
         What to read.
+    request_log
+        As for :func:`read_log`; like ``source``.
     """
-    files, num_rows, pieces = _cut_source(engine, source, columns)
-    system = find_system(files, columns)
-    sizes = engine.choose_sizes(num_rows)
-    num_shards = max(1, -(-num_rows // sizes.rows))
-    jobs = [
-        (
-            piece.content, piece.groups, piece.first_row, columns, system, num_shards,
-            _choose_chunk(sizes), engine.threads, engine.inner_progress,
+    if request_log is not None and columns.is_report is not None:
+        raise OptionError(
+            f"requests are to be read from a request log, and column '{columns.is_report}' is to "
+            f"say which rows are location reports; expected one of them; leave out --request-log "
+            f"or --is-report"
         )
-        for piece in pieces
-    ]  # fmt: skip
-    *rows, counts = engine.shuffle(read_rows, jobs, num_shards + 1, READING)
+    log_source = cut_source(engine, source, columns)
+    if request_log is None and columns.is_report is None:
+        return _number_kinds(_read_locations(engine, log_source, columns, log_source.num_rows))
+    request_source = log_source
+    if request_log is not None:
+        with _naming_request_log():
+            request_source = cut_source(engine, request_log, columns)
+    # Neither the rows nor the requests of a shard may be more than fit.
+    num_rows = max(log_source.num_rows, request_source.num_rows)
+    # Raises if the place is to be published.
+    choose_columns(log_source.files[0], columns, has_place=True)
+    log = _read_locations(engine, log_source, replace(columns, requests=()), num_rows)
+    has_text_ids = find_system(log_source.files, columns).has_text_ids
+    log = _attach_requests(
+        log, request_source, replace(columns, is_report=None), num_rows, has_text_ids=has_text_ids
+    )
+    return _number_kinds(log)
+
+
+def _read_locations(
+    engine: Engine, source: CutSource, columns: LogColumns, num_rows: int
+) -> ShardedLog:
+    """Read rows with a place, and whatever requests they carry; ``num_rows`` decides shards."""
+    system = find_system(source.files, columns)
+    *rows, counts = _shuffle_rows(engine, source, columns, system, num_rows)
     total = _add_up(engine.ask(list, [(counts,)])[0])
-    joined = engine.derive(join_rows, [(of_shard, columns, system.has_csv) for of_shard in rows])
+    joined = engine.derive(join_rows, [(of_shard, columns) for of_shard in rows])
     is_there = engine.ask(_is_there, [(shard,) for shard in joined])
     engine.drop(rows)
     shards = [[shard] for shard, there in zip(joined, is_there, strict=True) if there]
     if not shards:
-        raise no_rows(total.num_read, _name_source(source, files))
+        raise no_rows(total.num_read, source.name, columns.is_report)
     log = _describe_shards(engine, shards, columns, total)
-    if system.from_text:
-        log = _settle_text(log, columns, system, has_integer_ids=total.has_integer_ids)
+    if system.has_text_ids:
+        log = _settle_ids(log, columns, has_integer_ids=total.has_integer_ids)
     log, dropped = clean_shards(log, columns)
     if dropped:
         total = total._replace(dropped={**total.dropped, **dropped})
         log = _describe_shards(engine, log.shards, columns, total)
     engine.progress(READING, log.facts.num_rows, log.facts.num_rows)
-    if len(log.shards) == 1:
-        return log
-    return renumber_kinds(log, *merge_kinds(log.ask(_list_kinds)))
+    return log
 
 
-def _cut_source(
-    engine: Engine, source: LogPath, columns: LogColumns
-) -> tuple[list[LogFile], int, list[SourcePiece]]:
-    """List the files of a log, count its rows, and cut it into pieces that one call reads.
+def _attach_requests(
+    log: ShardedLog, source: CutSource, columns: LogColumns, num_rows: int, *, has_text_ids: bool
+) -> ShardedLog:
+    """Read requests without a place, and give each to the shard of its user.
 
-    If a log is one shard, one call reads all of it, and rows of text files are not counted.
+    ``has_text_ids``: whether ids of the locations may be numbers written as text.
     """
-    if hasattr(source, "to_delayed"):
-        if not isinstance(engine, TakesFrames):
-            raise OptionError(
-                "the log is a dask DataFrame; expected a cluster of dask's to work on; pass engine"
-            )
-        tables = engine.store_frame(source, to_table)
-        counts = engine.ask(len, [(table,) for table in tables])
-        first_rows = accumulate([0, *counts])
-        pieces = [SourcePiece(t, None, row) for t, row in zip(tables, first_rows, strict=False)]
-        return [to_table(source._meta)], sum(counts), pieces
-    files = list_files(source)
-    num_rows = count_rows(files)
-    if engine.choose_sizes(num_rows).is_whole:
-        return files, num_rows, [SourcePiece(files, None, 0)]
-    files = [file.absolute() if isinstance(file, Path) else file for file in files]
-    counted = engine.ask(count_file_rows, [(_share(engine, file), columns) for file in files])
-    # A file that cannot be read stops the run later, with a message that names it.
-    counts = [count or 0 for count in counted]
-    chunk = _choose_chunk(engine.choose_sizes(sum(counts))) or 1
-    pieces = []
-    for file, first_row in zip(files, accumulate([0, *counts]), strict=False):
-        if isinstance(file, Path) and find_kind(file) == PARQUET:
-            pieces += _cut_parquet(file, first_row, chunk)
-        else:
-            pieces.append(SourcePiece([_share(engine, file)], None, first_row))
-    return files, sum(counts), pieces
+    engine, facts = log.engine, log.facts
+    with _naming_request_log():
+        system = find_system(source.files, columns, has_place=False)
+    system = replace(system, has_text_ids=system.has_text_ids or has_text_ids)
+    *sent, counts = _shuffle_rows(engine, source, columns, system, num_rows, facts)
+    total = _add_up(engine.ask(list, [(counts,)])[0])
+    jobs = [
+        (match_requests, shard, sent[part], columns.requests, system.has_text)
+        for shard, part in zip(log.shards, log.ask(find_part, len(sent)), strict=True)
+    ]
+    log = log.change(engine.derive(call_on_shard, jobs))
+    num_known = sum(log.ask(_count_requests))
+    engine.drop(sent)
+    engine.progress(READING_REQUESTS, total.num_read, total.num_read)
+    facts = replace(
+        facts,
+        num_requests=total.num_read,
+        unknown_requests=total.num_read - num_known,
+        is_one_log=False,
+        has_text_requests=system.has_text,
+    )
+    return replace(log, facts=facts)
 
 
-def _share(engine: Engine, file: LogFile) -> LogFile:
-    """Hand a table in memory to the engine; paths are seen by all workers."""
-    return engine.put(file) if isinstance(file, pa.Table) else file
+def _shuffle_rows(
+    engine: Engine,
+    source: CutSource,
+    columns: LogColumns,
+    system: LogSystem,
+    num_rows: int,
+    locations: LogFacts | None = None,
+) -> list[Sequence[Handle]]:
+    """Read all pieces; returns the rows of each shard, and the counts."""
+    sizes = engine.choose_sizes(num_rows)
+    num_shards = max(1, -(-num_rows // sizes.rows))
+    jobs = [
+        (
+            piece.content, piece.groups, piece.first_row, columns, system, locations, num_shards,
+            choose_chunk(sizes), engine.threads, engine.inner_progress,
+        )
+        for piece in source.pieces
+    ]  # fmt: skip
+    label = READING if system.has_place else READING_REQUESTS
+    return engine.shuffle(read_rows, jobs, num_shards + 1, label)
 
 
-def _choose_chunk(sizes: Sizes) -> int | None:
-    """Choose how many rows a call reads at a time; None: all.
-
-    Rows are held several times while they are read, encoded and decoded; so half a shard.
-    """
-    return None if sizes.is_whole else -(-sizes.rows // 2)
-
-
-def _cut_parquet(file: Path, first_row: int, chunk: int) -> Iterator[SourcePiece]:
-    """Cut a Parquet file into pieces of about ``chunk`` rows, or of one row group."""
-    metadata = read_parquet_metadata(file)
-    groups: list[int] = []
-    num_rows = 0
-    for group in range(metadata.num_row_groups):
-        groups.append(group)
-        num_rows += metadata.row_group(group).num_rows
-        if num_rows >= chunk or group == metadata.num_row_groups - 1:
-            yield SourcePiece([file], tuple(groups), first_row)
-            first_row += num_rows
-            groups, num_rows = [], 0
-
-
-def _name_source(source: LogPath, files: Sequence[LogFile]) -> str:
-    """Name a log in a message."""
-    if not isinstance(files[0], Path):
-        return "the table"
-    if isinstance(source, str | Path):
-        return str(source)
-    return ", ".join(map(str, source))
+@contextmanager
+def _naming_request_log() -> Iterator[None]:
+    """Say in messages which log they are about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"request log: {error}") from None
 
 
 def read_rows(
@@ -249,6 +258,7 @@ def read_rows(
     first_row: int,
     columns: LogColumns,
     system: LogSystem,
+    locations: LogFacts | None,
     num_shards: int,
     chunk: int | None,
     threads: int,
@@ -256,35 +266,53 @@ def read_rows(
 ) -> Iterator[list[Any]]:
     """Read some rows, ``chunk`` at a time, and split them by the shard of their user.
 
-    Yields, for each chunk, the rows of every shard and then the :class:`ReadCounts`.
+    ``locations`` are the facts about the locations if the rows are those of a request log.
+
+    Yields, for each chunk, the rows or requests of every shard and then the
+    :class:`ReadCounts`.
     """
     files = content if isinstance(content, list) else [content]
     expected_rows = count_rows(files) if groups is None else 0
-    with ThreadPoolExecutor(threads) as pool:
+    label = READING if locations is None else READING_REQUESTS
+    naming = nullcontext() if locations is None else _naming_request_log()
+    with naming, ThreadPoolExecutor(threads) as pool:
         checker = RowChecker(columns, system, pool, first_row)
-        builder = _RowBuilder(chunk or expected_rows)
-        for batch in stream_batches(files, columns, groups=groups, first_row=first_row):
+        builder = _RowBuilder(chunk or expected_rows, has_place=system.has_place)
+        for batch in stream_batches(
+            files,
+            columns,
+            has_place=system.has_place,
+            groups=groups,
+            first_row=first_row,
+        ):
             builder.add(batch, checker)
-            progress(READING, checker.num_read, expected_rows)
+            progress(label, checker.num_read, expected_rows)
             if chunk is not None and checker.num_read - first_row >= chunk:
-                yield _end_chunk(checker, builder, num_shards, first_row, threads)
+                yield _end_chunk(checker, builder, num_shards, first_row, threads, locations)
                 first_row = checker.num_read
                 checker = RowChecker(columns, system, pool, first_row)
-                builder = _RowBuilder(chunk)
-        yield _end_chunk(checker, builder, num_shards, first_row, threads)
+                builder = _RowBuilder(chunk, has_place=system.has_place)
+        yield _end_chunk(checker, builder, num_shards, first_row, threads, locations)
 
 
 def _end_chunk(
-    checker: RowChecker, builder: "_RowBuilder", num_shards: int, first_row: int, threads: int
+    checker: RowChecker,
+    builder: "_RowBuilder",
+    num_shards: int,
+    first_row: int,
+    threads: int,
+    locations: LogFacts | None,
 ) -> list[Any]:
-    num_read = checker.num_read - first_row
-    dropped = checker.filter.dropped
+    dropped, num_read = checker.filter.dropped, checker.filter.num_chosen
+    counts = ReadCounts(dropped, {}, num_read, checker.has_integer_ids)
+    if locations is not None:
+        sent = builder.finish_requests(checker, locations, threads=threads)
+        is_split = num_shards > 1 and checker.has_rows
+        return [*(split_requests(sent, num_shards) if is_split else [sent] * num_shards), counts]
     if not checker.has_rows:
-        counts = ReadCounts(dropped, {}, num_read, checker.has_integer_ids)
         return [*[None] * num_shards, counts]
     log = builder.finish(checker, threads=threads)
-    counts = ReadCounts(dropped, dict(log.shifted), num_read, checker.has_integer_ids)
-    return [*split_log(log, num_shards, first_row), counts]
+    return [*split_log(log, num_shards, first_row), counts._replace(shifted=dict(log.shifted))]
 
 
 def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
@@ -292,11 +320,9 @@ def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
     return ReadCounts(add_counts(dropped), add_counts(shifted), sum(num_read), any(has_integer_ids))
 
 
-def join_rows(
-    pieces: Sequence[RequestLog | None], columns: LogColumns, has_csv: bool
-) -> RequestLog | None:
+def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
     """Join the pieces of a shard; None if there are no rows."""
-    return join_logs(pieces, columns.user, columns.time, from_text=has_csv)
+    return join_logs(pieces, columns.user, columns.time)
 
 
 def _is_there(log: RequestLog | None) -> bool:
@@ -307,6 +333,18 @@ def _list_kinds(log: RequestLog) -> pa.Table:
     return log.requests.kinds
 
 
+def _count_requests(log: RequestLog) -> int:
+    return log.num_requests
+
+
+def _number_kinds(log: ShardedLog) -> ShardedLog:
+    """Number the requests of all shards as rows of one table."""
+    tables = log.ask(_list_kinds)
+    if len(tables) == 1:
+        return replace(log, kinds=tables[0])
+    return renumber_kinds(log, *merge_kinds(tables))
+
+
 def _describe_shards(
     engine: Engine, shards: list[list[Handle]], columns: LogColumns, total: ReadCounts
 ) -> ShardedLog:
@@ -314,27 +352,20 @@ def _describe_shards(
     described = engine.ask(call_on_shard, [(describe, shard) for shard in shards])
     facts = merge_facts(described, columns.user, columns.time)
     facts = replace(facts, dropped=total.dropped, shifted=total.shifted)
-    kinds = pa.table({})
-    if len(shards) == 1:
-        kinds = engine.ask(call_on_shard, [(_list_kinds, shards[0])])[0]
-    log = ShardedLog(engine, shards, facts, kinds)
+    log = ShardedLog(engine, shards, facts, pa.table({}))
     check_time_span(facts.time_range, columns.time, log.find_ends)
     return log
 
 
-def _settle_text(
-    log: ShardedLog, columns: LogColumns, system: LogSystem, *, has_integer_ids: bool
-) -> ShardedLog:
-    """Convert ids and request values from text to numbers, if they are numbers in all files."""
+def _settle_ids(log: ShardedLog, columns: LogColumns, *, has_integer_ids: bool) -> ShardedLog:
+    """Convert ids from text to numbers, if they are numbers in all files."""
     are_numbers = all(log.ask(_has_plain_ids))
     if has_integer_ids and not are_numbers:
         raise mixed_ids(columns.user)
     if are_numbers:
         log = log.change(log.derive(_to_integer_ids))
         log = replace(log, facts=replace(log.facts, has_integer_ids=True))
-    if not system.has_csv:
-        return log
-    return renumber_kinds(log, *merge_kinds(log.ask(_list_kinds), from_text=True, to_numbers=True))
+    return log
 
 
 def _has_plain_ids(log: RequestLog) -> bool:
@@ -352,9 +383,10 @@ def _to_integer_ids(log: RequestLog) -> Change:
 class _RowBuilder:
     """Appends checked batches to growing columns."""
 
-    def __init__(self, expected_rows: int) -> None:
+    def __init__(self, expected_rows: int, *, has_place: bool) -> None:
         self._num_rows = 0
-        self._rows = RowColumns.empty(max(expected_rows, FIRST_ROWS))
+        self._has_place = has_place
+        self._rows = RowColumns.empty(max(expected_rows, FIRST_ROWS), has_place=has_place)
         self._file_rows: list[npt.NDArray[np.int64]] = []
 
     def add(self, batch: pa.RecordBatch, checker: RowChecker) -> None:
@@ -363,27 +395,45 @@ class _RowBuilder:
         self._reserve(stop)
         checker.check(batch, self._rows.cut(start, stop), start)
         self._num_rows = stop
-        if checker.filter.is_needed:
+        if checker.filter.is_needed and self._has_place:
             self._file_rows.append(checker.filter.list_rows())
 
     def finish(self, checker: RowChecker, *, threads: int) -> RequestLog:
+        """Build a log of the rows; there must be one."""
         requests = checker.pool.submit(checker.requests.finish)
-        users, rank = checker.number_users()
-        rows = self._rows.cut(0, self._num_rows)
-        if rank is not None:
-            run_sliced(lambda a, b: renumber(rows.user[a:b], rank), len(rows.user), threads)
-        some_dropped = any(checker.filter.dropped.values())
+        users, rows = self._number_users(checker, threads)
         return checker.build_log(
             users,
             rows,
             requests.result(),
-            np.concatenate(self._file_rows) if some_dropped else None,
+            np.concatenate(self._file_rows) if checker.filter.has_left_out else None,
         )
+
+    def finish_requests(
+        self, checker: RowChecker, locations: LogFacts, *, threads: int
+    ) -> SentRequests:
+        """Build the requests of a request log, each of which has a row."""
+        requests = checker.requests.finish()
+        users, rows = pa.array([], pa.int64()), self._rows.cut(0, 0)
+        if checker.has_rows:
+            checker.check_like(locations)
+            users, rows = self._number_users(checker, threads)
+        return SentRequests(
+            users, Requests(requests.kind, requests.kinds, user=rows.user, time=rows.time)
+        )
+
+    def _number_users(self, checker: RowChecker, threads: int) -> tuple[pa.Array, RowColumns]:
+        """List the users in the order of their ids, and number the rows' users likewise."""
+        users, rank = checker.number_users()
+        rows = self._rows.cut(0, self._num_rows)
+        if rank is not None:
+            run_sliced(lambda a, b: renumber(rows.user[a:b], rank), len(rows.user), threads)
+        return users, rows
 
     def _reserve(self, rows: int) -> None:
         size = len(self._rows.user)
         if rows > size:
-            larger = RowColumns.empty(max(rows, 2 * size))
+            larger = RowColumns.empty(max(rows, 2 * size), has_place=self._has_place)
             for name in RowColumns._fields:
                 getattr(larger, name)[:size] = getattr(self._rows, name)
             self._rows = larger

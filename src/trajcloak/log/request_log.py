@@ -44,6 +44,10 @@ class RequestLog:
         Least x and y, greatest x and y.
     crs : str or None
         Coordinate system of ``x`` and ``y``; None if it is not known.
+    unknown_requests : int
+        Two inputs: how many requests were left out, because their user is not in ``users``.
+    has_text_requests : bool
+        Whether requests were read from a text file, so that their values are all text.
     dropped : dict
         How many rows of the files were dropped, by reason.
     file_row : (rows,) int64 or None
@@ -70,6 +74,8 @@ class RequestLog:
     bounds: tuple[float, float, float, float]
     clock: str | None = None
     crs: str | None = None
+    unknown_requests: int = 0
+    has_text_requests: bool = False
     dropped: Mapping[str, int] = field(default_factory=dict)
     file_row: npt.NDArray[np.int64] | None = None
     shifted: Mapping[str, int] = field(default_factory=dict)
@@ -92,12 +98,30 @@ class RequestLog:
     @property
     def num_requests(self) -> int:
         """How many requests the log has."""
-        return len(self.requests.row)
+        return len(self.requests.kind)
 
     @property
     def is_one_log(self) -> bool:
         """Whether requests came with rows of the log, not from a second input."""
         return self.requests.row is not None
+
+    @property
+    def request_user(self) -> npt.NDArray[np.int32]:
+        """Position of each request's user in ``users``: (requests,) int32."""
+        requests = self.requests
+        if requests.row is not None:
+            return self.user[requests.row]
+        assert requests.user is not None
+        return requests.user
+
+    @property
+    def request_time(self) -> npt.NDArray[np.int64]:
+        """When each request was sent, as in ``time``: (requests,) int64."""
+        requests = self.requests
+        if requests.row is not None:
+            return self.time[requests.row]
+        assert requests.time is not None
+        return requests.time
 
     @property
     def num_users(self) -> int:

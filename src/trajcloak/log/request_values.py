@@ -1,7 +1,7 @@
 """Requests of a log: distinct name-value sets, numbered in sorted order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,21 +21,27 @@ PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,14})\.[0-9]{1,15}$"
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests of a log.
+    """The requests of a log: those that its rows carry, or those of a second input.
 
     Attributes
     ----------
-    row : (requests,) int64
-        Row of the log of each request, ascending.
     kind : (requests,) int32
         Row of ``kinds`` of each request.
     kinds : pyarrow.Table
         The distinct requests, one column per attribute, sorted, null first.
+    row : (requests,) int64 or None
+        One log: row of the log of each request, ascending.
+    user : (requests,) int32 or None
+        Two inputs: position of each request's user in the log's ``users``.
+    time : (requests,) int64 or None
+        Two inputs: when each request was sent, as the times of the log.
     """
 
-    row: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int32]
     kinds: pa.Table
+    row: npt.NDArray[np.int64] | None = None
+    user: npt.NDArray[np.int32] | None = None
+    time: npt.NDArray[np.int64] | None = None
 
 
 def drop_unsent(requests: Requests) -> Requests:
@@ -43,7 +49,22 @@ def drop_unsent(requests: Requests) -> Requests:
     is_sent = np.zeros(requests.kinds.num_rows, np.bool_)
     is_sent[requests.kind] = True
     number, kinds = keep_kinds(requests.kinds, is_sent)
-    return Requests(requests.row, number[requests.kind], kinds)
+    return replace(requests, kind=number[requests.kind], kinds=kinds)
+
+
+def infer_types(kinds: pa.Table) -> pa.Table:
+    """Turn text columns that hold only numbers in plain notation into int64 or float64.
+
+    For values of text files, which have no types. Different rows stay different, but may be
+    out of order: :func:`merge_kinds` sorts them.
+    """
+    for position, name in enumerate(kinds.column_names):
+        column = kinds.column(position).combine_chunks()
+        if pa.types.is_string(column.type):
+            encoded = column.dictionary_encode()
+            numbers = to_plain_numbers(encoded.dictionary)
+            kinds = kinds.set_column(position, name, numbers.take(encoded.indices))
+    return kinds
 
 
 def keep_kinds(
@@ -61,14 +82,13 @@ class RequestBuilder:
     ----------
     names
         The request attributes; a struct counts as one for each of its fields.
-    from_text
-        Whether a file of the log is text. Then a column with values of several types
-        becomes text.
+    has_text
+        Whether a file of the log is text. Then all values become text.
     """
 
-    def __init__(self, names: tuple[str, ...], *, from_text: bool) -> None:
+    def __init__(self, names: tuple[str, ...], *, has_text: bool = False) -> None:
         self._named = names
-        self._from_text = from_text
+        self._has_text = has_text
         self._types: dict[str, pa.DataType] = {}
         self._rows: list[npt.NDArray[np.int64]] = []
         self._columns: dict[str, list[pa.DictionaryArray]] = {}
@@ -83,11 +103,13 @@ class RequestBuilder:
         }
         self._check_names(list(columns))
         for name, column in columns.items():
-            self._add_type(name, pa.string() if column.type == ENCODED_TEXT else column.type)
-        first, *others = columns.values()
-        sent = first.is_valid()
-        for column in others:
-            sent = pc.or_(sent, column.is_valid())
+            type_ = pa.string() if column.type == ENCODED_TEXT else column.type
+            _check_type(name, type_)
+            if self._has_text and type_ != pa.string():
+                columns[name] = _spell(name, column)
+                type_ = pa.string()
+            self._add_type(name, type_)
+        sent = _find_valid(list(columns.values()))
         rows = np.flatnonzero(sent.to_numpy(zero_copy_only=False))
         if not len(rows):
             return
@@ -104,14 +126,11 @@ class RequestBuilder:
             self._add_type(name, column.type)
             self._columns[name] += column.dictionary_encode().chunks
 
-    def finish_kinds(self, *, to_numbers: bool) -> tuple[npt.NDArray[np.int32], pa.Table]:
-        """Number the distinct requests of all shards.
-
-        ``to_numbers``: text that holds only numbers in plain notation becomes numbers.
-        """
+    def finish_kinds(self) -> tuple[npt.NDArray[np.int32], pa.Table]:
+        """Number the distinct requests of all shards."""
         if not any(map(len, self._columns.get(next(iter(self._types), ""), []))):
             return np.empty(0, np.int32), self._list_none()
-        return number_kinds(self._columns, self._types, to_numbers=to_numbers)
+        return number_kinds(self._columns, self._types)
 
     def _check_names(self, names: list[str]) -> None:
         """Remember the attributes of the first batch; raise if another batch has others."""
@@ -130,50 +149,81 @@ class RequestBuilder:
         known = self._types[name]
         if type_ == known:
             return
-        if type_ == pa.float16():
-            raise InputError(
-                f"request column '{name}' is of type {type_}, which few readers know; expected "
-                f"float32 or float64; convert it"
-            )
-        if pa.types.is_interval(type_):
-            raise InputError(
-                f"request column '{name}' is of type {type_}, which cannot be published; expected "
-                f"durations or numbers; convert it"
-            )
-        if pa.types.is_nested(type_):
-            raise InputError(
-                f"request column '{name}' holds lists or maps; expected one value per row; make "
-                f"a row or a column of each of their values, or leave the column out"
-            )
         try:
             self._types[name] = pa.unify_schemas(
                 [pa.schema([(name, known)]), pa.schema([(name, type_)])],
                 promote_options="permissive",
             ).types[0]
         except pa.ArrowException:
-            if not self._from_text:
-                raise InputError(
-                    f"request column '{name}' is of type {known} in one file and {type_} in "
-                    f"another; expected one type; convert one of them"
-                ) from None
-            self._types[name] = pa.string()
+            raise InputError(
+                f"request column '{name}' is of type {known} in one file and {type_} in "
+                f"another; expected one type; convert one of them"
+            ) from None
 
     def finish(self) -> Requests:
-        """Give each distinct request a number; text stays text."""
+        """Give each distinct request a number; requests are those of one log."""
         if not self._rows:
-            return Requests(np.empty(0, np.int64), np.empty(0, np.int32), self._list_none())
+            return Requests(np.empty(0, np.int32), self._list_none(), np.empty(0, np.int64))
         kind, kinds = number_kinds(self._columns, self._types)
-        return Requests(np.concatenate(self._rows), kind, kinds)
+        return Requests(kind, kinds, np.concatenate(self._rows))
 
     def _list_none(self) -> pa.Table:
         return pa.table({name: pa.array([], self._types[name]) for name in self._types})
 
 
+def _check_type(name: str, type_: pa.DataType) -> None:
+    """Raise if values of a type cannot be published."""
+    if type_ == pa.float16():
+        raise InputError(
+            f"request column '{name}' is of type {type_}, which few readers know; expected "
+            f"float32 or float64; convert it"
+        )
+    if pa.types.is_interval(type_):
+        raise InputError(
+            f"request column '{name}' is of type {type_}, which cannot be published; expected "
+            f"durations or numbers; convert it"
+        )
+    if pa.types.is_nested(type_):
+        raise InputError(
+            f"request column '{name}' holds lists or maps; expected one value per row; make "
+            f"a row or a column of each of their values, or leave the column out"
+        )
+
+
+def find_sent(batch: pa.RecordBatch, names: Sequence[str]) -> pa.BooleanArray:
+    """Find the rows of a batch that have a value of some request attribute."""
+    if not names:
+        return pa.array(np.zeros(batch.num_rows, np.bool_))
+    return _find_valid(list(flatten_columns(batch, names).values()))
+
+
+def _find_valid(columns: Sequence[pa.Array]) -> pa.BooleanArray:
+    """Find the rows that are not null in some column."""
+    valid = columns[0].is_valid()
+    for column in columns[1:]:
+        valid = pc.or_(valid, column.is_valid())
+    return valid
+
+
+def _spell(name: str, column: pa.Array) -> pa.Array:
+    """Write values as text, numbers in plain notation: 1.0 and 1 become the same text."""
+    encoded = column.dictionary_encode()
+    values = encoded.dictionary
+    if pa.types.is_floating(values.type):
+        numbers = to_one_spelling(values).to_numpy()
+        texts = [np.format_float_positional(number, trim="-") for number in numbers]
+        return pa.array(texts, pa.string()).take(encoded.indices)
+    try:
+        return values.cast(pa.string()).take(encoded.indices)
+    except pa.ArrowException:
+        raise InputError(
+            f"request column '{name}' is of type {column.type} in one file, and another file is "
+            f"text; expected values that can be written as text; convert one of them"
+        ) from None
+
+
 def number_kinds(
-    columns: dict[str, list[pa.DictionaryArray]],
-    types: dict[str, pa.DataType],
-    *,
-    to_numbers: bool = False,
+    columns: dict[str, list[pa.DictionaryArray]], types: dict[str, pa.DataType]
 ) -> tuple[npt.NDArray[np.int32], pa.Table]:
     """Number requests by their place among the distinct ones, sorted, null first.
 
@@ -183,8 +233,6 @@ def number_kinds(
         Values of each attribute, in chunks; emptied on the way, since they may be large.
     types
         Type of each attribute.
-    to_numbers
-        Whether text that holds only numbers becomes numbers.
 
     Returns
     -------
@@ -192,7 +240,7 @@ def number_kinds(
     kinds : pyarrow.Table
     """
     names = list(columns)
-    sorted_ = [_sort_codes(columns.pop(name), types[name], to_numbers) for name in names]
+    sorted_ = [_sort_codes(columns.pop(name), types[name]) for name in names]
     kind, codes = _number_rows([code for code, _ in sorted_], [len(v) + 1 for _, v in sorted_])
     kinds = pa.table(
         [
@@ -205,11 +253,9 @@ def number_kinds(
 
 
 def merge_kinds(
-    tables: Sequence[pa.Table], *, from_text: bool = False, to_numbers: bool = False
+    tables: Sequence[pa.Table],
 ) -> tuple[pa.Table, list[npt.NDArray[np.int32]]]:
     """Merge the distinct requests of several shards.
-
-    ``from_text`` and ``to_numbers`` are as in :class:`RequestBuilder`.
 
     Returns
     -------
@@ -218,10 +264,10 @@ def merge_kinds(
     numbers : list of int32 arrays
         For each table, the row in ``kinds`` of each of its rows.
     """
-    builder = RequestBuilder(tuple(tables[0].column_names), from_text=from_text)
+    builder = RequestBuilder(tuple(tables[0].column_names))
     for table in tables:
         builder.add_kinds(table)
-    number, kinds = builder.finish_kinds(to_numbers=to_numbers)
+    number, kinds = builder.finish_kinds()
     ends = np.cumsum([table.num_rows for table in tables])[:-1]
     return kinds, np.split(number, ends)
 
@@ -243,7 +289,7 @@ def to_plain(column: pa.Array) -> pa.Array:
 
 
 def _sort_codes(
-    chunks: list[pa.DictionaryArray], type_: pa.DataType, to_numbers: bool
+    chunks: list[pa.DictionaryArray], type_: pa.DataType
 ) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Encode a column as the rank of each value, from 1; 0 is null."""
     same_type = [
@@ -257,8 +303,6 @@ def _sort_codes(
     codes = np.concatenate(
         [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in unified.chunks]
     )
-    if to_numbers:
-        values = to_plain_numbers(values)
     if pa.types.is_floating(values.type):
         encoded = to_one_spelling(values).dictionary_encode()
         values = encoded.dictionary

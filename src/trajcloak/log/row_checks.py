@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import RequestBuilder, Requests, to_plain
 from trajcloak.log.user_ids import mixed_ids, sort_ids
 from trajcloak.options import LogColumns
+
+if TYPE_CHECKING:
+    from trajcloak.log.sharded_log import LogFacts
 
 MAX_TIME_SPAN = 1 << 62
 
@@ -42,13 +45,14 @@ class RowColumns(NamedTuple):
     y: npt.NDArray[np.float64]
 
     @classmethod
-    def empty(cls, size: int) -> "RowColumns":
-        """Allocate ``size`` rows."""
+    def empty(cls, size: int, *, has_place: bool = True) -> "RowColumns":
+        """Allocate ``size`` rows; without a place, no coordinates."""
+        placed = size if has_place else 0
         return cls(
             np.empty(size, np.int32),
             np.empty(size, np.int64),
-            np.empty(size, np.float64),
-            np.empty(size, np.float64),
+            np.empty(placed, np.float64),
+            np.empty(placed, np.float64),
         )
 
     def cut(self, start: int, stop: int) -> "RowColumns":
@@ -83,9 +87,9 @@ class RowChecker:
         self.pool = pool
         self._columns = columns
         self._system = system
-        self.filter = RowFilter(columns, geographic=system.geographic)
+        self.filter = RowFilter(columns, geographic=system.geographic, has_place=system.has_place)
         self.filter.num_read = first_row
-        self.requests = RequestBuilder(columns.requests, from_text=system.has_csv)
+        self.requests = RequestBuilder(columns.requests, has_text=system.has_text)
         self.has_integer_ids = False
         self._ids: IntegerIds | TextIds | None = None
         self._time_kind: tuple[bool, str | None] | None = None
@@ -107,16 +111,22 @@ class RowChecker:
         ``first_row`` is the number of the batch's first row, for its requests.
         """
         if batch.num_rows == 0:
+            # The names and types of the attributes are known even if there is no request.
+            if not self._system.has_place:
+                self.requests.add(batch, first_row)
             return
-        names = batch.schema.names[:4]
+        places = (rows.x, rows.y) if self._system.has_place else ()
+        names = batch.schema.names[: 2 + len(places)]
         for name in names:
             self._check_no_null(batch.column(name), name)
         # Columns are checked in parallel; if several are bad, the first one is reported.
         jobs = [
             self.pool.submit(self._add_users, batch.column(0), names[0], rows.user),
             self.pool.submit(self._add_times, batch.column(1), names[1], rows.time),
-            self.pool.submit(self._add_places, batch.column(2), names[2], 0, rows.x),
-            self.pool.submit(self._add_places, batch.column(3), names[3], 1, rows.y),
+            *(
+                self.pool.submit(self._add_places, batch.column(2 + axis), name, axis, out)
+                for axis, (name, out) in enumerate(zip(names[2:], places, strict=True))
+            ),
             self.pool.submit(self.requests.add, batch, first_row),
         ]
         wait(jobs)
@@ -127,6 +137,13 @@ class RowChecker:
     def has_rows(self) -> bool:
         """Whether any row was kept so far."""
         return self._ids is not None
+
+    @property
+    def time_kind(self) -> tuple[bool, str | None]:
+        """Whether times are timestamps, and their zone; there must be a row."""
+        assert self._time_kind is not None
+        has_timestamps, zone = self._time_kind
+        return has_timestamps, "UTC" if self._columns.tz else zone
 
     def number_users(self) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
         """List the users in the order of their ids, and the new number of each old one.
@@ -142,6 +159,37 @@ class RowChecker:
         rank[order] = np.arange(len(order), dtype=np.int32)
         return users.take(pa.array(order)), rank
 
+    def check_like(self, locations: "LogFacts") -> None:
+        """Raise unless the rows of a request log have times and ids as the locations have.
+
+        Requires: there is a row.
+        """
+        time_column, has_integer_ids = self._columns.time, locations.has_integer_ids
+        times = locations.has_timestamps, locations.zone
+        if self.time_kind != times:
+            raise InputError(
+                f"column '{time_column}' holds {_name_times(self.time_kind)}, and the locations "
+                f"have {_name_times(times)}; expected one kind; convert the times of one"
+            )
+        (low, high), (early, late) = self._time_range, self._time_ends
+        for span, row in (
+            (high - locations.time_range[0], late),
+            (locations.time_range[1] - low, early),
+        ):
+            if span >= MAX_TIME_SPAN:
+                raise InputError(
+                    f"row {row}: column '{time_column}' is more than 2^62 units of time from the "
+                    f"locations; expected times near to each other; are they in the unit that "
+                    f"their type says? correct the row, or convert the column"
+                )
+        is_text = isinstance(self._ids, TextIds) and not self.has_integer_ids
+        if is_text == has_integer_ids and not (is_text and self._system.has_text_ids):
+            raise InputError(
+                f"column '{self._columns.user}' holds {'text' if is_text else 'numbers'}, and the "
+                f"locations have {'numbers' if is_text else 'text'}; expected one type; convert "
+                f"the user ids of one"
+            )
+
     def build_log(
         self,
         users: pa.Array,
@@ -150,7 +198,7 @@ class RowChecker:
         file_row: npt.NDArray[np.int64] | None,
     ) -> RequestLog:
         """Build a log from rows and what is known about all of them."""
-        assert self._time_kind is not None
+        has_timestamps, zone = self.time_kind
         check_time_span(self._time_range, self._columns.time, lambda: self._time_ends)
         low_x, low_y, high_x, high_y = self._bounds
         return RequestLog(
@@ -160,8 +208,9 @@ class RowChecker:
             x=rows.x,
             y=rows.y,
             requests=requests,
-            has_timestamps=self._time_kind[0],
-            zone="UTC" if self._columns.tz else self._time_kind[1],
+            has_text_requests=self._system.has_text,
+            has_timestamps=has_timestamps,
+            zone=zone,
             clock=self._columns.tz,
             crs=self._system.crs,
             dropped=self.filter.dropped,
@@ -185,7 +234,7 @@ class RowChecker:
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
         column = to_plain(column)
         kind: type[IntegerIds] | type[TextIds]
-        if pa.types.is_integer(column.type) and self._system.from_text:
+        if pa.types.is_integer(column.type) and self._system.has_text_ids:
             # Ids from text files stay text until all of them are known.
             self.has_integer_ids = True
             column = column.cast(pa.string())
@@ -338,12 +387,17 @@ def check_time_span(
         )
 
 
-def no_rows(num_read: int, source: object) -> InputError:
+def no_rows(num_read: int, source: object, is_report: str | None) -> InputError:
     """Build the error for a log that is empty, or was dropped completely."""
     if num_read:
         return InputError(
             f"all {num_read:,} rows of the log are dropped; expected some to be left; check "
             f"--drop and --clip"
+        )
+    if is_report is not None:
+        return InputError(
+            f"{source}: no row is a location report, as column '{is_report}' says; expected at "
+            f"least one; check the path, or name another column with --is-report"
         )
     return InputError(
         f"{source}: the log has no rows; expected at least one location report; check the path"
@@ -352,16 +406,18 @@ def no_rows(num_read: int, source: object) -> InputError:
 
 def mixed_times(name: str, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
     """Build the error for times of several kinds: timestamps or not, with a zone or without."""
-    names = {
-        "whole numbers"
-        if not has_timestamps
-        else f"timestamps {'without' if zone is None else 'with'} a zone"
-        for has_timestamps, zone in kinds
-    }
+    names = {_name_times(kind) for kind in kinds}
     return InputError(
         f"column '{name}' holds times of different kinds ({', '.join(sorted(names))}); expected "
         f"one kind; convert the times"
     )
+
+
+def _name_times(kind: tuple[bool, str | None]) -> str:
+    has_timestamps, zone = kind
+    if not has_timestamps:
+        return "whole numbers"
+    return f"timestamps {'without' if zone is None else 'with'} a zone"
 
 
 def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:

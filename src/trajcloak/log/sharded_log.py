@@ -33,6 +33,8 @@ class LogFacts:
 
     Attributes
     ----------
+    num_requests : int
+        Two inputs: those of unknown users included.
     some_time : int
         Any time of the shard. Differences of these times between shards are needed to
         compute the step of the whole log.
@@ -54,9 +56,9 @@ class LogFacts:
     dropped: Mapping[str, int]
     shifted: Mapping[str, int]
     reading: Mapping[str, object]
-    is_one_log: bool = True
-    unknown_requests: int = 0
-    has_text_requests: bool = True
+    is_one_log: bool
+    unknown_requests: int
+    has_text_requests: bool
 
 
 def describe(log: RequestLog) -> LogFacts:
@@ -64,7 +66,7 @@ def describe(log: RequestLog) -> LogFacts:
     return LogFacts(
         num_rows=log.num_rows,
         num_users=log.num_users,
-        num_requests=log.num_requests,
+        num_requests=log.num_requests + log.unknown_requests,
         has_integer_ids=pa.types.is_integer(log.users.type),
         some_time=int(log.time[0]),
         has_timestamps=log.has_timestamps,
@@ -78,6 +80,9 @@ def describe(log: RequestLog) -> LogFacts:
         dropped=log.dropped,
         shifted=log.shifted,
         reading=log.reading,
+        is_one_log=log.is_one_log,
+        unknown_requests=log.unknown_requests,
+        has_text_requests=log.has_text_requests,
     )
 
 
@@ -184,8 +189,9 @@ def build_shard(parts: Sequence[Any]) -> RequestLog:
         changes |= change
     if not changes:
         return log
-    requests = {name: changes.pop(name) for name in ("kind", "kinds") if name in changes}
-    return replace(log, requests=replace(log.requests, **requests), **changes)
+    requests = changes.pop("requests", log.requests)
+    renumbered = {name: changes.pop(name) for name in ("kind", "kinds") if name in changes}
+    return replace(log, requests=replace(requests, **renumbered), **changes)
 
 
 def hold_in_memory(log: RequestLog, engine: MemoryEngine | None = None) -> ShardedLog:

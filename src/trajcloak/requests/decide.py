@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from trajcloak.bundles import KindMap, count_shown
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.errors import OptionError
-from trajcloak.log.request_values import merge_kinds
+from trajcloak.log.request_values import infer_types, merge_kinds
 from trajcloak.options import KEEP, OTHER, Options
 from trajcloak.release.result import BundleRange, get_bundles, replace_bundles
 from trajcloak.requests.link_safe import keep_unlinked
@@ -125,6 +125,8 @@ def decide_requests(
         Whether types are to be found from the text that is published.
     """
     counts = RequestCounts()
+    if not kinds.num_columns:
+        return DecidedRequests([list(ranges) for ranges in windows], kinds, counts)
     is_known = find_known(kinds, asked.vocabulary)
     for of_window in found:
         counts.vocabulary += of_window.keep(is_known)
@@ -152,7 +154,10 @@ def decide_requests(
         counts.replaced += int(of_window.sent[is_changed & (of_window.number >= 0)].sum())
     shown_kinds = reduce(np.logical_or, [_mark(w.number, kinds.num_rows) for w in found])
     chosen = np.flatnonzero(shown_kinds)
-    kinds, (rank,) = merge_kinds([kinds.take(pa.array(chosen))], to_numbers=is_text)
+    kinds = kinds.take(pa.array(chosen))
+    if is_text and asked.rare != OTHER:
+        kinds = infer_types(kinds)
+    kinds, (rank,) = merge_kinds([kinds])
     number = np.full(len(shown_kinds), -1, np.int32)
     number[chosen] = rank
     maps = []

@@ -101,10 +101,11 @@ def collect_requests(
     position[user] = np.arange(len(user), dtype=np.int32)
     when = grid.origin + start * grid.every, grid.every
     sender, instant, kind = (np.empty(len(chosen), np.int32) for _ in range(3))
+    requests = log.requests
+    user_of, time = (log.user, log.time) if log.is_one_log else (requests.user, requests.time)
     count = _collect(
-        log.user, log.time, log.requests.row, log.requests.kind, chosen, position, when,
-        sender, instant, kind,
-    )  # fmt: skip
+        user_of, time, requests.row, requests.kind, chosen, position, when, sender, instant, kind
+    )
     return sender[:count], instant[:count], kind[:count]
 
 
@@ -205,16 +206,20 @@ def _count_known(cells, begin, end, known):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _collect(user, time, rows, kinds, chosen, position, when, sender, instant, kind):  # type: ignore[no-untyped-def]
-    """Fill sender, instant and kind of the requests of participants; returns how many."""
+def _collect(user, time, row, kinds, chosen, position, when, sender, instant, kind):  # type: ignore[no-untyped-def]
+    """Fill sender, instant and kind of the requests of participants; returns how many.
+
+    ``user`` and ``time`` are those of rows, and ``row`` that of each request; or, if ``row``
+    is None, those of requests.
+    """
     origin, every = when
     count = 0
     for c in chosen:
-        row = rows[c]
-        participant = position[user[row]]
+        r = c if row is None else row[c]
+        participant = position[user[r]]
         if participant >= 0:
             sender[count] = participant
-            instant[count] = (time[row] - origin) // every
+            instant[count] = (time[r] - origin) // every
             kind[count] = kinds[c]
             count += 1
     return count

@@ -1,7 +1,7 @@
 """Cut a shard into windows of dense trajectories."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -87,8 +87,11 @@ class WindowCutter:
         grid, ranges = layout.grid, layout.ranges
         is_whole = layout.is_one_window
         self._rows = None if is_whole else _RowsByInstant(log, grid, layout.asked.missing == HOLD)
+        # Requests of a second input may be outside all windows.
         self._requests = (
-            [np.arange(len(log.requests.row))] if is_whole else _group_requests(log, grid, ranges)
+            [np.arange(log.num_requests)]
+            if is_whole and log.is_one_log
+            else _group_requests(log, grid, ranges)
         )
 
     def cut(self, number: int, threads: int) -> Window:
@@ -98,7 +101,8 @@ class WindowCutter:
         margin = -(-layout.max_gap // layout.grid.every)
         is_held = layout.asked.missing == HOLD
         if rows is not None and not is_held and not rows.has_any(start - margin, stop + margin):
-            return build_empty_window(number, start, stop, log.num_users)
+            empty = build_empty_window(number, start, stop, log.num_users)
+            return replace(empty, left_out_requests=len(self._requests[number]))
         cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
@@ -163,7 +167,7 @@ def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Wi
 
 def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt.NDArray[np.int64]]:
     """List the positions of each window's requests."""
-    instant = (log.time[log.requests.row] - grid.origin) // grid.every
+    instant = (log.request_time - grid.origin) // grid.every
     if len(ranges) == 1:
         return [np.flatnonzero((instant >= ranges[0, 0]) & (instant < ranges[0, 1]))]
     order = np.argsort(instant, kind="stable")
