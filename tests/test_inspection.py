@@ -12,7 +12,7 @@ MINUTE = 60 * 10**6
 
 
 def count_kept(rows, every, max_gap, length):
-    """Users, rows and requests that take part, by plain loops."""
+    """Users and rows that take part, by plain loops."""
     done = completion.complete(rows, k=0, every=every, max_gap=max_gap, length=length)
     users = {user for window in done.windows for user in window.participants}
     kept = []
@@ -20,7 +20,7 @@ def count_kept(rows, every, max_gap, length):
         instant = completion.instant_of(row.time, done.origin, every)
         if row.time >= done.origin and row.user in done.windows[instant // length].participants:
             kept.append(row)
-    return len(users), len(kept), sum(row.request is not None for row in kept)
+    return len(users), len(kept)
 
 
 @pytest.mark.parametrize("first", range(0, 150, 50))
@@ -29,15 +29,14 @@ def test_shares_are_those_of_the_slow_twin(first):
         rows = draw_log(seed).rows
         log = read_rows(rows)
         found = tc.inspect_log(log, threads=1)
-        num_requests = len(log.requests.row)
         assert found.proposed in found.by_every
         assert found.proposed in found.by_max_gap
         assert found.proposed in found.by_length
         for choice in [*found.by_every, *found.by_max_gap, *found.by_length]:
-            users, reports, requests = count_kept(rows, choice.every, choice.max_gap, choice.length)
+            users, reports = count_kept(rows, choice.every, choice.max_gap, choice.length)
             assert choice.users == users / log.num_users
             assert choice.reports == reports / len(rows)
-            assert choice.requests == (requests / num_requests if num_requests else None)
+            assert choice.sets is choice.rows is choice.members is None
 
 
 def test_the_report_is_that_of_a_run():
@@ -48,7 +47,7 @@ def test_the_report_is_that_of_a_run():
         proposed = tc.inspect_log(log).proposed
         options = {"every": str(proposed.every), "max_gap": str(proposed.max_gap)}
         try:
-            result = tc.anonymize(log, 2, length=proposed.length, **options)
+            result = tc.anonymize(log, 2, length=proposed.length, rows_alike=True, **options)
         except tc.NotEnoughUsersError:
             continue
         assert result.manifest["ingest"] == found
@@ -129,4 +128,67 @@ def test_one_report():
     found = tc.inspect_log(read_rows([Row("a", 5, 1, 1)]))
     assert found.ingest.interval is None
     assert found.proposed.users == found.proposed.reports == 1
-    assert found.proposed.requests is None
+    assert found.proposed.sets is None
+
+
+def draw_seldom(seed, num_users=60, share=0.4):
+    """Users who stay near their home and report at some of 40 instants; most carry a request."""
+    rng = np.random.default_rng(seed)
+    home = rng.integers(0, 900, (num_users, 2))
+    return [
+        Row(f"u{u}", t, *(home[u] + rng.integers(0, 9, 2)).tolist(), "ab"[rng.integers(2)])
+        for u in range(num_users)
+        for t in range(40)
+        if rng.random() < share
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_are_those_of_a_release(seed):
+    log = read_rows(draw_seldom(seed))
+    found = tc.inspect_log(log, k=3, every="1", length=10, members=(None, 5)[seed % 2], threads=1)
+    choices = [found.proposed, *found.by_members, *found.by_max_gap]
+    for choice in choices:
+        try:
+            release = tc.anonymize(
+                log, 3, every=str(choice.every), max_gap=str(choice.max_gap), length=choice.length,
+                members=choice.members, algorithm="traj-anon", rows_alike=True, rare="keep",
+            )  # fmt: skip
+        except tc.NotEnoughUsersError:
+            assert choice.rows == 0
+            continue
+        num_sets = sum(len(w.sizes) * (w.stop - w.start) for w in release.windows)
+        assert choice.sets == pytest.approx(1 - release.manifest["withheld"]["sets"] / num_sets)
+        # Every row carries a request.
+        figures = release.figures
+        kept = figures["published"] + figures["equal"]
+        assert choice.rows == pytest.approx(kept / log.num_rows)
+
+
+def test_a_proposal_keeps_most_of_what_any_choice_keeps():
+    for seed in range(4):
+        log = read_rows(draw_seldom(seed, share=(0.15, 0.5)[seed % 2]))
+        found = tc.inspect_log(log, k=3)
+        tried = [*found.by_every, *found.by_max_gap, *found.by_length, *found.by_members]
+        assert found.proposed in tried
+        assert found.proposed.rows > 0.5 * max(choice.rows for choice in tried)
+
+
+def test_requests_are_never_looked_at():
+    rows = draw_seldom(1)
+    found = [
+        tc.inspect_log(read_rows(changed), k=3)
+        for changed in (
+            rows,
+            [row._replace(request=None) for row in rows],
+            [row._replace(request=row.user) for row in rows],
+        )
+    ]
+    assert found[0].to_dict() == found[1].to_dict() == found[2].to_dict()
+
+
+def test_a_schedule_with_exceptions_is_told():
+    rows = [Row(f"u{u}", t, u, t) for u in range(9) for t in range(0, 40, 4)]
+    assert tc.inspect_log(read_rows(rows)).schedule.odd_times == 0
+    rows.append(rows[-1]._replace(time=35))
+    assert tc.inspect_log(read_rows(rows)).schedule.odd_times == 2

@@ -381,7 +381,7 @@ class _SetCounter:
             bundle = bundle[log.user[rows]]
             inside = bundle >= 0
             num_kept += int(is_eligible[bundle[inside], instant[rows[inside]] - window.start].sum())
-        is_inside = (edges[:, 1] - edges[:, 0]).sum() / log.num_rows
+        is_inside = int((edges[:, 1] - edges[:, 0]).sum()) / log.num_rows
         return num_eligible / max(1, num_sets), is_inside * num_kept / max(1, num_rows)
 
 

@@ -98,9 +98,9 @@ def print_inspection(found: "Inspection", k: int | None) -> None:
         out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
     if found.schedule.odd_times or found.schedule.odd_places:
         out.print(
-            f"Rows follow a schedule with exceptions ({found.schedule.odd_times:,} at other times, "
-            f"{found.schedule.odd_places:,} of another precision): requests need --request-log, "
-            f"--is-report, or --rows-alike."
+            f"Rows follow a schedule with exceptions ({found.schedule.odd_times:,} times between "
+            f"reports, {found.schedule.odd_places:,} places of another precision): a log of "
+            f"requests needs --request-log, --is-report, or --rows-alike."
         )
     proposed = found.proposed
     members = "" if proposed.members in (None, k) else f" --members {proposed.members}"

@@ -43,7 +43,7 @@ class Schedule(NamedTuple):
     is_exact : bool
         Whether most gaps are exactly the step, or multiples of it.
     odd_times : int
-        Gaps that do not fit the schedule, each of them an exceptional row.
+        Gaps that do not fit the schedule; a row at another time makes one or two of them.
     odd_places : int
         Rows whose place has another precision than most.
     """
@@ -65,8 +65,8 @@ def check_schedule(log: ShardedLog, *, is_dense: bool) -> None:
         step = format_duration(found.step, has_timestamps=log.facts.has_timestamps)
         about = "" if found.is_exact else "about "
         odd.append(
-            f"most reports of a user come {about}{step} apart, and {found.odd_times:,} come at "
-            f"other times"
+            f"most reports of a user come {about}{step} apart, and {found.odd_times:,} times "
+            f"between two reports do not fit"
         )
     if found.odd_places:
         odd.append(
