@@ -20,6 +20,9 @@ from trajcloak.trajectories.grid import format_duration
 MOST = 0.5
 """At least this share of the gaps between reports makes a schedule."""
 
+FEW_STEPS = 5
+"""If most gaps are at most this many steps, a user reports once in a step."""
+
 NEAR = 0.25
 """Gaps of a loose schedule differ from its step by at most this share."""
 
@@ -52,6 +55,30 @@ class Schedule(NamedTuple):
     is_exact: bool
     odd_times: int
     odd_places: int
+
+
+class GapCounts(NamedTuple):
+    """How the times between two reports of a user compare with a step.
+
+    Attributes
+    ----------
+    total : int
+    repeated : int
+        No time between them.
+    fitting, fitting_few : int
+        Multiples of the step; of these, at most ``FEW_STEPS`` steps.
+    near : int
+        About the step, as of a loose schedule.
+    short : int
+        Shorter than that.
+    """
+
+    total: int
+    repeated: int
+    fitting: int
+    fitting_few: int
+    near: int
+    short: int
 
 
 def check_schedule(log: ShardedLog, *, is_dense: bool) -> None:
@@ -94,11 +121,14 @@ def find_schedule(log: ShardedLog, *, is_dense: bool = False) -> Schedule:
         return Schedule(0, False, 0, odd_places)
     # Of two that are as common, the shorter one.
     step = min(common, key=lambda gap: (-common[gap], gap))
-    total, fitting, near, short = np.sum(log.ask(compare_gaps, step), axis=0).tolist()
-    if fitting >= MOST * total:
-        return Schedule(step, True, total - fitting, odd_places)
-    if near >= MOST * total:
-        return Schedule(step, False, short, odd_places)
+    gaps = GapCounts(*np.sum(log.ask(compare_gaps, step), axis=0).tolist())
+    if gaps.fitting >= MOST * gaps.total:
+        # Where times are merely rounded, to minutes say, two rows of a user may have the same.
+        is_tight = gaps.fitting_few >= MOST * gaps.total
+        odd_times = gaps.total - gaps.fitting - (0 if is_tight else gaps.repeated)
+        return Schedule(step, True, odd_times, odd_places)
+    if gaps.near >= MOST * gaps.total:
+        return Schedule(step, False, gaps.short, odd_places)
     return Schedule(0, False, 0, odd_places)
 
 
@@ -118,13 +148,19 @@ def list_common_gaps(log: RequestLog) -> dict[int, int]:
     return dict(zip(gap[chosen].tolist(), count[chosen].tolist(), strict=True))
 
 
-def compare_gaps(log: RequestLog, step: int) -> tuple[int, int, int, int]:
-    """Count the gaps of a shard: all, multiples of a step, near it, and shorter."""
+def compare_gaps(log: RequestLog, step: int) -> GapCounts:
+    """Compare the gaps of a shard with a step."""
     gaps = _list_gaps(log)
-    is_short = gaps < (1 - NEAR) * step
-    is_near = ~is_short & (gaps <= (1 + NEAR) * step)
     fits = (gaps > 0) & (gaps % step == 0)
-    return len(gaps), int(fits.sum()), int(is_near.sum()), int(is_short.sum())
+    is_short = gaps < (1 - NEAR) * step
+    return GapCounts(
+        total=len(gaps),
+        repeated=int((gaps == 0).sum()),
+        fitting=int(fits.sum()),
+        fitting_few=int((fits & (gaps <= FEW_STEPS * step)).sum()),
+        near=int((~is_short & (gaps <= (1 + NEAR) * step)).sum()),
+        short=int(is_short.sum()),
+    )
 
 
 def _judge_places(counts: npt.NDArray[np.int64]) -> int:
