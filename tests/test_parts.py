@@ -329,6 +329,6 @@ def test_private_files_stand_outside_the_release(tmp_path):
     with pytest.raises(tc.OptionError, match="would stand inside the release"):
         made.write_policy(tmp_path / "release" / "policy.parquet")
     (tmp_path / "who-parts.parquet").touch()
-    with pytest.raises(tc.OutputError, match="who-parts.parquet: exists already"):
+    with pytest.raises(tc.OutputError, match=r"who-parts\.parquet: exists already"):
         made.write_policy(tmp_path / "who.parquet")
     assert not (tmp_path / "who.parquet").exists()
