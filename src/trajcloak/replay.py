@@ -29,12 +29,13 @@ def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: in
     made, region = manifest["parameters"], manifest["region"]
     asked = Options(
         k=manifest["k"],
+        members=made["members"],
         every=str(made["every"]),
         max_gap=str(made["max_gap"]),
         length=made["length"],
         missing=made["missing"],
-        align=made.get("align", "none"),
-        windows=made.get("windows"),
+        align=made["align"],
+        windows=made["windows"],
         height=manifest["height"],
         region=(region["x_min"], region["y_min"], region["side"]),
     )
