@@ -18,7 +18,7 @@ from trajcloak.output import PRIVATE, new_file, new_folder
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import Totals
 from trajcloak.release.output_checks import check_outputs, check_outside_releases
-from trajcloak.release.published_rows import ROWS_PER_GROUP, ReleaseHead, cut_groups
+from trajcloak.release.published_rows import ReleaseHead, cut_groups
 from trajcloak.release.reading import (
     BUNDLES_FILE,
     MANIFEST_FILE,
@@ -26,7 +26,7 @@ from trajcloak.release.reading import (
     REQUESTS_FILE,
     Manifest,
 )
-from trajcloak.release.row_groups import join_row_groups
+from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
 
 
 @dataclass(frozen=True)
