@@ -121,7 +121,7 @@ def anonymize_example_3(folder, **options):
     """Anonymize the log with k = 2 on the 4 by 4 region of the examples."""
     write_log(folder / "log.csv")
     log = tc.read_log(folder / "log.csv", tc.LogColumns(requests=("request",)))
-    return tc.anonymize(log, k=2, region=(0.0, 0.0, 4.0), height=HEIGHT, **options)
+    return tc.anonymize(log, k=2, rare="keep", region=(0.0, 0.0, 4.0), height=HEIGHT, **options)
 
 
 def read_published(folder):
