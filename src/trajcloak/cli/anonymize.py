@@ -28,7 +28,7 @@ from trajcloak.cli.engine_options import (
     start_engine,
 )
 from trajcloak.cli.tables import facts_table
-from trajcloak.options import ALGORITHMS, AUTO, LogColumns
+from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 
 
 class Share(click.ParamType[float]):
@@ -309,7 +309,7 @@ def print_summary(
             "No request is published. With the rule about rare requests a window needs several "
             "bundles: lower --k, or see --rare."
         )
-    if manifest["parameters"]["allow"]:
+    if manifest["parameters"]["rare"] == KEEP and manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
         out.print(f"Published although it may identify somebody (--allow): {escape(names)}.")
     if policy is None:
