@@ -324,7 +324,7 @@ def list_same_commands(
         f"    {requests} --policy policy.parquet",
         f"trajcloak attack log.parquet --k {k} --algorithms refined \\",
         f"    {requests} --example",
-        "trajcloak utility log.parquet release",
+        "trajcloak utility log.parquet release --policy policy.parquet",
     ):
         yield Text(f"  {line}")
 
