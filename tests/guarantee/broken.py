@@ -170,9 +170,7 @@ CHANGING_ROWS = Known(
 )
 """All stay together, but a single user has a row in both windows."""
 
-ONE_LEAVES = Known(
-    everywhere("abcd", 2), WINDOWS, {0: PAIRS, 1: number("abc")}, ONE, LINK_SAFE
-)
+ONE_LEAVES = Known(everywhere("abcd", 2), WINDOWS, {0: PAIRS, 1: number("abc")}, ONE, LINK_SAFE)
 """One of the second bundle's two users is not there in the second window."""
 
 BROKEN = {
