@@ -60,6 +60,12 @@ class MovableLog:
     has_moments: bool
     is_geographic: bool
     format: str
+    words: tuple[str, ...] = WORDS
+
+    @property
+    def every(self) -> int:
+        """Seconds from an instant to the next."""
+        return int(self.options["every"].removesuffix("s"))
 
     def build_time(self, seconds: int) -> Any:
         return MORNING + timedelta(seconds=seconds) if self.has_moments else seconds
@@ -92,7 +98,7 @@ def draw_movable(seed: int, kind: str) -> tuple[MovableLog, list[Request]]:
         format=str(rng.choice(FORMATS)),
     )
     log.options.update(_draw_options(rng, log, every, num_instants))
-    return log, _draw_requests(rng, log, every, num_instants)
+    return log, draw_requests(rng, log)
 
 
 def _to_degrees(axis: int, value: Any) -> float:
@@ -179,26 +185,27 @@ def _draw_options(
     return {name: value for name, value in options.items() if value is not None}
 
 
-def draw_values(rng: np.random.Generator) -> Values:
-    what = None if rng.random() < 0.1 else str(rng.choice(WORDS, p=[0.5, 0.3, 0.1, 0.1]))
+def draw_values(rng: np.random.Generator, log: MovableLog) -> Values:
+    """Draw what a request holds: each word half as often as the one before."""
+    share = 0.5 ** np.arange(len(log.words))
+    what = None if rng.random() < 0.1 else str(rng.choice(log.words, p=share / share.sum()))
     level = None if what is not None and rng.random() < 0.6 else int(rng.integers(0, 3))
     return what, level
 
 
-def _draw_requests(
-    rng: np.random.Generator, log: MovableLog, every: int, num_instants: int
-) -> list[Request]:
+def draw_requests(rng: np.random.Generator, log: MovableLog) -> list[Request]:
     """One log: some rows carry one. Otherwise at any second, also before and after all reports."""
     share = rng.choice([0.2, 0.5, 0.9])
     if log.kind == ONE_LOG:
         return [
-            Request(report.user, report.time, draw_values(rng), row)
+            Request(report.user, report.time, draw_values(rng, log), row)
             for row, report in enumerate(log.reports)
             if rng.random() < share
         ]
     users = [*(report.user for report in log.reports), "stranger"]
-    times = rng.integers(-every, (num_instants + 1) * every, int(share * len(users))).tolist()
-    return [Request(users[rng.integers(len(users))], time, draw_values(rng)) for time in times]
+    end = max(report.time for report in log.reports)
+    times = rng.integers(-log.every, end + 2 * log.every, int(share * len(users))).tolist()
+    return [Request(users[rng.integers(len(users))], time, draw_values(rng, log)) for time in times]
 
 
 class Inputs(NamedTuple):

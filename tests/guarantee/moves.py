@@ -110,7 +110,6 @@ class Sets:
 def find_sets(log: MovableLog, blank: Outcome) -> Sets:
     assert isinstance(blank.files, dict)
     table = pq.read_table(pa.BufferReader(blank.files["bundles.parquet"])).to_pylist()
-    every = int(log.options["every"].removesuffix("s"))
     origin = json.loads(blank.files["manifest.json"])["parameters"]["origin"]
     if log.has_moments:
         origin = int((datetime.fromisoformat(origin) - MORNING).total_seconds())
@@ -118,22 +117,26 @@ def find_sets(log: MovableLog, blank: Outcome) -> Sets:
     for row in blank.policy:
         members[row["bundle_id"]].append(row["user_id"])
     return Sets(
-        {row["instant"]: origin + row["instant"] * every for row in table},
-        every,
+        {row["instant"]: origin + row["instant"] * log.every for row in table},
+        log.every,
         {row["instant"]: row["window"] for row in table},
         members,
         {(row["window"], row["user_id"]): row["bundle_id"] for row in blank.policy},
     )
 
 
-def find_rows(log: MovableLog, sets: Sets) -> dict[tuple[int, int], list[int]]:
-    """One log: list the reports of each eligible set that survive cleaning."""
+def list_surviving(log: MovableLog) -> list[int]:
+    """List the reports that survive cleaning."""
     with new_folder() as folder:
         given = write_log(log, [], folder)
-        read = tc.read_log(given.source, given.columns, threads=1)
-    surviving = range(read.num_rows) if read.file_row is None else read.file_row.tolist()
+        read = tc.read_log(given.source, given.columns, given.request_log, threads=1)
+    return list(range(read.num_rows)) if read.file_row is None else read.file_row.tolist()
+
+
+def find_rows(log: MovableLog, sets: Sets) -> dict[tuple[int, int], list[int]]:
+    """One log: list the reports of each eligible set."""
     rows = defaultdict(list)
-    for row in surviving:
+    for row in list_surviving(log):
         place = sets.find(*log.reports[row][:2])
         if place is not None:
             rows[place].append(row)
@@ -180,7 +183,8 @@ def rewrite_rows(
     """
     before = {request.row: request.values for request in requests}
     contents = {
-        row: NOTHING if rng.random() < 0.4 else draw_values(rng) for row in range(len(log.reports))
+        row: NOTHING if rng.random() < 0.4 else draw_values(rng, log)
+        for row in range(len(log.reports))
     }
     for of_set in rows.values():
         sent = sorted({before[row] for row in of_set if row in before}, key=repr)
@@ -235,7 +239,7 @@ def rewrite_requests(
     for _ in range(int(rng.integers(0, 10))):
         user, time = users[rng.integers(len(users))], int(rng.integers(-sets.every, end))
         if sets.find(user, time) is None:
-            new.append(Request(user, time, draw_values(rng)))
+            new.append(Request(user, time, draw_values(rng, log)))
     if log.kind == MARKED:
         at = {report[:2]: row for row, report in enumerate(log.reports) if report.x is not None}
         carried: dict[int, Request] = {}
