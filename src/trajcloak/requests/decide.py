@@ -157,7 +157,7 @@ def decide_requests(
     kinds = kinds.take(pa.array(chosen))
     if is_text and asked.rare != OTHER:
         kinds = infer_types(kinds)
-    kinds, (rank,) = merge_kinds([kinds])
+    kinds, (rank,) = merge_kinds([_forget_types(kinds)])
     number = np.full(len(shown_kinds), -1, np.int32)
     number[chosen] = rank
     maps = []
@@ -193,6 +193,20 @@ def find_known(
         is_allowed = pc.or_(values.is_null(), pc.is_in(values, value_set=allowed))
         is_known &= is_allowed.to_numpy()
     return is_known
+
+
+def _forget_types(kinds: pa.Table) -> pa.Table:
+    """Make attributes text that no published request has.
+
+    Otherwise their type could tell of values that are not shown, where the log's own types
+    depend on its values: a table from pandas, say, has one type for a column that is empty, and
+    another for one that holds a number.
+    """
+    for position, field in enumerate(kinds.schema):
+        if kinds.column(position).null_count == kinds.num_rows:
+            nothing = pa.nulls(kinds.num_rows, pa.string())
+            kinds = kinds.set_column(position, field.name, nothing)
+    return kinds
 
 
 def _find_rare(ranges: Sequence[BundleRange], num_kinds: int, below: int) -> npt.NDArray[np.bool_]:
