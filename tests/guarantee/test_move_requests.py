@@ -1,5 +1,6 @@
 """Move the request, keep the bytes: nothing published tells who of a bundle sent what."""
 
+from dataclasses import replace
 from itertools import starmap
 
 import pytest
@@ -43,8 +44,11 @@ def check_all(kind, first, anonymize):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("test", first_quick(range(1000, 1000 + NUM_TESTS), 2))
 def test_in_shards(test, kind):
-    """Logs in many shards, and windows that are taken apart."""
-    sizes = draw_sizes(test)
+    """Logs in many shards, and windows that are taken apart, also into blocks of ``refined``.
+
+    How many shards there are depends on the requests.
+    """
+    sizes = replace(draw_sizes(test), bundles=(10**6, 1)[test % 2])
 
     def anonymize(given, folder):
         return anonymize_with(MemoryEngine(1, sizes=sizes), given)
