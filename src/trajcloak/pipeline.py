@@ -50,7 +50,12 @@ from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, m
 from trajcloak.release.output_checks import check_outputs, check_outside_log
 from trajcloak.release.published_rows import ReleaseHead, place_box
 from trajcloak.release.result import Release
-from trajcloak.requests import WindowKinds, check_values, decide_requests
+from trajcloak.requests import (
+    WindowKinds,
+    check_request_options,
+    check_values,
+    decide_requests,
+)
 from trajcloak.trajectories import (
     Layout,
     Window,
@@ -269,6 +274,7 @@ def _identify_file(file: Path) -> list[Any]:
 def run_plan(log: ShardedLog, asked: Options) -> Release:
     """Bundle the users of a log in shards."""
     facts, engine = log.facts, log.engine
+    check_request_options(log.kinds, asked)
     log, layout = lay_out(log, asked)
     reports = None
     if not is_dense(facts, layout.grid):
