@@ -33,7 +33,7 @@ from trajcloak.query.release_arrays import (
 )
 from trajcloak.release.reading import BUNDLES_FILE, Manifest, read_manifest
 
-FIELDS = ("cloak", "crs", "k", "parameters", "suppressed", "users", "withheld")
+FIELDS = ("attacker", "cloak", "crs", "k", "parameters", "suppressed", "users", "withheld")
 """What is needed of a manifest, besides the grid."""
 
 Steps = Sequence[tuple[Sequence[float], int | str]]

@@ -16,8 +16,8 @@ from trajcloak.errors import InputError
 BUNDLES_FILE = "bundles.parquet"
 REQUESTS_FILE = "requests.parquet"
 MANIFEST_FILE = "manifest.json"
-POLICY_FILE = "policy.parquet"
-"""A private file, never inside a release."""
+POLICY_FILE, PARTS_FILE = "policy.parquet", "policy-parts.parquet"
+"""Private files, never inside a release."""
 
 FORMAT_VERSION = 1
 NUM_KEYS = 3

@@ -58,6 +58,8 @@ class Figures:
     cost_by_instant : (instants,) float64
         Sum, over users, of the areas of their cloaks.
     num_bundles, smallest, largest : int
+    num_sets : int
+        Sets of requests, one for each bundle and instant.
     cost, mean_area : float
     area_breaks, size_breaks : list
         Where the classes of the map's colours end: areas of cloaks, users of bundles.
@@ -74,6 +76,7 @@ class Figures:
     num_bundles: int
     smallest: int
     largest: int
+    num_sets: int
     cost: float
     mean_area: float
     area_breaks: list[float]
@@ -106,6 +109,7 @@ def count_figures(release: PublishedRelease, requests: Ints) -> Figures:
         num_bundles=len(users),
         smallest=int(users.min()),
         largest=int(users.max()),
+        num_sets=len(every_area),
         cost=math.fsum(float(cost.sum()) for cost in costs),
         mean_area=math.fsum(map(float, (a.sum() for a in areas))) / len(every_area),
         area_breaks=choose_area_breaks(every_area),
