@@ -13,7 +13,7 @@ from trajcloak.options import Options
 from trajcloak.pipeline import Prepared, prepare
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import PublishedWindow
-from trajcloak.release.reading import read_columns
+from trajcloak.release.reading import open_table
 from trajcloak.trajectories import Window
 
 
@@ -69,7 +69,7 @@ def find_published_window(
 
 def read_members(policy: Path) -> pa.Table:
     """Read who is in which bundle from a policy file."""
-    return read_columns(policy, ["window", "user_id", "bundle_id"])
+    return open_table(policy).read(["window", "user_id", "bundle_id"])
 
 
 def find_bundles(

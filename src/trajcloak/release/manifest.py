@@ -12,17 +12,13 @@ import numpy.typing as npt
 from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import LogFacts
-from trajcloak.release.reading import FORMAT_VERSION
+from trajcloak.release.manifest_schema import FORMAT_VERSION, REPORT_AWARE, TP_AWARE
 from trajcloak.space import Region
 from trajcloak.trajectories import Ingest, Layout, format_duration, format_moment
 from trajcloak.version import __version__
 
 REASONS = ("missing_location", "small_window", "suppressed")
 """Why users are not published in a window."""
-
-
-TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
-"""The strongest attackers that a release of two inputs, and of one log, is safe from."""
 
 
 @dataclass

@@ -19,13 +19,7 @@ from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import Totals
 from trajcloak.release.output_checks import check_outputs, check_outside_releases
 from trajcloak.release.published_rows import ROWS_PER_GROUP, ReleaseHead, cut_groups
-from trajcloak.release.reading import (
-    BUNDLES_FILE,
-    MANIFEST_FILE,
-    POLICY_FILE,
-    REQUESTS_FILE,
-    Manifest,
-)
+from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, POLICY_FILE, REQUESTS_FILE
 from trajcloak.release.row_groups import join_row_groups
 
 
@@ -71,7 +65,7 @@ class Release:
         What became of the requests of the log. Private: no part of what is published.
     """
 
-    manifest: Manifest
+    manifest: dict[str, Any]
     figures: dict[str, Any]
     _head: ReleaseHead = field(compare=False)
     _ranges: Sequence[BundleRange] = field(compare=False)
@@ -211,7 +205,7 @@ def encode_group(
     )
 
 
-def write_manifest(manifest: Manifest, folder: Path) -> None:
+def write_manifest(manifest: dict[str, Any], folder: Path) -> None:
     """Write ``manifest.json``."""
     text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False)
     (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")

@@ -9,7 +9,8 @@ import numpy as np
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.figures import CLASSES, Figures
-from trajcloak.report.html_elements import Element, element, pack, section, show_text
+from trajcloak.report.html_elements import Element, element, pack, section
+from trajcloak.shown_text import show_text
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests
 from trajcloak.report.quantities import Unit, show_count
 from trajcloak.report.sections import describe_instant

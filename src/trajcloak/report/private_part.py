@@ -15,7 +15,7 @@ from trajcloak.log.files import list_files
 from trajcloak.options import DROP, KEEP, LogColumns
 from trajcloak.progress import Progress
 from trajcloak.query import PublishedRelease
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import Bar, draw_shares
 from trajcloak.report.figures import digest_files
 from trajcloak.report.html_elements import (

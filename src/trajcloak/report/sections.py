@@ -5,7 +5,7 @@ from typing import Any
 
 from trajcloak.options import KEEP
 from trajcloak.query import PublishedRelease
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import (

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import Child, Element, element, facts
 from trajcloak.report.quantities import show_count, show_moment, show_share
