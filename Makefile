@@ -1,21 +1,27 @@
 # Everything is run from a virtual environment that `make setup` creates.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PACKAGE := $(VENV)/.package
+TOOLS := $(VENV)/.tools
 
 .PHONY: setup demo test-quick test test-long browser java test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
 
-setup: $(STAMP)
+setup: $(TOOLS)
 
-# The dependency groups of pyproject.toml need a recent pip, so it is upgraded first.
-$(STAMP): pyproject.toml
+# The package, as its users have it.
+$(PACKAGE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group test --group lint --group bench --group docs
-	touch $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $(PACKAGE)
 
-demo: setup
+# What developers need besides. Dependency groups of pyproject.toml need a recent pip.
+$(TOOLS): $(PACKAGE)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --group test --group lint --group bench --group docs
+	touch $(TOOLS)
+
+demo: $(PACKAGE)
 	rm -rf demo
 	$(BIN)/trajcloak demo -o demo
 

@@ -17,6 +17,7 @@ from trajcloak.cli.common import (
     out,
     print_json,
     progress_bars,
+    request_options,
     threads_option,
     time_options,
 )
@@ -124,53 +125,11 @@ class Share(click.ParamType[float]):
     type=int,
     help="For algorithms that draw at random; same seed, same release.",
 )
-@click.option(
-    "--members",
-    type=int,
-    metavar="N",
-    help="Form bundles of at least N users, if users report seldom: a set of requests is published "
-    "only if K of them have a row at its instant.  [default: K]",
-)
+@request_options
 @click.option(
     "--rows-alike",
     is_flag=True,
     help="Rows that do not follow the schedule of the others have nothing to do with requests.",
-)
-@click.option(
-    "--vocabulary",
-    type=PATH,
-    help="Table with a column for each request attribute: the values that may be published. "
-    "Requests with another value are withheld.",
-)
-@click.option(
-    "--rare",
-    default="drop",
-    show_default=True,
-    type=click.Choice(["drop", "other", "keep"]),
-    metavar="RULE",
-    help="Requests that few bundles of a window show: drop them, replace their rare values by "
-    "'(other)' first, or keep all.",
-)
-@click.option(
-    "--rare-below",
-    type=int,
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="A request or value is rare if fewer than N bundles of the window show it.",
-)
-@click.option(
-    "--link-safe",
-    is_flag=True,
-    help="Withhold requests that recur over windows where fewer than K users could have sent them "
-    "all.",
-)
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="COLUMN",
-    help="With --rare keep: attribute to publish although it looks like identifiers or places; "
-    "repeat for more.",
 )
 @click.option(
     "--memory",
@@ -196,7 +155,6 @@ def command(
     resume: bool,
     threads: int | None,
     as_json: bool,
-    vocabulary: Path | None,
     **options: Any,
 ) -> None:
     """Turn a request log into a release with at least K possible senders per request.
@@ -208,13 +166,10 @@ def command(
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
     from trajcloak.release.output_checks import check_outputs, check_outside_log
-    from trajcloak.requests.vocabulary import read_vocabulary
 
     started = time.monotonic()
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
-    if vocabulary is not None:
-        options["vocabulary"] = read_vocabulary(vocabulary)
     asked = Options(**options)
     if memory is None:
         if resume:

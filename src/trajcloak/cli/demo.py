@@ -45,6 +45,8 @@ KNOWLEDGE = {
     "policy-aware": "... and how areas are chosen",
     "trajectory-aware": "where everybody was at all times",
     "tp-aware": "... and how areas are chosen",
+    "report-aware": "... and who reported at that minute",
+    "linking": "... and takes equal requests for one person's",
 }
 """What each class of attacker knows."""
 

@@ -38,7 +38,9 @@ KNOWS = {
     "policy-unaware": "knows where everybody was",
     "policy-aware": "also knows the software and its settings",
     "trajectory-aware": "links the requests of one sender over time",
-    "tp-aware": "knows all of this: the one that the guarantee is about",
+    "tp-aware": "knows all of this: the guarantee is about this one, if there are two inputs",
+    "report-aware": "also knows who has a row when: the guarantee is about this one, in one log",
+    "linking": "also takes equal requests, in all windows, for those of one sender",
 }
 """What each attacker knows, in a few words."""
 
