@@ -10,10 +10,10 @@ from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, section
-from trajcloak.shown_text import show_text
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests
 from trajcloak.report.quantities import Unit, show_count
 from trajcloak.report.sections import describe_instant
+from trajcloak.shown_text import show_text
 
 SIZE = "size of the cloak, as the side of a square as large"
 
