@@ -47,6 +47,9 @@ TELEPORT = "teleport"
 DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, SWAPPED, CONFLICT, TELEPORT)
 """Reasons for which rows can be dropped on request."""
 
+TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
+"""The strongest attackers that a release of two inputs, and of one log, is safe from."""
+
 WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2

@@ -29,19 +29,6 @@ from trajcloak.cli.engine_options import (
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
-REASONS = {
-    "unknown_user": "user without location reports",
-    "outside_windows": "outside all windows",
-    "missing_location": "location not known throughout the window",
-    "small_window": "window with too few users",
-    "suppressed": "suppressed",
-    "few_reporters": "too few members with a row",
-    "vocabulary": "not in the vocabulary",
-    "rare": "shown by too few bundles",
-    "link_safe": "linked with other windows",
-}
-"""Why users and requests are not published."""
-
 
 class Share(click.ParamType[float]):
     """A share: ``1%`` or ``0.01``."""
@@ -236,6 +223,8 @@ def print_summary(
 
     ``figures`` are the private ones, about requests.
     """
+    from trajcloak.release.manifest import REASONS
+
     unit = "m" if manifest["crs"] else "units"
     withheld, num_sent = manifest["withheld"], figures["requests"]
     num_withheld = sum(figures["withheld"].values())

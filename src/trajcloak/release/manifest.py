@@ -12,13 +12,27 @@ import numpy.typing as npt
 from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import LogFacts
-from trajcloak.release.manifest_schema import FORMAT_VERSION, REPORT_AWARE, TP_AWARE
+from trajcloak.options import REPORT_AWARE, TP_AWARE
+from trajcloak.release.manifest_schema import FORMAT_VERSION
 from trajcloak.space import Region
 from trajcloak.trajectories import Ingest, Layout, format_duration, format_moment
 from trajcloak.version import __version__
 
-REASONS = ("missing_location", "small_window", "suppressed")
+USER_REASONS = ("missing_location", "small_window", "suppressed")
 """Why users are not published in a window."""
+
+REASONS = {
+    "unknown_user": "user without location reports",
+    "outside_windows": "outside all windows",
+    "missing_location": "location not known throughout the window",
+    "small_window": "window with too few users",
+    "suppressed": "suppressed",
+    "few_reporters": "too few members with a row",
+    "vocabulary": "not in the vocabulary",
+    "rare": "shown by too few bundles",
+    "link_safe": "linked with other windows",
+}
+"""Why requests are not published, in the order in which it is decided, and in words."""
 
 
 @dataclass
@@ -209,7 +223,7 @@ def build_figures(
     withheld = {
         "unknown_user": facts.unknown_requests,
         "outside_windows": facts.num_requests - facts.unknown_requests - left_out.num_requests,
-        **{reason: left_out.requests[reason] for reason in (*REASONS, "few_reporters")},
+        **{reason: left_out.requests[reason] for reason in (*USER_REASONS, "few_reporters")},
         "vocabulary": counts.vocabulary,
         "rare": counts.rare,
         "link_safe": counts.link_safe,
@@ -222,7 +236,7 @@ def build_figures(
         "replaced": counts.replaced,
         "rare_kinds": counts.rare_kinds,
         "kept_rare": counts.kept_rare,
-        "user_windows": {reason: left_out.user_windows[reason] for reason in REASONS},
+        "user_windows": {reason: left_out.user_windows[reason] for reason in USER_REASONS},
     }
 
 

@@ -33,16 +33,18 @@ from trajcloak.options import (
     MIN_K,
     MISSING,
     RARE,
+    REPORT_AWARE,
+    TP_AWARE,
 )
 
 FORMAT_VERSION = 1
-TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
-"""The strongest attackers that a release of two inputs, and of one log, is safe from."""
-
 LONGEST_TEXT = 1000
 MAX_COUNT = 2**53
 MAX_AREA = 1e300
 MAX_TICKS = 2**63 - 1
+LOCATED = ("reported", "interpolated", "held", "missing")
+"""How the location of a user at an instant is known."""
+
 _UNIONS = (Union, UnionType)
 """Of annotated types, and of plain ones."""
 
@@ -68,6 +70,10 @@ def _above_0(high: float) -> Rule:
 
 def _one_of(known: Sequence[str]) -> Rule:
     return Rule(f"one of {', '.join(known)}", lambda value: value in known)
+
+
+def _counts_of(names: Sequence[str]) -> Rule:
+    return Rule(f"counts of {', '.join(names)}", lambda value: value.keys() == {*names})
 
 
 def _like(expected: str, pattern: str) -> Rule:
@@ -166,21 +172,6 @@ class Parameters(TypedDict):
     blocks: NotRequired[Number]
 
 
-DroppedRows = TypedDict(
-    "DroppedRows",
-    {
-        "clip": Count,
-        "empty": Count,
-        "out-of-range": Count,
-        "null-island": Count,
-        "swapped": Count,
-        "conflict": Count,
-        "teleport": Count,
-    },
-)
-"""Rows that were dropped, by reason."""
-
-
 class IntervalQuantiles(TypedDict):
     """Quantiles of the times between two reports of a user."""
 
@@ -189,20 +180,11 @@ class IntervalQuantiles(TypedDict):
     p95: Ticks | Span
 
 
-class LocatedInstants(TypedDict):
-    """Pairs of a user and an instant, by how the location is known."""
-
-    reported: Count
-    interpolated: Count
-    held: Count
-    missing: Count
-
-
 class IngestReport(TypedDict):
     """What came in."""
 
     rows: Count
-    dropped: DroppedRows
+    dropped: Annotated[dict[str, Count], _counts_of(("clip", *DROPPABLE))]
     repeated: Count
     users: Count
     start: Ticks | Timestamp
@@ -210,7 +192,7 @@ class IngestReport(TypedDict):
     instants: Count
     interval: IntervalQuantiles | None
     long_gaps: Count
-    user_instants: LocatedInstants
+    user_instants: Annotated[dict[str, Count], _counts_of(LOCATED)]
     crs: Text | None
     zone: Text | None
     ambiguous: Count
@@ -317,6 +299,9 @@ def _is_like(value: Any, type_: Any) -> bool:
         return _is_like(value, plain) and all(rule.holds(value) for rule in rules)
     if get_origin(type_) is list:
         return isinstance(value, list) and all(_is_like(item, get_args(type_)[0]) for item in value)
+    if get_origin(type_) is dict:
+        kind = get_args(type_)[1]
+        return isinstance(value, dict) and all(_is_like(item, kind) for item in value.values())
     if get_origin(type_) in _UNIONS:
         return any(_is_like(value, choice) for choice in get_args(type_))
     if is_typeddict(type_):

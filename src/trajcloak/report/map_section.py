@@ -232,7 +232,7 @@ def build_map_data(
     low, high = ((corner - np.array(grid.low)) / grid.cell for corner in corners)
     return {
         "cell": grid.cell,
-        "cells": 2 ** int(release.manifest["height"]),
+        "cells": 2 ** release.manifest["height"],
         "bounds": np.rint([*low, *high]).astype(int).tolist(),
         "metres": unit.in_metres,
         "moments": release.times.moments,
