@@ -178,6 +178,16 @@ def break_text(table):
     return table.set_column(table.schema.get_field_index("category"), "category", text)
 
 
+def shift(column, number):
+    """Add a number to all values of a column."""
+
+    def change(table):
+        at, type_ = table.schema.get_field_index(column), table.schema.field(column).type
+        return table.set_column(at, column, pc.add(table[column], pa.scalar(number, type_)))
+
+    return change
+
+
 def nest(table):
     column = pa.array([[1]] * len(table))
     return table.set_column(table.schema.get_field_index("category"), "category", column)
@@ -274,10 +284,7 @@ FILES = {
         "rows are missing or out of order",
     ),
     "instants below 0": (
-        change_table(
-            "bundles",
-            lambda t: t.set_column(2, "instant", pc.subtract(t["instant"], pa.scalar(9, pa.int32()))),
-        ),
+        change_table("bundles", shift("instant", -9)),
         "rows are missing or out of order",
     ),
     "no users": (put_cell("bundles", "users", 0), "1 rows have no users, or no rectangle"),
@@ -318,13 +325,11 @@ REQUESTS = {
         "requests are",
     ),
     "other instants": (
-        change_table("requests", lambda t: t.set_column(2, "instant", pc.add(t["instant"], 9))),
-        "it has no column 'instant' of type int32|at instants that their bundle does not have",
+        change_table("requests", shift("instant", 9)),
+        "at instants that their bundle does not have",
     ),
     "unknown bundles": (
-        change_table(
-            "requests", lambda t: t.set_column(1, "bundle_id", pc.add(t["bundle_id"], 99))
-        ),
+        change_table("requests", shift("bundle_id", 99)),
         "requests are out of order, or of unknown bundles",
     ),
     "bundle null": (put_cell("requests", "bundle_id", None), "values are missing"),

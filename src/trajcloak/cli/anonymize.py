@@ -27,7 +27,7 @@ from trajcloak.cli.engine_options import (
     start_engine,
 )
 from trajcloak.cli.tables import facts_table, to_markup
-from trajcloak.options import ALGORITHMS, AUTO, LogColumns
+from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 
 
 class Share(click.ParamType[float]):
@@ -111,6 +111,20 @@ class Share(click.ParamType[float]):
     type=int,
     help="For algorithms that draw at random; same seed, same release.",
 )
+@click.option(
+    "--parts",
+    type=int,
+    metavar="M",
+    help="Show the members of each bundle in parts of at least M users, each with its own areas; "
+    "requests stay with the bundle.  [default: one area for all members]",
+)
+@click.option(
+    "--parts-per",
+    default="window",
+    show_default=True,
+    type=click.Choice(["window", "instant"]),
+    help="Parts keep their members for the whole window, or are made anew at every instant.",
+)
 @request_options
 @click.option(
     "--rows-alike",
@@ -151,7 +165,11 @@ def command(
     from trajcloak.errors import OptionError
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
-    from trajcloak.release.output_checks import check_outputs, check_outside_log
+    from trajcloak.release.output_checks import (
+        check_outputs,
+        check_outside_log,
+        name_private_files,
+    )
 
     started = time.monotonic()
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
@@ -163,9 +181,10 @@ def command(
                 "a run is to be resumed, and its memory is not limited; expected a limit, since "
                 "only such runs can be continued; pass --memory"
             )
-        check_outputs(output, policy)
+        private = name_private_files(policy, asked.parts_per)
+        check_outputs(output, private)
         sources = log if request_log is None else (*log, request_log)
-        check_outside_log(sources, [output] if policy is None else [output, policy])
+        check_outside_log(sources, [output, *private])
         if chosen["scratch"] is not None:
             check_outside_log(sources, [chosen["scratch"] / "shards"])
     elif chosen["engine"] != IN_MEMORY:
@@ -224,6 +243,7 @@ def print_summary(
     ``figures`` are the private ones, about requests.
     """
     from trajcloak.release.manifest import REASONS
+    from trajcloak.release.output_checks import name_private_files
 
     unit = "m" if manifest["crs"] else "units"
     withheld, num_sent = manifest["withheld"], figures["requests"]
@@ -233,7 +253,7 @@ def print_summary(
     counted = figures["user_windows"]
     is_repeated = manifest["windows"] > 1 or max(counted.values()) > withheld["users"]
     times = " times" if is_repeated else ""
-    suppressed = manifest["suppressed"]
+    suppressed, parts = manifest["suppressed"], manifest["parts"]
     facts = [
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),
@@ -249,7 +269,11 @@ def print_summary(
             "possible senders",
             f"at least {manifest['k']}, against the {manifest['attacker']} attacker",
         ),
-        ("mean cloak", f"{side:,.0f} x {side:,.0f} {unit}"),
+        *([("parts", f"at least {parts['users']} users, per {parts['per']}")] if parts else []),
+        (
+            "mean area of a part" if parts else "mean cloak",
+            f"{side:,.0f} x {side:,.0f} {unit}",
+        ),
         ("cost", f"{manifest['cost']:.4g} {unit}²"),
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
@@ -284,7 +308,7 @@ def print_summary(
             "No request is published. With the rule about rare requests a window needs several "
             "bundles: lower --k, or see --rare."
         )
-    if manifest["parameters"]["allow"]:
+    if manifest["parameters"]["rare"] == KEEP and manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
         out.print(f"Published although it may identify somebody (--allow): {to_markup(names)}.")
     if policy is None:
@@ -293,6 +317,10 @@ def print_summary(
         out.print(
             f"The policy file {to_markup(str(policy))} is private: it says who is in which bundle."
         )
+        for file in name_private_files(policy, parts and parts["per"])[1:]:
+            out.print(
+                f"So is {to_markup(str(file))}: it says who is in which part at each instant."
+            )
 
 
 def _count(number: int, what: str) -> str:

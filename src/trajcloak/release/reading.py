@@ -19,8 +19,8 @@ from trajcloak.release.manifest_schema import Manifest, find_manifest_problems
 BUNDLES_FILE = "bundles.parquet"
 REQUESTS_FILE = "requests.parquet"
 MANIFEST_FILE = "manifest.json"
-POLICY_FILE = "policy.parquet"
-"""A private file, never inside a release."""
+POLICY_FILE, PARTS_FILE = "policy.parquet", "policy-parts.parquet"
+"""Private files, never inside a release."""
 
 NUM_KEYS = 3
 """Columns of ``requests.parquet`` before the attributes."""
