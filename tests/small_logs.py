@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +70,8 @@ class Published:
     requests: pa.Table
     policy: pa.Table
     files: dict[str, bytes]
+    figures: dict[str, Any] = field(default_factory=dict)
+    """The private ones; not read from a file."""
 
     @property
     def members(self) -> dict[tuple[int, int], set[Any]]:
@@ -85,7 +87,7 @@ def publish(log: tc.RequestLog, k: int, **options: Any) -> Published:
     with new_folder() as folder:
         result = tc.anonymize(log, k, **{"threads": 1, **options})
         result.write(folder / "release", folder / "policy.parquet")
-        return read_published(folder)
+        return replace(read_published(folder), figures=result.figures)
 
 
 def publish_rows(rows: Sequence[Row], k: int, **options: Any) -> Published:
@@ -129,7 +131,7 @@ class Drawn:
             for name, value in self.options.items()
             if value is not None
         }
-        return {**UNIT_CELLS, **given}
+        return {**UNIT_CELLS, "rows_alike": True, **given}
 
 
 def draw_log(seed: int) -> Drawn:

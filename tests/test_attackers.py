@@ -1,7 +1,6 @@
 """What each class of attacker learns, against plain sets; and the paper's examples."""
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,14 +8,16 @@ from hypothesis import strategies as st
 import trajcloak as tc
 from reference import attacks as naive
 from reference.tree import Cloak
-from small_logs import COLUMNS, UNIT_CELLS, Row, read_rows, write_parquet
+from small_logs import UNIT_CELLS, Row, publish, read_rows, write_parquet
 from trajcloak.algorithms import Policy, build_algorithm
-from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.attackers import ATTACKERS, Breach, Finding, attack, attack_release, study
+from trajcloak.attackers import ATTACKERS, Breach, Finding, attack, study
 from trajcloak.attackers.candidate_sets import (
+    Shown,
+    Suspects,
     attack_bundles,
     attack_snapshots,
     build_sent,
+    link_windows,
     summarize,
 )
 from trajcloak.options import ALGORITHMS
@@ -27,24 +28,47 @@ from zoo import Example, as_trajectories, draw_examples, draw_walks, examples, n
 def draw_sent(rng, n, length):
     """Requests of some users at some instants, several of some."""
     count = int(rng.integers(1, 2 * n))
-    user = rng.integers(0, n, size=count).astype(np.int32)
-    instant = rng.integers(0, length, size=count).astype(np.int32)
-    return build_sent(user, instant, length)
+    columns = [rng.integers(0, high, size=count).astype(np.int32) for high in (n, length, 3)]
+    return build_sent(*columns)
 
 
-def pairs_of(sent):
-    return list(zip(sent.user.tolist(), sent.instant.tolist(), strict=True))
+def draw_rows(rng, n, length):
+    """Who has a row at which instant: often everybody."""
+    return rng.random((n, length)) < rng.choice([1.0, 0.8])
+
+
+def know_rows(has_row):
+    return lambda user, instant: has_row[user, instant]
+
+
+def as_tuples(*columns):
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def build_requests(user, instant):
+    """Requests that all say the same."""
+    user, instant = np.array(user, np.int32), np.array(instant, np.int32)
+    return build_sent(user, instant, np.zeros_like(user))
 
 
 def as_cloaks(sequence):
     return [Cloak(x0, y0, x1 - x0, y1 - y0) for x0, y0, x1, y1 in sequence]
 
 
-def check_candidates(actual, expected, pairs):
-    assert list(actual) == list(ATTACKERS)
-    for attacker in ATTACKERS:
-        sizes = [len(expected[attacker][pair]) for pair in pairs]
-        assert actual[attacker].tolist() == sizes, attacker
+def check_candidates(actual, expected):
+    assert list(actual) == list(expected) == list(ATTACKERS[:-1])
+    for attacker, sizes in actual.items():
+        assert sizes.tolist() == list(map(len, expected[attacker])), attacker
+
+
+def list_suspects(suspects):
+    """The suspects of each request, with what it says."""
+    sets = [set(s.tolist()) for s in np.split(suspects.user, suspects.first[1:-1])]
+    return [(int(suspects.kind[group]), sets[group]) for group in suspects.group]
+
+
+def everybody(example):
+    return np.ones(example.cells.shape[:2], np.bool_)
 
 
 def solve_snapshots(example, policy):
@@ -52,23 +76,26 @@ def solve_snapshots(example, policy):
     return [solve_snapshot(cells[:, i], height, k, policy) for i in range(cells.shape[1])]
 
 
-def test_requests_of_a_user_at_an_instant_are_gathered():
-    user = np.array([4, 0, 4, 4, 0], np.int32)
-    instant = np.array([2, 1, 0, 2, 1], np.int32)
-    sent = build_sent(user, instant, 3)
-    assert pairs_of(sent) == [(0, 1), (4, 0), (4, 2)]
-    assert sent.count.tolist() == [2, 1, 2]
-    assert sent.first.tolist() == [0, 1, 3]
+def test_requests_are_sorted_by_sender_and_instant():
+    user, instant = np.array([4, 0, 4, 4, 0], np.int32), np.array([2, 1, 0, 2, 1], np.int32)
+    sent = build_sent(user, instant, np.arange(5, dtype=np.int32))
+    assert as_tuples(sent.user, sent.instant, sent.kind) == [
+        (0, 1, 1), (0, 1, 4), (4, 0, 2), (4, 2, 0), (4, 2, 3)
+    ]  # fmt: skip
+    assert sent.first.tolist() == [0, 2, 5]
 
 
 def test_no_requests():
-    sent = build_sent(np.empty(0, np.int32), np.empty(0, np.int32), 3)
+    sent = build_requests([], [])
     assert sent.first.tolist() == [0]
     example = next(draw_examples(131, 1))
     for threads in (1, 2):
-        found = attack_snapshots(solve_snapshots(example, BULK_DP), sent, threads)
-        assert [found[attacker].tolist() for attacker in ATTACKERS] == [[]] * 4
-    assert summarize("p", "a", found["tp-aware"], sent, 2) == Finding("p", "a", 0, 0, 0, 0)
+        sizes, suspects = attack_snapshots(
+            solve_snapshots(example, BULK_DP), sent, everybody(example), threads
+        )
+        assert [found.tolist() for found in sizes.values()] == [[]] * 5
+        assert link_windows([suspects, suspects], len(example.cells)).tolist() == []
+    assert summarize("p", "a", sizes["tp-aware"], 2) == Finding("p", "a", 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("policy", SNAPSHOT_POLICIES)
@@ -78,18 +105,24 @@ def test_snapshot_policies(policy, seed):
     breached = dict.fromkeys(ATTACKERS, 0)
     for example in draw_examples([133, seed], 50, most=20):
         n, length = example.cells.shape[:2]
-        sent = draw_sent(rng, n, length)
+        sent, has_row = draw_sent(rng, n, length), draw_rows(rng, n, length)
         snapshots = solve_snapshots(example, policy)
         policies = [
             [as_cloaks(s.cloaks[c].tolist())[0] for c in s.cloak.tolist()] for s in snapshots
         ]
-        pairs = pairs_of(sent)
-        expected = naive.attack_snapshots(as_trajectories(example.cells), policies, pairs)
+        requests = as_tuples(sent.user, sent.instant, sent.kind)
+        expected = naive.attack_snapshots(
+            as_trajectories(example.cells), policies, requests, know_rows(has_row)
+        )
         for threads in (1, 3):
-            found = attack_snapshots(snapshots, sent, threads)
-            check_candidates(found, expected, pairs)
-        for attacker in ATTACKERS:
-            breached[attacker] += found[attacker].min() < example.k
+            found, suspects = attack_snapshots(snapshots, sent, has_row, threads)
+            check_candidates(found, expected)
+            assert list_suspects(suspects) == [
+                (what, possible)
+                for (*_, what), possible in zip(requests, expected["report-aware"], strict=True)
+            ]
+        for attacker, sizes in found.items():
+            breached[attacker] += sizes.min() < example.k
     # Both are safe against those they are made for, and fall to those who know trajectories.
     assert breached["policy-unaware"] == 0
     assert (breached["policy-aware"] > 0) == (policy == K_INSIDE)
@@ -105,17 +138,27 @@ def test_bundles(algorithm, cloak):
     for example in draw_examples(135, 100, most=12):
         cells, height, k = example
         n, length = cells.shape[:2]
-        sent = draw_sent(rng, n, length)
+        sent, has_row = draw_sent(rng, n, length), draw_rows(rng, n, length)
         policy = solver.solve(cells, height, k, cloak)
-        pairs = pairs_of(sent)
-        cloaks = [as_cloaks(sequence) for sequence in policy.cloaks.tolist()]
+        bundles = policy.bundle.tolist()
+        shown = Shown(policy.bundle[sent.user], sent.instant, sent.kind)
+        entries = as_tuples(shown.bundle, shown.instant, shown.kind)
+        can_send = know_rows(has_row)
         expected = naive.attack_bundles(
-            as_trajectories(cells), policy.bundle.tolist(), cloaks, pairs
+            as_trajectories(cells),
+            bundles,
+            [as_cloaks(sequence) for sequence in policy.cloaks.tolist()],
+            entries,
+            can_send,
         )
-        found = attack_bundles(cells, policy, sent, threads=1)
-        check_candidates(found, expected, pairs)
-        assert all(found[attacker].min() >= k for attacker in ATTACKERS)
-        assert np.array_equal(found["tp-aware"], attack_bundles(cells, policy, sent, 4)["tp-aware"])
+        for threads in (1, 4):
+            found, suspects = attack_bundles(cells, policy, shown, has_row, threads)
+            check_candidates(found, expected)
+            one_sender = naive.suspect_one_sender(bundles, entries, can_send)
+            assert list_suspects(suspects) == [
+                (what, possible) for (*_, what), possible in zip(entries, one_sender, strict=True)
+            ]
+        assert all(found[attacker].min() >= k for attacker in ATTACKERS[:4])
 
 
 @examples(80)
@@ -124,41 +167,64 @@ def test_bundles(algorithm, cloak):
     algorithm=st.sampled_from(ALGORITHMS),
     cloak=st.sampled_from(["mbr", "quad"]),
 )
-def test_no_attacker_gets_below_k_on_bundles(number, algorithm, cloak):
+def test_no_attacker_gets_below_k_where_everybody_reports(number, algorithm, cloak):
     example = next(draw_examples(number, 1, most=25, most_k=6))
     cells, height, k = example
-    n, length = cells.shape[:2]
     policy = build_algorithm(algorithm, seed=number).solve(cells, height, k, cloak)
-    user, instant = np.divmod(np.arange(n * length, dtype=np.int32), np.int32(length))
-    sent = build_sent(user, instant, length)
-    for attacker, candidates in attack_bundles(cells, policy, sent, 1).items():
-        finding = summarize(algorithm, attacker, candidates, sent, k)
-        assert finding.requests == n * length
+    sets = np.indices((policy.num_bundles, cells.shape[1])).reshape(2, -1).astype(np.int32)
+    shown = Shown(*sets, np.zeros(sets.shape[1], np.int32))
+    sizes, suspects = attack_bundles(cells, policy, shown, everybody(example), 1)
+    sizes["linking"] = link_windows([suspects], len(cells))
+    for attacker, candidates in sizes.items():
+        finding = summarize(algorithm, attacker, candidates, k)
+        assert finding.requests == sets.shape[1]
         assert (finding.breaches, finding.identified) == (0, 0)
         assert finding.smallest_candidate_set >= k
+
+
+@examples(200)
+@given(st.data())
+def test_equal_requests_over_windows(data):
+    num_users = data.draw(st.integers(1, 6))
+    users = st.sets(st.integers(0, num_users - 1))
+    windows = [
+        [
+            (kind, members)
+            for kind in range(data.draw(st.integers(0, 3)))
+            for members in data.draw(st.lists(users, max_size=3))
+        ]
+        for _ in range(data.draw(st.integers(1, 4)))
+    ]
+    given_windows = [
+        Suspects(
+            np.arange(len(window)),
+            np.array([kind for kind, _ in window], np.int32),
+            np.cumsum([0, *(len(members) for _, members in window)]),
+            np.array([user for _, members in window for user in sorted(members)], np.int32),
+        )
+        for window in windows
+    ]
+    expected = list(map(len, naive.link_windows(windows)))
+    assert link_windows(given_windows, num_users).tolist() == expected
 
 
 def test_a_bundle_below_k_is_a_breach():
     """The attackers judge what they are given."""
     cells = np.array([[[0, 0]], [[0, 0]], [[3, 3]]], np.uint32)
     cloaks = np.array([[[0, 0, 1, 1]], [[0, 0, 4, 4]]], np.uint32)
-    sent = build_sent(np.array([0, 1, 2, 2], np.int32), np.zeros(4, np.int32), 1)
-    found = attack_bundles(cells, Policy(np.array([0, 0, 1], np.int32), cloaks), sent, 1)
-    assert found["policy-unaware"].tolist() == [2, 2, 3]
-    assert found["policy-aware"].tolist() == [2, 2, 1]
-    assert found["trajectory-aware"].tolist() == [2, 2, 3]
-    assert found["tp-aware"].tolist() == [2, 2, 1]
-    finding = summarize("hand-made", "tp-aware", found["tp-aware"], sent, 2)
-    assert finding == Finding("hand-made", "tp-aware", 4, 2, 1, 2)
-
-
-def test_suppressed_users_send_nothing_that_is_published():
-    cells = np.concatenate([np.zeros((4, 2, 2)), np.full((1, 2, 2), 15)]).astype(np.uint32)
-    policy = TrajAnon(suppress_above=8.0).solve(cells, 4, 2, "mbr")
-    assert policy.bundle.tolist() == [0, 0, 0, 0, -1]
-    sent = build_sent(np.array([0, 4], np.int32), np.array([1, 0], np.int32), 2)
-    for sizes in attack_bundles(cells, policy, sent, 1).values():
-        assert sizes.tolist() == [4, 5]
+    policy = Policy(np.array([0, 0, 1], np.int32), cloaks)
+    shown = Shown(
+        np.array([0, 1, 1], np.int32), np.zeros(3, np.int32), np.arange(3, dtype=np.int32)
+    )
+    has_row = np.array([[True], [False], [True]])
+    found, _ = attack_bundles(cells, policy, shown, has_row, 1)
+    assert found["policy-unaware"].tolist() == [2, 3, 3]
+    assert found["policy-aware"].tolist() == [2, 1, 1]
+    assert found["trajectory-aware"].tolist() == [2, 3, 3]
+    assert found["tp-aware"].tolist() == [2, 1, 1]
+    assert found["report-aware"].tolist() == [1, 1, 1]
+    finding = summarize("hand-made", "tp-aware", found["tp-aware"], 2)
+    assert finding == Finding("hand-made", "tp-aware", 3, 2, 1, 2)
 
 
 # Users 1 to 5 of Example 1 are 0 to 4 here. R2 holds the first three at the first instant, R4
@@ -179,10 +245,12 @@ P2 = Snapshot(
 )
 
 
+ALL_OF_THEM = np.ones((5, 2), np.bool_)
+
+
 def test_example_2():
     """{1, 2, 3} and {1, 4, 5} have user 1 in common."""
-    user, instant = np.array([0, 0], np.int32), np.array([0, 1], np.int32)
-    found = attack_snapshots([P1, P2], build_sent(user, instant, 2), 1)
+    found, _ = attack_snapshots([P1, P2], build_requests([0, 0], [0, 1]), ALL_OF_THEM, 1)
     assert found["policy-unaware"].tolist() == [3, 5]
     assert found["policy-aware"].tolist() == [3, 3]
     assert found["trajectory-aware"].tolist() == [3, 3]
@@ -191,14 +259,21 @@ def test_example_2():
 
 def test_example_2_needs_both_requests_and_all_that_the_attacker_knows():
     for instant in (0, 1):
-        sent = build_sent(np.array([0], np.int32), np.array([instant], np.int32), 2)
-        assert attack_snapshots([P1, P2], sent, 1)["tp-aware"].tolist() == [3]
-    everybody = np.repeat(np.arange(5, dtype=np.int32), 2)
-    sent = build_sent(everybody, np.tile(np.array([0, 1], np.int32), 5), 2)
-    found = attack_snapshots([P1, P2], sent, 1)
+        sent = build_requests([0], [instant])
+        assert attack_snapshots([P1, P2], sent, ALL_OF_THEM, 1)[0]["tp-aware"].tolist() == [3]
+    sent = build_requests(np.repeat(np.arange(5), 2), np.tile([0, 1], 5))
+    found, _ = attack_snapshots([P1, P2], sent, ALL_OF_THEM, 1)
     assert found["tp-aware"].tolist() == [1, 1, 2, 2, 2, 2, 2, 2, 2, 2]
-    assert summarize("P", "tp-aware", found["tp-aware"], sent, 2).identified == 2
-    assert summarize("P", "policy-aware", found["policy-aware"], sent, 2).breaches == 0
+    assert summarize("P", "tp-aware", found["tp-aware"], 2).identified == 2
+    assert summarize("P", "policy-aware", found["policy-aware"], 2).breaches == 0
+
+
+def test_who_has_no_row_is_no_suspect():
+    has_row = ALL_OF_THEM.copy()
+    has_row[1, 0] = False
+    found, _ = attack_snapshots([P1, P2], build_requests([0, 1], [0, 1]), has_row, 1)
+    assert found["tp-aware"].tolist() == [3, 2]
+    assert found["report-aware"].tolist() == [2, 2]
 
 
 # Figure 15: three users on a line, B nearer to A than to C.
@@ -230,8 +305,8 @@ def test_example_11():
         stop=np.array([max(map(names.index, group)) + 1 for group in groups], np.int32),
     )
     for first, policy_aware in (("A", 2), ("B", 2), ("C", 1)):
-        sent = build_sent(np.array([names.index(first)], np.int32), np.zeros(1, np.int32), 1)
-        found = attack_snapshots([snapshot], sent, 1)
+        sent = build_requests([names.index(first)], [0])
+        found, _ = attack_snapshots([snapshot], sent, ALL_OF_THEM[:3], 1)
         # Two users are inside each cloak, but only those who would get it are suspects.
         assert found["policy-unaware"].tolist() == [2]
         assert found["policy-aware"].tolist() == [policy_aware]
@@ -265,69 +340,18 @@ def test_attack_on_a_log_counts_every_policy_and_attacker():
         for attacker in ATTACKERS
     ]
     num_requests = sum(row.request is not None for row in rows)
-    assert {f.requests for f in found.findings} == {num_requests}
     findings = by_name(found)
     for policy in SNAPSHOT_POLICIES:
+        assert {findings[policy, attacker].requests for attacker in ATTACKERS} == {num_requests}
         tp_aware = findings[policy, "tp-aware"]
         assert 0 < tp_aware.identified <= tp_aware.breaches <= num_requests
         assert tp_aware.smallest_candidate_set == 1
     for policy in ("traj-anon", "baseline"):
+        shown = publish(read_rows(rows), 3, algorithm=policy, **UNIT_CELLS).requests.num_rows
         for attacker in ATTACKERS:
+            assert findings[policy, attacker].requests == shown > 0
             assert findings[policy, attacker].breaches == 0
             assert findings[policy, attacker].smallest_candidate_set >= 3
-
-
-def publish_walks(folder, **options):
-    """A log of walks with its release and policy file."""
-    rows = walk_rows()
-    tc.anonymize(read_rows(rows), 3, threads=1, **UNIT_CELLS, **options).write(
-        folder / "release", folder / "policy"
-    )
-    return rows, tc.open_release(folder / "release")
-
-
-@pytest.mark.parametrize("options", [{}, {"length": 2}, {"length": 1}])
-def test_a_release_gives_attackers_what_its_bundles_give_them(tmp_path, options):
-    rows, release = publish_walks(tmp_path, algorithm="traj-anon", **options)
-    found = attack_release(read_rows(rows), release, tmp_path / "policy", threads=1)
-    assert found == attack_rows(rows, algorithms=["traj-anon"], **options)
-
-
-def test_quad_cloaks_are_attacked_as_published(tmp_path):
-    """They are larger than bounding boxes, and hold more users."""
-    rows, release = publish_walks(tmp_path, algorithm="traj-anon", cloak="quad")
-    quad = by_name(attack_release(read_rows(rows), release, tmp_path / "policy"))
-    boxes = by_name(attack_rows(rows, algorithms=["traj-anon"]))
-    key = ("traj-anon", "policy-unaware")
-    assert quad[key].smallest_candidate_set >= boxes[key].smallest_candidate_set
-    assert quad["traj-anon", "tp-aware"] == boxes["traj-anon", "tp-aware"]
-
-
-def test_suppressed_users_are_no_breach(tmp_path):
-    rows, release = publish_walks(tmp_path, algorithm="traj-anon", max_suppressed=0.2)
-    assert release.manifest["suppressed"]
-    found = by_name(attack_release(read_rows(rows), release, tmp_path / "policy"))
-    assert found["traj-anon", "tp-aware"].breaches == 0
-
-
-def test_a_small_bundle_is_a_breach(tmp_path):
-    """What the policy file says counts, not what the release says of itself."""
-    rows, release = publish_walks(tmp_path, algorithm="traj-anon")
-    policy = pq.read_table(tmp_path / "policy")
-    bundle = policy["bundle_id"].to_numpy().copy()
-    first = np.flatnonzero(bundle == 0)
-    bundle[first[1:]] = 1
-    pq.write_table(policy.set_column(2, "bundle_id", [bundle]), tmp_path / "forged")
-    found = by_name(attack_release(read_rows(rows), release, tmp_path / "forged"))
-    assert found["traj-anon", "tp-aware"].smallest_candidate_set == 1
-
-
-def test_a_release_of_another_log_is_refused(tmp_path):
-    rows, release = publish_walks(tmp_path)
-    with pytest.raises(tc.InputError, match="window 0 has other users"):
-        attack_release(
-            read_rows([r for r in rows if r.user != rows[0].user]), release, tmp_path / "policy"
-        )
 
 
 def recount(rows, k, start, stop):
@@ -339,11 +363,12 @@ def recount(rows, k, start, stop):
         if start <= row.time < stop:
             cells[users.index(row.user), row.time - start] = row.x, row.y
             if row.request is not None:
-                requests.append((users.index(row.user), row.time - start))
+                requests.append((users.index(row.user), row.time - start, row.request))
     snapshots = solve_snapshots(Example(cells, 4, k), BULK_DP)
     policies = [[as_cloaks(s.cloaks[c].tolist())[0] for c in s.cloak] for s in snapshots]
-    found = naive.attack_snapshots(as_trajectories(cells), policies, requests)["tp-aware"]
-    return [len(found[request]) for request in requests]
+    everybody_reports = know_rows(np.ones(cells.shape[:2], np.bool_))
+    found = naive.attack_snapshots(as_trajectories(cells), policies, requests, everybody_reports)
+    return list(map(len, found["tp-aware"]))
 
 
 @pytest.mark.parametrize("length", [5, 2, 1])
@@ -364,7 +389,8 @@ def test_windows_are_added_up(length):
 def test_a_window_without_requests_has_no_smallest_candidate_set():
     rows = [row._replace(request=row.request if row.time < 2 else None) for row in walk_rows()]
     found = attack_rows(rows, length=1)
-    assert all(finding.smallest_candidate_set > 0 for finding in found.findings)
+    alone = [finding for finding in found.findings if finding.attacker != "linking"]
+    assert all(finding.smallest_candidate_set > 0 for finding in alone)
     nothing = attack_rows([row._replace(request=None) for row in rows])
     assert {(f.requests, f.breaches, f.smallest_candidate_set) for f in nothing.findings} == {
         (0, 0, 0)
@@ -383,12 +409,14 @@ def test_several_requests_of_a_user_at_an_instant_all_count():
         assert after.smallest_candidate_set == before.smallest_candidate_set
 
 
-def test_without_request_columns_every_report_counts(tmp_path):
-    file = write_parquet(tmp_path / "log.parquet", walk_rows())
-    found = attack(tc.read_log(file), 3, threads=1, **UNIT_CELLS)
-    assert {f.requests for f in found.findings} == {60 * 5}
-    named = attack(tc.read_log(file, COLUMNS), 3, threads=1, **UNIT_CELLS)
-    assert {f.requests for f in named.findings} != {60 * 5}
+def test_without_request_columns_every_row_counts(tmp_path):
+    rows = [row for row in walk_rows() if row.time != 3 or row.user > "secret-005"]
+    file = write_parquet(tmp_path / "log.parquet", rows)
+    found = by_name(attack(tc.read_log(file), 3, threads=1, length=1, **UNIT_CELLS))
+    assert {found[p, a].requests for p in SNAPSHOT_POLICIES for a in ATTACKERS} == {len(rows)}
+    shown = found["traj-anon", "report-aware"]
+    assert shown.requests > 60
+    assert shown.breaches == 0
 
 
 def test_the_breach_is_told_step_by_step():
@@ -427,23 +455,25 @@ def test_no_breach_where_nobody_moves():
 
 
 def test_too_few_users():
-    with pytest.raises(tc.NotEnoughUsersError, match="no window has k = 61 users"):
+    with pytest.raises(
+        tc.NotEnoughUsersError, match="at most 60 of 60 users take part in a window"
+    ):
         attack_rows(walk_rows(), k=61)
 
 
 def test_windows_with_too_few_users_are_left_out():
     rows = walk_rows(length=4)
     rows = [row for row in rows if row.time < 2 or row.user < "secret-002"]
-    found = attack_rows(rows, length=2)
-    assert {f.requests for f in found.findings} == {
-        sum(row.request is not None and row.time < 2 for row in rows)
-    }
+    found = by_name(attack_rows(rows, length=2))
+    num_requests = sum(row.request is not None and row.time < 2 for row in rows)
+    for policy in SNAPSHOT_POLICIES:
+        assert {found[policy, attacker].requests for attacker in ATTACKERS} == {num_requests}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithms": ["best"]}, "algorithm 'best' is not known"),
+        ({"algorithms": ["best"]}, "algorithm is 'best'; expected one of"),
         ({"algorithms": []}, "no algorithm is named"),
         ({"k": 1}, "k is 1; expected a whole number of at least 2"),
         ({"seed": -1, "algorithms": ["fast-clustering"]}, "seed is -1"),
@@ -456,16 +486,20 @@ def test_bad_options(options, message):
         attack_rows(walk_rows(), **options)
 
 
-def test_the_seed_reaches_the_algorithm(monkeypatch):
-    built = []
+def test_what_is_attacked_is_made_with_all_options(monkeypatch):
+    made = []
 
-    def build(name, **settings):
-        built.append((name, settings))
-        return build_algorithm(name, **settings)
+    def anonymize(log, k, *, threads, progress, **options):
+        made.append((k, options))
+        return tc.anonymize(log, k, threads=threads, **options)
 
-    monkeypatch.setattr(study, "build_algorithm", build)
-    attack_rows(walk_rows(), algorithms=["fast-clustering", "baseline"], seed=7)
-    assert built == [("fast-clustering", {"seed": 7}), ("baseline", {"seed": 7})]
+    monkeypatch.setattr(study, "anonymize", anonymize)
+    options = {"seed": 7, "members": 7, "rare_below": 3, **UNIT_CELLS}
+    attack_rows(walk_rows(), algorithms=["fast-clustering", "baseline"], **options)
+    assert made == [
+        (3, {"algorithm": name, "rows_alike": True, **options})
+        for name in ("fast-clustering", "baseline")
+    ]
 
 
 @needs_jit

@@ -8,6 +8,7 @@ import pytest
 
 import trajcloak as tc
 from reference import completion
+from reference.publishing import Publisher, Rules
 from small_logs import (
     UNIT_CELLS,
     Drawn,
@@ -20,6 +21,7 @@ from small_logs import (
     read_rows,
     rows_with_addresses,
 )
+from trajcloak.options import RARE
 from zoo import first_quick
 
 SEEDS_PER_TEST = 30
@@ -40,9 +42,7 @@ def check_against_twin(drawn: Drawn, published: Published) -> None:
     expected = completion.complete(drawn.rows, k=drawn.k, suppressed=left_out, **drawn.options)
 
     manifest = published.manifest
-    assert manifest["withheld"] == expected.withheld
     assert manifest["suppressed"] == len(left_out)
-    assert manifest["ingest"]["requests"] == sum(row.request is not None for row in drawn.rows)
     assert manifest["users"] == len({user for _, user in bundle_of})
     assert manifest["parameters"]["origin"] == expected.origin
     assert manifest["parameters"]["every"] == expected.every
@@ -63,15 +63,54 @@ def check_against_twin(drawn: Drawn, published: Published) -> None:
             assert cloak["x_min"] - 1e-9 <= x <= cloak["x_max"] + 1e-9
             assert cloak["y_min"] - 1e-9 <= y <= cloak["y_max"] + 1e-9
 
-    sent = {
-        (number, bundle, instant, request)
-        for (number, user), bundle in bundle_of.items()
-        for instant in range(*shown[number])
-        for request in expected.requests.get((user, instant), [])
-    }
+    check_requests(drawn, published, expected)
+
+
+def check_requests(drawn: Drawn, published: Published, expected: completion.Completed) -> None:
+    """Compare published requests, and the private counts of all others, with the slow twin."""
+    manifest, figures = published.manifest, published.figures
+    bundles = {}
+    for (window, bundle), members in published.members.items():
+        bundles.setdefault(window, {})[bundle] = members
+    made = manifest["parameters"]
+    publisher = Publisher(
+        [
+            (row.user, completion.instant_of(row.time, expected.origin, expected.every))
+            for row in drawn.rows
+        ],
+        {w.number: range(w.start, w.stop) for w in expected.windows if w.is_published},
+        bundles,
+        Rules(drawn.k, one_log=True, rare=made["rare"], rare_below=made["rare_below"]),
+    )
+    sent = [
+        (user, instant, (request,))
+        for (user, instant), requests in expected.requests.items()
+        for request in requests
+    ]
+    shown = publisher.publish(sent)
     rows = [tuple(row.values()) for row in published.requests.to_pylist()]
     assert len(rows) == len(set(rows)) == manifest["requests"]
-    assert set(rows) == sent
+    assert set(rows) == {(*place, *values) for *place, values in shown.values()}
+    assert manifest["withheld"] == {**expected.withheld, "sets": publisher.count_withheld_sets()}
+
+    placed = [(publisher.place.get((user, i)), values) for user, i, values in sent]
+    eligible = [(*place, values) for place, values in placed if place in publisher.eligible]
+    num_shown = sum(entry in shown for entry in eligible)
+    assert figures["withheld"] == {
+        **{reason: counts["requests"] for reason, counts in expected.left_out.items()},
+        "few_reporters": sum(place in publisher.sets - publisher.eligible for place, _ in placed),
+        "rare": len(eligible) - num_shown,
+        "unknown_user": 0,
+        "vocabulary": 0,
+        "link_safe": 0,
+    }
+    assert figures["requests"] == len(sent)
+    assert figures["published"] == manifest["requests"]
+    assert figures["equal"] == num_shown - len(rows)
+    assert figures["replaced"] == sum(shown.get(entry, entry) != entry for entry in eligible)
+    assert figures["user_windows"] == {
+        reason: expected.left_out[reason]["user_windows"] for reason in figures["user_windows"]
+    }
 
 
 def run(drawn: Drawn, **more) -> Published | None:
@@ -91,7 +130,7 @@ def test_releases_are_what_the_slow_twin_asks_for(first):
     checked = 0
     for seed in range(first, first + SEEDS_PER_TEST):
         drawn = draw_log(seed)
-        published = run(drawn, cloak=("mbr", "quad")[seed % 2])
+        published = run(drawn, cloak=("mbr", "quad")[seed % 2], rare=RARE[seed % 3])
         if published is not None:
             check_against_twin(drawn, published)
             checked += 1
@@ -106,7 +145,7 @@ def test_suppression_is_counted_apart(more):
     for seed in range(60):
         drawn = draw_log(seed)
         try:
-            published = run(drawn, **more)
+            published = run(drawn, **more, rare=RARE[seed % 3])
         except tc.OptionError:
             with pytest.raises(tc.OptionError, match="everybody would be left out"):
                 run(drawn, **more)
@@ -125,40 +164,36 @@ def stay(user, instants, x, request="r"):
 def test_a_window_below_k_is_withheld_as_a_whole_and_counted():
     rows = [row for user in "abc" for row in stay(user, range(4), 1)]
     rows += stay("d", range(2), 1) + stay("e", [2], 1)
-    published = publish_rows(rows, 4, length=2)
+    published = publish_rows(rows, 4, length=2, rare="keep")
     assert published.manifest["windows"] == 1
     assert set(published.bundles["window"].to_pylist()) == {0}
     assert set(published.requests["instant"].to_pylist()) == {0, 1}
     assert published.manifest["users"] == 4
-    assert published.manifest["withheld"] == {
-        "users": 1,
-        "requests": 7,
-        "why": {
-            "missing_location": {"user_windows": 1, "requests": 1},
-            "window_below_k": {"user_windows": 3, "requests": 6},
-            "outside_windows": {"user_windows": 0, "requests": 0},
-            "suppressed": {"user_windows": 0, "requests": 0},
-            "rare_value": {"user_windows": 0, "requests": 0},
-        },
-    }
+    assert published.manifest["withheld"] == {"users": 1, "windows": 1, "sets": 0}
+    reasons = "missing_location", "small_window", "suppressed"
+    assert [published.figures["withheld"][reason] for reason in reasons] == [1, 6, 0]
+    assert [published.figures["user_windows"][reason] for reason in reasons] == [1, 3, 0]
 
 
 def test_only_pairs_with_a_report_in_the_window_are_counted():
     """A user may take part in a window without a report, and so withhold nothing there."""
     rows = stay("a", [0, 2], 1, None) + stay("b", [0, 1, 2], 1) + stay("c", [0, 2], 1, None)
-    published = publish_rows([*rows, *stay("d", [0, 2], 1, None)], 4, length=1)
+    published = publish_rows([*rows, *stay("d", [0, 2], 1, None)], 4, length=1, rows_alike=True)
     assert [row["instant"] for row in published.bundles.to_pylist()] == [0, 1, 2]
     held = [*rows[:5], Row("c", 0, 1, 1), Row("d", 2, 1, 1)]
-    below = publish_rows(held, 3, length=1, every="1").manifest
-    assert below["windows"] == 2
-    assert below["withheld"]["why"]["window_below_k"] == {"user_windows": 1, "requests": 1}
+    below = publish_rows(held, 3, length=1, every="1", rows_alike=True)
+    assert below.manifest["windows"] == 2
+    assert below.figures["user_windows"]["small_window"] == 1
+    assert below.figures["withheld"]["small_window"] == 1
 
 
 def test_a_window_without_participants_withholds_nothing():
     rows = stay("a", [0, 9], 1) + stay("b", [0, 9], 1)
-    manifest = publish_rows(rows, 2, length=1, every="1").manifest
+    published = publish_rows(rows, 2, length=1, every="1", rare="keep")
+    manifest = published.manifest
     assert (manifest["windows"], manifest["instants"]) == (2, 2)
-    assert manifest["withheld"]["requests"] == 0
+    assert manifest["withheld"] == {"users": 0, "windows": 8, "sets": 0}
+    assert not any(published.figures["withheld"].values())
 
 
 @pytest.mark.parametrize(("k", "options"), [(4, {}), (3, {"length": None}), (100, {})])
@@ -169,9 +204,9 @@ def test_not_enough_users(k, options):
         tc.anonymize(read_rows(rows), k, **UNIT_CELLS, **options)
     taking_part = 2 if k == 3 or k == 100 else 3
     assert str(caught.value) == (
-        f"at most {taking_part} of 3 users take part in a window; expected at least k = {k}; "
-        f"lower --k, or keep more users with --missing hold, a larger --max-gap or a smaller "
-        f"--length"
+        f"at most {taking_part} of 3 users take part in a window; expected at least {k}; lower "
+        f"--k or --members, or keep more users with --missing hold, a larger --max-gap or a "
+        f"smaller --length"
     )
     assert isinstance(caught.value, ValueError)
 
@@ -191,10 +226,9 @@ def lonely_rows():
 def check_the_far_ones_are_left_out(published):
     assert published.manifest["suppressed"] == 2
     assert published.manifest["users"] == 10
-    why = published.manifest["withheld"]["why"]
-    assert why["suppressed"] == {"user_windows": 2, "requests": 6}
     assert published.manifest["withheld"]["users"] == 0
-    assert published.manifest["withheld"]["requests"] == 6
+    assert published.figures["user_windows"]["suppressed"] == 2
+    assert published.figures["withheld"]["suppressed"] == 6
     users = published.policy["user_id"].to_pylist()
     assert sorted(users) == sorted(f"near{i}" for i in range(10))
     assert "far" not in published.requests["what"].to_pylist()
@@ -333,10 +367,9 @@ def test_numbers_of_any_type_are_written_as_json():
 def test_the_manifest_says_what_was_allowed():
     log = read_rows(rows_with_addresses())
     with pytest.raises(tc.InputError, match="--allow"):
-        tc.anonymize(log, 3)
-    manifest = tc.anonymize(log, 3, allow=("what", "what")).manifest
+        tc.anonymize(log, 3, rare="keep")
+    manifest = tc.anonymize(log, 3, rare="keep", allow=("what", "what")).manifest
     assert manifest["parameters"]["allow"] == ["what"]
-    assert manifest["ingest"]["requests"] == 18
 
 
 def test_options_are_frozen_and_all_have_a_default_but_k():

@@ -305,7 +305,7 @@ def test_rows_that_are_not_so_far():
     ],
 )
 def test_locations_must_be_strictly_inside_a_given_region(region, named):
-    log = read_rows([Row("a", 0, 1, 1), Row("b", 0, 4, 2), Row("c", 0, 9, 8.5)])
+    log = read_rows([Row("a", 0, 1, 1), Row("b", 0, 4, 2), Row("c", 0, 9, 8)])
     with pytest.raises(tc.InputError, match=named) as caught:
         tc.anonymize(log, 2, region=region)
     assert "expected every location strictly inside it" in str(caught.value)

@@ -79,7 +79,7 @@ def build_city(users: int, k: int, junctions: int) -> City:
         snapshots=[
             solve_snapshot(window.cells[:, i], region.height, k, BULK_DP) for i in range(LENGTH)
         ],
-        sent=build_sent(window.request_user, window.request_instant, LENGTH),
+        sent=build_sent(window.request_user, window.request_instant, window.request_kind),
         attack=tc.attack(log, k, algorithms=["refined"]),
         cell=region.cell / 1000,
         corner=np.array([region.x_min, region.y_min]) / 1000,

@@ -19,7 +19,8 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from docs.tools.city import LENGTH, City, build_city
-from trajcloak.attackers.candidate_sets import ATTACKERS, TP_AWARE, attack_snapshots
+from trajcloak.attackers.candidate_sets import ATTACKERS, attack_snapshots
+from trajcloak.options import TP_AWARE
 
 FOLDER = Path(__file__).parents[1] / "figures"
 DPI = 110
@@ -147,7 +148,7 @@ def draw_attackers(city: City) -> Figure:
         places = np.arange(len(found)) + 0.27 * (number - 1)
         bars = axes.bar(places, shares, 0.25, color=color, label=policy)
         axes.bar_label(bars, [f"{share:.0f}" for share in shares], padding=1, fontsize=8)
-    axes.set_xticks(range(len(ATTACKERS)), ATTACKERS)
+    axes.set_xticks(range(len(ATTACKERS)), [name.replace("-", "-\n") for name in ATTACKERS])
     axes.set(ylabel="senders found (%)", ylim=(0, 108))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper left")
@@ -178,14 +179,16 @@ def draw_all(city: City, folder: Path) -> None:
 
 
 def _choose_victim(city: City) -> tuple[int, npt.NDArray[np.int32]]:
-    """Find a sender of two requests whom nobody else fits, and who moved far."""
-    found = attack_snapshots(city.snapshots, city.sent, threads=1)[TP_AWARE]
-    first = city.sent.first[:-1]
-    senders = np.flatnonzero((found[first] == 1) & (np.diff(city.sent.first) == 2))
+    """Find a sender of requests at two instants whom nobody else fits, and who moved far."""
+    everybody = np.ones(city.cells.shape[:2], np.bool_)
+    sizes, _ = attack_snapshots(city.snapshots, city.sent, everybody, threads=1)
+    first, last = city.sent.first[:-1], city.sent.first[1:] - 1
+    instant = city.sent.instant
+    is_pair = (last - first == 1) & (instant[first] < instant[last])
+    senders = np.flatnonzero((sizes[TP_AWARE][first] == 1) & is_pair)
     users = city.sent.user[first[senders]]
     chosen = senders[np.argmax(_travelled(city)[users])]
-    pairs = slice(city.sent.first[chosen], city.sent.first[chosen + 1])
-    return int(city.sent.user[pairs][0]), city.sent.instant[pairs]
+    return int(city.sent.user[first[chosen]]), instant[first[chosen] : last[chosen] + 1]
 
 
 def _choose_bundle(city: City) -> int:

@@ -15,6 +15,8 @@ from trajcloak.cloaks import Cloaks, group_members, order_by_cloaks
 from trajcloak.kernels.group import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.log.request_values import compress_numbers
+from trajcloak.options import MBR
+from trajcloak.parts import Parts, PartSettings, build_parts, join_parts
 from trajcloak.trajectories import Window, join_marks
 
 MARKS_PER_REQUEST = 16
@@ -62,7 +64,7 @@ class Bundles:
     start, stop : int
         Half-open range of instants.
     cloaks : (bundles, instants, 4) uint32
-        Cells, as :data:`trajcloak.cloaks.Cloaks`.
+        Cells, as :data:`trajcloak.cloaks.Cloaks`. With parts: the boxes around them.
     sizes : (bundles,) int32
     request_bundle, request_instant, request_kind : int32
         The distinct requests of each bundle and instant, in that order. Instants
@@ -72,6 +74,8 @@ class Bundles:
     has_row : (members, instants) bool or None
         As in :class:`trajcloak.trajectories.Window`, in the order of ``ids``; also None if
         requests need not be safe against linking, for which alone it is kept. Private.
+    parts : Parts or None
+        What is published instead of the cloaks, if members are shown in parts.
     """
 
     window: int
@@ -84,6 +88,7 @@ class Bundles:
     request_kind: npt.NDArray[np.int32]
     ids: pa.Array
     has_row: npt.NDArray[np.bool_] | None = None
+    parts: Parts | None = None
 
     def __repr__(self) -> str:
         """Show counts only: notebook output gets saved, so no ids."""
@@ -107,6 +112,7 @@ class Bundles:
             request_kind=self.request_kind[requests],
             ids=self.ids.take(pa.array(members)),
             has_row=None if self.has_row is None else self.has_row[members],
+            parts=None if self.parts is None else self.parts.take(chosen, members),
         )
 
     def renumber(self, kept: KindMap) -> "Bundles":
@@ -142,6 +148,7 @@ def count_shown(bundles: Bundles) -> ShownKinds:
 def join_bundles(parts: Sequence[Bundles]) -> Bundles:
     """Join bundles of one window, one part after another."""
     starts = np.cumsum([0] + [len(part.sizes) for part in parts[:-1]])
+    shown = [part.parts for part in parts if part.parts is not None]
     request_bundle = [
         part.request_bundle + np.int32(start) for part, start in zip(parts, starts, strict=True)
     ]
@@ -154,6 +161,7 @@ def join_bundles(parts: Sequence[Bundles]) -> Bundles:
         request_kind=np.concatenate([part.request_kind for part in parts]),
         ids=pa.concat_arrays([part.ids for part in parts]),
         has_row=join_marks([part.has_row for part in parts], [len(part.ids) for part in parts]),
+        parts=join_parts(shown) if shown else None,
     )
 
 
@@ -194,6 +202,8 @@ def build_bundles(
     k: int,
     *,
     members: int | None = None,
+    settings: PartSettings | None = None,
+    cloak: str = MBR,
     keeps_rows: bool = False,
     threads: int = 1,
 ) -> tuple[Bundles, NotPublished, npt.NDArray[np.int64]]:
@@ -216,6 +226,10 @@ def build_bundles(
     k : int
     members : int, optional
         Least number of users in a bundle; default: k.
+    settings : PartSettings, optional
+        How members are shown in parts; default: one cloak for all members.
+    cloak : {"quad", "mbr"}
+        Kind of the rectangles of parts.
     keeps_rows : bool
         Whether to keep who has a row at which instant.
     threads : int
@@ -231,7 +245,13 @@ def build_bundles(
     sizes, least = policy.sizes, members or k
     if len(sizes) and int(sizes.min()) < least:
         raise AssertionError(f"a bundle has {int(sizes.min())} users, fewer than {least}")
-    order = order_by_cloaks(policy.cloaks, sizes)
+    cloaks, parts = policy.cloaks, None
+    if settings is not None:
+        parts = build_parts(window.cells, policy, settings, cloak, threads)
+        cloaks = parts.bound()
+    order = order_by_cloaks(cloaks, sizes)
+    if parts is not None:
+        order = parts.break_ties(order, cloaks, sizes)
     number = np.full(policy.num_bundles + 1, -1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
@@ -243,13 +263,14 @@ def build_bundles(
         window=window.number,
         start=window.start,
         stop=window.stop,
-        cloaks=policy.cloaks[order],
+        cloaks=cloaks[order],
         sizes=sizes[order],
         request_bundle=entries[0],
         request_instant=entries[1],
         request_kind=entries[2],
         ids=ids.take(pa.array(grouped)),
         has_row=window.has_row[grouped] if keeps_rows and window.has_row is not None else None,
+        parts=None if parts is None else parts.take(order, grouped),
     )
     not_published = NotPublished(
         is_suppressed,

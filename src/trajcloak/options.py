@@ -36,6 +36,9 @@ KEEP = "keep"
 DROP = "drop"
 OTHER = "other"
 RARE = (DROP, OTHER, KEEP)
+PER_WINDOW = "window"
+PER_INSTANT = "instant"
+PARTS_PER = (PER_WINDOW, PER_INSTANT)
 DAY = "day"
 ALIGNMENTS = ("none", DAY)
 EMPTY = "empty"
@@ -47,11 +50,20 @@ TELEPORT = "teleport"
 DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, SWAPPED, CONFLICT, TELEPORT)
 """Reasons for which rows can be dropped on request."""
 
+TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
+"""The strongest attackers that a release of two inputs, and of one log, is safe from."""
+
 WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
+MIN_PART = 2
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**63 - 1
+MAX_HEIGHT = 24
+MIN_CELL_ULPS = 4
+"""A cell is at least this many floating-point numbers wide, so that its edges differ."""
+
+MAX_COORDINATE = 1e100
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
 """By kind of cloak: the algorithm of lowest cost, and the paper's own."""
 
@@ -142,7 +154,7 @@ class LogColumns:
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
-        if self.tz is not None and not _is_zone(self.tz):
+        if self.tz is not None and not is_zone(self.tz):
             raise OptionError(
                 f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
                 f"UTC; pass another --tz"
@@ -269,6 +281,13 @@ class Options:
     members : int, optional
         Least number of users in a bundle, if it is to be more than k: where users report
         seldom, more members give more sets of requests with k users who reported.
+    parts : int, optional
+        Show the members of each bundle in parts of at least so many users, each with areas of its
+        own; requests stay with the bundle. Default, and if it is the least number of users in a
+        bundle: one area for all members.
+    parts_per : {"window", "instant"}
+        Whether a part keeps its members for the whole window, or members are divided anew at
+        every instant.
     rows_alike : bool
         Whether rows that do not follow the schedule of the others have nothing to do with
         requests. Only the owner of the log can know.
@@ -304,6 +323,8 @@ class Options:
     effort: str = EFFORTS[0]
     seed: int = 0
     members: int | None = None
+    parts: int | None = None
+    parts_per: str = PER_WINDOW
     rows_alike: bool = False
     vocabulary: Mapping[str, Sequence[Any]] | None = None
     rare: str = DROP
@@ -331,12 +352,13 @@ class Options:
             ("align", self.align, ALIGNMENTS),
             ("tree", self.tree, TREES),
             ("effort", self.effort, EFFORTS),
+            ("parts_per", self.parts_per, PARTS_PER),
             ("rare", self.rare, RARE),
         ):
             if value not in known:
                 raise OptionError(
                     f"{name} is '{value}'; expected one of {', '.join(known)}; "
-                    f"pass another --{name}"
+                    f"pass another --{name.replace('_', '-')}"
                 )
         if self.tree != TREES[0] and self.algorithm != "traj-anon":
             raise OptionError(
@@ -355,6 +377,7 @@ class Options:
                 f"members is {self.members} and k is {self.k}; expected at least k members in a "
                 f"bundle; pass a larger --members, or leave it out"
             )
+        self._check_parts()
         if self.suppress_above is not None and self.max_suppressed is not None:
             raise OptionError(
                 "both a price and a budget for suppression are given; expected one of them; "
@@ -390,12 +413,29 @@ class Options:
                 f"--seed"
             )
         # Numbers of numpy cannot be written as JSON.
-        for name in ("k", "length", "height", "seed", "members", "rare_below"):
+        for name in ("k", "length", "height", "seed", "members", "parts", "rare_below"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("suppress_above", "max_suppressed"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, float(getattr(self, name)))
+
+    def _check_parts(self) -> None:
+        if self.parts is None:
+            if self.parts_per != PER_WINDOW:
+                raise OptionError(
+                    f"parts are to be made per {self.parts_per}, and there are none; expected how "
+                    f"many users a part has at least; pass --parts, or leave out --parts-per"
+                )
+            return
+        if not (_is_whole(self.parts) and MIN_PART <= self.parts <= self.bundle_size):
+            raise OptionError(
+                f"parts is {self.parts}; expected a whole number from {MIN_PART} to "
+                f"{self.bundle_size}, the least number of users in a bundle; pass another --parts"
+            )
+        if self.parts == self.bundle_size:
+            object.__setattr__(self, "parts", None)
+            object.__setattr__(self, "parts_per", PER_WINDOW)
 
 
 def holds_fixed(name: str) -> OptionError:
@@ -414,7 +454,7 @@ def marks_and_holds(name: str) -> OptionError:
     )
 
 
-def _is_zone(name: object) -> bool:
+def is_zone(name: object) -> bool:
     """Whether both Python and Arrow know a time zone; each knows names that the other does not."""
     # Imported here, so that the command line starts without Arrow.
     import pyarrow as pa

@@ -32,7 +32,7 @@ from trajcloak.bundling.runs import BUILDING, BundlingTask, Unpublished
 from trajcloak.engines.engine import Engine
 from trajcloak.engines.folder import (
     FolderEngine,
-    has_moved_policy,
+    list_unmoved,
     name_work_folder,
     open_work_folder,
     parse_memory,
@@ -45,14 +45,25 @@ from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_
 from trajcloak.log.files import count_rows, list_files
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.options import DAY, KEEP, LogColumns, Options
+from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, merge_totals
-from trajcloak.release.output_checks import check_outputs, check_outside_log
+from trajcloak.release.output_checks import (
+    check_outputs,
+    check_outside_log,
+    name_private_files,
+)
 from trajcloak.release.published_rows import ReleaseHead, place_box
 from trajcloak.release.result import Release
-from trajcloak.requests import WindowKinds, check_values, decide_requests
+from trajcloak.requests import (
+    WindowKinds,
+    check_request_options,
+    check_values,
+    decide_requests,
+)
 from trajcloak.trajectories import (
     Layout,
+    Reports,
     Window,
     WindowCutter,
     build_ingest,
@@ -208,8 +219,9 @@ def anonymize_files(
     if not all(isinstance(file, Path) for of_log in files for file in of_log):
         raise OptionError("the log is a table in memory; expected files; leave out memory")
     folder = name_work_folder(release)
-    check_outside_log(list(map(Path, sources)), [p for p in (release, policy) if p])
-    check_outputs(release, None if has_moved_policy(folder) else policy)
+    private = name_private_files(policy, asked.parts_per)
+    check_outside_log(list(map(Path, sources)), [release, *private])
+    check_outputs(release, list_unmoved(folder, private))
     if columns.is_report is None:
         _check_cut(FolderEngine(folder, limit), files[0], asked)
     fingerprint = _identify(files, columns, asked, policy)
@@ -269,13 +281,9 @@ def _identify_file(file: Path) -> list[Any]:
 def run_plan(log: ShardedLog, asked: Options) -> Release:
     """Bundle the users of a log in shards."""
     facts, engine = log.facts, log.engine
+    check_request_options(log.kinds, asked)
     log, layout = lay_out(log, asked)
-    reports = None
-    if not is_dense(facts, layout.grid):
-        reports = compare_all_reports(log, layout.max_gap)
-        check_conflicts(reports)
-    if facts.is_one_log and log.kinds.num_columns and not asked.rows_alike:
-        check_schedule(log, is_dense=reports is None)
+    reports = _check_rows(log, layout, is_dense=is_dense(facts, layout.grid))
     task = BundlingTask(
         asked.k,
         asked.bundle_size,
@@ -284,11 +292,11 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
         choose_algorithm(layout),
         log.kinds.num_rows,
         asked.link_safe,
+        None if asked.parts is None else PartSettings(asked.parts, asked.parts_per),
     )
     bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows))
     if reports is None and bundled.located.reported != facts.num_rows:
-        reports = compare_all_reports(log, layout.max_gap)
-        check_conflicts(reports)
+        reports = _check_rows(log, layout, is_dense=False)
     _check_published(bundled, asked.bundle_size, facts.num_users)
     if asked.rare == KEEP and asked.vocabulary is None:
         check_values(log, list(chain.from_iterable(bundled.ranges)), log.kinds, asked.allow)
@@ -331,9 +339,25 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
         (layout.grid.origin, layout.grid.every) if facts.has_timestamps else None,
         facts.zone,
         place_box(layout.region, total.low, total.high),
+        None if asked.parts is None else asked.parts_per,
     )
     figures = build_figures(facts, left_out, decided.counts, num_requests)
     return Release(manifest, figures, head, ranges, engine)
+
+
+def _check_rows(log: ShardedLog, layout: Layout, *, is_dense: bool) -> Reports | None:
+    """Raise if rows contradict each other, or some stand out as if they carried requests.
+
+    Returns how the rows of each user follow each other; None if ``is_dense``, which says that
+    each user has one row at each instant.
+    """
+    reports = None
+    if not is_dense:
+        reports = compare_all_reports(log, layout.max_gap)
+        check_conflicts(reports)
+    if log.facts.is_one_log and log.kinds.num_columns and not layout.asked.rows_alike:
+        check_schedule(log, reports)
+    return reports
 
 
 def _collect_kinds(unpublished: Sequence[Unpublished]) -> WindowKinds:

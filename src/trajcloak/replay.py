@@ -1,19 +1,30 @@
 """Prepare a log again in the same way as for its release, to compare the two."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.algorithms import Policy
+from trajcloak.bundles import build_bundles, count_shown
+from trajcloak.bundling.runs import BundledPart
+from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError
-from trajcloak.log import RequestLog
+from trajcloak.log import RequestLog, hold_in_memory
 from trajcloak.options import Options
 from trajcloak.pipeline import Prepared, prepare
+from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import PublishedWindow
-from trajcloak.release.reading import read_columns
+from trajcloak.release.manifest import LeftOut, add_up, build_figures
+from trajcloak.release.reading import open_table
+from trajcloak.release.result import BundleRange
+from trajcloak.requests import WindowKinds, decide_requests
 from trajcloak.trajectories import Window
 
 
@@ -29,12 +40,13 @@ def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: in
     made, region = manifest["parameters"], manifest["region"]
     asked = Options(
         k=manifest["k"],
+        members=made["members"],
         every=str(made["every"]),
         max_gap=str(made["max_gap"]),
         length=made["length"],
         missing=made["missing"],
-        align=made.get("align", "none"),
-        windows=made.get("windows"),
+        align=made["align"],
+        windows=made["windows"],
         height=manifest["height"],
         region=(region["x_min"], region["y_min"], region["side"]),
     )
@@ -69,7 +81,7 @@ def find_published_window(
 
 def read_members(policy: Path) -> pa.Table:
     """Read who is in which bundle from a policy file."""
-    return read_columns(policy, ["window", "user_id", "bundle_id"])
+    return open_table(policy).read(["window", "user_id", "bundle_id"])
 
 
 def find_bundles(
@@ -87,3 +99,73 @@ def find_bundles(
         ) from error
     bundle: npt.NDArray[np.int64] = np.append(here["bundle_id"].to_numpy(), -1)[row]
     return bundle
+
+
+def recount_requests(
+    log: RequestLog,
+    release: PublishedRelease,
+    policy: Path,
+    *,
+    vocabulary: Mapping[str, Sequence[Any]] | None = None,
+    threads: int = 1,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Count what became of each request of a log, as :attr:`trajcloak.Release.figures` says it.
+
+    ``vocabulary`` must be given if the release was made with one.
+
+    Raises
+    ------
+    InputError
+        If release and policy file were not made of this log.
+    """
+    manifest = release.manifest
+    made = manifest["parameters"]
+    prepared = prepare_like_release(log, release, threads)
+    asked = replace(
+        prepared.layout.asked,
+        vocabulary=vocabulary,
+        rare=made["rare"],
+        rare_below=made["rare_below"],
+        link_safe=made["link_safe"],
+    )
+    engine = MemoryEngine(threads)
+    kinds, members = log.requests.kinds, read_members(policy)
+    left_out = LeftOut()
+    ranges, found = [], []
+    for window in prepared.windows(progress):
+        num_requests = len(window.request_user)
+        left_out.num_requests += num_requests + window.left_out_requests
+        left_out.add("missing_location", window.left_out_users, window.left_out_requests)
+        if len(window.user) < asked.bundle_size:
+            left_out.add("small_window", int(window.reported.sum()), num_requests)
+            continue
+        bundle = find_bundles(log, window, members, policy)
+        published = find_published_window(release, window, int((bundle >= 0).sum()))
+        number = np.where(bundle < 0, -1, bundle - published.first_id).astype(np.int32)
+        length = window.stop - window.start
+        bundles, unpublished, _ = build_bundles(
+            window,
+            log.users.take(pa.array(window.user)),
+            Policy(number, np.zeros((len(published.users), length, 4), np.uint32)),
+            kinds.num_rows,
+            asked.k,
+            keeps_rows=asked.link_safe,
+        )
+        left_out.add("suppressed", unpublished.reported, unpublished.suppressed_requests)
+        left_out.add("few_reporters", 0, unpublished.few_reporters)
+        ranges.append(
+            [
+                BundleRange(
+                    engine.put(BundledPart(bundles, None)),
+                    None,
+                    length,
+                    add_up(bundles, prepared.layout.region),
+                    count_shown(bundles),
+                )
+            ]
+        )
+        found.append(WindowKinds(unpublished.kind, unpublished.sent))
+    decided = decide_requests(engine, ranges, found, kinds, asked, is_text=False)
+    facts = hold_in_memory(log, engine).facts
+    return build_figures(facts, left_out, decided.counts, manifest["requests"])

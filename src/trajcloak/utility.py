@@ -1,10 +1,11 @@
 """Measure how useful a release is: the errors of its answers to a fixed set of questions.
 
 Questions are drawn at random around places and requests of the log. They do not depend on
-the release, so that releases of the same log can be compared.
+the release, so that releases of the same log can be compared. Answers are compared with the
+users and requests that are published; how much of the log is not is measured apart.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
 from trajcloak.query import Answer, PublishedRelease, Rectangle, open_release
 from trajcloak.query.bounds import ZERO
+from trajcloak.query.release_arrays import read_request_rows
 from trajcloak.replay import (
     find_bundles,
     find_published_window,
@@ -50,6 +52,9 @@ class Utility:
         Width of the bounds, relative to the same.
     within : float
         Share of the true answers that are within the bounds.
+    withheld : float
+        Share of the users whom the questions ask about that the release leaves out, or leaves
+        out the requests of; true answers are without them.
     """
 
     question: str
@@ -58,6 +63,7 @@ class Utility:
     median_error: float
     mean_width: float
     within: float
+    withheld: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary."""
@@ -82,17 +88,43 @@ class _Box(NamedTuple):
 
 
 class _Truth(NamedTuple):
-    """The participants of a window, and which of them are published."""
+    """The participants of a window, and what is published of them.
+
+    Attributes
+    ----------
+    window : Window
+    is_published : bool
+        Whether each participant is.
+    is_shown : bool
+        Whether the value of each request is, in the set of its bundle and instant.
+    """
 
     window: Window
     is_published: npt.NDArray[np.bool_]
+    is_shown: npt.NDArray[np.bool_]
+
+
+class _Question(NamedTuple):
+    """A question that was asked.
+
+    Attributes
+    ----------
+    everybody, true : int
+        The answer of the log, and of what is published of it.
+    answer : Answer
+        That of the release.
+    """
+
+    everybody: int
+    true: int
+    answer: Answer
 
 
 def measure_utility(
     log: RequestLog,
     release: str | Path,
+    policy: str | Path,
     *,
-    policy: str | Path | None = None,
     queries: int = 200,
     seed: int = 0,
     threads: int | None = None,
@@ -105,8 +137,8 @@ def measure_utility(
     log : RequestLog
         Read with the request attributes of the release.
     release : path
-    policy : path, optional
-        The private policy file. Needed if users were suppressed, to know who.
+    policy : path
+        The private policy file: who is published, and in which bundle.
     queries : int
         Questions of each kind.
     seed : int
@@ -117,16 +149,15 @@ def measure_utility(
     Raises
     ------
     InputError
-        If the release was not made of this log, or if requests were dropped or changed
-        because few users sent a value.
+        If the release was not made of this log.
     OptionError
-        If the policy file is needed and not given.
+        If ``queries`` or ``seed`` cannot be used.
 
     Examples
     --------
     >>> import trajcloak as tc
     >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
-    >>> for row in tc.measure_utility(log, "release", queries=10):
+    >>> for row in tc.measure_utility(log, "release", "policy.parquet", queries=10):
     ...     print(row.question, row.within)
     count 1.0
     moves 1.0
@@ -138,130 +169,131 @@ def measure_utility(
             f"pass another --queries or --seed"
         )
     published = open_release(release)
-    _check_rare(published)
     prepared = prepare_like_release(log, published, choose_threads(threads))
-    truths = list(_find_truths(prepared, published, policy, progress))
-    workload = _Workload(prepared, truths, published)
+    workload = _Workload(prepared, published, Path(policy), progress)
     measured = []
     for number, (question, ask) in enumerate(workload.questions().items()):
         rng = np.random.default_rng([seed, number])
-        pairs = []
+        asked = []
         for done in range(queries):
             progress(f"asking, {question}", done, queries)
-            pairs.append(ask(rng))
+            asked.append(ask(rng))
         progress(f"asking, {question}", queries, queries)
-        measured.append(_judge(question, pairs))
+        measured.append(_judge(question, asked))
     return measured
 
 
-def _check_rare(release: PublishedRelease) -> None:
-    """Raise if requests were dropped or changed because few users sent a value."""
-    dropped = release.manifest["withheld"]["why"]["rare_value"]["requests"]
-    replaced = release.manifest["generalised"]
-    if dropped or replaced:
-        raise InputError(
-            f"{release.path}: requests with rare values were dropped ({dropped:,}) or changed "
-            f"({replaced:,}); expected all requests of the log, to compare with; make a release "
-            f"with --rare keep"
-        )
-
-
-def _judge(question: str, pairs: Sequence[tuple[int, Answer]]) -> Utility:
+def _judge(question: str, asked: Sequence[_Question]) -> Utility:
     """Compare true numbers with answers."""
-    true, lower, estimate, upper = np.array(
-        [(true, answer.lower, answer.estimate, answer.upper) for true, answer in pairs]
+    everybody, true, lower, estimate, upper = np.array(
+        [(q.everybody, q.true, q.answer.lower, q.answer.estimate, q.answer.upper) for q in asked]
     ).T
     unit = np.maximum(true, 1)
     error = np.abs(estimate - true) / unit
     return Utility(
         question=question,
-        queries=len(pairs),
+        queries=len(asked),
         mean_error=float(error.mean()),
         median_error=float(np.median(error)),
         mean_width=float(((upper - lower) / unit).mean()),
         within=float(((lower <= true) & (true <= upper)).mean()),
+        withheld=float((everybody - true).sum() / max(everybody.sum(), 1)),
     )
-
-
-def _find_truths(
-    prepared: Prepared,
-    release: PublishedRelease,
-    policy: str | Path | None,
-    progress: Progress,
-) -> Iterator[_Truth]:
-    """Find out who is published, window by window."""
-    if policy is None and release.manifest["suppressed"]:
-        raise OptionError(
-            f"{release.path}: users were suppressed; expected to be told who; pass --policy"
-        )
-    members = None if policy is None else read_members(Path(policy))
-    for window in prepared.windows(progress):
-        if len(window.user) < prepared.layout.asked.k:
-            continue
-        is_published = np.ones(len(window.user), np.bool_)
-        if members is not None:
-            is_published = find_bundles(prepared.log, window, members, Path(str(policy))) >= 0
-        find_published_window(release, window, int(is_published.sum()))
-        yield _Truth(window, is_published)
 
 
 class _Workload:
     """Draws questions, and answers each from the log and from the release."""
 
     def __init__(
-        self, prepared: Prepared, truths: Sequence[_Truth], release: PublishedRelease
+        self, prepared: Prepared, release: PublishedRelease, policy: Path, progress: Progress
     ) -> None:
         self._region = prepared.layout.region
-        self._truths = truths
         self._release = release
         self._attribute = release.attributes[0] if release.attributes else None
         if self._attribute is not None:
             self._read_values(prepared.log, self._attribute)
+        self._truths = list(self._find_truths(prepared, policy, progress))
 
     def _read_values(self, log: RequestLog, attribute: str) -> None:
-        """Number the values of an attribute; -1 is null."""
+        """Number the values of an attribute, and find them in the release.
+
+        ``_code`` is the value of each distinct request of the log, -1 for null; ``_published``
+        the code in the release of each value, and ``_keys`` the values of all its sets.
+        """
         if attribute not in log.requests.kinds.column_names:
             raise wrong_log_error(self._release, f"requests are not read with '{attribute}'")
         column = log.requests.kinds[attribute].combine_chunks().dictionary_encode()
-        self._values = column.dictionary.to_pylist()
         self._code = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        rows = read_request_rows(self._release.path, attribute, self._release.windows)
+        places = {value: place for place, value in enumerate(rows.values)}
+        self._values = [_find_value(value, places) for value in column.dictionary.to_pylist()]
+        self._published = np.array([places.get(v, -1) for v in self._values] + [-1])
+        row = np.repeat(np.arange(len(rows.first) - 1), np.diff(rows.first))
+        self._num_values = max(len(rows.values), 1)
+        self._keys = row * self._num_values + rows.code
 
-    def questions(self) -> dict[str, Callable[[np.random.Generator], tuple[int, Answer]]]:
+    def _find_truths(
+        self, prepared: Prepared, policy: Path, progress: Progress
+    ) -> Iterator[_Truth]:
+        """Find out what is published, window by window."""
+        members = read_members(policy)
+        for window in prepared.windows(progress):
+            if len(window.user) < prepared.layout.asked.bundle_size:
+                continue
+            bundle = find_bundles(prepared.log, window, members, policy)
+            published = find_published_window(self._release, window, int((bundle >= 0).sum()))
+            is_shown = np.zeros(len(window.request_user), np.bool_)
+            if self._attribute is not None:
+                sender = bundle[window.request_user]
+                instant = window.start + window.request_instant.astype(np.int64)
+                code = self._published[self._code[window.request_kind]]
+                row = published.to_rows(sender - published.first_id, instant)
+                is_shown = np.isin(row * self._num_values + code, self._keys)
+                is_shown &= (sender >= 0) & (code >= 0)
+            yield _Truth(window, bundle >= 0, is_shown)
+
+    def questions(self) -> dict[str, Callable[[np.random.Generator], _Question]]:
         """List the kinds of questions that can be asked of this release."""
-        asked: dict[str, Callable[[np.random.Generator], tuple[int, Answer]]] = {
-            "count": self.ask_count
-        }
+        asked: dict[str, Callable[[np.random.Generator], _Question]] = {"count": self.ask_count}
         if any(truth.window.cells.shape[1] > 1 for truth in self._truths):
             asked["moves"] = self.ask_moves
         if self._attribute is not None and any(len(self._list_sent(t)) for t in self._truths):
             asked["requests"] = self.ask_requests
         return asked
 
-    def ask_count(self, rng: np.random.Generator) -> tuple[int, Answer]:
+    def ask_count(self, rng: np.random.Generator) -> _Question:
         """Ask how many users are in a region at an instant."""
         truth = self._choose(rng, [t.window.cells.shape[0] for t in self._truths])
         window = truth.window
         user, i = rng.integers(window.cells.shape[:2])
         box = self._draw_box(rng, window.cells[user, i])
-        true = int((box.holds(window.cells[:, i]) & truth.is_published).sum())
+        inside = box.holds(window.cells[:, i])
         instant = window.start + int(i)
-        return true, self._release.count(self._to_region(box), instant, instant)[instant]
+        return _Question(
+            int(inside.sum()),
+            int((inside & truth.is_published).sum()),
+            self._release.count(self._to_region(box), instant, instant)[instant],
+        )
 
-    def ask_moves(self, rng: np.random.Generator) -> tuple[int, Answer]:
+    def ask_moves(self, rng: np.random.Generator) -> _Question:
         """Ask how many users are in one region at one instant and in another at another."""
         weights = [len(t.window.cells) * (t.window.cells.shape[1] > 1) for t in self._truths]
         truth = self._choose(rng, weights)
         window = truth.window
         user = rng.integers(len(window.cells))
-        inside = truth.is_published
+        inside = np.ones(len(window.cells), np.bool_)
         steps = []
         for i in rng.choice(window.cells.shape[1], 2, replace=False):
             box = self._draw_box(rng, window.cells[user, i])
             inside = inside & box.holds(window.cells[:, i])
             steps.append((self._to_region(box), window.start + int(i)))
-        return int(inside.sum()), self._release.follow(steps)
+        return _Question(
+            int(inside.sum()),
+            int((inside & truth.is_published).sum()),
+            self._release.follow(steps),
+        )
 
-    def ask_requests(self, rng: np.random.Generator) -> tuple[int, Answer]:
+    def ask_requests(self, rng: np.random.Generator) -> _Question:
         """Ask how many users sent a value in a region, over a few instants."""
         truth = self._choose(rng, [len(self._list_sent(t)) for t in self._truths])
         window = truth.window
@@ -276,15 +308,15 @@ class _Workload:
         )
         user = window.request_user[same]
         inside = box.holds(window.cells[user, window.request_instant[same]])
-        true = len(np.unique(user[inside & truth.is_published[user]]))
         answers = self._release.count_requests(
             self._to_region(box), self._attribute or "", window.start + i, window.start + last
         )
         value = self._values[code]
-        if value not in answers and isinstance(value, str):
-            # Values of text files are text in the log, and may be numbers in the release.
-            value = _to_number(value)
-        return true, answers[value].users if value in answers else ZERO
+        return _Question(
+            len(np.unique(user[inside])),
+            len(np.unique(user[inside & truth.is_shown[same]])),
+            answers[value].users if value in answers else ZERO,
+        )
 
     def _choose(self, rng: np.random.Generator, weights: Sequence[int]) -> _Truth:
         shares = np.array(weights, np.float64)
@@ -309,11 +341,12 @@ class _Workload:
         return Rectangle(*map(float, edges))
 
 
-def _to_number(text: str) -> int | float | str:
-    """Read a number; text that is none stays as it is."""
-    for type_ in (int, float):
-        try:
-            return type_(text)
-        except ValueError:
-            continue
-    return text
+def _find_value(value: Any, published: Collection[Any]) -> Any:
+    """Find a value of the log in a release, where text of the log may have become a number."""
+    if value not in published and isinstance(value, str):
+        for type_ in (int, float):
+            try:
+                return type_(value)
+            except ValueError:
+                continue
+    return value

@@ -33,7 +33,7 @@ def test_for_machines(run, log):
     assert (done.code, done.err) == (0, "")
     told = json.loads(done.out)
     assert list(told) == ["results"]
-    assert [list(result) for result in told["results"]] == [FIELDS] * 12
+    assert [list(result) for result in told["results"]] == [FIELDS] * 18
     assert [(r["policy"], r["attacker"]) for r in told["results"]] == [
         (policy, attacker) for policy in POLICIES for attacker in ATTACKERS
     ]
@@ -42,7 +42,7 @@ def test_for_machines(run, log):
         if result["policy"] == "traj-anon":
             assert (result["breaches"], result["identified"]) == (0, 0)
             assert result["smallest_candidate_set"] >= 4
-    broken = told["results"][POLICIES.index("bulk-dp") * 4 + ATTACKERS.index("tp-aware")]
+    broken = told["results"][POLICIES.index("bulk-dp") * 6 + ATTACKERS.index("tp-aware")]
     assert broken["identified"] > 0
     assert broken["smallest_candidate_set"] == 1
 
@@ -62,9 +62,26 @@ def test_the_table(run, log):
     assert "…" not in done.out
 
 
-def test_without_request_every_report_is_one(run, log):
-    done = run("attack", log, "--k", 4, "--json")
-    assert {result["requests"] for result in json.loads(done.out)["results"]} == {300}
+def test_without_request_every_row_is_one(run, log):
+    results = json.loads(run("attack", log, "--k", 4, "--json").out)["results"]
+    assert {r["requests"] for r in results if r["policy"] != "traj-anon"} == {300}
+
+
+def test_who_links_windows_is_kept_out_on_demand(run, tmp_path):
+    """Everybody asks for the same in all windows, in company that changes."""
+    rng = np.random.default_rng(152)
+    rows = [
+        Row(f"u{user}", window, place // 6, 0, f"r{user % 12}")
+        for window in range(4)
+        for user, place in enumerate(rng.permutation(24).tolist())
+    ]
+    log = write_parquet(tmp_path / "log.parquet", rows)
+    args = ("attack", log, "--k", 4, "--request", "what", "--length", 1, "--json")
+    found = json.loads(run(*args).out)["results"][-1]
+    assert (found["attacker"], found["policy"]) == ("linking", "traj-anon")
+    assert found["breaches"] > 0
+    found = json.loads(run(*args, "--link-safe").out)["results"][-1]
+    assert found["requests"] > found["breaches"] == 0
 
 
 def test_one_breach_step_by_step(run, log):
@@ -101,8 +118,9 @@ def test_other_algorithms_and_options(run, made):
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
     results = json.loads(done.out)["results"]
-    assert [r["policy"] for r in results[::4]] == ["k-inside", "bulk-dp", *names]
-    assert all(r["breaches"] == 0 for r in results if r["policy"] in names)
+    assert [r["policy"] for r in results[::6]] == ["k-inside", "bulk-dp", *names]
+    ours = [r for r in results if r["policy"] in names and r["attacker"] != "linking"]
+    assert all(r["breaches"] == 0 for r in ours)
 
 
 def test_long_names_are_folded_and_not_cut_off(run, log):
@@ -115,9 +133,9 @@ def test_long_names_are_folded_and_not_cut_off(run, log):
     ("args", "message"),
     [
         (["--k", "1"], "k is 1; expected a whole number of at least 2"),
-        (["--k", "61"], "no window has k = 61 users"),
-        (["--k", "4", "--algorithms", "best"], "algorithm 'best' is not known; expected one of"),
-        (["--k", "4", "--algorithms", "traj-anon,"], "algorithm '' is not known"),
+        (["--k", "61"], "at most 60 of 60 users take part in a window"),
+        (["--k", "4", "--algorithms", "best"], "algorithm is 'best'; expected one of"),
+        (["--k", "4", "--algorithms", "traj-anon,"], "algorithm is ''; expected one of"),
         (["--k", "4", "--algorithms", "fast-clustering", "--seed", "-1"], "seed is -1; expected"),
         (["--k", "4", "--request", "nothing"], "nothing"),
         (["--k", "4", "--length", "0"], "length is 0"),

@@ -9,20 +9,20 @@ from cli.conftest import REQUESTS
 from trajcloak import utility
 from trajcloak.cli.utility import print_utility
 
-BAD = utility.Utility("count", 10, 0.5, 0.25, 1234.5, 0.9)
-GOOD = utility.Utility("moves", 1000, 0.125, 0.0, 2.0, 1.0)
+BAD = utility.Utility("count", 10, 0.5, 0.25, 1234.5, 0.9, 0.25)
+GOOD = utility.Utility("moves", 1000, 0.125, 0.0, 2.0, 1.0, 0.0)
 
 
 def test_for_machines(run, made):
-    done = run("utility", made / "log.parquet", made / "release", "--queries", 10, "--json")
+    args = "utility", made / "log.parquet", made / "release", "--policy", made / "policy.parquet"
+    done = run(*args, "--queries", 10, "--json")
     assert (done.code, done.err) == (0, "")
     results = json.loads(done.out)["results"]
     assert [result["question"] for result in results] == ["count", "moves", "requests"]
     assert all((result["queries"], result["within"]) == (10, 1) for result in results)
     # The attributes of the release are the default; time options may be repeated.
     again = run(
-        "utility", made / "log.parquet", made / "release", "--queries", 10, "--json", *REQUESTS,
-        "--every", "1m", "--policy", made / "policy.parquet", "--threads", 1,
+        *args, "--queries", 10, "--json", *REQUESTS, "--every", "1m", "--threads", 1
     )  # fmt: skip
     assert again.out == done.out
 
@@ -36,15 +36,16 @@ def test_the_table(capsys):
         if line.startswith("│")
     ]
     assert rows == [
-        ["count", "10", "50.0%", "25.0%", "123,450%", "90.0%"],
-        ["moves", "1,000", "12.5%", "0.0%", "200%", "100.0%"],
+        ["count", "10", "50.0%", "25.0%", "123,450%", "90.0%", "25.0%"],
+        ["moves", "1,000", "12.5%", "0.0%", "200%", "100.0%", "0.0%"],
     ]
 
 
 @pytest.mark.parametrize(("results", "code"), [([GOOD], 0), ([GOOD, BAD], 3)])
 def test_a_true_answer_outside_its_bounds_is_a_breach(run, made, monkeypatch, results, code):
     monkeypatch.setattr(utility, "measure_utility", lambda *_, **__: results)
-    done = run("utility", made / "log.parquet", made / "release", "--json")
+    policy = made / "policy.parquet"
+    done = run("utility", made / "log.parquet", made / "release", "--policy", policy, "--json")
     assert done.code == code
     assert json.loads(done.out)["results"] == [asdict(result) for result in results]
 
@@ -58,6 +59,7 @@ def test_a_true_answer_outside_its_bounds_is_a_breach(run, made, monkeypatch, re
     ],
 )
 def test_bad_input(run, made, args, message):
-    done = run("utility", made / "log.parquet", made / "release", *args)
+    policy = made / "policy.parquet"
+    done = run("utility", made / "log.parquet", made / "release", "--policy", policy, *args)
     assert (done.code, done.out) == (2, "")
     assert message in done.err

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from trajcloak.engines.engine import Engine, Sizes
-from trajcloak.options import ALGORITHMS
+from trajcloak.options import ALGORITHMS, PARTS_PER
 from trajcloak.pipeline import anonymize_files, anonymize_on
 
 NIGHT = datetime(2024, 3, 30, 21)
@@ -208,7 +208,10 @@ def _draw_options(
         "max_suppressed": sometimes(0.15, 0.2)
         if algorithm in ("auto", "refined", "traj-anon")
         else None,
+        "parts": sometimes(0.4, 2),
     }
+    if options["parts"]:
+        options["parts_per"] = str(rng.choice(PARTS_PER))
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -295,9 +295,13 @@ def test_teleports_of_several_parts_are_named_together():
 
 
 def test_ids_in_requests_are_refused():
-    rows = [r._replace(request=r.user) for r in clustered_rows(per_cluster=20)]
+    rows = [
+        r._replace(user=f"user-{r.user}", request=f"user-{r.user}")
+        for r in clustered_rows(per_cluster=20)
+    ]
     outcome = compare(rows, 3, sizes=Sizes(6, 10), rare="keep")
     assert outcome.error is not None
+    assert "holds the ids of 80 users" in outcome.error[1]
 
 
 def test_what_is_allowed_is_in_the_manifest():

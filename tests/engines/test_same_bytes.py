@@ -27,8 +27,10 @@ def outcome(anonymize, folder):
     except tc.TrajcloakError as error:
         assert not list(folder.iterdir()), "an error leaves nothing behind"
         return type(error), str(error)
-    assert {path.name for path in folder.iterdir()} == {"release", "policy.parquet"}
-    assert policy.stat().st_mode & 0o777 == 0o600
+    private = {path for path in folder.iterdir() if path != release}
+    assert policy in private
+    assert private <= {policy, folder / "policy-parts.parquet"}
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in private)
     return list_tree(folder), figures
 
 

@@ -18,7 +18,8 @@ from trajcloak.generator.simulation import (
 
 from .conftest import JUNCTIONS, LENGTH, SEED, USERS, build_town, distances_to_roads
 
-ROUNDING = 1e-6
+ROUNDING = np.sqrt(2) / FINENESS
+"""How far apart two points may move, or one from its road, because coordinates are rounded."""
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,7 @@ def test_every_point_lies_on_a_road(columns, city):
 
 def test_coordinates_have_no_needless_digits(columns):
     for name in ("x", "y"):
-        fine = columns[name] * FINENESS
-        assert (fine == np.rint(fine)).all()
+        assert (columns[name] == np.rint(columns[name] * FINENESS) / FINENESS).all()
 
 
 def test_objects_start_at_nodes_drawn_evenly(columns, city):

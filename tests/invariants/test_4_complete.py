@@ -116,6 +116,6 @@ def test_invariant_4_is_seen_to_fail(monkeypatch, broken):
     result = tc.anonymize(read_rows(EXAMPLE.rows), 3)
     check_invariant_4(result)
     monkeypatch.setattr(result_module, "new_folder", broken)
-    monkeypatch.setattr(result_module, "check_outputs", lambda release, policy: None)
+    monkeypatch.setattr(result_module, "check_outputs", lambda release, private: None)
     with pytest.raises(AssertionError, match="invariant 4:"):
         check_invariant_4(result)

@@ -110,7 +110,7 @@ def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
         log,
         drop=("empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"),
         max_speed=50.0,
-        options={"every": "60s", "missing": "hold"},
+        options={"every": "60s", "missing": "hold", "rows_alike": True},
     )
     assert sum(manifest["ingest"]["dropped"].values()) > 0
     # The order of rows does not matter.
@@ -121,7 +121,7 @@ def test_the_audit_finds_the_same_rows_to_drop(tmp_path, seed):
         again,
         drop=("teleport", "conflict", "swapped", "empty", "null-island", "out-of-range"),
         max_speed=50.0,
-        options={"every": "60s", "missing": "hold"},
+        options={"every": "60s", "missing": "hold", "rows_alike": True},
     )
     assert manifest == other
 

@@ -34,7 +34,7 @@ def write(folder, rows, header=HEADER, delimiter=",", name="log.csv"):
 
 
 def attempt(folder, log, reading=None, **options):
-    """Anonymize and audit; returns the manifest."""
+    """Anonymize and audit; returns the release."""
     columns = tc.LogColumns(requests=("what",), **(reading or {}))
     result = tc.anonymize(tc.read_log(log, columns, threads=1), 2, threads=1, **options)
     result.write(folder / "release", folder / "policy.parquet")
@@ -42,7 +42,7 @@ def attempt(folder, log, reading=None, **options):
     report = audit(log, folder / "release", folder / "policy.parquet", tc.LogColumns(**named))
     failed = {check.name: check.detail for check in report.checks if not check.passed}
     assert not failed, failed
-    return result.manifest
+    return result
 
 
 def spoil(**changes):
@@ -97,8 +97,8 @@ def test_far_rows_are_refused_or_clipped(tmp_path, what, place):
     log = write(tmp_path, rows)
     with pytest.raises(tc.InputError, match=r"^row 4 is far from all others"):
         attempt(tmp_path, log)
-    manifest = attempt(tmp_path, log, {"clip": (13.0, 52.0, 14.0, 53.0)})
-    assert manifest["ingest"]["dropped"]["clip"] == 1
+    result = attempt(tmp_path, log, {"clip": (13.0, 52.0, 14.0, 53.0)})
+    assert result.manifest["ingest"]["dropped"]["clip"] == 1
 
 
 def test_coordinates_beyond_reach_are_refused(tmp_path):
@@ -124,17 +124,24 @@ ACCEPTED = {
     "times without a zone": lambda rows: rows,
 }
 
+REPEATED = ("the same row twice", "several requests of a user at a time")
+"""Who knows that everybody reports once a minute sees that these rows are more."""
+
 
 @pytest.mark.parametrize("what", ACCEPTED)
 def test_what_is_taken(tmp_path, what):
     assert f"| {what} |" in DIRTY
     rows = ACCEPTED[what](base())
-    manifest = attempt(tmp_path, write(tmp_path, rows))
-    ingest = manifest["ingest"]
+    log = write(tmp_path, rows)
+    if what in REPEATED:
+        with pytest.raises(tc.InputError, match="times between two reports do not fit"):
+            attempt(tmp_path, log)
+    result = attempt(tmp_path, log, rows_alike=what in REPEATED)
+    ingest = result.manifest["ingest"]
     assert (ingest["rows"], ingest["users"]) == (len(rows), 5)
     assert ingest["repeated"] == len(rows) - len({tuple(row[:2]) for row in rows})
     assert ingest["user_instants"]["interpolated"] == (what == "gaps up to `--max-gap`")
-    left_out = manifest["withheld"]["why"]["missing_location"]["user_windows"]
+    left_out = result.figures["user_windows"]["missing_location"]
     assert left_out == (what == "longer gaps")
 
 

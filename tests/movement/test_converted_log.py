@@ -37,7 +37,7 @@ def test_real_times_reach_a_release(cabs, tmp_path, name):
     convert_log(cabs, tmp_path / name)
     columns = tc.LogColumns(requests=("occupied",))
     log = tc.read_log(tmp_path / name, columns)
-    result = tc.anonymize(log, k=3, every="1s")
+    result = tc.anonymize(log, k=3, every="1s", rare="keep")
     result.write(tmp_path / "release", policy=tmp_path / "policy")
     assert tc.audit(tmp_path / name, tmp_path / "release", tmp_path / "policy", columns).passed
     assert pq.read_table(tmp_path / "release" / "requests.parquet").num_rows == 6

@@ -34,7 +34,7 @@ NOTHING = RequestAnswer(ZERO, ZERO)
 
 @dataclass(frozen=True)
 class Truth:
-    """Where published users were, and what they sent."""
+    """Where published users were, and what they sent that is published."""
 
     places: dict  # (user, instant) -> (x, y)
     sent: list  # of (user, bundle, instant, value)
@@ -59,11 +59,13 @@ def work_out_truth(drawn, folder):
     options = {name: drawn.options[name] for name in named if name in drawn.options}
     completed = complete(drawn.rows, k=drawn.k, **options)
     places, sent = {}, []
+    published = read_published(folder)
     bundle_of = {
         (number, user): bundle
-        for (number, bundle), users in read_published(folder).members.items()
+        for (number, bundle), users in published.members.items()
         for user in users
     }
+    shown = {tuple(row.values())[1:] for row in published.requests.to_pylist()}
     for window in completed.windows:
         for user, locations in window.participants.items():
             bundle = bundle_of.get((window.number, user))
@@ -72,7 +74,7 @@ def work_out_truth(drawn, folder):
             for instant, place in enumerate(locations, window.start):
                 places[user, instant] = place
                 values = completed.requests.get((user, instant), [])
-                sent += [(user, bundle, instant, value) for value in values]
+                sent += [(user, *r) for v in values if (r := (bundle, instant, v)) in shown]
     return Truth(places, sent)
 
 
@@ -148,6 +150,7 @@ def test_random_logs_with_gaps_windows_and_suppression(seeds):
         rng = np.random.default_rng([seed, 1])
         drawn.options["algorithm"] = str(rng.choice(ALGORITHMS))
         drawn.options["cloak"] = str(rng.choice(CLOAKS))
+        drawn.options["rare"] = str(rng.choice(["drop", "keep"]))
         if drawn.options["algorithm"] in ("traj-anon", "refined") and rng.random() < 0.5:
             drawn.options["max_suppressed"] = 0.45
         with opened(drawn) as found:
@@ -158,20 +161,21 @@ def test_random_logs_with_gaps_windows_and_suppression(seeds):
             results = tc.measure_utility(
                 log,
                 folder / "release",
-                policy=folder / "policy.parquet",
+                folder / "policy.parquet",
                 queries=3,
                 seed=seed,
                 threads=1,
             )
             assert all(result.within == 1 for result in results)
             seen |= {"any"} | {r.question for r in results} | {drawn.options["cloak"]}
+            seen |= {"withheld set"} if release.manifest["withheld"]["sets"] else set()
             seen |= {"suppressed"} if release.manifest["suppressed"] else set()
             seen |= {"windows"} if len(release.windows) > 1 else set()
             gaps = (a[1] < b[0] for a, b in pairwise(release.times.ranges))
             seen |= {"withheld window"} if any(gaps) else set()
     assert seen == {
         "any", "count", "moves", "requests", "mbr", "quad", "suppressed", "windows",
-        "withheld window",
+        "withheld window", "withheld set",
     }  # fmt: skip
 
 

@@ -2,8 +2,10 @@
 
 Users are numbers, trajectories are lists of (x, y) cells. A snapshot policy is a list,
 by instant, of lists, by user, of cloaks. Bundles are a list, by user, of bundle numbers,
-and the cloak sequence of each bundle. A request is a pair (user, instant). The answers
-are dicts from an attacker to a dict from a request to the set of its possible senders.
+and the cloak sequence of each bundle. A snapshot policy publishes requests with pseudonyms:
+(user, instant, what). Bundles publish (bundle, instant, what). ``can_send(user, instant)``
+tells whether a user may have sent something. The answers are, for each attacker, the set of
+possible senders of each request, in order.
 """
 
 from .tree import Cloak
@@ -39,50 +41,86 @@ def k_inside(places, height, k):
     return [next(cloak for cloak in held if is_inside(place, cloak)) for place in places]
 
 
-def attack_snapshots(trajectories, policies, requests):
+def attack_snapshots(trajectories, policies, requests, can_send):
     """Attack requests that were published with their cloak and the sender's pseudonym."""
     everyone = set(range(len(trajectories)))
 
-    def inside(request):
-        user, instant = request
+    def inside(user, instant):
         cloak = policies[instant][user]
         return {u for u in everyone if is_inside(trajectories[u][instant], cloak)}
 
-    def mapped(request):
-        user, instant = request
+    def mapped(user, instant):
         return {u for u in everyone if policies[instant][u] == policies[instant][user]}
 
-    def linked(request, fitting):
+    def reporting(user, instant):
+        return {u for u in mapped(user, instant) if can_send(u, instant)}
+
+    def linked(user, fitting):
         """Intersect over all requests of the same pseudonym."""
-        return everyone.intersection(*(fitting(r) for r in requests if r[0] == request[0]))
+        return everyone.intersection(*(fitting(user, i) for u, i, _ in requests if u == user))
 
     return {
-        "policy-unaware": {r: inside(r) for r in requests},
-        "policy-aware": {r: mapped(r) for r in requests},
-        "trajectory-aware": {r: linked(r, inside) for r in requests},
-        "tp-aware": {r: linked(r, mapped) for r in requests},
+        "policy-unaware": [inside(user, i) for user, i, _ in requests],
+        "policy-aware": [mapped(user, i) for user, i, _ in requests],
+        "trajectory-aware": [linked(user, inside) for user, *_ in requests],
+        "tp-aware": [linked(user, mapped) for user, *_ in requests],
+        "report-aware": [linked(user, reporting) for user, *_ in requests],
     }
 
 
-def attack_bundles(trajectories, bundles, cloaks, requests):
+def attack_bundles(trajectories, bundles, cloaks, shown, can_send):
     """Attack requests that were published in bundles, without pseudonyms."""
     everyone = set(range(len(trajectories)))
 
-    def inside(request):
-        user, instant = request
-        cloak = cloaks[bundles[user]][instant]
-        return {u for u in everyone if is_inside(trajectories[u][instant], cloak)}
+    def inside(bundle, instant):
+        return {u for u in everyone if is_inside(trajectories[u][instant], cloaks[bundle][instant])}
 
-    def along(request):
-        sequence = cloaks[bundles[request[0]]]
-        return {u for u in everyone if all(map(is_inside, trajectories[u], sequence))}
+    def along(bundle):
+        return {u for u in everyone if all(map(is_inside, trajectories[u], cloaks[bundle]))}
 
-    def members(request):
-        return {u for u in everyone if bundles[u] == bundles[request[0]]}
+    def members(bundle):
+        return {u for u in everyone if bundles[u] == bundle}
+
+    def reporting(bundle, instant):
+        return {u for u in members(bundle) if can_send(u, instant)}
 
     return {
-        "policy-unaware": {r: inside(r) for r in requests},
-        "policy-aware": {r: members(r) for r in requests},
-        "trajectory-aware": {r: along(r) for r in requests},
-        "tp-aware": {r: members(r) for r in requests},
+        "policy-unaware": [inside(b, i) for b, i, _ in shown],
+        "policy-aware": [members(b) for b, *_ in shown],
+        "trajectory-aware": [along(b) for b, *_ in shown],
+        "tp-aware": [members(b) for b, *_ in shown],
+        "report-aware": [reporting(b, i) for b, i, _ in shown],
     }
+
+
+def suspect_one_sender(bundles, shown, can_send):
+    """Take equal requests of a bundle for those of one sender: who can have sent them all?"""
+    return [
+        {
+            user
+            for user, of_user in enumerate(bundles)
+            if of_user == bundle
+            and all(can_send(user, i) for b, i, w in shown if (b, w) == (bundle, what))
+        }
+        for bundle, _, what in shown
+    ]
+
+
+def link_windows(windows):
+    """Take equal requests of all windows for those of one sender.
+
+    ``windows`` are lists of (what, suspects), one for each request, users numbered alike in all
+    of them. The sender is among the suspects of the request, and in every other window that shows
+    an equal one among the suspects of any such request.
+    """
+    candidates = []
+    for window in windows:
+        others = [other for other in windows if other is not window]
+        for what, suspects in window:
+            left = set(suspects)
+            for other in others:
+                equal = [found for w, found in other if w == what]
+                if equal:
+                    left &= set().union(*equal)
+            candidates.append(left)
+    return candidates

@@ -30,7 +30,8 @@ class Completed:
     num_instants: int
     windows: list  # of Window, those without participants included
     requests: dict  # (user, instant) -> [request, one per row], published or not
-    withheld: dict  # as in the manifest: users, requests, why
+    withheld: dict  # as in the manifest, but for sets: users, windows
+    left_out: dict  # reason -> user_windows, requests
 
 
 def complete(rows, *, k, every=None, max_gap=None, length=None, missing="withhold", suppressed=()):
@@ -70,8 +71,8 @@ def complete(rows, *, k, every=None, max_gap=None, length=None, missing="withhol
     if not any(window.is_published for window in windows):
         raise ValueError(f"no window has {k} participants")
 
-    withheld = _count_withheld(rows, windows, origin, every, length, set(suppressed))
-    return Completed(origin, every, num_instants, windows, requests, withheld)
+    withheld, left_out = _count_withheld(rows, windows, origin, every, length, set(suppressed))
+    return Completed(origin, every, num_instants, windows, requests, withheld, left_out)
 
 
 def default_every(rows):
@@ -140,13 +141,7 @@ def _reports_of_users(rows):
 def _count_withheld(rows, windows, origin, every, length, suppressed):
     why = {
         reason: {"user_windows": 0, "requests": 0}
-        for reason in (
-            "outside_windows",
-            "missing_location",
-            "window_below_k",
-            "suppressed",
-            "rare_value",
-        )
+        for reason in ("outside_windows", "missing_location", "small_window", "suppressed")
     }
     pairs_with_reports = set()
     for user, time, _, _, request in rows:
@@ -171,11 +166,11 @@ def _count_withheld(rows, windows, origin, every, length, suppressed):
         if _reason(user, window, suppressed) is None
     }
     suppressed_users = {user for user, _ in suppressed}
-    return {
+    withheld = {
         "users": len(users - in_a_bundle - suppressed_users),
-        "requests": sum(counts["requests"] for counts in why.values()),
-        "why": why,
+        "windows": sum(not window.is_published for window in windows),
     }
+    return withheld, why
 
 
 def _reason(user, window, suppressed):
@@ -183,7 +178,7 @@ def _reason(user, window, suppressed):
     if user not in window.participants:
         return "missing_location"
     if not window.is_published:
-        return "window_below_k"
+        return "small_window"
     if (user, window.number) in suppressed:
         return "suppressed"
     return None

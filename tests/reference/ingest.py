@@ -32,7 +32,6 @@ def report(rows, completed, max_gap, missing):
         "rows": len(rows),
         "dropped": dict.fromkeys(DROPPED, 0),
         "repeated": sum(gap == 0 for gap in gaps),
-        "requests": sum(request is not None for *_, request in rows),
         "users": len(times),
         "start": completed.origin,
         "end": completed.origin + completed.num_instants * completed.every,

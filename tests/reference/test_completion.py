@@ -64,16 +64,12 @@ def test_windows_participants_and_counts_by_hand():
     ]
     assert done.windows[0].participants["a"] == [(1, 1), (1, 1)]
     assert done.requests["c", 4] == ["rc", "rc2"]
-    assert done.withheld == {
-        "users": 1,
-        "requests": 1,
-        "why": {
-            "outside_windows": {"user_windows": 0, "requests": 0},
-            "missing_location": {"user_windows": 1, "requests": 1},
-            "window_below_k": {"user_windows": 0, "requests": 0},
-            "suppressed": {"user_windows": 0, "requests": 0},
-            "rare_value": {"user_windows": 0, "requests": 0},
-        },
+    assert done.withheld == {"users": 1, "windows": 0}
+    assert done.left_out == {
+        "outside_windows": {"user_windows": 0, "requests": 0},
+        "missing_location": {"user_windows": 1, "requests": 1},
+        "small_window": {"user_windows": 0, "requests": 0},
+        "suppressed": {"user_windows": 0, "requests": 0},
     }
 
 
@@ -81,16 +77,12 @@ def test_a_window_below_k_is_withheld_as_a_whole():
     rows = still("a", [0, 1, 2, 3], "ra") + still("b", [0, 1], "rb") + still("c", [2], "rc")
     done = complete(rows, k=2, length=2)
     assert [w.is_published for w in done.windows] == [True, False]
-    assert done.withheld == {
-        "users": 1,
-        "requests": 3,
-        "why": {
-            "outside_windows": {"user_windows": 0, "requests": 0},
-            "missing_location": {"user_windows": 1, "requests": 1},
-            "window_below_k": {"user_windows": 1, "requests": 2},
-            "suppressed": {"user_windows": 0, "requests": 0},
-            "rare_value": {"user_windows": 0, "requests": 0},
-        },
+    assert done.withheld == {"users": 1, "windows": 1}
+    assert done.left_out == {
+        "outside_windows": {"user_windows": 0, "requests": 0},
+        "missing_location": {"user_windows": 1, "requests": 1},
+        "small_window": {"user_windows": 1, "requests": 2},
+        "suppressed": {"user_windows": 0, "requests": 0},
     }
 
 
@@ -98,22 +90,21 @@ def test_suppressed_users_are_counted_apart():
     rows = still("a", [0, 1], "ra") + still("b", [0, 1]) + still("c", [0, 1], "rc")
     done = complete(rows, k=2, suppressed={("c", 0)})
     assert done.withheld["users"] == 0
-    assert done.withheld["requests"] == 2
-    assert done.withheld["why"]["suppressed"] == {"user_windows": 1, "requests": 2}
+    assert done.left_out["suppressed"] == {"user_windows": 1, "requests": 2}
 
 
 def test_hold_lets_everybody_take_part_everywhere():
     rows = still("a", [0, 1, 2, 3]) + still("b", [1], "rb")
     done = complete(rows, k=2, length=2, missing="hold")
     assert all(sorted(w.participants) == ["a", "b"] for w in done.windows)
-    assert done.withheld["users"] == done.withheld["requests"] == 0
+    assert done.withheld == {"users": 0, "windows": 0}
 
 
 def test_users_are_known_at_the_first_instant_of_a_log_off_the_grid():
     rows = still("a", [3, 14, 23, 34], "r") + still("b", [4, 13, 24, 33])
     done = complete(rows, k=2, every=10)
     assert (done.origin, done.num_instants) == (10, 3)
-    assert done.withheld["why"]["outside_windows"] == {"user_windows": 0, "requests": 1}
+    assert done.left_out["outside_windows"] == {"user_windows": 0, "requests": 1}
     assert complete(rows, k=2, every=10, missing="hold").num_instants == 4
 
 

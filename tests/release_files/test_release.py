@@ -229,7 +229,7 @@ def test_null_values_of_requests_come_first(tmp_path):
     lines += [f"u{i},0,{i},1,{value}" for i, value in enumerate(values)]
     (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
     log = tc.read_log(tmp_path / "log.csv", tc.LogColumns(requests=("one", "two")))
-    published = publish(log, 6)
+    published = publish(log, 6, rare="keep")
     assert [(row["one"], row["two"]) for row in published.requests.to_pylist()] == [
         (None, "a"), (None, "z"), ("10", "9"), ("a", None), ("a", "y"), ("b", None),
     ]  # fmt: skip
@@ -289,6 +289,8 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
         ),
         "mean_cloak_area": pytest.approx(math.fsum(area) / len(area), rel=1e-12),
         "requests": published.requests.num_rows,
+        "attacker": "report-aware",
+        "parts": None,
     }
     assert {name: manifest[name] for name in expected} == expected
     assert set(manifest) == {
@@ -296,7 +298,6 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
         "parameters",
         "withheld",
         "suppressed",
-        "generalised",
         "ingest",
     }
     parameters = manifest["parameters"]
@@ -305,14 +306,7 @@ def check_manifest(published: Published, drawn: Drawn) -> None:
     assert parameters["requests"] == published.requests.column_names[3:]
     assert parameters["every"] == (options.get("every") or parameters["every"])
     assert parameters["max_gap"] == (options.get("max_gap") or 2 * parameters["every"])
-    assert set(manifest["withheld"]) == {"users", "requests", "why"}
-    assert set(manifest["withheld"]["why"]) == {
-        "outside_windows",
-        "missing_location",
-        "window_below_k",
-        "suppressed",
-        "rare_value",
-    }
+    assert set(manifest["withheld"]) == {"users", "windows", "sets"}
 
 
 def test_manifests_are_what_the_files_say():

@@ -21,9 +21,9 @@ from trajcloak.report.private_part import MEANINGS
 PRIVATE_WORDS = (
     "Private.",
     "Audit against the log",
-    "tp-aware",
+    "What each attacker learns",
     "identified",
-    "Values that few users sent",
+    "What became of the requests",
     "policy file: policy.parquet",
 )
 
@@ -89,8 +89,7 @@ def test_what_the_pages_say(plain, tmp_path):
     copied = Path(shutil.copytree(plain, tmp_path / "copied"))
     public = tc.write_report(copied / "release", copied / "public.html")
     private = write_private(copied)
-    smallest = tc.read_manifest(copied / "release")["smallest_bundle"]
-    words = f"every published request has at least {smallest} possible senders"
+    words = "every published request has at least 5 possible senders"
     assert public.verdict == f"By its own account, {words}"
     assert private.verdict == words.capitalize()
     assert (public.private, private.private) == (False, True)
@@ -102,6 +101,8 @@ def test_what_the_pages_say(plain, tmp_path):
         page = (copied / name).read_text()
         assert f'class="status {state}"' in page
         assert "llowed by hand" not in page
+        assert "(the report-aware attacker)" in page
+        assert "a set is published only where at least 5 users of the bundle have one" in page
 
 
 def test_what_was_allowed_by_hand_is_in_the_headline(copied):
@@ -129,47 +130,25 @@ def test_a_failed_audit_outweighs_what_was_allowed(copied):
     assert write_private(copied).verdict == "Do not publish this release"
 
 
-@pytest.mark.parametrize(
-    ("rare", "below", "expected"),
-    [
-        ("keep", None, [("5 users", "1 of 4 values", "2", "kept: published as they are")]),
-        ("drop", None, [("5 users", "1 of 4 values", "2", "dropped: their requests withheld")]),
-        (
-            "other",
-            None,
-            [("5 users", "1 of 4 values", "2", "replaced by “other”, or by null where they are "
-              "no text")],
-        ),
-        (
-            "drop",
-            2,
-            [
-                ("2 users", "0 of 4 values", "0", "there are none"),
-                ("5 users", "1 of 4 values", "2", "those of fewer than 2 users dropped: their "
-                 "requests withheld; the others kept"),
-            ],
-        ),
-    ],
-)  # fmt: skip
-def test_rare_values_are_counted(plain, tmp_path, rare, below, expected):
-    """One value of two users, who sent it once each; all others are of many."""
+def test_what_became_of_the_requests_is_private(plain, tmp_path):
+    """One request is sent once, and withheld for it."""
     table = pq.read_table(plain / "log.parquet")
-    what, user = table["what"].to_pylist(), table["user_id"].to_pylist()
-    for chosen in (3, 4):
-        what[next(i for i, u in enumerate(user) if u == chosen and what[i])] = "opera"
-    table = table.set_column(4, "what", [what])
-    pq.write_table(table, tmp_path / "log.parquet")
-    result = tc.anonymize(
-        tc.read_log(tmp_path / "log.parquet", COLUMNS), 5, rare=rare, rare_below=below
-    )
+    what = table["what"].to_pylist()
+    what[what.index("fuel")] = "opera"
+    pq.write_table(table.set_column(4, "what", [what]), tmp_path / "log.parquet")
+    result = tc.anonymize(tc.read_log(tmp_path / "log.parquet", COLUMNS), 5)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     write_private(tmp_path, attack=False)
+    tc.write_report(tmp_path / "release", tmp_path / "public.html")
     page = (tmp_path / "report.html").read_text()
-    rows = re.findall(r"<tr>.*?</tr>", page[page.index('id="rare"') : page.index('id="requests"')])
-    found = [re.findall(r"<t[hd][^>]*>(?:<bdi>)?(.*?)(?:</bdi>)?</t[hd]>", row) for row in rows[1:]]
-    assert [(row[1], row[2], row[3], row[5]) for row in found] == expected
-    assert {row[0] for row in found} == {"what"}
-    assert "opera" not in page[page.index('id="rare"') : page.index('id="requests"')]
+    shown = page[page.index('id="sent"') : page.index('id="requests"')]
+    assert "<dt>requests in the log</dt><dd>160</dd>" in shown
+    assert "<dt>withheld</dt><dd>1 (0.6%)</dd>" in shown
+    assert re.search(r"<th[^>]*>shown by too few bundles</th><td>1</td><td>0.6%</td>", shown)
+    assert f"<dd>{result.figures['equal']}</dd>" in shown
+    public = (tmp_path / "public.html").read_text()
+    assert 'id="sent"' not in public
+    assert "in the log" not in public[public.index("<main") :]
 
 
 def digest(path):
@@ -256,16 +235,21 @@ def test_nothing_was_left_out(pages):
     ("change", "says"),
     [
         ({"withheld": {"users": 12}}, "12 users of 60 (20.0%) withheld throughout"),
-        ({"withheld": {"requests": 8}}, "8 of 160 requests (5.0%) withheld"),
-        ({"withheld": {"requests": 8}}, "<dt>requests in the log</dt><dd>160</dd>"),
-        ({"withheld": {"requests": 8}}, "<dt>requests withheld</dt><dd>8 (5.0%)</dd>"),
+        ({"withheld": {"windows": 1}}, "1 window with too few users"),
+        ({"withheld": {"sets": 8}}, "8 of 88 sets of requests (9.1%), where too few users"),
         (
-            {"withheld": {"why": {"missing_location": {"user_windows": 7}}}},
-            "users withheld from a window 7 times",
+            {"withheld": {"sets": 8}},
+            "<dt>sets of requests withheld: too few users with a row</dt><dd>8 of 88</dd>",
         ),
         ({"suppressed": 3}, "3 users suppressed"),
-        ({"generalised": 4}, "4 requests with a rare value replaced"),
         ({"ingest": {"dropped": {"teleport": 5}}}, "5 rows of the log dropped"),
+        (
+            {"parameters": {"rare": "drop", "rare_below": 3}},
+            "by rule, requests that fewer than 3 bundles of their window show</li>",
+        ),
+        ({"parameters": {"rare": "other"}}, "after their rare values were replaced"),
+        ({"parameters": {"vocabulary": True}}, "by rule, requests with a value that is not on"),
+        ({"parameters": {"link_safe": True}}, "by rule, requests that would narrow down"),
     ],
 )
 def test_what_was_left_out_is_told(copied, change, says):
@@ -278,14 +262,21 @@ def test_what_was_left_out_is_told(copied, change, says):
     assert NOTHING not in page
 
 
-def test_rare_values_in_windows_weaken_the_promise(copied, pages):
-    words = "with several windows the release may tell more"
-    assert words not in pages["public"].read_text()
+def test_the_promise_is_that_of_the_setting(copied, pages):
+    """What two inputs and --link-safe add; and that rare requests were kept."""
+    one_log, recurring = "Somebody who knows that several requests", "A request that recurs in"
+    public = pages["public"].read_text()
+    assert one_log in public
+    assert recurring in public
     file = copied / "release" / "manifest.json"
-    change = {"parameters": {"rare": "drop"}}
+    change = {"attacker": "tp-aware", "parameters": {"link_safe": True, "allow": []}}
     file.write_text(json.dumps(merge(json.loads(file.read_text()), change)))
     tc.write_report(copied / "release", copied / "report.html")
-    assert words in (copied / "report.html").read_text()
+    page = (copied / "report.html").read_text()
+    assert one_log not in page
+    assert recurring not in page
+    assert "giving a request to another user of its bundle gives the same release" in page
+    assert "Rare requests are published, too (--rare keep)" in page
 
 
 def merge(old, new):
@@ -342,7 +333,7 @@ def test_no_user_is_named(copied):
     table = table.set_column(0, "user_id", [ids])
     pq.write_table(table, copied / "named.parquet")
     result = tc.anonymize(
-        tc.read_log(copied / "named.parquet", COLUMNS), 5, allow=("what",), length=4
+        tc.read_log(copied / "named.parquet", COLUMNS), 5, rare="keep", allow=("what",), length=4
     )
     result.write(copied / "named", copied / "named-policy.parquet")
     tc.write_report(

@@ -27,13 +27,13 @@ def write_days(path, *, days=3, zone=None, step=15, users=4, begin=datetime(2024
 
 def run(folder, log, *, tz=None, **options):
     columns = tc.LogColumns(requests=("what",), tz=tz)
-    result = tc.anonymize(tc.read_log(log, columns), 2, **options)
+    result = tc.anonymize(tc.read_log(log, columns), 2, rare="keep", rows_alike=True, **options)
     result.write(folder / "release", folder / "policy.parquet")
     # The audit finds the zone in the manifest.
     report = audit(log, folder / "release", folder / "policy.parquet")
     assert report.passed, [check for check in report.checks if not check.passed]
     bundles = pq.read_table(folder / "release" / "bundles.parquet").to_pylist()
-    return result.manifest, bundles
+    return result, bundles
 
 
 def spans(bundles):
@@ -46,7 +46,7 @@ def spans(bundles):
 
 def test_a_window_for_each_day(tmp_path):
     begin = datetime(2024, 5, 1, 21)
-    manifest, bundles = run(
+    result, bundles = run(
         tmp_path, write_days(tmp_path / "log.parquet", days=2, begin=begin), align="day"
     )
     assert spans(bundles) == [
@@ -54,7 +54,7 @@ def test_a_window_for_each_day(tmp_path):
         (datetime(2024, 5, 2), 96),
         (datetime(2024, 5, 3), 84),
     ]
-    assert manifest["parameters"]["align"] == "day"
+    assert result.manifest["parameters"]["align"] == "day"
 
 
 def test_midnight_is_that_of_the_zone(tmp_path):
@@ -76,7 +76,7 @@ def test_days_are_cut_every_length(tmp_path):
 
 def test_hours_of_the_day(tmp_path):
     log = write_days(tmp_path / "log.parquet")
-    manifest, bundles = run(tmp_path, log, windows="07:00-10:00,22:00-01:00")
+    result, bundles = run(tmp_path, log, windows="07:00-10:00,22:00-01:00")
     assert [(m.strftime("%d %H:%M"), size) for m, size in spans(bundles)] == [
         ("01 00:00", 4),
         ("01 07:00", 12),
@@ -88,9 +88,8 @@ def test_hours_of_the_day(tmp_path):
     ]
     published = {(row["t_start"].hour) for row in bundles}
     assert published == {7, 8, 9, 22, 23, 0}
-    outside = manifest["withheld"]["why"]["outside_windows"]
-    assert outside == {"user_windows": 0, "requests": 4 * 3 * (96 - 24)}
-    assert sum(manifest["ingest"]["user_instants"].values()) == 4 * 3 * 24
+    assert result.figures["withheld"]["outside_windows"] == 4 * 3 * (96 - 24)
+    assert sum(result.manifest["ingest"]["user_instants"].values()) == 4 * 3 * 24
 
 
 @pytest.mark.parametrize(
@@ -115,19 +114,19 @@ def test_local_times_where_clocks_change(tmp_path, day, ambiguous, nonexistent, 
         ]  # fmt: skip
         columns = dict(zip(table.column_names, zip(*rows, strict=True), strict=True))
         pq.write_table(pa.table(columns), log)
-    manifest, bundles = run(tmp_path, log, tz="Europe/Berlin", align="day")
-    assert (manifest["ingest"]["ambiguous"], manifest["ingest"]["nonexistent"]) == (
+    result, bundles = run(tmp_path, log, tz="Europe/Berlin", align="day")
+    assert (result.manifest["ingest"]["ambiguous"], result.manifest["ingest"]["nonexistent"]) == (
         ambiguous,
         nonexistent,
     )
     assert [size for _, size in spans(bundles)] == sizes
-    assert manifest["ingest"]["zone"] == "Europe/Berlin"
+    assert result.manifest["ingest"]["zone"] == "Europe/Berlin"
 
 
 def test_of_a_time_that_comes_twice_the_first_is_taken(tmp_path):
     log = write_days(tmp_path / "log.parquet", begin=datetime(2024, 10, 27, 1), days=1, step=60)
-    manifest, bundles = run(tmp_path, log, tz="Europe/Berlin", every="1h")
-    assert manifest["ingest"]["ambiguous"] == 4
+    result, bundles = run(tmp_path, log, tz="Europe/Berlin", every="1h")
+    assert result.manifest["ingest"]["ambiguous"] == 4
     moments = sorted({row["t_start"] for row in bundles})
     # 01:00 and 02:00 of summer time; then nothing is reported for two hours.
     assert moments[:2] == [
@@ -146,11 +145,11 @@ def test_somebody_is_located_at_the_first_instant_of_an_irregular_log(tmp_path):
     columns = dict(zip(("user_id", "time", "x", "y", "what"), zip(*rows, strict=True), strict=True))
     log = tmp_path / "log.parquet"
     pq.write_table(pa.table(columns), log)
-    manifest, bundles = run(tmp_path, log, every="60s", length=5)
-    assert manifest["parameters"]["origin"].startswith("2024-05-01T08:01:00")
+    result, bundles = run(tmp_path, log, every="60s", length=5)
+    assert result.manifest["parameters"]["origin"].startswith("2024-05-01T08:01:00")
     assert bundles[0]["instant"] == 0
     # One request of each user before 08:01:00.
-    assert manifest["withheld"]["why"]["outside_windows"]["requests"] == 4
+    assert result.figures["withheld"]["outside_windows"] == 4
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_reports_are_those_of_plain_loops(first):
 def test_a_full_grid_has_the_report_of_any_other_log():
     rows = [Row(f"u{user}", time, user, 1) for user in range(3) for time in range(0, 40, 10)]
     full = publish_rows(rows, 2).manifest["ingest"]
-    again = publish_rows([*rows, rows[-1]], 2).manifest["ingest"]
+    again = publish_rows([*rows, rows[-1]], 2, rows_alike=True).manifest["ingest"]
     assert full | {"rows": 13, "repeated": 1} == again
     assert full["interval"] == {"p5": 10, "median": 10, "p95": 10}
     assert full["user_instants"] == {"reported": 12, "interpolated": 0, "held": 0, "missing": 0}

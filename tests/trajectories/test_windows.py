@@ -90,7 +90,7 @@ def check_windows(drawn: Drawn) -> int:
         } == reporting & set(present)
         left_out += window.left_out_users
         left_out_requests += window.left_out_requests
-    why = expected.withheld["why"]["missing_location"]
+    why = expected.left_out["missing_location"]
     assert (left_out, left_out_requests) == (why["user_windows"], why["requests"])
     return sum(len(window.user) for window in windows)
 
@@ -125,7 +125,7 @@ def test_the_random_logs_show_every_case():
             len({w.stop - w.start for w in done.windows}) > 1 and done.num_instants > 1
         )
         seen["several windows"] += len(done.windows) > 1
-        seen["someone left out"] += done.withheld["why"]["missing_location"]["user_windows"] > 0
+        seen["someone left out"] += done.left_out["missing_location"]["user_windows"] > 0
         seen["repeated rows"] += len(times) < len(drawn.rows)
         seen["several requests at once"] += any(len(r) > 1 for r in done.requests.values())
         seen["hold"] += drawn.options["missing"] == "hold"

@@ -18,10 +18,13 @@ class Policy:
         Bundle of each trajectory, numbered from 0; -1: suppressed.
     cloaks : (bundles, instants, 4) uint32
         Cells, as :data:`trajcloak.cloaks.Cloaks`.
+    part : (n, 1) int32 or None
+        The part of each trajectory in its bundle, from 0, if the algorithm made parts itself.
     """
 
     bundle: npt.NDArray[np.int32]
     cloaks: Cloaks
+    part: npt.NDArray[np.int32] | None = None
 
     @property
     def num_bundles(self) -> int:

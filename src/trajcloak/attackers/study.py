@@ -1,33 +1,42 @@
 """Attack a log's snapshot policies and bundles, or a release, with every class of attacker."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from trajcloak.algorithms import Algorithm, Policy, build_algorithm
+from trajcloak.algorithms import Policy
 from trajcloak.attackers.candidate_sets import (
     ATTACKERS,
-    TP_AWARE,
+    LINKING,
     Finding,
     Sent,
+    Shown,
+    Sizes,
+    Suspects,
     attack_bundles,
     attack_snapshots,
     build_sent,
+    link_windows,
     summarize,
 )
+from trajcloak.bundles import join_bundles
 from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import MBR, Options
-from trajcloak.pipeline import Prepared, prepare
+from trajcloak.log.request_values import Requests, merge_kinds, to_plain
+from trajcloak.options import TP_AWARE, Options
+from trajcloak.pipeline import Prepared, anonymize, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease
-from trajcloak.query.release_arrays import build_cell_grid
+from trajcloak.query.release_arrays import build_cell_grid, read_request_table
+from trajcloak.release.result import Release
 from trajcloak.replay import (
     find_bundles,
     find_published_window,
@@ -36,6 +45,20 @@ from trajcloak.replay import (
 )
 from trajcloak.snapshot import BULK_DP, SNAPSHOT_POLICIES, Snapshot, solve_snapshot
 from trajcloak.trajectories import Window
+
+
+class BundledWindow(NamedTuple):
+    """What attackers of bundles have of a window.
+
+    Attributes
+    ----------
+    policy : Policy
+        Of the window's participants.
+    shown : Shown
+    """
+
+    policy: Policy
+    shown: Shown
 
 
 @dataclass(frozen=True)
@@ -97,25 +120,23 @@ def attack(
     k: int,
     *,
     algorithms: Sequence[str] = ("traj-anon",),
-    seed: int = 0,
     threads: int | None = None,
     progress: Progress = silent,
     **options: Any,
 ) -> Attack:
-    """Attack the snapshot policies and the bundles of a log.
+    """Attack the snapshot policies of a log, and the bundles that would be published of it.
 
     Parameters
     ----------
     log : RequestLog
-        If no request columns were named, every report counts as a request.
+        If no request columns were named, every row counts as a request.
     k : int
     algorithms : sequence of str
         Whose bundles to attack.
-    seed : int
     threads : int, optional
     progress : Progress
     **options
-        Fields of :class:`trajcloak.options.Options` that say how to lay out the log.
+        Other fields of :class:`trajcloak.options.Options`.
 
     Examples
     --------
@@ -123,20 +144,42 @@ def attack(
     >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
     >>> found = tc.attack(log, k=50)
     >>> [row.breaches for row in found.findings if row.policy == "traj-anon"]
-    [0, 0, 0, 0]
+    [0, 0, 0, 0, 0, 0]
     """
-    asked = Options(k=k, seed=seed, **options)
+    # Nothing is published here, so rows that do not look alike are no reason to stop.
+    options["rows_alike"] = True
     if not algorithms:
         raise OptionError("no algorithm is named; expected at least one; pass --algorithms")
     threads = choose_threads(threads)
-    prepared = prepare(log, asked, threads)
-    height = prepared.layout.region.height
+    if not log.requests.kinds.num_columns:
+        log = _take_rows_for_requests(log)
+    releases = {
+        name: anonymize(log, k, algorithm=name, threads=threads, progress=progress, **options)
+        for name in algorithms
+    }
+    finders = {name: partial(_find_made, log, made) for name, made in releases.items()}
+    return attack_windows(prepare(log, Options(k=k, **options), threads), finders, progress)
 
-    def bundle(bundler: Algorithm, window: Window) -> Policy:
-        return bundler.solve(window.cells, height, k, MBR, threads=threads)
 
-    bundlers = {name: partial(bundle, build_algorithm(name, seed=seed)) for name in algorithms}
-    return attack_windows(prepared, bundlers, progress)
+def _take_rows_for_requests(log: RequestLog) -> RequestLog:
+    """Let every row carry the same request."""
+    kinds = pa.table({"request": ["any"]})
+    requests = Requests(np.zeros(log.num_rows, np.int32), kinds, np.arange(log.num_rows))
+    return replace(log, requests=requests)
+
+
+def _find_made(log: RequestLog, made: Release, window: Window) -> BundledWindow | None:
+    """Find the bundles of a window in what was made of a log."""
+    parts = [bundles for bundles in made.windows if bundles.window == window.number]
+    if not parts:
+        return None
+    bundles = join_bundles(parts)
+    bundle = np.repeat(np.arange(len(bundles.sizes), dtype=np.int32), bundles.sizes)
+    member = pc.index_in(log.users.take(pa.array(window.user)), bundles.ids).fill_null(-1)
+    return BundledWindow(
+        Policy(np.append(bundle, np.int32(-1))[member.to_numpy()], bundles.cloaks),
+        Shown(bundles.request_bundle, bundles.request_instant, bundles.request_kind),
+    )
 
 
 def attack_release(
@@ -152,8 +195,7 @@ def attack_release(
     Parameters
     ----------
     log : RequestLog
-        The log that the release was made of, with its request attributes. If there are
-        none, every report counts as a request.
+        The log that the release was made of, with its request attributes.
     release : PublishedRelease
     policy : path
         The private policy file.
@@ -173,111 +215,130 @@ def attack_release(
     policy = Path(policy)
     members = read_members(policy)
     grid = build_cell_grid(release.manifest)
+    requests, _ = read_request_table(release.path, release.attributes, release.windows)
+    values = {name: to_plain(requests[name].combine_chunks()) for name in release.attributes}
+    _, (kind,) = merge_kinds([pa.table(values)])
+    bundle_id, instant = (requests[name].to_numpy() for name in ("bundle_id", "instant"))
 
-    def bundle(window: Window) -> Policy:
+    def find(window: Window) -> BundledWindow | None:
         number = find_bundles(log, window, members, policy)
+        if (number < 0).all():
+            return None
         published = find_published_window(release, window, int((number >= 0).sum()))
         cells = grid.to_cells(published.cloaks)
-        return Policy(
-            bundle=np.where(number < 0, -1, number - published.first_id).astype(np.int32),
-            cloaks=np.ascontiguousarray(cells.transpose(1, 2, 0), np.uint32),
+        first = published.first_id
+        here = slice(*np.searchsorted(bundle_id, [first, first + len(published.users)]))
+        return BundledWindow(
+            Policy(
+                bundle=np.where(number < 0, -1, number - first).astype(np.int32),
+                cloaks=np.ascontiguousarray(cells.transpose(1, 2, 0), np.uint32),
+            ),
+            Shown(
+                (bundle_id[here] - first).astype(np.int32),
+                (instant[here] - window.start).astype(np.int32),
+                kind[here],
+            ),
         )
 
     prepared = prepare_like_release(log, release, choose_threads(threads))
-    return attack_windows(prepared, {str(release.manifest["algorithm"]): bundle}, progress)
+    return attack_windows(prepared, {str(release.manifest["algorithm"]): find}, progress)
 
 
 def attack_windows(
-    prepared: Prepared, bundlers: Mapping[str, Callable[[Window], Policy]], progress: Progress
+    prepared: Prepared,
+    finders: Mapping[str, Callable[[Window], BundledWindow | None]],
+    progress: Progress,
 ) -> Attack:
     """Attack the snapshot policies and some policies of bundles, window by window.
 
     Parameters
     ----------
     prepared : Prepared
-    bundlers : dict
-        For each policy by name, the function that bundles the users of a window.
+    finders : dict
+        For each policy by name, the function that finds the bundles of a window; None if it is
+        not published.
     progress : Progress
     """
     log, k, threads = prepared.log, prepared.layout.asked.k, prepared.threads
     height = prepared.layout.region.height
-    names = [*SNAPSHOT_POLICIES, *bundlers]
-    gathered: dict[tuple[str, str], list[Finding]] = {
-        (name, attacker): [] for name in names for attacker in ATTACKERS
-    }
+    names = [*SNAPSHOT_POLICIES, *finders]
+    gathered: dict[str, list[Sizes]] = {name: [] for name in names}
+    suspects: dict[str, list[Suspects]] = {name: [] for name in names}
     breach = None
-    num_windows = 0
     for window in prepared.windows(progress):
+        length = window.stop - window.start
         if len(window.user) < k:
             continue
-        num_windows += 1
-        sent = _find_sent(log, window)
-        found: dict[str, dict[str, npt.NDArray[np.int64]]] = {}
+        sent = build_sent(window.request_user, window.request_instant, window.request_kind)
+        has_row = window.has_row
+        if has_row is None:
+            has_row = np.ones((len(window.user), length), np.bool_)
+
+        def add(
+            name: str, sizes: Sizes, found: Suspects, user: npt.NDArray[np.int32] = window.user
+        ) -> None:
+            gathered[name].append(sizes)
+            suspects[name].append(replace(found, user=user[found.user]))
+
         snapshots: dict[str, list[Snapshot]] = {}
-        length = window.stop - window.start
-        for done, policy in enumerate(SNAPSHOT_POLICIES):
+        for done, name in enumerate(SNAPSHOT_POLICIES):
             progress("attacking", done, len(names))
-            snapshots[policy] = [
-                solve_snapshot(window.cells[:, i], height, k, policy, threads)
-                for i in range(length)
+            snapshots[name] = [
+                solve_snapshot(window.cells[:, i], height, k, name, threads) for i in range(length)
             ]
-            found[policy] = attack_snapshots(snapshots[policy], sent, threads)
-        for done, (name, bundle) in enumerate(bundlers.items()):
-            progress("attacking", len(SNAPSHOT_POLICIES) + done, len(names))
-            found[name] = attack_bundles(window.cells, bundle(window), sent, threads)
-        for (name, attacker), findings in gathered.items():
-            findings.append(summarize(name, attacker, found[name][attacker], sent, k))
-        if breach is None:
-            breach = _find_breach(snapshots[BULK_DP], sent, found, next(iter(bundlers)), window, k)
-    if not num_windows:
+            add(name, *attack_snapshots(snapshots[name], sent, has_row, threads))
+        for done, (name, find) in enumerate(finders.items(), len(SNAPSHOT_POLICIES)):
+            progress("attacking", done, len(names))
+            bundled = find(window)
+            if bundled is None:
+                continue
+            add(name, *attack_bundles(window.cells, *bundled, has_row, threads))
+            if breach is None:
+                candidates = gathered[BULK_DP][-1][TP_AWARE]
+                breach = _find_breach(
+                    snapshots[BULK_DP], candidates, sent, window, k, name, bundled.policy
+                )
+    if not gathered[BULK_DP]:
         raise NotEnoughUsersError(
             f"no window has k = {k} users whose location is known throughout; expected at least "
             f"one; lower --k, or pass --missing hold or a smaller --length"
         )
     progress("attacking", len(names), len(names))
-    return Attack([_merge(findings) for findings in gathered.values()], breach)
-
-
-def _find_sent(log: RequestLog, window: Window) -> Sent:
-    length = window.stop - window.start
-    if log.requests.kinds.num_columns:
-        return build_sent(window.request_user, window.request_instant, length)
-    user, instant = np.divmod(np.arange(len(window.user) * length), length)
-    return build_sent(user.astype(np.int32), instant.astype(np.int32), length)
-
-
-def _merge(findings: Sequence[Finding]) -> Finding:
-    """Add up the windows of a policy and attacker."""
-    return Finding(
-        policy=findings[0].policy,
-        attacker=findings[0].attacker,
-        requests=sum(f.requests for f in findings),
-        breaches=sum(f.breaches for f in findings),
-        smallest_candidate_set=min(
-            (f.smallest_candidate_set for f in findings if f.requests), default=0
-        ),
-        identified=sum(f.identified for f in findings),
-    )
+    findings = []
+    for name in names:
+        sizes = {
+            attacker: np.concatenate([of_window[attacker] for of_window in gathered[name]])
+            for attacker in ATTACKERS[:-1]
+        }
+        sizes[LINKING] = link_windows(suspects[name], log.num_users)
+        findings += [summarize(name, attacker, sizes[attacker], k) for attacker in ATTACKERS]
+    return Attack(findings, breach)
 
 
 def _find_breach(
     snapshots: Sequence[Snapshot],
+    candidates: npt.NDArray[np.int64],
     sent: Sent,
-    found: dict[str, dict[str, npt.NDArray[np.int64]]],
-    bundle_algorithm: str,
     window: Window,
     k: int,
+    algorithm: str,
+    bundled: Policy,
 ) -> Breach | None:
-    """Choose the breach with the fewest candidates and, among those, the fewest requests."""
-    candidates = found[BULK_DP][TP_AWARE][sent.first[:-1]]
-    if not len(candidates) or candidates.min() >= k:
+    """Choose the breach with the fewest candidates and, among those, the fewest requests.
+
+    Only senders who are in a bundle are considered.
+    """
+    first = sent.first[:-1]
+    bundle = bundled.bundle[sent.user[first]]
+    is_found = (candidates[first] < k) & (bundle >= 0)
+    if not is_found.any():
         return None
-    order = np.lexsort((np.diff(sent.first), candidates))
-    pairs = slice(sent.first[order[0]], sent.first[order[0] + 1])
-    sender = sent.user[pairs][0]
+    order = np.lexsort((np.diff(sent.first), candidates[first], ~is_found))
+    requests = slice(sent.first[order[0]], sent.first[order[0] + 1])
+    sender = sent.user[requests][0]
     left = np.ones(len(snapshots[0].cloak), np.bool_)
     steps = []
-    for instant in sent.instant[pairs]:
+    for instant in np.unique(sent.instant[requests]):
         cloak = snapshots[instant].cloak
         fitting = cloak == cloak[sender]
         left &= fitting
@@ -286,6 +347,6 @@ def _find_breach(
         policy=BULK_DP,
         attacker=TP_AWARE,
         steps=steps,
-        bundle_algorithm=bundle_algorithm,
-        bundle_candidates=int(found[bundle_algorithm][TP_AWARE][pairs].min()),
+        bundle_algorithm=algorithm,
+        bundle_candidates=int(bundled.sizes[bundle[order[0]]]),
     )

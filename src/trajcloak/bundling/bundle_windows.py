@@ -345,4 +345,6 @@ def join_range(parts: Sequence[BundledPart]) -> BundledPart:
     rank = np.concatenate([part.rank for part in parts if part.rank is not None])
     by_rank = np.lexsort(rank.T[::-1])
     order = by_rank[order_by_cloaks(bundles.cloaks[by_rank], bundles.sizes[by_rank])]
+    if bundles.parts is not None:
+        order = bundles.parts.break_ties(order, bundles.cloaks, bundles.sizes)
     return BundledPart(bundles.take(order), rank[order])

@@ -320,7 +320,9 @@ def bundle_range(
     rank = np.column_stack(
         [decision.first_place + forest.tree.stop[node].astype(np.int64), -forest.tree.depth[node]]
     )
-    bundled, unpublished = bundle_input(stays, Policy(bundle[rises == 0], cloaks), task, rank)
+    bundled, unpublished = bundle_input(
+        stays, Policy(bundle[rises == 0], cloaks), task, rank, threads
+    )
     yield [bundled, PassedUp(goes, numbers[rises == 1]), unpublished]
 
 
@@ -345,4 +347,4 @@ def bundle_top(
     else:
         sample = np.unique(bundle, return_index=True)[1].astype(np.int32)
         cloaks = build_prefix_cloaks(cells, sample, depth, layout, task.height)
-    yield bundle_input(given, Policy(bundle, cloaks), task, rank)
+    yield bundle_input(given, Policy(bundle, cloaks), task, rank, threads)

@@ -12,6 +12,7 @@ from trajcloak.algorithms import Algorithm, Policy
 from trajcloak.bundles import Bundles, NotPublished, build_bundles
 from trajcloak.kernels.threads import run_all
 from trajcloak.log import RequestLog
+from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import Layout, WindowCutter
 from trajcloak.window_inputs import (
@@ -43,6 +44,8 @@ class BundlingTask(NamedTuple):
         Distinct requests of the log.
     keeps_rows : bool
         Whether bundles keep who has a row at which instant.
+    parts : PartSettings or None
+        How members are shown in parts.
     """
 
     k: int
@@ -52,6 +55,7 @@ class BundlingTask(NamedTuple):
     algorithm: Algorithm
     num_kinds: int
     keeps_rows: bool
+    parts: PartSettings | None
 
 
 class Unpublished(NamedTuple):
@@ -103,6 +107,8 @@ def bundle_input(
         task.num_kinds,
         task.k,
         members=task.members,
+        settings=task.parts,
+        cloak=task.cloak,
         keeps_rows=task.keeps_rows,
         threads=threads,
     )

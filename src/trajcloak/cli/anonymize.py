@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
@@ -17,6 +16,7 @@ from trajcloak.cli.common import (
     out,
     print_json,
     progress_bars,
+    request_options,
     threads_option,
     time_options,
 )
@@ -26,21 +26,8 @@ from trajcloak.cli.engine_options import (
     engine_options,
     start_engine,
 )
-from trajcloak.cli.tables import facts_table
-from trajcloak.options import ALGORITHMS, AUTO, LogColumns
-
-REASONS = {
-    "unknown_user": "user without location reports",
-    "outside_windows": "outside all windows",
-    "missing_location": "location not known throughout the window",
-    "small_window": "window with too few users",
-    "suppressed": "suppressed",
-    "few_reporters": "too few members with a row",
-    "vocabulary": "not in the vocabulary",
-    "rare": "shown by too few bundles",
-    "link_safe": "linked with other windows",
-}
-"""Why users and requests are not published."""
+from trajcloak.cli.tables import facts_table, to_markup
+from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 
 
 class Share(click.ParamType[float]):
@@ -125,52 +112,24 @@ class Share(click.ParamType[float]):
     help="For algorithms that draw at random; same seed, same release.",
 )
 @click.option(
-    "--members",
+    "--parts",
     type=int,
-    metavar="N",
-    help="Form bundles of at least N users, if users report seldom: a set of requests is published "
-    "only if K of them have a row at its instant.  [default: K]",
+    metavar="M",
+    help="Show the members of each bundle in parts of at least M users, each with its own areas; "
+    "requests stay with the bundle.  [default: one area for all members]",
 )
+@click.option(
+    "--parts-per",
+    default="window",
+    show_default=True,
+    type=click.Choice(["window", "instant"]),
+    help="Parts keep their members for the whole window, or are made anew at every instant.",
+)
+@request_options
 @click.option(
     "--rows-alike",
     is_flag=True,
     help="Rows that do not follow the schedule of the others have nothing to do with requests.",
-)
-@click.option(
-    "--vocabulary",
-    type=PATH,
-    help="Table with a column for each request attribute: the values that may be published. "
-    "Requests with another value are withheld.",
-)
-@click.option(
-    "--rare",
-    default="drop",
-    show_default=True,
-    type=click.Choice(["drop", "other", "keep"]),
-    metavar="RULE",
-    help="Requests that few bundles of a window show: drop them, replace their rare values by "
-    "'(other)' first, or keep all.",
-)
-@click.option(
-    "--rare-below",
-    type=int,
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="A request or value is rare if fewer than N bundles of the window show it.",
-)
-@click.option(
-    "--link-safe",
-    is_flag=True,
-    help="Withhold requests that recur over windows where fewer than K users could have sent them "
-    "all.",
-)
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="COLUMN",
-    help="With --rare keep: attribute to publish although it looks like identifiers or places; "
-    "repeat for more.",
 )
 @click.option(
     "--memory",
@@ -196,7 +155,6 @@ def command(
     resume: bool,
     threads: int | None,
     as_json: bool,
-    vocabulary: Path | None,
     **options: Any,
 ) -> None:
     """Turn a request log into a release with at least K possible senders per request.
@@ -207,14 +165,15 @@ def command(
     from trajcloak.errors import OptionError
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
-    from trajcloak.release.output_checks import check_outputs, check_outside_log
-    from trajcloak.requests.vocabulary import read_vocabulary
+    from trajcloak.release.output_checks import (
+        check_outputs,
+        check_outside_log,
+        name_private_files,
+    )
 
     started = time.monotonic()
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
-    if vocabulary is not None:
-        options["vocabulary"] = read_vocabulary(vocabulary)
     asked = Options(**options)
     if memory is None:
         if resume:
@@ -222,9 +181,10 @@ def command(
                 "a run is to be resumed, and its memory is not limited; expected a limit, since "
                 "only such runs can be continued; pass --memory"
             )
-        check_outputs(output, policy)
+        private = name_private_files(policy, asked.parts_per)
+        check_outputs(output, private)
         sources = log if request_log is None else (*log, request_log)
-        check_outside_log(sources, [output] if policy is None else [output, policy])
+        check_outside_log(sources, [output, *private])
         if chosen["scratch"] is not None:
             check_outside_log(sources, [chosen["scratch"] / "shards"])
     elif chosen["engine"] != IN_MEMORY:
@@ -282,6 +242,9 @@ def print_summary(
 
     ``figures`` are the private ones, about requests.
     """
+    from trajcloak.release.manifest import REASONS
+    from trajcloak.release.output_checks import name_private_files
+
     unit = "m" if manifest["crs"] else "units"
     withheld, num_sent = manifest["withheld"], figures["requests"]
     num_withheld = sum(figures["withheld"].values())
@@ -290,7 +253,7 @@ def print_summary(
     counted = figures["user_windows"]
     is_repeated = manifest["windows"] > 1 or max(counted.values()) > withheld["users"]
     times = " times" if is_repeated else ""
-    suppressed = manifest["suppressed"]
+    suppressed, parts = manifest["suppressed"], manifest["parts"]
     facts = [
         ("users published", f"{manifest['users']:,}"),
         ("users withheld", f"{withheld['users']:,}"),
@@ -306,7 +269,11 @@ def print_summary(
             "possible senders",
             f"at least {manifest['k']}, against the {manifest['attacker']} attacker",
         ),
-        ("mean cloak", f"{side:,.0f} x {side:,.0f} {unit}"),
+        *([("parts", f"at least {parts['users']} users, per {parts['per']}")] if parts else []),
+        (
+            "mean area of a part" if parts else "mean cloak",
+            f"{side:,.0f} x {side:,.0f} {unit}",
+        ),
         ("cost", f"{manifest['cost']:.4g} {unit}²"),
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
@@ -336,20 +303,24 @@ def print_summary(
             f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
             f"their window show them (--rare keep): {_count(figures['kept_rare'], 'request')}."
         )
-    if num_sent and not manifest["requests"]:
+    if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(
             "No request is published. With the rule about rare requests a window needs several "
             "bundles: lower --k, or see --rare."
         )
-    if manifest["parameters"]["allow"]:
+    if manifest["parameters"]["rare"] == KEEP and manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
-        out.print(f"Published although it may identify somebody (--allow): {escape(names)}.")
+        out.print(f"Published although it may identify somebody (--allow): {to_markup(names)}.")
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
     else:
         out.print(
-            f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
+            f"The policy file {to_markup(str(policy))} is private: it says who is in which bundle."
         )
+        for file in name_private_files(policy, parts and parts["per"])[1:]:
+            out.print(
+                f"So is {to_markup(str(file))}: it says who is in which part at each instant."
+            )
 
 
 def _count(number: int, what: str) -> str:

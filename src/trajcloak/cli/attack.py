@@ -13,6 +13,7 @@ from trajcloak.cli.common import (
     out,
     print_json,
     progress_bars,
+    request_options,
     threads_option,
     time_options,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @log_options
 @time_options
 @height_option
+@request_options
 @click.option(
     "--seed", default=0, show_default=True, type=int, help="For algorithms that draw at random."
 )
@@ -55,7 +57,8 @@ def command(
 ) -> None:
     """Attack snapshot policies and bundles of LOG, as each class of attacker would.
 
-    Without --request, every location report counts as a request.
+    Attacked is what each policy would publish. Without --request, every row counts as a
+    request.
     """
     from trajcloak.attackers import attack
     from trajcloak.log import read_log

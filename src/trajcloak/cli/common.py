@@ -215,6 +215,64 @@ def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) ->
     return function
 
 
+def request_options(function: F) -> F:
+    """Add the options that say which requests are published.
+
+    The file of the vocabulary is read before the command runs.
+    """
+
+    @click.option(
+        "--members",
+        type=int,
+        metavar="N",
+        help="Form bundles of at least N users, if users report seldom: a set of requests is "
+        "published only if K of them have a row at its instant.  [default: K]",
+    )
+    @click.option(
+        "--vocabulary",
+        type=PATH,
+        help="Table with a column for each request attribute: the values that may be published. "
+        "Requests with another value are withheld.",
+    )
+    @click.option(
+        "--rare",
+        default="drop",
+        show_default=True,
+        type=click.Choice(["drop", "other", "keep"]),
+        metavar="RULE",
+        help="Requests that few bundles of a window show: drop them, replace their rare values by "
+        "'(other)' first, or keep all.",
+    )
+    @click.option(
+        "--rare-below",
+        type=int,
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="A request or value is rare if fewer than N bundles of the window show it.",
+    )
+    @click.option(
+        "--link-safe",
+        is_flag=True,
+        help="Withhold requests that recur over windows where fewer than K users could have sent "
+        "them all.",
+    )
+    @click.option(
+        "--allow",
+        multiple=True,
+        metavar="COLUMN",
+        help="With --rare keep: attribute to publish although it looks like identifiers or places; "
+        "repeat for more.",
+    )
+    @wraps(function)
+    def wrapped(vocabulary: Path | None, **rest: Any) -> Any:
+        from trajcloak.requests.vocabulary import read_vocabulary
+
+        return function(vocabulary=vocabulary and read_vocabulary(vocabulary), **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
 def check_release_time(release: Path, asked: Mapping[str, Any]) -> None:
     """Raise if a time option that is given is not the one that a release was made with.
 
@@ -223,13 +281,11 @@ def check_release_time(release: Path, asked: Mapping[str, Any]) -> None:
     from trajcloak.release.reading import read_manifest
 
     try:
-        made = read_manifest(release).get("parameters")
+        made: Mapping[str, Any] = read_manifest(release)["parameters"]
     except InputError:
         return
     for name, value in asked.items():
-        if value is None:
-            continue
-        if isinstance(made, dict) and name in made and not _is_same(name, value, made[name]):
+        if value is not None and not _is_same(name, value, made[name]):
             option = name.replace("_", "-")
             shown = "the whole log" if made[name] is None else made[name]
             raise OptionError(

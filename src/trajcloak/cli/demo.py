@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.audit import describe_checks
 from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
 from trajcloak.cli.generate import KERNEL
-from trajcloak.cli.tables import ValueTable, facts_table
+from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
 
@@ -45,6 +44,8 @@ KNOWLEDGE = {
     "policy-aware": "... and how areas are chosen",
     "trajectory-aware": "where everybody was at all times",
     "tp-aware": "... and how areas are chosen",
+    "report-aware": "... and who reported at that minute",
+    "linking": "... and takes equal requests for one person's",
 }
 """What each class of attacker knows."""
 
@@ -119,7 +120,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
             utility = measure_utility(request_log, release, policy=policy, progress=progress)
         show(describe_accuracy(manifest, utility))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
-            report = audit(log, release, policy, columns, progress=progress)
+            report = audit(log, release, policy, columns, k=k, replay=True, progress=progress)
         show(describe_audit(report))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             write_report(
@@ -274,12 +275,13 @@ def describe_audit(report: "AuditReport") -> Paragraphs:
     """Say whether the audit passed; show all checks if it failed."""
     yield _heading(6, "An audit")
     yield (
-        "It reads the files alone, and shares no code with what made them: is everybody in one "
-        "bundle, inside all its areas, among enough people? Were exactly these requests sent? Is "
-        "no name left anywhere?"
+        "It computes with code of its own what must have been published, compares it byte for "
+        "byte with the files, and runs the algorithm again: is everybody in one bundle, inside all "
+        "its areas, among enough people? Were exactly these requests sent? Is nothing else in the "
+        "files?"
     )
     if report.passed:
-        yield f"[bold green]Passed[/]: all {len(report.checks)} checks hold."
+        yield f"[bold green]{report.verdict}[/]"
     else:
         yield from describe_checks(report)
 
@@ -291,7 +293,7 @@ def list_written_files(paths: Mapping[str, Path]) -> Paragraphs:
     table.add_column(overflow="fold")
     for what, (access, meaning) in FILES.items():
         style = "green" if access == "public" else "red"
-        table.add_row(f"  {escape(str(paths[what]))}", f"[{style}]{access}", meaning)
+        table.add_row(f"  {to_markup(str(paths[what]))}", f"[{style}]{access}", meaning)
     yield table
 
 
@@ -321,7 +323,7 @@ def list_same_commands(
         f"    {requests} --policy policy.parquet",
         f"trajcloak attack log.parquet --k {k} --algorithms refined \\",
         f"    {requests} --example",
-        "trajcloak utility log.parquet release",
+        "trajcloak utility log.parquet release --policy policy.parquet",
     ):
         yield Text(f"  {line}")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.command("utility")
 @click.argument("log", nargs=-1, required=True, type=PATH)
 @click.argument("release", type=PATH)
-@click.option("--policy", type=PATH, help="Policy file; needed where users were suppressed.")
+@click.option("--policy", type=PATH, required=True, help="Private policy file of the release.")
 @click.option("--queries", default=200, show_default=True, type=int, help="Of each kind.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Decides the questions.")
 @partial(
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def command(
     log: tuple[Path, ...],
     release: Path,
-    policy: Path | None,
+    policy: Path,
     queries: int,
     seed: int,
     columns: LogColumns,
@@ -71,7 +71,7 @@ def command(
         results = measure_utility(
             read,
             release,
-            policy=policy,
+            policy,
             queries=queries,
             seed=seed,
             threads=threads,
@@ -90,9 +90,10 @@ def print_utility(results: list["Utility"]) -> None:
     table = ValueTable(
         "Error of the answers",
         "question",
-        ("queries", "mean error", "median error", "mean width", "within"),
-        caption="width: upper less lower bound; errors and widths are in percent of the true "
-        "answer; within: true answers within the bounds",
+        ("queries", "mean error", "median", "width", "within", "withheld"),
+        caption="error, its median, and mean width (upper less lower bound) in percent of the true "
+        "answer; within: true answers within the bounds; withheld: users, or senders, whom the "
+        "release leaves out, and the true answers too",
     )
     for r in results:
         table.add_row(
@@ -102,5 +103,6 @@ def print_utility(results: list["Utility"]) -> None:
             f"{r.median_error:.1%}",
             f"{r.mean_width:,.0%}",
             f"[{'green' if r.within == 1 else 'bold red'}]{r.within:.1%}",
+            f"{r.withheld:.1%}",
         )
     out.print(table)

@@ -121,11 +121,11 @@ class Engine(Protocol):
 
     def publish(
         self,
-        write: Callable[[Path, Path | None], None],
+        write: Callable[[Path, Sequence[Path]], None],
         release: Path,
-        policy: Path | None,
+        private: Sequence[Path],
     ) -> None:
-        """Have release and policy file written: both appear complete, or neither."""
+        """Have a release and private files written: all appear complete, or none."""
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ from trajcloak.progress import Progress, silent
 
 OWNER_ONLY = 0o700
 FINGERPRINT, LOCK = "fingerprint.json", "lock"
-RELEASE, POLICY = "release", "policy.parquet"
+RELEASE, PRIVATE_FILE = "release", "private-{}"
 MEMORY = "memory"
 ANSWERS, DROPPED = "answers", ".dropped"
 
@@ -148,18 +148,21 @@ class FolderEngine(StoredEngine):
 
     def publish(
         self,
-        write: Callable[[Path, Path | None], None],
+        write: Callable[[Path, Sequence[Path]], None],
         release: Path,
-        policy: Path | None,
+        private: Sequence[Path],
     ) -> None:
-        """Write both inside the folder, and then move them: nothing half done stands elsewhere."""
-        made, private = self.folder / RELEASE, self.folder / POLICY
+        """Write all inside the folder, and then move it: nothing half done stands elsewhere."""
+        made = self.folder / RELEASE
+        held = [self.folder / PRIVATE_FILE.format(i) for i in range(len(private))]
         if not made.exists():
-            private.unlink(missing_ok=True)
-            write(made, None if policy is None else private)
-        # Nobody takes a policy file alone for a release, so it is moved first.
-        if policy is not None and private.exists():
-            move(private, policy, PRIVATE)
+            for file in held:
+                file.unlink(missing_ok=True)
+            write(made, held)
+        # Nobody takes a policy file alone for a release, so private files are moved first.
+        for file, path in zip(held, private, strict=True):
+            if file.exists():
+                move(file, path, PRIVATE)
         move(made, release)
 
 
@@ -173,9 +176,11 @@ def name_work_folder(release: Path) -> Path:
     return release.with_name(f".{release.name}.trajcloak-work")
 
 
-def has_moved_policy(folder: Path) -> bool:
-    """Whether an interrupted run has put its policy file into place already."""
-    return (folder / RELEASE).exists() and not (folder / POLICY).exists()
+def list_unmoved(folder: Path, private: Sequence[Path]) -> list[Path]:
+    """List the private files that an interrupted run has not put into place already."""
+    if not (folder / RELEASE).exists():
+        return list(private)
+    return [path for i, path in enumerate(private) if (folder / PRIVATE_FILE.format(i)).exists()]
 
 
 @contextmanager

@@ -167,12 +167,12 @@ class StoredEngine(ABC):
 
     def publish(
         self,
-        write: Callable[[Path, Path | None], None],
+        write: Callable[[Path, Sequence[Path]], None],
         release: Path,
-        policy: Path | None,
+        private: Sequence[Path],
     ) -> None:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        write(release, policy)
+        write(release, private)
 
     def _store(
         self,

@@ -22,8 +22,9 @@ from trajcloak.generator.routes import build_route_buffers, write_route
 from trajcloak.kernels.splitmix import GAMMA, below, key_of, scramble
 from trajcloak.kernels.threads import build_slices, run_all
 
-FINENESS = 1 << 20
-"""Coordinates are reported in this part of a unit: about a micrometre, for smaller files."""
+FINENESS = 100
+"""Coordinates are reported in this part of a unit, for smaller files, and so that all rows have
+places of the same precision, as the rows of a device do."""
 
 CAPACITIES = (5, 5, 4, 4, 3, 3, 2, 2)
 """How many objects an edge of each road class holds without slowing down."""

@@ -21,7 +21,8 @@ ASSUMPTIONS = (
     "Estimates assume that users are spread evenly over their cloaks, independently of each "
     "other, of other instants and of what they send, and that every published request has one "
     "sender.",
-    "Answers are about published users; withheld and suppressed users are not in the release.",
+    "Answers are about what is published: users and requests that were withheld are not in the "
+    "release.",
 )
 
 MARKS_PER_KEY = 16

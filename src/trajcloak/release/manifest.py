@@ -12,17 +12,27 @@ import numpy.typing as npt
 from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import LogFacts
-from trajcloak.release.reading import FORMAT_VERSION
+from trajcloak.options import REPORT_AWARE, TP_AWARE
+from trajcloak.release.manifest_schema import FORMAT_VERSION
 from trajcloak.space import Region
 from trajcloak.trajectories import Ingest, Layout, format_duration, format_moment
 from trajcloak.version import __version__
 
-REASONS = ("missing_location", "small_window", "suppressed")
+USER_REASONS = ("missing_location", "small_window", "suppressed")
 """Why users are not published in a window."""
 
-
-TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
-"""The strongest attackers that a release of two inputs, and of one log, is safe from."""
+REASONS = {
+    "unknown_user": "user without location reports",
+    "outside_windows": "outside all windows",
+    "missing_location": "location not known throughout the window",
+    "small_window": "window with too few users",
+    "suppressed": "suppressed",
+    "few_reporters": "too few members with a row",
+    "vocabulary": "not in the vocabulary",
+    "rare": "shown by too few bundles",
+    "link_safe": "linked with other windows",
+}
+"""Why requests are not published, in the order in which it is decided, and in words."""
 
 
 @dataclass
@@ -77,8 +87,10 @@ class Totals:
     ----------
     bundles, users, smallest : int
         How many there are, their members, those of the smallest.
+    rows : int
+        How many rectangles are published: one for each bundle, or part, and instant.
     area, cost : tuple of float
-        Summed area of the cloaks, once for each bundle and once for each user: floats
+        Summed area of the rectangles, once each and once for each user in it: floats
         whose sum is the exact sum of the areas of all bundles.
     low, high : (2,) uint32
         Corners of the box around all cloaks, in cells, half open.
@@ -87,6 +99,7 @@ class Totals:
     bundles: int
     users: int
     smallest: int
+    rows: int
     area: tuple[float, ...]
     cost: tuple[float, ...]
     low: npt.NDArray[np.uint32]
@@ -95,14 +108,24 @@ class Totals:
 
 def add_up(bundles: Bundles, region: Region) -> Totals:
     """Add up the bundles of a window, or some of them; at least one."""
-    area = _published_areas(bundles, region).sum(axis=1)
+    parts = bundles.parts
     corners = bundles.cloaks.reshape(-1, 4)
+    if parts is None:
+        num_rows = len(corners)
+        area = _published_areas(bundles.cloaks, region).sum(axis=1)
+        cost = area * bundles.sizes
+    else:
+        num_rows = len(parts.sizes)
+        areas = _published_areas(parts.cloaks, region)
+        first = parts.first[: -1 : parts.counts.shape[1]]
+        area, cost = (np.add.reduceat(summed, first) for summed in (areas, areas * parts.sizes))
     return Totals(
         len(bundles.sizes),
         int(bundles.sizes.sum()),
         int(bundles.sizes.min()),
+        num_rows,
         _sum_exactly(area.tolist()),
-        _sum_exactly((area * bundles.sizes).tolist()),
+        _sum_exactly(cost.tolist()),
         corners[:, :2].min(axis=0),
         corners[:, 2:].max(axis=0),
     )
@@ -114,6 +137,7 @@ def merge_totals(parts: Sequence[Totals]) -> Totals:
         sum(part.bundles for part in parts),
         sum(part.users for part in parts),
         min(part.smallest for part in parts),
+        sum(part.rows for part in parts),
         _sum_exactly([number for part in parts for number in part.area]),
         _sum_exactly([number for part in parts for number in part.cost]),
         np.min([part.low for part in parts], axis=0),
@@ -148,7 +172,6 @@ def build_manifest(
     """
     asked, grid, region = layout.asked, layout.grid, layout.region
     total = merge_totals([totals for _, totals in windows])
-    num_cloaks = sum(length * totals.bundles for length, totals in windows)
     return {
         "format_version": FORMAT_VERSION,
         "software": f"trajcloak {__version__}",
@@ -189,7 +212,7 @@ def build_manifest(
         "bundles": total.bundles,
         "smallest_bundle": total.smallest,
         "cost": math.fsum(total.cost),
-        "mean_cloak_area": math.fsum(total.area) / num_cloaks,
+        "mean_cloak_area": math.fsum(total.area) / total.rows,
         "requests": num_requests,
         "withheld": {
             "users": left_out.gone_users,
@@ -198,7 +221,7 @@ def build_manifest(
         },
         "suppressed": left_out.num_suppressed,
         "attacker": REPORT_AWARE if facts.is_one_log else TP_AWARE,
-        "parts": None,
+        "parts": None if asked.parts is None else {"users": asked.parts, "per": asked.parts_per},
         "ingest": ingest.to_dict(),
     }
 
@@ -213,7 +236,7 @@ def build_figures(
     withheld = {
         "unknown_user": facts.unknown_requests,
         "outside_windows": facts.num_requests - facts.unknown_requests - left_out.num_requests,
-        **{reason: left_out.requests[reason] for reason in (*REASONS, "few_reporters")},
+        **{reason: left_out.requests[reason] for reason in (*USER_REASONS, "few_reporters")},
         "vocabulary": counts.vocabulary,
         "rare": counts.rare,
         "link_safe": counts.link_safe,
@@ -226,14 +249,14 @@ def build_figures(
         "replaced": counts.replaced,
         "rare_kinds": counts.rare_kinds,
         "kept_rare": counts.kept_rare,
-        "user_windows": {reason: left_out.user_windows[reason] for reason in REASONS},
+        "user_windows": {reason: left_out.user_windows[reason] for reason in USER_REASONS},
     }
 
 
-def _published_areas(bundles: Bundles, region: Region) -> npt.NDArray[np.float64]:
-    """Compute the area of every cloak from its edges as they are published."""
+def _published_areas(cloaks: npt.NDArray[np.uint32], region: Region) -> npt.NDArray[np.float64]:
+    """Compute the area of every rectangle from its edges as they are published."""
     left, bottom, right, top = (
-        region.edges(axis, bundles.cloaks[..., side])
+        region.edges(axis, cloaks[..., side])
         for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
     )
     areas: npt.NDArray[np.float64] = (right - left) * (top - bottom)

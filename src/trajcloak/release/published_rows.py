@@ -16,12 +16,16 @@ import pyproj
 
 from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
-from trajcloak.release.reading import BUNDLES_FILE, NUM_KEYS, POLICY_FILE, REQUESTS_FILE
+from trajcloak.options import PER_WINDOW
+from trajcloak.release.reading import (
+    BUNDLES_FILE,
+    NUM_KEYS,
+    PARTS_FILE,
+    POLICY_FILE,
+    REQUESTS_FILE,
+)
 from trajcloak.release.row_groups import encode_row_group
 from trajcloak.space import Region
-
-ROWS_PER_GROUP = 1 << 17
-"""Rows in a row group, of several windows if need be."""
 
 Piece = tuple[int, slice]
 """Some rows of a range of bundles, which is given by its place in the release."""
@@ -44,6 +48,8 @@ class ReleaseHead:
         "UTC" or None.
     box : sequence of float
         Around all cloaks: x_min, y_min, x_max, y_max.
+    parts_per : {"window", "instant"} or None
+        What a part keeps its members for; None without parts.
     """
 
     crs: str | None
@@ -52,36 +58,45 @@ class ReleaseHead:
     moments: tuple[int, int] | None
     zone: str | None
     box: Sequence[float]
+    parts_per: str | None = None
 
     def encode(self, name: str, parts: Sequence[tuple[Bundles, int, slice]]) -> pa.Buffer:
         """Encode a row group of a file.
 
         ``parts`` are bundles, the id of the first of them, and the rows to take.
         """
-        schema = self._schemas[name]
         build = {
             BUNDLES_FILE: self._build_bundle_rows,
             REQUESTS_FILE: self._build_request_rows,
             POLICY_FILE: self._build_policy_rows,
+            PARTS_FILE: self._build_membership_rows,
         }[name]
         batches = []
         for bundles, first_id, rows in parts:
             columns = [pa.array(column) for column in build(bundles, first_id, rows)]
-            if schema is None:
-                batches.append(pa.record_batch(columns, ["window", "user_id", "bundle_id"]))
+            if name in self._private_columns:
+                batches.append(pa.record_batch(columns, self._private_columns[name]))
             else:
+                schema = self._schemas[name]
                 arrays = [c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
                 batches.append(pa.record_batch(arrays, schema=schema))
         stores_schema = name == BUNDLES_FILE or (name == REQUESTS_FILE and not self._is_all_text)
         return encode_row_group(pa.concat_batches(batches), store_schema=stores_schema)
 
     @cached_property
-    def _schemas(self) -> dict[str, pa.Schema | None]:
+    def _schemas(self) -> dict[str, pa.Schema]:
         return {
             BUNDLES_FILE: build_bundles_schema(self),
             REQUESTS_FILE: self._requests_schema,
-            # The type of ids is that of the log.
-            POLICY_FILE: None,
+        }
+
+    @property
+    def _private_columns(self) -> dict[str, list[str]]:
+        """Names only: the type of ids is that of the log."""
+        part = ["part"] if self.parts_per == PER_WINDOW else []
+        return {
+            POLICY_FILE: ["window", "user_id", "bundle_id", *part],
+            PARTS_FILE: ["window", "instant", "user_id", "part"],
         }
 
     @cached_property
@@ -110,12 +125,21 @@ class ReleaseHead:
         return all(type_ == pa.string() for type_ in self.kinds.schema.types)
 
     def _build_bundle_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
-        """Build rows of bundles: in order, each instant by instant."""
+        """Build rows of bundles: in order, each instant by instant, there part by part."""
         length = bundles.stop - bundles.start
         row = np.arange(rows.start, rows.stop)
-        bundle = row // length
-        instant = bundles.start + row % length
-        cloaks = bundles.cloaks.reshape(-1, 4)[rows]
+        parts = bundles.parts
+        if parts is None:
+            place, part = row, []
+            cloaks = bundles.cloaks.reshape(-1, 4)[rows]
+            sizes = bundles.sizes[row // length]
+        else:
+            # Bundles times instants; each has one part or more.
+            first = parts.first
+            place = np.searchsorted(first, row, side="right") - 1
+            part = [row - first[place]]
+            cloaks, sizes = parts.cloaks[rows], parts.sizes[rows]
+        instant = bundles.start + place % length
         edges = [
             self.region.edges(axis, cloaks[:, side])
             for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
@@ -126,11 +150,12 @@ class ReleaseHead:
             times = [origin + instant * every, origin + (instant + 1) * every]
         return [
             np.full(len(row), bundles.window, np.int32),
-            first_id + bundle,
+            first_id + place // length,
             instant,
+            *part,
             *times,
             *edges,
-            bundles.sizes[bundle],
+            sizes,
             build_rectangles(*edges),
         ]
 
@@ -145,12 +170,27 @@ class ReleaseHead:
         ]
 
     def _build_policy_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
-        """Build rows of the private policy file: the members of each bundle."""
+        """Build rows of the private policy file: the members of each bundle, and their parts."""
         bundle = np.repeat(np.arange(len(bundles.sizes)), bundles.sizes)[rows]
+        part = []
+        if bundles.parts is not None and self.parts_per == PER_WINDOW:
+            part = [bundles.parts.part[rows, 0]]
         return [
             np.full(len(bundle), bundles.window, np.int32),
             bundles.ids[rows.start : rows.stop],
             first_id + bundle,
+            *part,
+        ]
+
+    def _build_membership_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
+        """Build rows of the private file of parts per instant: each member, instant by instant."""
+        assert bundles.parts is not None
+        member, instant = np.divmod(np.arange(rows.start, rows.stop), bundles.stop - bundles.start)
+        return [
+            np.full(len(member), bundles.window, np.int32),
+            (bundles.start + instant).astype(np.int32),
+            bundles.ids.take(pa.array(member)),
+            bundles.parts.part.reshape(-1)[rows],
         ]
 
 
@@ -203,6 +243,7 @@ def build_bundles_schema(head: ReleaseHead) -> pa.Schema:
             ("window", pa.int32()),
             ("bundle_id", pa.int64()),
             ("instant", pa.int32()),
+            *([] if head.parts_per is None else [("part", pa.int32())]),
             *times,
             *edges,
             ("users", pa.int32()),

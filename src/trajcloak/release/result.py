@@ -14,19 +14,24 @@ import pyarrow.parquet as pq
 
 from trajcloak.bundles import Bundles, ShownKinds
 from trajcloak.engines.engine import WRITING, Engine, Handle
+from trajcloak.options import PER_INSTANT
 from trajcloak.output import PRIVATE, new_file, new_folder
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import Totals
-from trajcloak.release.output_checks import check_outputs, check_outside_releases
-from trajcloak.release.published_rows import ROWS_PER_GROUP, ReleaseHead, cut_groups
+from trajcloak.release.output_checks import (
+    check_outputs,
+    check_outside_releases,
+    name_private_files,
+)
+from trajcloak.release.published_rows import ReleaseHead, cut_groups
 from trajcloak.release.reading import (
     BUNDLES_FILE,
     MANIFEST_FILE,
+    PARTS_FILE,
     POLICY_FILE,
     REQUESTS_FILE,
-    Manifest,
 )
-from trajcloak.release.row_groups import join_row_groups
+from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class Release:
         What became of the requests of the log. Private: no part of what is published.
     """
 
-    manifest: Manifest
+    manifest: dict[str, Any]
     figures: dict[str, Any]
     _head: ReleaseHead = field(compare=False)
     _ranges: Sequence[BundleRange] = field(compare=False)
@@ -94,9 +99,21 @@ class Release:
 
     @cached_property
     def policy(self) -> pa.Table:
-        """Private: which user is in which bundle."""
+        """Private: which user is in which bundle and, with parts per window, in which part."""
+        return self._build_table(POLICY_FILE)
+
+    @cached_property
+    def policy_parts(self) -> pa.Table | None:
+        """Private: which user is in which part of the bundle at which instant.
+
+        None unless there are parts per instant.
+        """
+        has_any = self._head.parts_per == PER_INSTANT
+        return self._build_table(PARTS_FILE) if has_any else None
+
+    def _build_table(self, name: str) -> pa.Table:
         sink = pa.BufferOutputStream()
-        self._write_file(POLICY_FILE, sink)
+        self._write_file(name, sink)
         return pq.read_table(pa.BufferReader(sink.getvalue()))
 
     def write(
@@ -107,6 +124,8 @@ class Release:
         progress: Progress = silent,
     ) -> None:
         """Write the release folder and, if asked for, the policy file: both or neither.
+
+        With parts per instant, ``policy.parquet`` comes with ``policy-parts.parquet``.
 
         Raises
         ------
@@ -119,32 +138,40 @@ class Release:
         >>> release = tc.anonymize(tc.read_log("log.parquet"), k=50)
         >>> release.write("new-release", policy="new-policy.parquet")
         """
-        release, policy = Path(release), None if policy is None else Path(policy)
+        policy = None if policy is None else Path(policy)
+        private = name_private_files(policy, self._head.parts_per)
         progress(WRITING, 0, 1)
-        self._engine.publish(self._write, release, policy)
+        self._engine.publish(self._write, Path(release), private)
         progress(WRITING, 1, 1)
 
     def write_policy(self, path: str | Path) -> None:
         """Write the private policy file, readable by its owner only.
+
+        With parts per instant, ``policy.parquet`` comes with ``policy-parts.parquet``.
 
         Raises
         ------
         OptionError
             If the path is inside a release (invariant 5 of ``docs/guarantee.md``).
         """
-        path = Path(path)
-        check_outside_releases(path)
-        with new_file(path, PRIVATE) as file, file.open("wb") as stream:
-            self._write_file(POLICY_FILE, stream)
+        private = name_private_files(Path(path), self._head.parts_per)
+        for file in private:
+            check_outside_releases(file)
+        with ExitStack() as stack:
+            self._write_private(private, stack)
 
-    def _write(self, release: Path, policy: Path | None) -> None:
-        check_outputs(release, policy)
+    def _write_private(self, private: Sequence[Path], stack: ExitStack) -> None:
+        """Write the policy; its files get their names when the stack is closed."""
+        for name, path in zip((POLICY_FILE, PARTS_FILE), private, strict=False):
+            file = stack.enter_context(new_file(path, PRIVATE))
+            with file.open("wb") as stream:
+                self._write_file(name, stream)
+
+    def _write(self, release: Path, private: Sequence[Path]) -> None:
+        check_outputs(release, private)
         with ExitStack() as stack:
             folder = stack.enter_context(new_folder(release))
-            if policy is not None:
-                file = stack.enter_context(new_file(policy, PRIVATE))
-                with file.open("wb") as stream:
-                    self._write_file(POLICY_FILE, stream)
+            self._write_private(private, stack)
             for name in (BUNDLES_FILE, REQUESTS_FILE):
                 with (folder / name).open("wb") as stream:
                     self._write_file(name, stream)
@@ -153,9 +180,11 @@ class Release:
     def _count_rows(self, name: str) -> list[int]:
         """Count the rows of each range in a file."""
         if name == BUNDLES_FILE:
-            return [r.totals.bundles * r.length for r in self._ranges]
+            return [r.totals.rows for r in self._ranges]
         if name == REQUESTS_FILE:
             return [r.num_requests for r in self._ranges]
+        if name == PARTS_FILE:
+            return [r.totals.users * r.length for r in self._ranges]
         return [r.totals.users for r in self._ranges]
 
     def _write_file(self, name: str, stream: BinaryIO) -> None:
@@ -211,7 +240,7 @@ def encode_group(
     )
 
 
-def write_manifest(manifest: Manifest, folder: Path) -> None:
+def write_manifest(manifest: dict[str, Any], folder: Path) -> None:
     """Write ``manifest.json``."""
     text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False)
     (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")

@@ -4,18 +4,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any
 
 from trajcloak.attackers import ATTACKERS, Attack, Breach, Finding, attack_release
 from trajcloak.auditor import AuditReport, audit
-from trajcloak.log import RequestLog, hold_in_memory, read_log
+from trajcloak.kernels.threads import choose_threads
+from trajcloak.log import read_log
 from trajcloak.log.files import list_files
-from trajcloak.options import DROP, KEEP, LogColumns
+from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 from trajcloak.query import PublishedRelease
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest import REASONS
+from trajcloak.release.manifest_schema import Manifest
+from trajcloak.replay import recount_requests
 from trajcloak.report.charts import Bar, draw_shares
 from trajcloak.report.figures import digest_files
 from trajcloak.report.html_elements import (
@@ -30,44 +31,31 @@ from trajcloak.report.html_elements import (
 )
 from trajcloak.report.quantities import show_count, show_share
 from trajcloak.report.sections import show_result
-from trajcloak.requests import RareColumn
-from trajcloak.requests.attributes import list_attributes
-from trajcloak.requests.rare_values import count_rare, find_rare
 
 KNOWS = {
     "policy-unaware": "knows where everybody was",
     "policy-aware": "also knows the software and its settings",
     "trajectory-aware": "links the requests of one sender over time",
-    "tp-aware": "knows all of this: the one that the guarantee is about",
+    "tp-aware": "knows all of this: the guarantee is about this one, if there are two inputs",
+    "report-aware": "also knows who has a row when: the guarantee is about this one, in one log",
+    "linking": "also takes equal requests, in all windows, for those of one sender",
 }
 """What each attacker knows, in a few words."""
 
 MEANINGS = {
     "release folder": "three files, and nothing else",
-    "manifest": "readable, every field of the right form",
-    "bundles file": "columns, types and metadata as documented",
-    "requests file": "columns, types and metadata as documented",
-    "policy file": "columns and types as documented",
-    "policy private": "outside the release, readable by its owner only",
-    "parameters": "settings that fit the log and its instants",
-    "region": "holds every report",
-    "bundle rows": "one row for each bundle and instant",
-    "bundle order": "numbered by their cloaks, so that numbers name nobody",
-    "instants": "times of the instants as the settings say",
-    "cloaks": "rectangles of whole cells inside the region",
-    "geometry": "shapes equal to the cloaks",
-    "windows": "cut as the settings say, none linked to another",
+    "manifest": "readable, with parameters that a release can have",
+    "log": "can be read as the parameters say, and lies inside the region",
+    "policy": "outside the release, readable by its owner only; names users of the log",
     "one bundle per user": "everybody who takes part is in exactly one bundle of a window",
     "at least k users": "the members of every bundle, counted",
-    "locations": "every location inside its bundle's cloak",
-    "request rows": "sorted, each once",
-    "requests": "exactly those that the members sent",
-    "rare values": "treated as the settings say",
-    "counts": "as the manifest says",
-    "costs": "as the manifest says",
-    "withheld": "left out exactly those who had to be",
-    "ingest": "the manifest's report on the log, recounted",
-    "user ids": "no id of a user anywhere in the release",
+    "cloaks": "hold all locations of the members; numbered so that numbers name nobody",
+    "possible senders": "enough members may have sent each published request",
+    "bundles": "exactly the cloaks that follow from log and policy",
+    "requests": "exactly those that were sent, less those that the rules withhold",
+    "figures": "every number of the manifest, computed again",
+    "bytes": "no file holds anything else, not even where readers do not look",
+    "replay": "the algorithm, run again, makes the same groups",
 }
 """What each check of the audit asks for."""
 
@@ -81,23 +69,6 @@ MOST_FILES = 12
 """Files of a log that are listed one by one."""
 
 
-class RareValues(NamedTuple):
-    """The values of an attribute that few users of the log sent.
-
-    Attributes
-    ----------
-    below : int
-        Fewer users than this are few.
-    found : RareColumn
-    num_values : int
-        All distinct values of the attribute.
-    """
-
-    below: int
-    found: RareColumn
-    num_values: int
-
-
 @dataclass(frozen=True)
 class PrivateFindings:
     """What audit and attack found.
@@ -107,15 +78,16 @@ class PrivateFindings:
     audit : AuditReport
     attack : Attack or None
         None if it was not asked for, or the audit failed.
-    rare : list of RareValues or None
-        None if the release has no request attributes, or the audit failed.
+    sent : dict or None
+        What became of the requests of the log, as :attr:`trajcloak.Release.figures`. None if the
+        release has no request attributes, or the audit failed.
     digests : dict
         SHA-256 of the log and of the policy file.
     """
 
     audit: AuditReport
     attack: Attack | None
-    rare: list[RareValues] | None
+    sent: dict[str, Any] | None
     digests: dict[str, str]
 
 
@@ -130,9 +102,15 @@ def audit_and_attack(
     threads: int | None,
     progress: Progress,
 ) -> PrivateFindings:
-    """Audit a release against its log; if the audit passed, count rare values and attack it."""
-    second = {} if request_log is None else {"request_log": list(request_log)}
-    report = audit(list(log), release.path, policy, columns, progress=progress, **second)
+    """Audit a release against its log; if the audit passed, count its requests and attack it."""
+    report = audit(
+        list(log),
+        release.path,
+        policy,
+        columns,
+        request_log=None if request_log is None else list(request_log),
+        progress=progress,
+    )
     digests = _digest_private(list_files([*log, *(request_log or [])]), policy)
     if not (report.passed and (with_attack or release.attributes)):
         return PrivateFindings(report, None, None, digests)
@@ -145,8 +123,12 @@ def audit_and_attack(
     found = None
     if with_attack:
         found = attack_release(read, release, policy, threads=threads, progress=progress)
-    rare = _count_rare_values(read, release) if release.attributes else None
-    return PrivateFindings(report, found, rare, digests)
+    sent = None
+    if release.attributes:
+        sent = recount_requests(
+            read, release, policy, threads=choose_threads(threads), progress=progress
+        )
+    return PrivateFindings(report, found, sent, digests)
 
 
 def _digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
@@ -169,11 +151,11 @@ def _digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
 
 
 def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[Element]:
-    """Show the audit, what attackers learn, and the rare values."""
+    """Show the audit, what attackers learn, and what became of the requests."""
     return [
         _build_audit_section(found.audit),
         _build_attack_section(found.attack, manifest["k"]),
-        _build_rare_section(found.rare, manifest),
+        _build_sent_section(found.sent, manifest),
     ]
 
 
@@ -288,67 +270,42 @@ def _describe_breach(breach: Breach | None) -> Child:
     )
 
 
-def _count_rare_values(log: RequestLog, release: PublishedRelease) -> list[RareValues]:
-    """Count the rare values of each attribute, by the release's threshold and by k."""
-    manifest = release.manifest
-    made = manifest["parameters"]
-    origin, every = release.times.moments or (made["origin"], made["every"])
-    windows = origin + np.array(release.times.ranges, np.int64) * every
-    whole = hold_in_memory(log)
-    attributes = list_attributes(log)
-    counted = []
-    for below in sorted({made["rare_below"], manifest["k"]}):
-        rare = count_rare(whole, attributes, find_rare(attributes, below), windows)
-        by_name = {column.column: column for column in rare}
-        counted += [
-            RareValues(below, by_name.get(a.name, RareColumn(a.name, 0, 0, 0)), a.num_values)
-            for a in attributes
-        ]
-    return counted
-
-
-def _build_rare_section(rare: list[RareValues] | None, manifest: Manifest) -> Element:
-    """Show the rare values of each attribute; None if they were not counted."""
-    title = "Values that few users sent"
-    if rare is None:
+def _build_sent_section(sent: dict[str, Any] | None, manifest: Manifest) -> Element:
+    """Show what became of the requests of the log; None if they were not counted."""
+    title = "What became of the requests"
+    if sent is None:
         return section(
-            "rare",
+            "sent",
             title,
             element("p", "Not counted: the audit failed, or the release has no request attribute."),
         )
+    withheld = sum(sent["withheld"].values())
     rows: TableRows = [
-        [
-            element("bdi", found.column),
-            f"{below:,} users",
-            f"{found.values:,} of {show_count(num_values, 'value')}",
-            f"{found.requests:,}",
-            f"{found.recurring:,}",
-            _describe_treatment(below, manifest) if found.values else "there are none",
-        ]
-        for below, found, num_values in rare
+        [REASONS[reason], f"{number:,}", show_share(number / max(sent["requests"], 1))]
+        for reason, number in sent["withheld"].items()
+        if number
     ]
-    head = ["attribute", "sent by fewer than", "values", "requests of the log",
-            "values in several windows", "what became of them"]  # fmt: skip
+    below = manifest["parameters"]["rare_below"]
     return section(
-        "rare",
+        "sent",
         title,
         element(
             "p",
-            "Counted in the log when this page was made. Somebody who knows who uses a rare value "
-            "may guess its sender, and one that recurs may link windows. They were kept out only "
-            "if that was asked for (--rare drop, --rare other).",
+            "Counted in the log when this page was made. The release says nothing of this, for it "
+            "depends on who sent what.",
         ),
-        table(head, rows),
+        facts(
+            [
+                ("requests in the log", f"{sent['requests']:,}"),
+                ("published, distinct in their bundle and instant", f"{sent['published']:,}"),
+                ("equal to another one of their bundle and instant", f"{sent['equal']:,}"),
+                ("withheld", f"{withheld:,} ({show_share(withheld / max(sent['requests'], 1))})"),
+                ("published with a rare value replaced", f"{sent['replaced']:,}"),
+                (
+                    f"published though fewer than {below:,} bundles of their window show them",
+                    f"{sent['kept_rare']:,}",
+                ),
+            ]
+        ),
+        table(["withheld because", "requests", "share"], rows, class_="numeric") if rows else None,
     )
-
-
-def _describe_treatment(below: int, manifest: Manifest) -> str:
-    made = manifest["parameters"]
-    if made["rare"] == KEEP:
-        return "kept: published as they are"
-    done = "dropped: their requests withheld"
-    if made["rare"] != DROP:
-        done = "replaced by “other”, or by null where they are no text"
-    if below > made["rare_below"]:
-        return f"those of fewer than {made['rare_below']:,} users {done}; the others kept"
-    return done

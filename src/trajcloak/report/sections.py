@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trajcloak.options import KEEP
+from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
 from trajcloak.query import PublishedRelease
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import (
-    Child,
     Element,
     TableRows,
     details,
@@ -19,17 +18,8 @@ from trajcloak.report.html_elements import (
     table,
 )
 from trajcloak.report.map_contents import AttributeSummary
-from trajcloak.report.quantities import Unit, show_count, show_moment, show_number, show_share
+from trajcloak.report.quantities import Unit, show_count, show_moment, show_number
 from trajcloak.version import __version__
-
-REASONS = {
-    "outside_windows": "sent in no published window",
-    "missing_location": "location not known throughout the window",
-    "window_below_k": "window with fewer than k users",
-    "suppressed": "suppressed: too costly to hide",
-    "rare_value": "request with a rare value",
-}
-"""What the manifest's reasons mean."""
 
 NOT_PROMISED = (
     "A request whose own text names its sender or a place is published as it is.",
@@ -38,35 +28,60 @@ NOT_PROMISED = (
     "exclude that user there.",
     "That somebody of a bundle sent something is published. If all its users are of one kind, "
     "this is learned about the kind.",
-    "Rare values that recur in several windows may link these.",
     "Places are coarsened, not hidden: this protects who asked, not where people were.",
     "Two releases of the same users and times can be compared with each other. Publish one.",
     "Users are counted by their ids: a person with two counts twice.",
 )
 ALLOWED = "Allowed by hand with --allow: not checked for identifiers and places."
-RARE_IN_WINDOWS = (
-    "Rare values were withheld or replaced by counting senders over all windows, so that with "
-    "several windows the release may tell more than its sets of requests do."
+RECURRING = (
+    "A request that recurs in several windows may link these: whoever takes equal requests for "
+    "those of one sender can intersect their bundles. --link-safe withholds such requests."
+)
+LINKED = (
+    "Each single request has that many possible senders. Somebody who knows that several requests "
+    "have one sender may be left with fewer: those with a row wherever they were sent."
+)
+ALL_REQUESTS = (
+    "Where every row of the log carries a request, a set with one value tells that all who have a "
+    "row there sent it."
 )
 
 
 def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
     """Say in plain words what is promised, and what is not."""
     k = manifest["k"]
-    limits = list(NOT_PROMISED)
-    if manifest["windows"] > 1 and manifest["parameters"].get("rare", KEEP) != KEEP:
-        limits.append(RARE_IN_WINDOWS)
+    is_one_log = manifest["attacker"] == REPORT_AWARE
+    limits = [
+        *NOT_PROMISED,
+        *([LINKED, ALL_REQUESTS] if is_one_log else []),
+        *([RECURRING] if not manifest["parameters"]["link_safe"] else []),
+    ]
     steps = [
         f"Users who moved alike were put into {show_count(figures.num_bundles, 'bundle')} of at "
         f"least k = {k:,}; they have {_show_sizes(figures)} users.",
         "A bundle is published as one area, its cloak, for each instant, and the set of requests "
         "that its users sent then: no names, no order, no duplicates.",
-        "Who is bundled with whom follows from places and settings alone, never from requests. "
-        "So exchanging the requests of two users of a bundle gives the same release, byte for "
-        "byte.",
-        f"Whoever looks for the sender of a request is therefore left with all the users of its "
-        f"bundle, {figures.smallest:,} or more, even if they can tell exactly who these are.",
     ]
+    if is_one_log:
+        steps += [
+            f"Whoever knows the rows of the log knows who could have sent a request: somebody "
+            f"with a row at that instant. So a set is published only where at least {k:,} users "
+            f"of the bundle have one.",
+            "Who is bundled with whom, and which sets are published, follows from places, times "
+            "and settings alone, never from requests. So exchanging what two rows of a bundle and "
+            "instant hold gives the same release, byte for byte.",
+            f"Whoever looks for the sender of a request is therefore left with all users of its "
+            f"bundle who have a row there, {k:,} or more, even if they can tell exactly who these "
+            f"are.",
+        ]
+    else:
+        steps += [
+            "Who is bundled with whom follows from location reports and settings alone, never from "
+            "requests. So giving a request to another user of its bundle gives the same release, "
+            "byte for byte.",
+            f"Whoever looks for the sender of a request is therefore left with all users of its "
+            f"bundle, {k:,} or more, even if they can tell exactly who these are.",
+        ]
     return section(
         "guarantee",
         "What is promised, and why it holds",
@@ -181,48 +196,48 @@ def show_result(passed: bool) -> Element:
     )
 
 
-def build_left_out_section(manifest: Manifest) -> Element:
+def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
     """Show who and what is not published, and why."""
-    withheld = manifest["withheld"]
-    rows = [
-        [REASONS.get(reason, reason), f"{counts['user_windows']:,}", f"{counts['requests']:,}"]
-        for reason, counts in sorted(withheld["why"].items())
-    ]
+    withheld, made = manifest["withheld"], manifest["parameters"]
+    rules = {DROP: "withheld", OTHER: "rare values replaced, then withheld", KEEP: "published"}
     return section(
         "left-out",
         "What was withheld or suppressed",
+        element(
+            "p",
+            "Users, windows and sets are counted, for this follows from who was where and when. "
+            "How many requests were withheld is not said: that would tell something about who sent "
+            "them.",
+        ),
         facts(
             [
                 ("users withheld throughout", f"{withheld['users']:,}"),
-                *_list_requests(manifest),
+                ("windows withheld: too few users", f"{withheld['windows']:,}"),
                 ("users suppressed, window by window", f"{manifest['suppressed']:,}"),
-                ("requests with a rare value replaced", f"{manifest.get('generalised', 0):,}"),
+                (
+                    "sets of requests withheld: too few users with a row",
+                    f"{withheld['sets']:,} of {figures.num_sets:,}",
+                ),
+                (
+                    f"requests that fewer than {made['rare_below']:,} bundles of a window show",
+                    rules[made["rare"]],
+                ),
+                (
+                    "requests with values that are not on a public list",
+                    "withheld" if made["vocabulary"] else "published: there is no such list",
+                ),
+                (
+                    "requests that narrow down their sender over several windows",
+                    "withheld" if made["link_safe"] else "published",
+                ),
             ]
-        ),
-        table(
-            ["reason", "users, window by window", "requests"],
-            rows,
-            class_="numeric",
         ),
     )
 
 
-def _list_requests(manifest: Manifest) -> list[tuple[str, Child]]:
-    """List how many requests there were, and what became of them."""
-    withheld, sent = manifest["withheld"]["requests"], manifest.get("ingest", {}).get("requests")
-    share = f" ({show_share(withheld / sent)})" if sent else ""
-    return [
-        ("requests in the log", "not recorded" if sent is None else f"{sent:,}"),
-        ("published, distinct in their bundle and instant", f"{manifest['requests']:,}"),
-        ("requests withheld", f"{withheld:,}{share}"),
-    ]
-
-
-def build_ingest_section(manifest: Manifest) -> Element | None:
+def build_ingest_section(manifest: Manifest) -> Element:
     """Show what came in, as the manifest reports it."""
-    ingest = manifest.get("ingest")
-    if not isinstance(ingest, dict):
-        return None
+    ingest = manifest["ingest"]
     interval, located = ingest["interval"], ingest["user_instants"]
     everywhere = sum(located.values()) or 1
     pairs = [
@@ -233,7 +248,6 @@ def build_ingest_section(manifest: Manifest) -> Element | None:
             if number
         ),
         ("rows that repeat a time", f"{ingest['repeated']:,}"),
-        ("rows with a request", f"{ingest.get('requests', 0):,}"),
         ("users", f"{ingest['users']:,}"),
         ("from", _show_time(ingest["start"])),
         ("to", _show_time(ingest["end"])),

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from trajcloak.release.reading import Manifest
+from trajcloak.options import KEEP, OTHER, REPORT_AWARE
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import Child, Element, element, facts
 from trajcloak.report.quantities import show_count, show_moment, show_share
@@ -45,9 +46,8 @@ class Verdict(NamedTuple):
 def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome | None) -> Verdict:
     """Judge a release by what is known here."""
     failed = [check for check in checks if not check.passed]
-    senders = (
-        f"every published request has at least {manifest['smallest_bundle']:,} possible senders"
-    )
+    senders = f"every published request has at least {manifest['k']:,} possible senders"
+    rare = describe_rare(manifest) if manifest["parameters"]["rare"] == KEEP else ""
     if audited and audited.failed:
         of_all = f"{len(audited.failed)} of {audited.num_checks} checks"
         return Verdict(
@@ -85,7 +85,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
             passed,
             f"Yes, in the sense of sender k-anonymity with k = {manifest['k']}. An audit that "
             f"shares no code with what made the release compared it with the log and the policy "
-            f"file, row by row: all {audited.num_checks} checks hold.",
+            f"file, row by row: all {audited.num_checks} checks hold.{rare}",
         )
     if names:
         return Verdict(
@@ -103,13 +103,28 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
         "Not audited on this page: that takes the private log",
         f"It says so, and its files agree with each other: all {len(checks)} checks that need no "
         f"log hold. Whether every bundle really has that many users can be seen only with the "
-        f"log: ask the publisher for the outcome of the audit.",
+        f"log: ask the publisher for the outcome of the audit.{rare}",
     )
 
 
 def list_allowed(manifest: Manifest) -> list[str]:
-    """List the attributes that were published unchecked, with ``--allow``."""
-    return list(manifest["parameters"].get("allow", []))
+    """List the attributes that were published unchecked: with ``--rare keep``, and ``--allow``."""
+    made = manifest["parameters"]
+    return list(made["allow"]) if made["rare"] == KEEP else []
+
+
+def describe_rare(manifest: Manifest) -> str:
+    """Say what became of requests that few bundles show."""
+    made = manifest["parameters"]
+    if made["rare"] == KEEP:
+        return (
+            " Rare requests are published, too (--rare keep): somebody who knows who would ask "
+            "for such a thing may recognise the sender."
+        )
+    what = f"requests that fewer than {made['rare_below']:,} bundles of their window show"
+    if made["rare"] == OTHER:
+        return f"{what}, after their rare values were replaced by “(other)”"
+    return what
 
 
 def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Element:
@@ -126,25 +141,31 @@ def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Elem
             _card("Is it safe?", element("p", verdict.answer)),
             _card(
                 "Against whom?",
-                element(
-                    "p",
-                    "Somebody who knows where every user was at every instant, knows this software "
-                    "and all its settings, reads everything that is published, and has unlimited "
-                    "computing power. They do not know who sent which request: that is what "
-                    "stays hidden.",
-                ),
+                element("p", describe_attacker(manifest)),
             ),
             _card("On which figures?", _list_figures(figures, manifest, k)),
-            _card("What was left out?", *describe_left_out(manifest)),
+            _card("What was left out?", *describe_left_out(manifest, figures.num_sets)),
             class_="cards",
         ),
         class_=f"top is-{verdict.state}",
     )
 
 
+def describe_attacker(manifest: Manifest) -> str:
+    """Say whom the release is safe from."""
+    knows = "knows this software and all its settings"
+    if manifest["attacker"] == REPORT_AWARE:
+        knows = f"has every row of the log but for the requests in it, {knows}"
+    return (
+        f"Somebody who knows where every user was at every instant, {knows}, reads everything that "
+        f"is published, and has unlimited computing power (the {manifest['attacker']} attacker). "
+        f"They do not know who sent which request: that is what stays hidden."
+    )
+
+
 def describe_extent(manifest: Manifest) -> str:
     """Say in a line what the release holds."""
-    ingest = manifest.get("ingest", {})
+    ingest = manifest["ingest"]
     parts = [
         show_count(manifest["users"], "user"),
         show_count(manifest["bundles"], "bundle"),
@@ -152,37 +173,44 @@ def describe_extent(manifest: Manifest) -> str:
     ]
     if manifest["windows"] > 1:
         parts.append(show_count(manifest["windows"], "unlinked window"))
-    if isinstance(ingest.get("start"), str):
+    if isinstance(ingest["start"], str):
         parts.append(f"{show_moment(ingest['start'])} to {show_moment(str(ingest['end']))}")
     return " · ".join(parts)
 
 
-def describe_left_out(manifest: Manifest) -> list[Child]:
-    """Say who and what is not in the release."""
-    withheld, suppressed = manifest["withheld"], manifest["suppressed"]
-    ingest = manifest.get("ingest", {})
-    times = sum(
-        counts["user_windows"]
-        for reason, counts in withheld["why"].items()
-        if reason != "suppressed"
+def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
+    """Say who and what is not in the release.
+
+    ``num_sets`` is how many sets of requests the release has, empty ones included.
+    """
+    withheld, suppressed, made = (
+        manifest["withheld"],
+        manifest["suppressed"],
+        manifest["parameters"],
     )
-    everyone = ingest.get("users", manifest["users"] + withheld["users"])
-    dropped = sum(ingest.get("dropped", {}).values())
+    everyone, dropped = manifest["ingest"]["users"], sum(manifest["ingest"]["dropped"].values())
+    share = f" ({show_share(withheld['sets'] / max(num_sets, 1))})"
+    rules = [
+        made["vocabulary"] and "requests with a value that is not on a public list",
+        made["rare"] != KEEP and describe_rare(manifest),
+        made["link_safe"] and "requests that would narrow down their sender over several windows",
+    ]
     parts = [
         withheld["users"]
         and f"{show_count(withheld['users'], 'user')} of {everyone:,} "
         f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
-        times and f"users withheld from a window {show_count(times, 'time')}",
+        withheld["windows"] and f"{show_count(withheld['windows'], 'window')} with too few users",
         suppressed
         and f"{show_count(suppressed, 'user')} suppressed: hiding them would cost too much",
-        withheld["requests"] and f"{_count_withheld(manifest)} withheld",
-        manifest.get("generalised")
-        and f"{show_count(manifest['generalised'], 'request')} with a rare value replaced",
+        withheld["sets"]
+        and f"{withheld['sets']:,} of {show_count(num_sets, 'set')} of requests{share}, where too "
+        f"few users of the bundle have a row",
         dropped and f"{show_count(dropped, 'row')} of the log dropped while reading",
+        *(made["requests"] and rule and f"by rule, {rule}" for rule in rules),
     ]
     listed = [element("li", str(part)) for part in parts if part]
     if listed:
-        link = element("a", "Why, in numbers", href="#left-out")
+        link = element("a", "More", href="#left-out")
         return [element("ul", *listed), element("p", link, ".")]
     return [
         element(
@@ -193,21 +221,11 @@ def describe_left_out(manifest: Manifest) -> list[Child]:
     ]
 
 
-def _count_withheld(manifest: Manifest) -> str:
-    """Say how many requests are withheld, and of how many if the manifest says so."""
-    withheld, sent = manifest["withheld"]["requests"], manifest.get("ingest", {}).get("requests")
-    if not sent:
-        return show_count(withheld, "request")
-    return f"{withheld:,} of {show_count(sent, 'request')} ({show_share(withheld / sent)})"
-
-
 def _list_figures(figures: Figures, manifest: Manifest, k: int) -> Element:
-    sent = manifest.get("ingest", {}).get("requests")
-    of_log = "" if sent is None else f"; {sent:,} in the log"
     pairs: list[tuple[str, Child]] = [
         (f"users in the smallest bundle; k = {k:,} asked for", f"{figures.smallest:,}"),
         ("bundles, each an area per instant", f"{figures.num_bundles:,}"),
-        (f"requests, distinct in their bundle and instant{of_log}", f"{manifest['requests']:,}"),
+        ("requests, distinct in their bundle and instant", f"{manifest['requests']:,}"),
     ]
     return facts(pairs, class_="numbers")
 

@@ -1,0 +1,163 @@
+"""Divide the members of each bundle into parts of at least ``least``, as cheaply as possible.
+
+The members of a bundle are cut in two, again and again (:mod:`.refined.cuts`), and then exchange
+places while that lowers the cost (:mod:`.refined.improve`): the area of each part times its
+members, summed over instants. Who is with whom depends on the bundle's trajectories alone; members
+are taken in order of their trajectories, so that user ids decide ties between identical ones only
+(invariants 1 and 2 of ``docs/guarantee.md``).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.refined.boxes import NARROW, NARROW_SIDE, SEMI_QUADRANT, SHAPES, WIDE
+from trajcloak.algorithms.refined.cuts import bundle_by_cuts
+from trajcloak.algorithms.refined.improve import IMPROVE_GROUP
+from trajcloak.cloaks import group_members
+from trajcloak.kernels.threads import build_slices, run_all
+from trajcloak.options import QUAD
+
+WINDOW_HEATS = np.linspace(0.2, 0.0, 4)
+INSTANT_HEATS = np.zeros(1)
+"""Heats of the exchanges; for single instants, higher ones took ten times the time and saved 1%."""
+
+PASSES, NEAR, SAMPLES = 3, 2, 16
+"""As in :class:`trajcloak.algorithms.refined.rounds.Effort`."""
+
+_IMPROVE_WIDE = IMPROVE_GROUP[WIDE]
+_IMPROVE_NARROW = IMPROVE_GROUP[NARROW]
+_IMPROVE_SEMI_QUADRANT = IMPROVE_GROUP[SEMI_QUADRANT]
+
+
+def divide_bundles(
+    cells: npt.NDArray[np.uint32],
+    bundle: npt.NDArray[np.int32],
+    num_bundles: int,
+    least: int,
+    cloak: str,
+    threads: int,
+    *,
+    per_instant: bool,
+) -> npt.NDArray[np.int32]:
+    """Divide every bundle.
+
+    Parameters
+    ----------
+    cells : (n, instants, 2) uint32
+    bundle : (n,) int32
+        Bundle of each trajectory; negative: in no bundle.
+    num_bundles : int
+    least : int
+        Least number of members of a part; every bundle has at least so many.
+    cloak : {"quad", "mbr"}
+        Which areas to lower.
+    threads : int
+        Changes the time, never the result.
+    per_instant : bool
+        Divide anew at every instant, instead of once for all of them.
+
+    Returns
+    -------
+    (n, 1) or (n, instants) int32
+        The part of each trajectory, from 0 in every bundle; -1: in no bundle.
+    """
+    length = cells.shape[1]
+    part = np.full((len(cells), length if per_instant else 1), -1, np.int32)
+    members, first = group_members(bundle, num_bundles)
+    if cloak == QUAD:
+        shape = SEMI_QUADRANT
+    else:
+        shape = NARROW if cells.max(initial=0) < NARROW_SIDE else WIDE
+    heats = INSTANT_HEATS if per_instant else WINDOW_HEATS
+    run_all(
+        lambda start, stop: _DIVIDE[shape](cells, members, first, start, stop, least, heats, part),
+        build_slices(num_bundles, 8 * threads),
+        threads,
+    )
+    return part
+
+
+def _build_divide(shape: int) -> Callable[..., None]:
+    """Compile the kernel for one shape of cloaks."""
+
+    @njit(cache=True, nogil=True)
+    def divide(cells, members, first, start, stop, least, heats, part):  # type: ignore[no-untyped-def]
+        """Fill ``part`` for the members of bundles ``start`` up to ``stop``.
+
+        A column of ``part`` is about as many instants as there are for each column.
+        """
+        num_columns = part.shape[1]
+        span = cells.shape[1] // num_columns
+        for b in range(start, stop):
+            rows = members[first[b] : first[b + 1]]
+            count = len(rows)
+            if count < 2 * least:
+                for row in rows:
+                    part[row] = 0
+                continue
+            rows = rows[_order_trajectories(cells, rows)]
+            points = np.empty((count, 2, span), np.uint32)
+            for column in range(num_columns):
+                for j in range(count):
+                    for i in range(span):
+                        points[j, 0, i] = cells[rows[j], column * span + i, 0]
+                        points[j, 1, i] = cells[rows[j], column * span + i, 1]
+                found = bundle_by_cuts(points, least, shape)
+                sizes = np.bincount(found)
+                places = np.zeros((len(sizes), 2 * least), np.int64)
+                sizes[:] = 0
+                for j in range(count):
+                    places[found[j], sizes[found[j]]] = j
+                    sizes[found[j]] += 1
+                all_shown = np.zeros(len(sizes), np.bool_)
+                seed = np.uint64(column)
+                # Only the branch of this shape is compiled.
+                if shape == SEMI_QUADRANT:
+                    _IMPROVE_SEMI_QUADRANT(
+                        points, places, sizes, all_shown, least, heats, PASSES, NEAR, SAMPLES, seed
+                    )
+                elif shape == NARROW:
+                    _IMPROVE_NARROW(
+                        points, places, sizes, all_shown, least, heats, PASSES, NEAR, SAMPLES, seed
+                    )
+                else:
+                    _IMPROVE_WIDE(
+                        points, places, sizes, all_shown, least, heats, PASSES, NEAR, SAMPLES, seed
+                    )
+                for p in range(len(sizes)):
+                    for j in range(sizes[p]):
+                        part[rows[places[p, j]], column] = p
+
+    kernel: Callable[..., None] = divide
+    return kernel
+
+
+@njit(cache=True, nogil=True)
+def _order_trajectories(cells, rows):  # type: ignore[no-untyped-def]
+    """Sort trajectories by their cells, instant after instant; identical ones keep their order."""
+    order = np.arange(len(rows))
+    tied = [(0, len(rows), 0)]
+    while len(tied) > 0:
+        start, stop, instant = tied.pop()
+        keys = np.empty(stop - start, np.uint64)
+        for j in range(start, stop):
+            x, y = cells[rows[order[j]], instant]
+            keys[j - start] = (np.uint64(x) << np.uint64(32)) | np.uint64(y)
+        placed = np.argsort(keys, kind="mergesort")
+        order[start:stop] = order[start:stop][placed]
+        if instant + 1 == cells.shape[1]:
+            continue
+        # Stretches of equal cells are sorted by the next instant.
+        begin = 0
+        for j in range(1, stop - start + 1):
+            if j == stop - start or keys[placed[j]] != keys[placed[begin]]:
+                if j - begin > 1:
+                    tied.append((start + begin, start + j, instant + 1))
+                begin = j
+    return order
+
+
+_DIVIDE = {shape: _build_divide(shape) for shape in SHAPES}
