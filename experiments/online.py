@@ -8,7 +8,7 @@ nothing else.
 A point is a number of instants in an epoch, a lag and a predictor. After a warm-up, which is all
 that predictions have seen, some epochs are grouped as the stream would group them; the cost of
 their true cloaks is compared with that of ``refined`` on the true ways of the same epochs, at the
-same effort.
+same effort. Each is measured with whole cloaks, and with parts per instant online.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 
 from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED
 from experiments.run import RESULTS, Logs, console, read_result, write_result
+from trajcloak.algorithms import Policy
 from trajcloak.algorithms.refined import Refined
 from trajcloak.cloaks import build_cloaks, compute_areas
 from trajcloak.kernels.threads import default_threads
@@ -37,7 +38,8 @@ from trajcloak.online.grouping import (
 )
 from trajcloak.online.history import Recorder
 from trajcloak.online.prediction import PREDICTORS
-from trajcloak.options import MBR
+from trajcloak.options import MBR, PER_INSTANT
+from trajcloak.parts import PartSettings, build_parts
 from trajcloak.space import fit_region
 
 FOLDER = RESULTS / "online"
@@ -45,6 +47,7 @@ USERS = 20_000
 K = 50
 LENGTHS = (3, 5, 10)
 LAGS = (0, 1)
+PART_USERS = 10
 WARM_UP = 60
 SPACING = 20
 """Instants from the start of one measured epoch to that of the next."""
@@ -120,10 +123,12 @@ def read_cells(log: Path, length: int) -> tuple[Cells, int]:
 
 def measure(point: OnlinePoint, cells: Cells, height: int) -> dict[str, Any]:
     """Compare the cost of some epochs with hindsight, in cells for each user and instant."""
-    online, hindsight = [], []
+    online, parts, hindsight = [], [], []
     level = choose_effort(len(cells), point.epoch).level
     for start in range(WARM_UP, WARM_UP + SPACING * EPOCHS, SPACING):
-        online.append(group_epoch(point, cells, height, start))
+        whole, in_parts = group_epoch(point, cells, height, start)
+        online.append(whole)
+        parts.append(in_parts)
         true = np.ascontiguousarray(cells[:, start : start + point.epoch].astype(np.uint32))
         best = Refined(level).solve(true, height, K, MBR, threads=default_threads())
         hindsight.append(cost(true, best.bundle))
@@ -134,17 +139,21 @@ def measure(point: OnlinePoint, cells: Cells, height: int) -> dict[str, Any]:
         "online": np.mean(online, axis=0).tolist(),
         "hindsight": np.mean(hindsight, axis=0).tolist(),
         "ratio": float(np.sum(online) / np.sum(hindsight)),
+        "ratio_parts": float(np.sum(parts) / np.sum(hindsight)),
     }
 
 
 def group_epoch(
     point: OnlinePoint, cells: Cells, height: int, start: int
-) -> npt.NDArray[np.float64]:
-    """Group an epoch as the stream does; returns the cost at each of its instants."""
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Group an epoch as the stream does.
+
+    Returns the cost at each of its instants, and the sum of their costs with parts.
+    """
     users = np.arange(len(cells))
     effort = choose_effort(len(cells), point.epoch)
     recorder = Recorder(point.epoch, point.lag)
-    group, costs = None, []
+    group, costs, in_parts = None, [], 0.0
     for instant in range(start):
         recorder.add(cells[:, instant])
     for stage in plan_stages(point.epoch, point.lag):
@@ -167,9 +176,14 @@ def group_epoch(
             group = form_groups(ways, height, members, effort.level, threads)
         else:
             group = split_groups(ways, group, height, members, effort.level, threads)
-        true = cells[:, start + stage.start : start + stage.stop].astype(np.uint32)
-        costs.append(cost(np.ascontiguousarray(true), group))
-    return np.concatenate(costs)
+        true = np.ascontiguousarray(
+            cells[:, start + stage.start : start + stage.stop].astype(np.uint32)
+        )
+        costs.append(cost(true, group))
+        policy = Policy(group, build_cloaks(true, group, MBR, threads))
+        parts = build_parts(true, policy, PartSettings(PART_USERS, PER_INSTANT), MBR, threads)
+        in_parts += float(compute_areas(parts.cloaks) @ parts.sizes) / len(cells)
+    return np.concatenate(costs), in_parts
 
 
 def cost(cells: npt.NDArray[np.uint32], group: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:

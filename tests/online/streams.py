@@ -91,13 +91,15 @@ def build_stream(
             times = [] if random.random() < absence else [_draw_time(random, instant)]
             while times and random.random() < twice:
                 times.append(_draw_time(random, instant) if random.random() < 0.5 else times[0])
-            for time in times:
-                reported.append((user, time, tuple(map(int, place[user]))))
+            x, y = map(int, place[user])
+            reported += [(user, time, (x, y)) for time in times]
             if not options.one_input:
                 times = [_draw_time(random, instant) for _ in range(random.poisson(0.7))]
-            for time in times:
-                if random.random() < 0.7:
-                    sent.append((user, time, VALUES[random.integers(len(VALUES))]))
+            sent += [
+                (user, time, VALUES[random.integers(len(VALUES))])
+                for time in times
+                if random.random() < 0.7
+            ]
         reports.append(tuple(reported))
         requests.append(tuple(sent))
     if not options.one_input:

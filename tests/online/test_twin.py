@@ -108,6 +108,25 @@ def test_all_groupings_of_an_epoch_leave_k_present_members(stream):
             assert len(list_suspects(twin, instants, user)) >= stream.options.k
 
 
+@given(stream=streams(), users=st.integers(2, 3))
+@examples(20)
+def test_parts_show_all_members(stream, users):
+    options = replace(stream.options, parts=min(users, stream.options.k))
+    run = publish(replace(stream, options=options))
+    assert read_all(run.published) == read_all(publish(stream).published)
+    twin = build_twin(stream, run)
+    for found in run.published:
+        groups = [group for group in twin.list_groups(found.instant) if group]
+        first = found.parts.first
+        assert (found.parts.sizes >= options.parts).all()
+        for group, start, stop in zip(groups, first[:-1], first[1:], strict=True):
+            assert found.parts.sizes[start:stop].sum() == len(group)
+            boxes = found.parts.cloaks[start:stop].tolist()
+            for user in group:
+                x, y = twin.find_place(user, found.instant)
+                assert any(a <= x < c and b <= y < d for a, b, c, d in boxes)
+
+
 def test_drawn_streams_show_splits_silence_and_absence():
     """The streams of these tests are not all alike."""
     seen: Counter[str] = Counter()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
+from trajcloak.algorithms import Policy
 from trajcloak.cloaks import build_bounding_boxes
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
@@ -27,7 +28,7 @@ from trajcloak.online.grouping import (
     plan_stages,
     split_groups,
 )
-from trajcloak.online.history import ABSENT, Frame, Recorder
+from trajcloak.online.history import ABSENT, Recorder
 from trajcloak.online.instant_requests import (
     InstantRequests,
     build_no_requests,
@@ -37,7 +38,9 @@ from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.open_instant import NEVER, OpenInstant
 from trajcloak.online.prediction import PREDICTORS, Futures
 from trajcloak.online.stream_users import StreamUsers
-from trajcloak.requests.decide import find_known
+from trajcloak.options import MBR, PER_INSTANT
+from trajcloak.parts import Parts, PartSettings, build_parts
+from trajcloak.requests.decide import check_vocabulary
 from trajcloak.space import Region, find_cell
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
@@ -46,7 +49,7 @@ NO_GROUP = -1
 
 @dataclass(frozen=True)
 class PublishedInstant:
-    """What is published of an instant; public.
+    """What is published of an instant.
 
     Attributes
     ----------
@@ -60,6 +63,8 @@ class PublishedInstant:
         Cells, as :data:`trajcloak.cloaks.Cloaks`.
     users : int32
         How many members each cloak holds.
+    parts : Parts or None
+        The rectangles in which members are shown, if parts are asked for; its ``part`` is private.
     requests : InstantRequests
     """
 
@@ -68,6 +73,7 @@ class PublishedInstant:
     bundle_id: npt.NDArray[np.int32]
     cloaks: npt.NDArray[np.uint32]
     users: npt.NDArray[np.int32]
+    parts: Parts | None
     requests: InstantRequests
 
 
@@ -122,7 +128,7 @@ class OnlineAnonymizer:
         self._names = list(requests)
         self._origin = origin
         self._threads = choose_threads(threads)
-        find_known(build_no_requests(self._names).kinds, options.vocabulary)
+        check_vocabulary(options.vocabulary, self._names)
         self._stages = plan_stages(options.epoch, options.lag)
         self._predictor = PREDICTORS[options.predictor]
         self._users = StreamUsers()
@@ -270,21 +276,24 @@ class OnlineAnonymizer:
         rank[bundle_id] = np.arange(len(bundle_id), dtype=np.int32)
         shown = rank[self._group]
         self._group[shown == NO_GROUP] = NO_GROUP
+        cells = frame[:, None].astype(np.uint32)
+        cloaks = build_bounding_boxes(cells, shown, len(bundle_id), self._threads)
         return PublishedInstant(
             window=instant // self._asked.epoch * len(self._stages) + number,
             instant=instant,
             bundle_id=bundle_id,
-            cloaks=self._cover(frame, shown, len(bundle_id)),
+            cloaks=cloaks[:, 0],
             users=users[bundle_id],
+            parts=self._divide(cells, Policy(shown, cloaks)),
             requests=self._decide(instant),
         )
 
-    def _cover(
-        self, frame: Frame, shown: npt.NDArray[np.int32], count: int
-    ) -> npt.NDArray[np.uint32]:
-        """Compute the cloaks of groups, from those who are present alone."""
-        cells = frame[:, None].astype(np.uint32)
-        return build_bounding_boxes(cells, shown, count, self._threads)[:, 0]
+    def _divide(self, cells: npt.NDArray[np.uint32], policy: Policy) -> Parts | None:
+        """Show the members of groups in parts, from where they are at this instant alone."""
+        if self._asked.parts is None:
+            return None
+        settings = PartSettings(self._asked.parts, PER_INSTANT)
+        return build_parts(cells, policy, settings, MBR, self._threads)
 
     def _decide(self, instant: int) -> InstantRequests:
         """Choose the requests of an instant that are published."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from trajcloak.errors import OptionError
 from trajcloak.online.prediction import PREDICTORS
-from trajcloak.options import DROP, KEEP
+from trajcloak.options import DROP, KEEP, MIN_K
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class OnlineOptions:
     hold : int
         Instants for which the last known place of a user counts if reports are missing. With
         one input 0: who has not reported cannot have sent anything.
+    parts : int, optional
+        Least number of users in a part: at each instant, the members of a group are shown in
+        parts, each with a rectangle of its own. Default: each group has one rectangle.
     predictor : str
         One of :data:`trajcloak.online.prediction.PREDICTORS`.
     rare : {"drop", "keep"}
@@ -49,6 +52,7 @@ class OnlineOptions:
     late: int = 0
     one_input: bool = False
     hold: int = 0
+    parts: int | None = None
     predictor: str = "learned"
     rare: str = DROP
     rare_below: int = 2
@@ -56,11 +60,12 @@ class OnlineOptions:
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("k", 2), ("every", 1), ("epoch", 1), ("lag", 0), ("late", 0), ("hold", 0),
-            ("rare_below", 1),
+            ("k", MIN_K), ("every", 1), ("epoch", 1), ("lag", 0), ("late", 0), ("hold", 0),
+            ("rare_below", 1), ("parts", 2),
         ):  # fmt: skip
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            if not (is_whole and value >= least) and (name, value) != ("parts", None):
                 raise OptionError(
                     f"{name} is {value}; expected a whole number of at least {least}; pass another "
                     f"--{name.replace('_', '-')}"
@@ -69,6 +74,11 @@ class OnlineOptions:
             raise OptionError(
                 f"lag is {self.lag} and the epoch {self.epoch}; expected a lag shorter than the "
                 f"epoch; pass another --lag or --epoch"
+            )
+        if self.parts is not None and self.parts > self.k:
+            raise OptionError(
+                f"parts is {self.parts} and k is {self.k}; expected parts of at most k users; "
+                f"pass a smaller --parts, or leave it out"
             )
         if self.one_input and self.hold:
             raise OptionError(
