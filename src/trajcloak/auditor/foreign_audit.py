@@ -8,11 +8,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.audited_files import LogPaths
-from trajcloak.auditor.audited_instants import InstantGrid, find_size_problems
-from trajcloak.auditor.audited_log import Log, read_audited_log
+from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_values import duration_to_ticks
 from trajcloak.auditor.findings import AuditReport, Findings, first_rows
+from trajcloak.auditor.foreign_ids import count_numbers, list_ids
+from trajcloak.auditor.foreign_locations import (
+    LocationLog,
+    find_runs,
+    find_size_problems,
+    read_locations,
+)
 from trajcloak.auditor.foreign_table import (
     CandidateCounts,
     ForeignTable,
@@ -21,9 +26,8 @@ from trajcloak.auditor.foreign_table import (
     read_foreign,
     read_plain_columns,
 )
-from trajcloak.auditor.id_checks import count_numbers, list_ids
-from trajcloak.auditor.search import find_runs
 from trajcloak.errors import InputError, OptionError
+from trajcloak.log.files import LogPath
 from trajcloak.options import HOLD, LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -54,7 +58,7 @@ PATTERNS = {
 
 
 def audit_foreign(
-    log: LogPaths,
+    log: LogPath,
     table: str | Path,
     k: int,
     columns: LogColumns | None = None,
@@ -101,7 +105,7 @@ def audit_foreign(
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
-    read = read_audited_log(log, columns or LogColumns(), (), progress)
+    read = read_locations(log, columns or LogColumns(), progress)
     grid = _lay_instants(read, every, max_gap, missing == HOLD)
     foreign = read_foreign(Path(table), read, grid, group)
     members = GroupMembers(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -118,7 +122,9 @@ def audit_foreign(
     return findings.report(k)
 
 
-def _lay_instants(log: Log, every: str | None, max_gap: str | None, hold: bool) -> InstantGrid:
+def _lay_instants(
+    log: LocationLog, every: str | None, max_gap: str | None, hold: bool
+) -> InstantGrid:
     """Lay instants over a log, as ``docs/data-model.md`` says."""
     step = _read_duration(every, log, "every") or _guess_step(log)
     gap = _read_duration(max_gap, log, "max-gap")
@@ -136,7 +142,7 @@ def _lay_instants(log: Log, every: str | None, max_gap: str | None, hold: bool) 
     return grid
 
 
-def _read_duration(text: str | None, log: Log, name: str) -> int | None:
+def _read_duration(text: str | None, log: LocationLog, name: str) -> int | None:
     if text is None:
         return None
     value: object = text if log.stamped else (int(text) if text.isdigit() else None)
@@ -149,7 +155,7 @@ def _read_duration(text: str | None, log: Log, name: str) -> int | None:
     return ticks
 
 
-def _guess_step(log: Log) -> int:
+def _guess_step(log: LocationLog) -> int:
     """Find the step of the log's own grid, if it has reports at half of the instants or more."""
     step = int(np.gcd.reduce(log.time - log.time.min())) or 1
     stop = np.flatnonzero(np.diff(log.user, append=-1))
@@ -163,7 +169,7 @@ def _guess_step(log: Log) -> int:
     return step
 
 
-def _read_members(path: Path, foreign: ForeignTable, log: Log) -> GroupMembers:
+def _read_members(path: Path, foreign: ForeignTable, log: LocationLog) -> GroupMembers:
     """Read users and their groups; the groups are named as in the published table."""
     columns = read_plain_columns(path)
     if foreign.keys is None:
@@ -283,7 +289,7 @@ def _find_exact(foreign: ForeignTable, counts: CandidateCounts) -> list[str]:
     return problems
 
 
-def find_id_problems(foreign: ForeignTable, log: Log) -> list[str]:
+def find_id_problems(foreign: ForeignTable, log: LocationLog) -> list[str]:
     """Search the table for ids of users that are long enough to tell from chance."""
     words, numbers = list_ids(log)
     problems = []

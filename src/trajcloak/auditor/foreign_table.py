@@ -12,10 +12,15 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_instants import InstantGrid, Locations, list_blocks, locate
-from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_values import decode_array, read_times
-from trajcloak.auditor.search import find_runs
+from trajcloak.auditor.foreign_locations import (
+    LocationLog,
+    Locations,
+    find_runs,
+    list_blocks,
+    locate,
+)
 from trajcloak.errors import InputError
 from trajcloak.progress import Progress
 
@@ -106,7 +111,9 @@ def _flatten(column: Any) -> Any:
     return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
 
 
-def read_foreign(path: Path, log: Log, grid: InstantGrid, group: str | None) -> ForeignTable:
+def read_foreign(
+    path: Path, log: LocationLog, grid: InstantGrid, group: str | None
+) -> ForeignTable:
     """Read a published table.
 
     Raises
@@ -180,7 +187,7 @@ def _take_floats(path: Path, name: str, column: Any) -> npt.NDArray[np.float64]:
 
 
 def _read_instants(
-    path: Path, columns: dict[str, Any], log: Log, grid: InstantGrid
+    path: Path, columns: dict[str, Any], log: LocationLog, grid: InstantGrid
 ) -> tuple[Ints, Ints]:
     if "instant" in columns:
         first = _take_floats(path, "instant", columns["instant"]).astype(np.int64)
@@ -252,7 +259,11 @@ class _Entries:
 
 
 def count_candidates(
-    foreign: ForeignTable, log: Log, grid: InstantGrid, members: GroupMembers, progress: Progress
+    foreign: ForeignTable,
+    log: LocationLog,
+    grid: InstantGrid,
+    members: GroupMembers,
+    progress: Progress,
 ) -> CandidateCounts:
     """Follow every user, and count who could be in each group."""
     entries = _list_entries(foreign)
@@ -375,7 +386,7 @@ def _mark_known(
                 is_known[at, side] |= np.isin(entries.rectangle[at, side], known)
 
 
-def _expect(entries: _Entries, log: Log, num_values: Ints) -> float:
+def _expect(entries: _Entries, log: LocationLog, num_values: Ints) -> float:
     """Expected number of edges that equal a coordinate, were edges drawn from their lattice."""
     expected = 0.0
     for axis, place in enumerate((log.x, log.y)):

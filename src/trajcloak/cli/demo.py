@@ -122,7 +122,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
             utility = measure_utility(request_log, release, policy, progress=progress)
         show(describe_accuracy(manifest, utility))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
-            report = audit(log, release, policy, columns, progress=progress)
+            report = audit(log, release, policy, columns, k=k, replay=True, progress=progress)
         show(describe_audit(report))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             write_report(
@@ -288,12 +288,13 @@ def describe_audit(report: "AuditReport") -> Paragraphs:
     """Say whether the audit passed; show all checks if it failed."""
     yield _heading(6, "An audit")
     yield (
-        "It reads the files alone, and shares no code with what made them: is everybody in one "
-        "bundle, inside all its areas, among enough people? Were exactly these requests sent? Is "
-        "no name left anywhere?"
+        "It computes with code of its own what must have been published, compares it byte for "
+        "byte with the files, and runs the algorithm again: is everybody in one bundle, inside all "
+        "its areas, among enough people? Were exactly these requests sent? Is nothing else in the "
+        "files?"
     )
     if report.passed:
-        yield f"[bold green]Passed[/]: all {len(report.checks)} checks hold."
+        yield f"[bold green]{report.verdict}[/]"
     else:
         yield from describe_checks(report)
 

@@ -15,6 +15,9 @@ import pyarrow.parquet as pq
 
 from trajcloak.release.thrift import Items, Struct, decode_struct, encode_struct
 
+ROWS_PER_GROUP = 1 << 17
+"""Rows in a row group, of several windows if need be."""
+
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
 MAGIC = b"PAR1"

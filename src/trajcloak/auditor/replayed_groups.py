@@ -1,0 +1,73 @@
+"""Run the algorithm again, and compare who is bundled with whom.
+
+The only module of the auditor that uses what it judges: groups that were chosen with a look at
+requests pass every other check.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trajcloak.auditor.audited_log import Log, match_ids
+from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_values import decode_array
+from trajcloak.errors import TrajcloakError
+from trajcloak.options import LogColumns
+from trajcloak.pipeline import anonymize
+from trajcloak.progress import Progress
+
+if TYPE_CHECKING:
+    from trajcloak.auditor.checks_in_order import AuditInput
+
+SAME = (
+    "length", "missing", "align", "windows", "tree", "effort", "seed", "suppress_above",
+    "max_suppressed", "members", "rows_alike", "rare", "rare_below", "link_safe",
+)  # fmt: skip
+"""Parameters that are options of the same name."""
+
+
+def find_other_groups(
+    given: "AuditInput",
+    manifest: dict[str, Any],
+    columns: LogColumns,
+    log: Log,
+    members: Members,
+    progress: Progress,
+) -> list[str]:
+    """Anonymize the log again as the manifest says; the groups must be those of the policy."""
+    parameters, region = manifest["parameters"], manifest["region"]
+    try:
+        again = anonymize(
+            given.log,
+            manifest["k"],
+            columns=columns,
+            request_log=given.request_log,
+            memory=given.memory,
+            progress=progress,
+            algorithm=manifest["algorithm"],
+            cloak=manifest["cloak"],
+            every=str(parameters["every"]),
+            max_gap=str(parameters["max_gap"]),
+            height=manifest["height"],
+            region=(region["x_min"], region["y_min"], region["side"]),
+            vocabulary=given.vocabulary if parameters["vocabulary"] else None,
+            allow=tuple(parameters["allow"]),
+            **{name: parameters[name] for name in SAME},
+        )
+    except TrajcloakError as error:
+        return [f"the release cannot be made again: {error}"]
+    policy = again.policy
+    user = match_ids(decode_array(policy["user_id"].combine_chunks()), log.ids)
+    window, bundle = (policy[name].to_numpy() for name in ("window", "bundle_id"))
+    found = np.repeat(np.arange(len(members.window)), members.sizes)
+    one = np.lexsort([user, window])
+    other = np.lexsort([members.user, members.window[found]])
+    if len(user) != len(found) or (user[one] != members.user[other]).any():
+        return ["other users are in bundles if the algorithm is run again"]
+    moved = int((bundle[one] != found[other]).sum())
+    if moved:
+        return [
+            f"{moved:,} of {len(found):,} members are in other bundles if the algorithm is run "
+            f"again: the groups were not made by it"
+        ]
+    return []
