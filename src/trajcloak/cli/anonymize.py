@@ -303,7 +303,7 @@ def print_summary(
             f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
             f"their window show them (--rare keep): {_count(figures['kept_rare'], 'request')}."
         )
-    if num_sent and not manifest["requests"]:
+    if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(
             "No request is published. With the rule about rare requests a window needs several "
             "bundles: lower --k, or see --rare."
