@@ -120,6 +120,11 @@ OPTIONAL = {"blocks"}
 
 REGION: dict[str, IsRight] = {"x_min": _is_number, "y_min": _is_number, "side": _is_positive}
 
+PARTS: dict[str, IsRight] = {
+    "users": _is_integer(2, MOST),
+    "per": _is_one_of("window", "instant"),
+}
+
 FIELDS: dict[str, IsRight] = {
     "format_version": _is_integer(FORMAT_VERSION, FORMAT_VERSION),
     "software": _is_text,
@@ -128,6 +133,13 @@ FIELDS: dict[str, IsRight] = {
     "cloak": _is_one_of("mbr", "quad"),
     "crs": _or_null(_is_system),
     "height": _is_integer(1, MAX_HEIGHT),
+    "parts": _or_null(
+        lambda value: (
+            isinstance(value, dict)
+            and value.keys() == PARTS.keys()
+            and all(is_right(value[name]) for name, is_right in PARTS.items())
+        )
+    ),
 }
 """The fields that the others are computed from, besides parameters and region."""
 
@@ -154,8 +166,12 @@ def read_manifest_file(path: Path) -> tuple[dict[str, Any] | None, list[str]]:
         if unknown:
             # They are counted, not quoted: a name could be a user's.
             problems.append(f"'{name}' has {unknown} fields that the format does not have")
-    if not problems and (found["parameters"]["members"] or found["k"]) < found["k"]:
-        problems.append("parameter 'members' is less than k")
+    if not problems:
+        least = found["parameters"]["members"] or found["k"]
+        if least < found["k"]:
+            problems.append("parameter 'members' is less than k")
+        if found["parts"] is not None and found["parts"]["users"] >= least:
+            problems.append("field 'parts' asks for parts as large as bundles")
     return (None, problems) if problems else (found, [])
 
 

@@ -46,9 +46,11 @@ class ExpectedTables:
     stamped, zoned
         Whether times are timestamps, with a zone.
     first_set
-        Where the rows of each bundle start.
-    cloaks
-        Of each row of ``bundles.parquet``: its cloak in cells.
+        Where the sets of each bundle start.
+    first_row
+        Where the rows of each set start.
+    cloaks, sizes
+        Of each row of ``bundles.parquet``: its rectangle in cells, and its users.
     entries
         The rows of ``requests.parquet``; ``kind`` is a row of ``kinds``.
     kinds
@@ -62,7 +64,9 @@ class ExpectedTables:
     stamped: bool
     zoned: bool
     first_set: Any
+    first_row: Any
     cloaks: Any
+    sizes: Any
     entries: Entries
     kinds: Any
 
@@ -92,6 +96,7 @@ class ExpectedTables:
         return pa.schema(
             [
                 *KEYS,
+                *([("part", pa.int32())] if self.members.parts else []),
                 *([("t_start", moment), ("t_end", moment)] if self.stamped else []),
                 *((name, pa.float64()) for name in EDGES),
                 ("users", pa.int32()),
@@ -117,9 +122,11 @@ class ExpectedTables:
         schema = self.bundles_schema
         for start in range(0, len(self.cloaks), ROWS_PER_GROUP):
             row = np.arange(start, min(start + ROWS_PER_GROUP, len(self.cloaks)))
-            bundle = np.searchsorted(self.first_set, row, side="right") - 1
+            of_set = np.searchsorted(self.first_row, row, side="right") - 1
+            bundle = np.searchsorted(self.first_set, of_set, side="right") - 1
             window = self.members.window[bundle]
-            instant = self.grid.starts[window] + row - self.first_set[bundle]
+            instant = self.grid.starts[window] + of_set - self.first_set[bundle]
+            part = [row - self.first_row[of_set]] if self.members.parts else []
             edges = self.cells.edges(self.cloaks[row])
             moments = []
             if self.stamped:
@@ -131,9 +138,10 @@ class ExpectedTables:
                     window,
                     bundle,
                     instant,
+                    *part,
                     *moments,
                     *edges.T,
-                    self.members.sizes[bundle],
+                    self.sizes[row],
                     _draw(edges),
                 ],
             )
