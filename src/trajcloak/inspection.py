@@ -247,7 +247,7 @@ def inspect_log(
             count(step, gap, size, n)
             for n in ([] if bundled is None else _list_members(bundled.k, members))
         ],
-        schedule=find_schedule(whole, is_dense=reports is None),
+        schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
     )
 
