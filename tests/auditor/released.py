@@ -14,7 +14,8 @@ from trajcloak.auditor import audit
 from trajcloak.release.row_groups import encode_row_group, join_row_groups
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-WORDS = {"what": ["cafe", "bank", "zoo"], "level": ["1", "2"]}
+WORDS = ["cafe", "bank", "zoo"]
+VOCABULARY = {"what": [*WORDS, *(f"own{user}" for user in range(30))], "level": ["1", "2"]}
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,7 @@ def write_canonical(path, table):
             encoded = table.column(number).cast(pa.dictionary(pa.int32(), pa.string()))
             table = table.set_column(number, table.column_names[number], encoded)
     batch = pa.record_batch(
-        [
-            column.combine_chunks().chunk(0) if column.num_chunks > 1 else column.combine_chunks()
-            for column in table.columns
-        ],
-        schema=table.schema,
+        [column.combine_chunks() for column in table.columns], schema=table.schema
     )
     with path.open("wb") as stream:
         stores = is_bundles or (path.name == "requests.parquet" and not all_text)
@@ -100,7 +97,7 @@ def draw_rows(seed, *, num_users=40, num_instants=8, skipping=0.0):
             row = {"user_id": 700_000 + 13 * user, "time": instant, "x": float(x), "y": float(y)}
             if rng.random() < 0.6:
                 row |= {
-                    "what": rng.choices([*WORDS["what"], f"own{user}"], [5, 5, 5, 1])[0],
+                    "what": rng.choices([*WORDS, f"own{user}"], [5, 5, 5, 4])[0],
                     "level": rng.choice([None, 1, 2]),
                 }
             rows.append({"what": None, "level": None} | row)
@@ -130,7 +127,7 @@ def release_two_inputs(folder, **options):
         if row["what"] is not None:
             sent = {"what": row["what"], "level": row["level"] and str(row["level"])}
             requests.append({**who, "time": time + timedelta(seconds=17), **sent})
-    asked = {"length": 4, "vocabulary": WORDS, "rare": "other", "link_safe": True} | options
+    asked = {"length": 4, "vocabulary": VOCABULARY, "rare": "other"} | options
     columns = tc.LogColumns(requests=("what", "level"))
     made = Released(folder, 3, columns, asked, folder / "requests.parquet")
     pq.write_table(pa.Table.from_pylist(locations), made.log)
@@ -142,6 +139,7 @@ def release_two_inputs(folder, **options):
 WORLDS = {
     "one log": release_one_log,
     "two inputs": release_two_inputs,
+    "linked": lambda folder: release_two_inputs(folder, rare="keep", link_safe=True),
     "quadrants": lambda folder: release_one_log(folder, cloak="quad", algorithm="traj-anon"),
     "parts": lambda folder: release_one_log(folder, parts=2),
     "parts per instant": lambda folder: release_one_log(folder, parts=2, parts_per="instant"),

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,7 +54,7 @@ def _is_zone(value: Any) -> bool:
         return isinstance(value, str) and bool(
             ZoneInfo(value) and pc.assume_timezone(pa.array([0], pa.timestamp("us")), value)
         )
-    except (pa.ArrowException, ValueError, OSError):
+    except (pa.ArrowException, ValueError, OSError, ZoneInfoNotFoundError):
         return False
 
 

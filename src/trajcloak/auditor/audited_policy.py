@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log, match_ids
-from trajcloak.auditor.audited_values import Ints, decode_array
+from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
 
 
@@ -142,9 +142,10 @@ def _read_private(path: Path, names: list[str], log: Log) -> list[Ints] | None:
     """Read columns of a private file as numbers; None if it does not have exactly these."""
     try:
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError, MemoryError):
-        return None
-    if table.column_names != names:
+        table.validate(full=True)
+        if table.column_names != names:
+            return None
+    except UNREADABLE:
         return None
     types = {"user_id": log.ids.type, "bundle_id": pa.int64()}
     columns: list[Ints] = []

@@ -20,6 +20,7 @@ import pyproj
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_values import UNREADABLE
 from trajcloak.auditor.expected_bundles import CellGrid
 from trajcloak.auditor.expected_requests import Entries
 from trajcloak.auditor.findings import first_rows
@@ -227,7 +228,7 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
         found = pq.read_schema(path)
         num_rows = pq.read_metadata(path).num_rows
         names, types = list(found.names), [_get_plain_type(f.type) for f in found]
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError):
+    except UNREADABLE:
         return [f"{path.name} cannot be read as Parquet"]
     if names != schema.names:
         return [f"{path.name} does not have the expected columns"]
@@ -245,7 +246,7 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     try:
         table = pq.read_table(path, columns=names)
         table.validate(full=True)
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError):
+    except UNREADABLE:
         return [f"{path.name} cannot be read as Parquet"]
     for name in names:
         wrong = _find_differing(table[name], expected[name])
@@ -279,7 +280,7 @@ def find_encoder(path: Path) -> str:
     """Find the name of the library that says that it wrote a Parquet file; its own word only."""
     try:
         return str(pq.read_metadata(path).created_by)
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError):
+    except UNREADABLE:
         return ""
 
 

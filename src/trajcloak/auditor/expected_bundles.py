@@ -137,6 +137,7 @@ def follow_users(
                 max(high_y, float(y.max())),
             )
         _follow_shard(log, shard, rows, (x, y), grid, cells, members, found, keeps_marks, progress)
+    progress(STAGE, 1, 1)
     return found
 
 
