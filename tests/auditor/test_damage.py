@@ -16,7 +16,7 @@ import pytest
 
 from auditor.expected import list_failed
 from auditor.released import WORDS, WORLDS, write_canonical
-from trajcloak.release.thrift import decode_struct, encode_struct
+from trajcloak.parquet.thrift import decode_struct, encode_struct
 
 BUNDLES, REQUESTS, POLICY = "bundles.parquet", "requests.parquet", "policy.parquet"
 FILES = (BUNDLES, REQUESTS, "manifest.json")
@@ -632,7 +632,7 @@ DAMAGES = {
         "users of a part": (put(BUNDLES, "users", 0, lambda n: n + 1), {"bundles"}),
         "number of a part": (put(BUNDLES, "part", 0, 1), {"bundles"}),
         "larger parts asked for": (set_fields(parts__users=3), {"at least k users"}),
-        "parts as large as bundles": (set_fields(parts__users=4), {"manifest"}),
+        "parts as large as bundles": (set_fields(parts__users=4), {"at least k users"}),
         "parts per day": (set_fields(parts__per="day"), {"manifest"}),
         "no parts": (set_fields(parts=None), {"policy"}),
     },

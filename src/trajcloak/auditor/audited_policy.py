@@ -13,6 +13,7 @@ from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log, match_ids
 from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
+from trajcloak.parquet.bounds import check_parquet
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ def _read_parts(path: Path, log: Log, grid: InstantGrid, members: Members) -> li
 def _read_private(path: Path, names: list[str], log: Log) -> list[Ints] | None:
     """Read columns of a private file as numbers; None if it does not have exactly these."""
     try:
+        check_parquet(path)
         table = pq.read_table(path)
         table.validate(full=True)
         if table.column_names != names:
