@@ -59,6 +59,11 @@ MIN_K = 2
 MIN_PART = 2
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**63 - 1
+MAX_HEIGHT = 24
+MIN_CELL_ULPS = 4
+"""A cell is at least this many floating-point numbers wide, so that its edges differ."""
+
+MAX_COORDINATE = 1e100
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
 """By kind of cloak: the algorithm of lowest cost, and the paper's own."""
 

@@ -13,7 +13,7 @@ import trajcloak as tc
 from reference.release_by_hand import geographic, planar
 from trajcloak.auditor import audit
 from trajcloak.options import LogColumns
-from trajcloak.release.thrift import (
+from trajcloak.parquet.thrift import (
     BINARY,
     I64,
     LIST,

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
@@ -27,7 +26,7 @@ from trajcloak.cli.engine_options import (
     engine_options,
     start_engine,
 )
-from trajcloak.cli.tables import facts_table
+from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, LogColumns
 
 
@@ -311,12 +310,12 @@ def print_summary(
         )
     if manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
-        out.print(f"Published although it may identify somebody (--allow): {escape(names)}.")
+        out.print(f"Published although it may identify somebody (--allow): {to_markup(names)}.")
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
     else:
         out.print(
-            f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
+            f"The policy file {to_markup(str(policy))} is private: it says who is in which bundle."
         )
         for file in name_private_files(policy, parts and parts["per"])[1:]:
             out.print(f"So is {escape(str(file))}: it says who is in which part at each instant.")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
@@ -21,6 +20,7 @@ from trajcloak.cli.common import (
     progress_bars,
     time_options,
 )
+from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":
     table.add_column("finding", overflow="fold")
     for check in report.checks:
         result = "[green]passed" if check.passed else "[bold red]FAILED"
-        table.add_row(check.name, result, escape(check.detail))
+        table.add_row(check.name, result, to_markup(check.detail))
     yield table
     if report.passed:
         yield f"[bold green]Passed[/]: all {len(report.checks)} checks hold."

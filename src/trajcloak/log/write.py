@@ -70,8 +70,8 @@ def log_writer(
     """Open a log for writing; yields the function that appends a table.
 
     The log appears at ``path`` complete or not at all, for its owner only. ``quoting`` is
-    Arrow's style of quoting text in CSV. Use ``"needed"`` for text from foreign files: it may hold commas, and
-    text that looks like a formula gets an apostrophe in front.
+    Arrow's style of quoting text in CSV. Use ``"needed"`` for text from foreign files: it may
+    hold commas, and text that looks like a formula gets an apostrophe in front.
 
     Raises
     ------
