@@ -26,7 +26,7 @@ from reference.k_summing import solve
 from reference.partitions import best_partition
 from reference.tree import Cloak, all_child_cloaks, build_tree
 from trajcloak.auditor import audit
-from trajcloak.bundles import Bundles
+from trajcloak.bundles import Bundles, count_shown
 from trajcloak.bundling.runs import BundledPart
 from trajcloak.release.manifest import add_up
 from trajcloak.release.published_rows import place_box
@@ -121,7 +121,7 @@ def anonymize_example_3(folder, **options):
     """Anonymize the log with k = 2 on the 4 by 4 region of the examples."""
     write_log(folder / "log.csv")
     log = tc.read_log(folder / "log.csv", tc.LogColumns(requests=("request",)))
-    return tc.anonymize(log, k=2, region=(0.0, 0.0, 4.0), height=HEIGHT, **options)
+    return tc.anonymize(log, k=2, rare="keep", region=(0.0, 0.0, 4.0), height=HEIGHT, **options)
 
 
 def read_published(folder):
@@ -184,9 +184,9 @@ def publish(folder, policy):
         "requests": len(sent),
     }
     totals = add_up(bundles, result._head.region)
-    ranges = [BundleRange(BundledPart(bundles), None, 2, totals)]
+    ranges = [BundleRange(BundledPart(bundles), None, 2, totals, count_shown(bundles))]
     box = place_box(result._head.region, totals.low, totals.high)
-    head = replace(result._head, number=np.arange(len(kinds), dtype=np.int32), box=box)
+    head = replace(result._head, box=box)
     release = replace(result, manifest=manifest, _head=head, _ranges=ranges)
     release.write(folder / "release", folder / "policy.parquet")
     columns = tc.LogColumns(requests=("request",))

@@ -19,7 +19,8 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from docs.tools.city import LENGTH, City, build_city
-from trajcloak.attackers.candidate_sets import ATTACKERS, TP_AWARE, attack_snapshots
+from trajcloak.attackers.candidate_sets import ATTACKERS, attack_snapshots
+from trajcloak.options import TP_AWARE
 
 FOLDER = Path(__file__).parents[1] / "figures"
 DPI = 110

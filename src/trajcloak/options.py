@@ -154,7 +154,7 @@ class LogColumns:
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
-        if self.tz is not None and not _is_zone(self.tz):
+        if self.tz is not None and not is_zone(self.tz):
             raise OptionError(
                 f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
                 f"UTC; pass another --tz"
@@ -454,7 +454,7 @@ def marks_and_holds(name: str) -> OptionError:
     )
 
 
-def _is_zone(name: object) -> bool:
+def is_zone(name: object) -> bool:
     """Whether both Python and Arrow know a time zone; each knows names that the other does not."""
     # Imported here, so that the command line starts without Arrow.
     import pyarrow as pa

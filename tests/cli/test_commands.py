@@ -85,13 +85,14 @@ def test_anonymize_for_machines(run, made, tmp_path):
     done = run("anonymize", made / "log.parquet", *args)
     assert (done.code, done.err) == (0, "")
     told = json.loads(done.out)
-    assert sorted(told) == ["manifest", "rare", "release", "seconds"]
+    assert sorted(told) == ["manifest", "private", "release", "seconds"]
     assert told["release"] == "release"
     assert told["seconds"] > 0
     assert told["manifest"] == json.loads((tmp_path / "release" / "manifest.json").read_text())
     assert sorted(told["manifest"]) == sorted(list_manifest_fields())
     assert told["manifest"]["k"] == 5
     assert told["manifest"]["users"] == 60
+    assert told["private"]["published"] == told["manifest"]["requests"]
 
 
 def test_anonymize_writes_the_release_and_the_policy_and_nothing_else(run, made, tmp_path):
@@ -116,18 +117,20 @@ def test_anonymize_tells_what_is_published(run, made):
     facts = read_facts(done.out)
     assert "Release: release" in done.out
     assert facts["users published"] == "60"
-    assert facts["users withheld"] == facts["requests withheld"] == "0"
+    assert facts["users withheld"] == "0"
+    assert facts["requests withheld"] == "18 (36.7%)"
     assert (
         facts["requests published"] == f"{manifest['requests']} (distinct per bundle and instant)"
     )
     assert facts["bundles"] == str(manifest["bundles"])
-    assert facts["smallest bundle"] == f"{manifest['smallest_bundle']} users (k = 5)"
+    assert facts["smallest bundle"] == f"{manifest['smallest_bundle']} users"
+    assert facts["possible senders"] == "at least 5, against the report-aware attacker"
     assert facts["algorithm"] == f"{manifest['algorithm']}, mbr cloaks"
     never = {"users suppressed", "repeated times", "longer than max-gap", "locations held"}
     assert not never & facts.keys()
     assert facts["locations missing"] == "0.0% (0)"
     assert facts["from"] == "2024-05-06 08:00:00"
-    assert "Not published" not in done.out
+    assert "Not published (shown by too few bundles): 18 requests." in done.out
     assert "No policy file was written" in done.out
 
 
@@ -144,9 +147,8 @@ def write_log_with_gaps(folder: Path) -> Path:
 
 def test_summary_counts_the_withheld_and_the_suppressed(run, tmp_path):
     log = write_log_with_gaps(tmp_path)
-    done = run(
-        "anonymize", log, "-o", "r", "--k", 3, "--request", "what", "--max-suppressed", "10%"
-    )
+    options = ("--request", "what", "--rare", "keep", "--max-suppressed", "10%")
+    done = run("anonymize", log, "-o", "r", "--k", 3, *options)
     assert done.code == 0
     facts = read_facts(done.out)
     assert facts["users published"] == "10"
@@ -154,30 +156,34 @@ def test_summary_counts_the_withheld_and_the_suppressed(run, tmp_path):
     assert facts["users suppressed"] == "1"
     assert facts["requests in the log"] == "45"
     assert facts["requests withheld"] == "5 (11.1%)"
-    assert "Not published (missing location): 1 user, 1 request." in done.out
+    assert (
+        "Not published (location not known throughout the window): 1 user, 1 request." in done.out
+    )
     assert "Not published (suppressed): 1 user, 4 requests." in done.out
 
 
 def test_summary_names_what_was_allowed(run, tmp_path):
     log = write_log_with_gaps(tmp_path)
     words = "Published although it may identify somebody (--allow): what."
-    for name, more in (("r", ("--allow", "what")), ("s", ())):
+    for name, more in (("r", ("--rare", "keep", "--allow", "what")), ("s", ("--allow", "what"))):
         done = run("anonymize", log, "-o", name, "--k", 3, "--request", "what", *more)
         assert done.code == 0
-        assert (words in done.out) == bool(more)
+        assert (words in done.out) == ("keep" in more)
 
 
 def test_summary_counts_window_by_window(run, tmp_path):
     log = write_log_with_gaps(tmp_path)
     options = ("--length", 2, "--max-gap", 1, "--max-suppressed", 0.1, "--json")
     done = run("anonymize", log, "-o", "r", "--k", 3, "--request", "what", *options)
-    manifest = json.loads(done.out)["manifest"]
-    assert manifest["suppressed"] == 2
-    assert manifest["withheld"]["why"]["missing_location"] == {"user_windows": 1, "requests": 1}
+    told = json.loads(done.out)
+    assert told["manifest"]["suppressed"] == 2
+    assert told["private"]["user_windows"]["missing_location"] == 1
+    assert told["private"]["withheld"]["missing_location"] == 1
     done = run("anonymize", log, "-o", "r2", "--k", 3, "--request", "what", *options[:-1])
     assert read_facts(done.out)["users suppressed"] == "2 times"
-    assert "(missing location): users 1 time, 1 request." in done.out
-    assert "(suppressed): users 2 times, 4 requests." in done.out
+    words = " ".join(done.out.split())
+    assert "(location not known throughout the window): users 1 time, 1 request." in words
+    assert "(suppressed): users 2 times, 4 requests." in words
 
 
 def test_anonymize_says_that_no_request_is_published(run, made):
@@ -317,35 +323,72 @@ def write_rare(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "treated", "withheld", "generalised"),
+    ("rule", "figure", "words"),
     [
-        ("keep", "kept (see --rare)", 0, 0),
-        ("drop", "their requests are withheld", 2, 0),
-        ("other", "replaced", 0, 2),
+        (
+            "keep",
+            "kept_rare",
+            "Published although fewer than 2 bundles of their window show them (--rare keep): 2 "
+            "requests.",
+        ),
+        ("drop", "withheld", "Not published (shown by too few bundles): 2 requests."),
     ],
 )
-def test_rare_values_are_reported(run, tmp_path, rule, treated, withheld, generalised):
+def test_rare_requests_are_reported(run, tmp_path, rule, figure, words):
     write_rare(tmp_path)
     args = ("--k", 2, "--request", "what", "--length", 2, "--rare", rule)
     done = run("anonymize", "log.parquet", "-o", "release", *args)
     assert (done.code, done.err) == (0, "")
-    assert " ".join(done.out.split()).count(
-        "Rare in what: 1 value of fewer than 2 users, in 2 requests, 1 of them in several windows, "
-        f"which they may link; {treated}."
-    )
+    assert words in " ".join(done.out.split())
     made = json.loads(run("anonymize", "log.parquet", "-o", "other", *args, "--json").out)
-    assert made["rare"] == [{"column": "what", "values": 1, "requests": 2, "recurring": 1}]
-    assert made["manifest"]["withheld"]["why"]["rare_value"]["requests"] == withheld
-    assert made["manifest"]["generalised"] == generalised
+    private = made["private"]
+    assert (private["withheld"]["rare"], private["kept_rare"]) == (
+        (2, 0) if figure == "withheld" else (0, 2)
+    )
     assert made["manifest"]["parameters"]["rare"] == rule
+
+
+def test_replaced_values_are_reported(run, tmp_path):
+    """In two bundles somebody sends a value that nobody else does."""
+    write_rare(tmp_path)
+    table = pq.read_table(tmp_path / "log.parquet")
+    what = table["what"].to_pylist()
+    what[-4] = "gym"
+    pq.write_table(table.set_column(4, "what", [what]), tmp_path / "log.parquet")
+    args = ("--k", 2, "--request", "what", "--length", 2, "--rare", "other")
+    done = run("anonymize", "log.parquet", "-o", "release", *args)
+    assert "Published with a rare value replaced: 2 requests." in done.out
+    assert "(other)" in pq.read_table("release/requests.parquet")["what"].to_pylist()
+
+
+def test_a_window_with_one_bundle_publishes_no_request_and_says_so(run, tmp_path):
+    write_rare(tmp_path)
+    args = ("--k", 10, "--request", "what")
+    done = run("anonymize", "log.parquet", "-o", "release", *args)
+    assert "No request is published." in done.out
+
+
+def test_sets_that_are_withheld_are_counted(run, tmp_path):
+    """One of each three neighbours is not heard of at some instants."""
+    rows = [
+        Row(f"u{user}", t, 100 * (user // 3), 0, "cafe")
+        for user in range(9)
+        for t in range(4)
+        if t != user % 3 + user // 3
+    ]
+    log = write_parquet(tmp_path / "log.parquet", rows)
+    args = ("--k", 3, "--request", "what", "--missing", "hold")
+    done = run("anonymize", log, "-o", "release", *args)
+    assert tc.read_manifest("release")["withheld"]["sets"] == 8
+    assert "8 sets of requests have fewer than 3 members with a row" in " ".join(done.out.split())
 
 
 def test_what_looks_like_an_identifier_needs_a_word(run, tmp_path):
     rows = [Row(f"user-{u}", 0, u, 1, f"{u}@mail.example") for u in range(10)]
     write_parquet(tmp_path / "log.parquet", rows)
     args = ("anonymize", "log.parquet", "--k", 2, "--request", "what", "-o", "release")
-    done = run(*args)
+    done = run(*args, "--rare", "keep")
     assert done.code == 2
     assert "request column 'what' holds e-mail addresses" in done.err
     assert not (tmp_path / "release").exists()
-    assert run(*args, "--allow", "what").code == 0
+    assert run(*args, "--rare", "keep", "--allow", "what").code == 0

@@ -76,7 +76,9 @@ def test_commands_on_logs(run, inputs, source, command):
 def test_utility(run, inputs, source):
     run("anonymize", *source, "-o", "release", "--k", "5", *REQUESTS, "--policy", "p.parquet")
     log, *rest = source
-    done = run("utility", log, "release", *rest, "--queries", "40", "--json")
+    done = run(
+        "utility", log, "release", "--policy", "p.parquet", *rest, "--queries", "40", "--json"
+    )
     assert done.code == 0, done.err
     assert {result["question"] for result in json.loads(done.out)["results"]} >= {"requests"}
 

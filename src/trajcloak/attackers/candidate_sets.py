@@ -30,13 +30,12 @@ from numba import njit
 from trajcloak.algorithms.policy import Policy
 from trajcloak.kernels.group import group_by_number
 from trajcloak.kernels.threads import run_sliced
+from trajcloak.options import REPORT_AWARE, TP_AWARE
 from trajcloak.snapshot import Snapshot
 
 POLICY_UNAWARE = "policy-unaware"
 POLICY_AWARE = "policy-aware"
 TRAJECTORY_AWARE = "trajectory-aware"
-TP_AWARE = "tp-aware"
-REPORT_AWARE = "report-aware"
 LINKING = "linking"
 ATTACKERS = (POLICY_UNAWARE, POLICY_AWARE, TRAJECTORY_AWARE, TP_AWARE, REPORT_AWARE, LINKING)
 

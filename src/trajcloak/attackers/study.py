@@ -15,7 +15,6 @@ from trajcloak.algorithms import Policy
 from trajcloak.attackers.candidate_sets import (
     ATTACKERS,
     LINKING,
-    TP_AWARE,
     Finding,
     Sent,
     Shown,
@@ -32,7 +31,7 @@ from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.log.request_values import Requests, merge_kinds, to_plain
-from trajcloak.options import Options
+from trajcloak.options import TP_AWARE, Options
 from trajcloak.pipeline import Prepared, anonymize, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease

@@ -1,17 +1,21 @@
 """Judge a release from files alone: the log, the release and the policy file.
 
-Shares no code with what it judges: it reads the log, completes the trajectories,
-recounts and recomputes on its own, as ``docs/data-model.md`` says. Modules named ``audited_*``
-read what is audited.
+It computes with code of its own the tables that must have been published, as
+``docs/data-model.md`` says, and then demands that the files hold exactly these, byte for byte.
+Read in this order: :mod:`.checks_in_order`, then modules named ``audited_*``, which read what is
+audited, ``expected_*``, which compute what must be there, and :mod:`.canonical_files`.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from trajcloak.auditor.audited_files import LogPaths
-from trajcloak.auditor.checks_in_order import run_checks
+from trajcloak.auditor.checks_in_order import AuditInput, run_checks
+from trajcloak.auditor.expected_requests import read_word_list
 from trajcloak.auditor.findings import CHECKS, AuditReport, Check
 from trajcloak.auditor.foreign_audit import FOREIGN_CHECKS, audit_foreign
 from trajcloak.errors import InputError
+from trajcloak.log.files import LogPath
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -19,11 +23,17 @@ __all__ = ["CHECKS", "FOREIGN_CHECKS", "AuditReport", "Check", "audit", "audit_f
 
 
 def audit(
-    log: LogPaths,
+    log: LogPath,
     release: str | Path,
     policy: str | Path,
     columns: LogColumns | None = None,
     *,
+    request_log: LogPath | None = None,
+    k: int | None = None,
+    vocabulary: str | Path | Mapping[str, Sequence[Any]] | None = None,
+    replay: bool = False,
+    rewrite: str | Path | None = None,
+    memory: int | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
     """Check that a release keeps every rule and the guarantee.
@@ -39,6 +49,18 @@ def audit(
     columns
         Which columns of the log mean what. Where no request attributes are named,
         those of the release are taken.
+    request_log
+        The log of requests, if ``log`` has locations only.
+    k
+        The least number of possible senders that is asked for; default: that of the release.
+    vocabulary
+        The public list of values, or a file of it, if the release was made with one.
+    replay
+        Whether to run the algorithm again, which must give the same groups.
+    rewrite
+        A new folder for a clean copy of the checked tables.
+    memory
+        Most bytes that rows of the log may take; the others wait in private files.
     progress
         Called with the progress of each stage.
 
@@ -52,6 +74,8 @@ def audit(
     ------
     InputError
         If a path leads to nothing, or the log breaks a rule of the data model.
+    OptionError
+        If the release was made with a vocabulary, and none is given.
 
     Examples
     --------
@@ -67,4 +91,18 @@ def audit(
             f"{policy}: does not exist; expected the policy file of the release; check the path, "
             f"or anonymize again with --policy"
         )
-    return run_checks(log, release, policy, columns or LogColumns(), progress)
+    if isinstance(vocabulary, str | Path):
+        vocabulary = read_word_list(Path(vocabulary))
+    given = AuditInput(
+        log,
+        request_log,
+        release,
+        policy,
+        columns or LogColumns(),
+        k,
+        vocabulary,
+        replay,
+        None if rewrite is None else Path(rewrite),
+        memory,
+    )
+    return run_checks(given, progress)

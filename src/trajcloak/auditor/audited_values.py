@@ -1,12 +1,12 @@
-"""Values of columns: plain types, and times, moments and durations as whole ticks.
+"""Values of columns: plain types, numbers for distinct values, times as whole ticks.
 
 A tick is one instant of a log with integer times, otherwise a microsecond.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+PLAIN_INTEGER = "^(0|-?[1-9][0-9]{0,17})$"
+PLAIN_DECIMAL = "^-?(0|[1-9][0-9]{0,14})[.][0-9]{1,15}$"
+"""Texts that are taken for numbers: one notation for each."""
+
 _MICROSECONDS = {
     "us": 1,
     "ms": 10**3,
     "s": 10**6,
-    "m": 60 * 10**6,
-    "min": 60 * 10**6,
-    "h": 3600 * 10**6,
-    "d": 86400 * 10**6,
+    "m": 6 * 10**7,
+    "h": 36 * 10**8,
+    "d": 864 * 10**8,
 }
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(us|ms|s|min|m|h|d)")
-_WHOLE_NUMBER = "^-?[0-9]+$"
+_DURATION = re.compile(r"([0-9]{1,19}) ?(us|ms|s|m|h|d)")
+_DAY = _MICROSECONDS["d"]
+MOST_TICKS = 2**62
+
+UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError)
+"""What reading a damaged file raises."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class TimeColumn:
         Whether the timestamps have a zone, and so are in UTC.
     """
 
-    ticks: npt.NDArray[np.int64]
+    ticks: Ints
     stamped: bool
     zoned: bool
 
@@ -57,8 +69,6 @@ def read_times(column: Any) -> TimeColumn | None:
         return _take(column, pa.timestamp("us"))
     if not pa.types.is_string(kind):
         return None
-    if pc.all(pc.match_substring_regex(column, _WHOLE_NUMBER)).as_py():
-        return _take(column, pa.int64())
     return _take(column, pa.timestamp("us")) or _take(column, pa.timestamp("us", "UTC"))
 
 
@@ -76,7 +86,7 @@ def _take(column: Any, kind: Any) -> TimeColumn | None:
 
 
 def moment_to_ticks(value: object, stamped: bool, zoned: bool) -> int | None:
-    """Read the manifest's ``origin``; None if it is not a moment of such a log."""
+    """Read a moment of the manifest; None if it is not one of such a log."""
     if not stamped:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     if not isinstance(value, str):
@@ -95,23 +105,34 @@ def moment_to_ticks(value: object, stamped: bool, zoned: bool) -> int | None:
 def duration_to_ticks(value: object, stamped: bool) -> int | None:
     """Read the manifest's ``every`` or ``max_gap``; None if it is not a duration."""
     if not stamped:
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return value if is_whole and 0 < value <= MOST_TICKS else None  # type: ignore[operator, return-value]
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return None
-    ticks = Fraction(match[1]) * _MICROSECONDS[match[2]]
-    return int(ticks) if ticks.denominator == 1 and ticks < 2**62 else None
+    ticks = int(match[1]) * _MICROSECONDS[match[2]] if match else 0
+    return ticks if 0 < ticks <= MOST_TICKS else None
 
 
-def local_to_utc(local: npt.NDArray[np.int64], zone: str) -> tuple[npt.NDArray[np.int64], int, int]:
+def spell_moment(ticks: int, stamped: bool, zoned: bool) -> int | str:
+    """Write a moment as a manifest does: an integer instant, or ISO 8601 text."""
+    return str(np.datetime64(ticks, "us")) + ("Z" if zoned else "") if stamped else ticks
+
+
+def spell_duration(ticks: int, stamped: bool) -> int | str:
+    """Write a duration as a manifest does: in the largest unit up to seconds that is whole."""
+    if not stamped:
+        return ticks
+    unit = next(unit for unit in ("s", "ms", "us") if ticks % _MICROSECONDS[unit] == 0)
+    return f"{ticks // _MICROSECONDS[unit]}{unit}"
+
+
+def local_to_utc(local: Ints, zone: str) -> tuple[Ints, int, int]:
     """Convert local times to UTC; also counts those that occur twice, and that are skipped.
 
     The offset of the day before is used where it fits, and for skipped times; otherwise that
     of the day after. So a time that occurs twice is the first of the two, and a skipped one
     is as much later as the clock was set forward.
     """
-    day = _MICROSECONDS["d"]
-    before, after = _offset(local - day, zone), _offset(local + day, zone)
+    before, after = _offset(local - _DAY, zone), _offset(local + _DAY, zone)
     fits_before = _offset(local - before, zone) == before
     fits_after = _offset(local - after, zone) == after
     twice = fits_before & fits_after & (before != after)
@@ -120,17 +141,11 @@ def local_to_utc(local: npt.NDArray[np.int64], zone: str) -> tuple[npt.NDArray[n
     return local - offset, int(twice.sum()), int(skipped.sum())
 
 
-def _offset(moments: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+def _offset(moments: Ints, zone: str) -> Ints:
     """Find how far the clock of a zone is ahead of UTC at moments."""
     zoned = pc.cast(pa.array(moments), pa.timestamp("us", zone))
-    clock: npt.NDArray[np.int64] = pc.cast(pc.local_timestamp(zoned), pa.int64()).to_numpy()
+    clock: Ints = pc.cast(pc.local_timestamp(zoned), pa.int64()).to_numpy()
     return clock - moments
-
-
-def decode_column(column: Any) -> Any:
-    """Apply :func:`decode_array` to each chunk of a chunked array."""
-    chunks = [decode_array(chunk) for chunk in column.chunks]
-    return pa.chunked_array(chunks, decoded_type(column.type))
 
 
 def decode_array(array: Any) -> Any:
@@ -141,37 +156,10 @@ def decode_array(array: Any) -> Any:
         array = pc.run_end_decode(array)
     if pa.types.is_dictionary(array.type):
         array = pc.cast(array, array.type.value_type)
-    kind = decoded_type(array.type)
-    return array if array.type == kind else pc.cast(array, kind)
-
-
-def decoded_type(kind: Any) -> Any:
-    """Find the type that :func:`decode_array` gives to an array of a type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        kind = kind.value_type
-    if str(kind).startswith(("decimal32", "decimal64")):
-        return pa.decimal128(kind.precision, kind.scale)
+    kind = array.type
     if pa.types.is_large_string(kind) or str(kind) == "string_view":
-        return pa.string()
-    if pa.types.is_large_binary(kind) or str(kind) == "binary_view":
-        return pa.binary()
-    return kind
-
-
-def may_be_text(kind: Any) -> bool:
-    """Whether values of a plain type are text, or bytes."""
-    is_bytes = pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return bool(is_bytes or pa.types.is_string(kind))
-
-
-def decode_text(values: Any) -> Any:
-    """Decode bytes to text, replacing bad bytes; text stays as it is. Requires no nulls."""
-    if pa.types.is_string(values.type):
-        return values
-    texts = (value.decode(errors="replace").rstrip("\0") for value in values.to_pylist())
-    return pa.array(texts, pa.string())
+        return pc.cast(array, pa.string())
+    return array
 
 
 def unify_zeros_and_nans(values: Any) -> Any:
@@ -181,3 +169,111 @@ def unify_zeros_and_nans(values: Any) -> Any:
         return values
     zero, nan = pa.scalar(0.0, kind), pa.scalar(float("nan"), kind)
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
+
+
+def try_cast(column: Any, kind: Any) -> Any:
+    """Cast a column; None if a value cannot be cast."""
+    try:
+        return pc.cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+class NumberedValues:
+    """Gives each distinct value a number, in the order of their first occurrence.
+
+    The type of the values is that of the first array, widened where a later one needs it.
+    """
+
+    def __init__(self) -> None:
+        self.values: Any = pa.array([], pa.null())
+
+    def add_type(self, kind: Any) -> None:
+        """Widen the type so that it holds values of another type, too.
+
+        Raises
+        ------
+        pyarrow.ArrowException
+            If there is no such type.
+        """
+        if kind != self.values.type:
+            schemas = [pa.schema([("v", one)]) for one in (self.values.type, kind)]
+            wider = pa.unify_schemas(schemas, promote_options="permissive").types[0]
+            self.values = self.values.cast(wider)
+
+    def number(self, array: Any) -> Codes:
+        """Number the values of an array; -1 is null."""
+        self.add_type(array.type.value_type if pa.types.is_dictionary(array.type) else array.type)
+        if pa.types.is_null(array.type):
+            return np.full(len(array), -1, np.int32)
+        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        local = encoded.dictionary.cast(self.values.type)
+        place = pc.index_in(local, value_set=self.values).to_numpy(zero_copy_only=False)
+        is_new = np.isnan(place) if place.dtype.kind == "f" else np.zeros(len(place), bool)
+        number = np.full(len(local) + 1, -1, np.int32)
+        number[:-1][~is_new] = place[~is_new].astype(np.int32)
+        number[:-1][is_new] = len(self.values) + np.arange(int(is_new.sum()), dtype=np.int32)
+        self.values = pa.concat_arrays([self.values, local.filter(pa.array(is_new))])
+        # A null has index -1, and takes the last entry.
+        numbers: Codes = number[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        return numbers
+
+    def number_all(self, parts: Sequence[Any]) -> Codes:
+        """Number the values of several arrays, one after another."""
+        if len({str(part.type) for part in parts}) == 1 and not pa.types.is_dictionary(
+            parts[0].type
+        ):
+            parts = [pa.concat_arrays(parts)]
+        return np.concatenate([np.zeros(0, np.int32), *(self.number(part) for part in parts)])
+
+
+def merge_equal(values: Any) -> tuple[Any, Codes]:
+    """List distinct values without equal ones, and the new number of each old one.
+
+    The last new number, for null, is -1.
+    """
+    encoded = unify_zeros_and_nans(values).dictionary_encode()
+    return encoded.dictionary, np.append(encoded.indices.to_numpy(), -1).astype(np.int32)
+
+
+def compress(numbers: npt.NDArray[Any], size: int) -> tuple[Ints, Ints]:
+    """List the distinct numbers, all below ``size``, and the place of each number in the list."""
+    if size > max(4 * len(numbers), 1 << 20):
+        return np.unique(numbers, return_inverse=True)
+    place = np.zeros(size, np.int64)
+    place[numbers] = 1
+    distinct = np.flatnonzero(place)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[numbers]
+
+
+def number_tuples(
+    columns: Sequence[npt.NDArray[Any]], sizes: Sequence[int]
+) -> tuple[Ints, list[Ints]]:
+    """Number tuples in ascending order; returns their numbers, and the distinct tuples by column.
+
+    Each value is at least -1, for null, and below its column's size.
+    """
+    number = np.zeros(len(columns[0]), np.int64)
+    distinct: list[Ints] = []
+    count = 1
+    for column, size in zip(columns, sizes, strict=True):
+        wide = size + 1
+        seen, number = compress(number * wide + (column + 1), count * wide)
+        before, last = np.divmod(seen, wide)
+        distinct = [*(part[before] for part in distinct), last - 1]
+        count = len(seen)
+    return number, distinct
+
+
+def text_to_numbers(values: Any) -> Any:
+    """Turn distinct texts into numbers, if all are numbers in plain notation and stay distinct."""
+    if not len(values) or not pa.types.is_string(values.type):
+        return values
+    is_integer = pc.match_substring_regex(values, PLAIN_INTEGER)
+    if pc.all(is_integer).as_py():
+        return values.cast(pa.int64())
+    if pc.all(pc.or_(is_integer, pc.match_substring_regex(values, PLAIN_DECIMAL))).as_py():
+        numbers = unify_zeros_and_nans(values.cast(pa.float64()))
+        return numbers if len(numbers.unique()) == len(values) else values
+    return values

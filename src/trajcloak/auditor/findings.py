@@ -7,31 +7,19 @@ from typing import Any
 CHECKS = (
     "release folder",
     "manifest",
-    "bundles file",
-    "requests file",
-    "policy file",
-    "policy private",
-    "parameters",
-    "region",
-    "bundle rows",
-    "bundle order",
-    "instants",
-    "cloaks",
-    "geometry",
-    "windows",
+    "log",
+    "policy",
     "one bundle per user",
     "at least k users",
-    "locations",
-    "request rows",
+    "cloaks",
+    "possible senders",
+    "bundles",
     "requests",
-    "rare values",
-    "counts",
-    "costs",
-    "withheld",
-    "ingest",
-    "user ids",
+    "figures",
+    "bytes",
+    "replay",
 )
-"""Names of all checks, in the order of the report."""
+"""Names of all checks, in the order of the report; ``replay`` only where it was asked for."""
 
 NOT_RUN = "not run: it needs what a failed check above could not supply"
 
@@ -69,15 +57,37 @@ class AuditReport:
         The ``k`` that the release claims; None if its manifest cannot be read.
     checks
         One for each of :data:`CHECKS`, or of those of a foreign table, in that order.
+    attacker
+        The strongest attackers that the release is safe from; None if that is not known.
+    notes
+        What the verdict leaves open, in sentences.
     """
 
     k: int | None
     checks: tuple[Check, ...]
+    attacker: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether every check passed."""
         return all(check.passed for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in a sentence."""
+        failed = sum(not check.passed for check in self.checks)
+        if failed:
+            return (
+                f"Breach: {failed} of {len(self.checks)} checks failed. "
+                f"Do not publish this release."
+            )
+        if self.attacker is None:
+            return f"Passed: all {len(self.checks)} checks hold."
+        return (
+            f"Passed: at least {self.k} possible senders for every request, against the "
+            f"{self.attacker} attacker."
+        )
 
     def __getitem__(self, name: str) -> Check:
         """Find a check by its name."""
@@ -87,7 +97,10 @@ class AuditReport:
         """Convert to plain dicts and lists, for JSON."""
         return {
             "passed": self.passed,
+            "verdict": self.verdict,
             "k": self.k,
+            "attacker": self.attacker,
+            "notes": list(self.notes),
             "checks": [
                 {
                     "check": check.name,
@@ -105,6 +118,7 @@ class Findings:
     """Collects the outcomes; what is never recorded counts as failed."""
 
     names: tuple[str, ...] = CHECKS
+    notes: list[str] = field(default_factory=list)
     _recorded: dict[str, Check] = field(default_factory=dict)
 
     def record(self, name: str, checked: int, problems: Sequence[str], what: str) -> bool:
@@ -118,12 +132,10 @@ class Findings:
         self._recorded[name] = Check(name, not problems, checked, detail)
         return not problems
 
-    def report(self, k: int | None) -> AuditReport:
+    def report(self, k: int | None, attacker: str | None = None) -> AuditReport:
         """List all checks, with those that could not be run."""
-        return AuditReport(
-            k,
-            tuple(self._recorded.get(name, Check(name, False, 0, NOT_RUN)) for name in self.names),
-        )
+        checks = (self._recorded.get(name, Check(name, False, 0, NOT_RUN)) for name in self.names)
+        return AuditReport(k, tuple(checks), attacker, tuple(self.notes))
 
 
 def first_few(numbers: Sequence[int] | Any, shown: int = 3) -> str:

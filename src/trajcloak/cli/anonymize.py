@@ -27,7 +27,7 @@ from trajcloak.cli.engine_options import (
     start_engine,
 )
 from trajcloak.cli.tables import facts_table, to_markup
-from trajcloak.options import ALGORITHMS, AUTO, LogColumns
+from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 
 
 class Share(click.ParamType[float]):
@@ -303,12 +303,12 @@ def print_summary(
             f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
             f"their window show them (--rare keep): {_count(figures['kept_rare'], 'request')}."
         )
-    if num_sent and not manifest["requests"]:
+    if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(
             "No request is published. With the rule about rare requests a window needs several "
             "bundles: lower --k, or see --rare."
         )
-    if manifest["parameters"]["allow"]:
+    if manifest["parameters"]["rare"] == KEEP and manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
         out.print(f"Published although it may identify somebody (--allow): {to_markup(names)}.")
     if policy is None:
@@ -318,7 +318,9 @@ def print_summary(
             f"The policy file {to_markup(str(policy))} is private: it says who is in which bundle."
         )
         for file in name_private_files(policy, parts and parts["per"])[1:]:
-            out.print(f"So is {escape(str(file))}: it says who is in which part at each instant.")
+            out.print(
+                f"So is {to_markup(str(file))}: it says who is in which part at each instant."
+            )
 
 
 def _count(number: int, what: str) -> str:

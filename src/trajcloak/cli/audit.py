@@ -1,6 +1,7 @@
 """``trajcloak audit``."""
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,11 +41,30 @@ if TYPE_CHECKING:
     is_flag=True,
     help="RELEASE is a table of another tool: a rectangle and a time per row.",
 )
-@click.option("--k", type=int, help="With --foreign: least number of users in a group.")
+@click.option("--k", type=int, help="Least number of possible senders that is asked for.")
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="Run the algorithm again: it must give the same groups.",
+)
+@click.option(
+    "--vocabulary",
+    type=PATH,
+    metavar="FILE",
+    help="The values that requests may have, if the release was made with such a list.",
+)
+@click.option(
+    "--rewrite",
+    type=PATH,
+    metavar="DIR",
+    help="Write a clean copy of the checked tables, to be published instead.",
+)
+@click.option("--memory", metavar="SIZE", help="Most memory for rows of the log, such as 4GiB.")
 @click.option(
     "--group",
     metavar="COLUMN",
-    help="With --foreign: column of groups.  [default: bundle_id, group, cluster, ...]",
+    help="With --foreign: column whose equal values are known to link rows. Every other column is "
+    "tried, too.",
 )
 @partial(
     log_options,
@@ -59,24 +79,31 @@ def command(
     policy: Path | None,
     foreign: bool,
     k: int | None,
+    replay: bool,
+    vocabulary: Path | None,
+    rewrite: Path | None,
+    memory: str | None,
     group: str | None,
     columns: LogColumns,
     request_log: Path | None,
     as_json: bool,
     **time: Any,
 ) -> None:
-    """Check RELEASE against the LOG it was made from, file by file and row by row.
+    """Check RELEASE against the LOG it was made from, byte for byte.
 
-    Shares no code with what made the release. Exit code 3 if a check fails. A time
-    option that is given must be the one that the release was made with.
+    Computes with code of its own what must have been published, and compares. Exit code 3 if
+    a check fails. A time option that is given must be the one that the release was made with.
 
     With --foreign RELEASE is a .csv or .parquet table that any tool published: how
     many users could be in each of its rectangles, or groups of rectangles?
     """
     from trajcloak.auditor import audit, audit_foreign
+    from trajcloak.engines.folder import parse_memory
 
     asked = {name: value for name, value in time.items() if value is not None}
-    check_usage(foreign, k, group, policy, asked, request_log)
+    own = {"--replay": replay, "--vocabulary": vocabulary, "--rewrite": rewrite, "--memory": memory}
+    given = [name for name, value in own.items() if value]
+    check_usage(foreign, k, group, policy, asked, request_log, given)
     if asked and not foreign:
         check_release_time(release, asked)
     with progress_bars(hidden=as_json, kernel=None) as progress:
@@ -86,10 +113,11 @@ def command(
                 progress=progress, **asked,
             )  # fmt: skip
         else:
-            second = {} if request_log is None else {"request_log": request_log}
             report = audit(
-                list(log), release, policy or Path(), columns, progress=progress, **second
-            )
+                list(log), release, policy or Path(), columns, request_log=request_log, k=k,
+                vocabulary=vocabulary, replay=replay, rewrite=rewrite,
+                memory=None if memory is None else parse_memory(memory), progress=progress,
+            )  # fmt: skip
     if as_json:
         print_json(report.to_dict())
     else:
@@ -105,6 +133,7 @@ def check_usage(
     policy: Path | None,
     time: dict[str, Any],
     request_log: Path | None,
+    own: Sequence[str],
 ) -> None:
     """Raise if options are missing, or do not go together."""
     if foreign and k is None:
@@ -113,8 +142,10 @@ def check_usage(
         raise click.UsageError("--length does not go with --foreign: groups say what is linked.")
     if foreign and request_log is not None:
         raise click.UsageError("--request-log does not go with --foreign: only places count.")
-    if not foreign and (k is not None or group is not None):
-        raise click.UsageError("--k and --group go with --foreign only.")
+    if foreign and own:
+        raise click.UsageError(f"{own[0]} does not go with --foreign.")
+    if not foreign and group is not None:
+        raise click.UsageError("--group goes with --foreign only.")
     if not foreign and policy is None:
         raise click.UsageError("Missing option '--policy'.")
 
@@ -135,11 +166,7 @@ def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":
         result = "[green]passed" if check.passed else "[bold red]FAILED"
         table.add_row(check.name, result, to_markup(check.detail))
     yield table
-    if report.passed:
-        yield f"[bold green]Passed[/]: all {len(report.checks)} checks hold."
-    else:
-        failed = sum(not check.passed for check in report.checks)
-        yield (
-            f"[bold red]Breach[/]: {failed} of {len(report.checks)} checks failed. "
-            f"Do not publish this release."
-        )
+    word, rest = report.verdict.split(":", 1)
+    yield f"[bold {'green' if report.passed else 'red'}]{word}[/]:{to_markup(rest)}"
+    for note in report.notes:
+        yield to_markup(note)

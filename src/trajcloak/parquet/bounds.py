@@ -70,7 +70,8 @@ def check_parquet(path: Path) -> None:
                 values = _number(metadata, NUM_VALUES)
                 if values < rows:
                     raise ValueError("a column has fewer values than its row group has rows")
-                needed += values * VALUE_BYTES + sum(_list_unpacked(file, metadata, size))
+                if values:
+                    needed += values * VALUE_BYTES + sum(_list_unpacked(file, metadata, size))
         if num_rows != _number(footer, NUM_ROWS):
             raise ValueError("its number of rows is not that of its row groups")
     if needed > max(SMALL, MAX_GROWTH * size):

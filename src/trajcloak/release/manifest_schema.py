@@ -22,9 +22,11 @@ from typing import (
 )
 
 from trajcloak.options import (
+    ALGORITHMS,
     ALIGNMENTS,
     CLOAKS,
     DROPPABLE,
+    EFFORTS,
     MAX_COORDINATE,
     MAX_HEIGHT,
     MAX_NUMBER,
@@ -35,6 +37,8 @@ from trajcloak.options import (
     RARE,
     REPORT_AWARE,
     TP_AWARE,
+    TREES,
+    is_zone,
 )
 
 FORMAT_VERSION = 1
@@ -92,12 +96,27 @@ def _is_plane(text: str) -> bool:
         return False
 
 
+def _is_system(text: str) -> bool:
+    import pyproj
+
+    try:
+        return bool(pyproj.CRS.from_user_input(text))
+    except pyproj.exceptions.ProjError:
+        return False
+
+
 def _is_rectangle(text: str) -> bool:
     try:
         x_min, y_min, x_max, y_max = map(float, text.split(","))
     except ValueError:
         return False
-    return -math.inf < x_min <= x_max < math.inf and -math.inf < y_min <= y_max < math.inf
+    is_box = -math.inf < x_min <= x_max < math.inf and -math.inf < y_min <= y_max < math.inf
+    return is_box and text == ",".join(map(repr, (x_min, y_min, x_max, y_max)))
+
+
+def _is_list_of_reasons(text: str) -> bool:
+    reasons = text.split(",")
+    return {*reasons} <= {*DROPPABLE} and reasons == sorted({*reasons})
 
 
 Count = Annotated[int, _whole(0, MAX_COUNT)]
@@ -144,20 +163,15 @@ class Parameters(TypedDict):
     max_gap: Ticks | Span
     length: Number | None
     missing: Annotated[str, _one_of(MISSING)]
-    tz: Annotated[str, _like("the name of a time zone", r"[A-Za-z0-9_+\-/]{1,100}")] | None
-    log_crs: Text | None
+    tz: Annotated[str, Rule("the name of a time zone", is_zone)] | None
+    log_crs: Annotated[str, Rule("a coordinate system", _is_system)] | None
     clip: Annotated[str, Rule("four numbers, separated by commas", _is_rectangle)] | None
     max_speed: Annotated[float, _above_0(MAX_COORDINATE)] | None
-    drop: (
-        Annotated[
-            str, Rule("reasons to drop rows", lambda text: {*text.split(",")} <= {*DROPPABLE})
-        ]
-        | None
-    )
+    drop: Annotated[str, Rule("reasons to drop rows, in order", _is_list_of_reasons)] | None
     align: Annotated[str, _one_of(ALIGNMENTS)]
     windows: Annotated[str, _like("hours of the day", r"[0-9:,\- ]{1,1000}")] | None
-    tree: Text
-    effort: Text
+    tree: Annotated[str, _one_of(TREES)]
+    effort: Annotated[str, _one_of(EFFORTS)]
     seed: Annotated[int, _whole(0, MAX_SEED)]
     suppress_above: Annotated[float, _above_0(MAX_AREA)] | None
     max_suppressed: Annotated[float, _within(0, 1)] | None
@@ -168,7 +182,7 @@ class Parameters(TypedDict):
     rare: Annotated[str, _one_of(RARE)]
     rare_below: Number
     link_safe: bool
-    allow: Names
+    allow: Annotated[Names, Rule("names in order", lambda names: names == sorted(names))]
     blocks: NotRequired[Number]
 
 
@@ -205,7 +219,7 @@ class Manifest(TypedDict):
     format_version: Annotated[int, _whole(FORMAT_VERSION, FORMAT_VERSION)]
     software: Text
     k: Annotated[int, _whole(MIN_K, MAX_NUMBER)]
-    algorithm: Text
+    algorithm: Annotated[str, _one_of(ALGORITHMS)]
     parameters: Parameters
     cloak: Annotated[str, _one_of(CLOAKS)]
     crs: Annotated[str, Rule("a projection of the Earth to a plane", _is_plane)] | None
@@ -250,16 +264,18 @@ def find_manifest_problems(manifest: object) -> list[FieldProblem]:
     """
     problems = list(_find_problems(manifest, Manifest, ""))
     if not problems:
-        problems = list(_find_small_cells(manifest))  # type: ignore[arg-type]
+        problems = list(_find_contradictions(manifest))  # type: ignore[arg-type]
     return problems
 
 
-def _find_small_cells(manifest: Manifest) -> Iterator[FieldProblem]:
-    """Find a height that cuts the region into cells whose edges are not different numbers."""
+def _find_contradictions(manifest: Manifest) -> Iterator[FieldProblem]:
+    """Find fields that do not go together."""
     x_min, y_min, side = (manifest["region"][name] for name in ("x_min", "y_min", "side"))
     reach = max(map(abs, (x_min, y_min, x_min + side, y_min + side)))
     if math.ldexp(side, -manifest["height"]) < MIN_CELL_ULPS * math.ulp(reach):
-        yield FieldProblem("height", "too large for the region", "cells of some size")
+        yield FieldProblem("height", "too large for the region", "cells whose edges differ")
+    if (manifest["parameters"]["members"] or manifest["k"]) < manifest["k"]:
+        yield FieldProblem("parameters.members", "less than k", "k or more")
 
 
 def _find_problems(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:

@@ -27,9 +27,6 @@ from trajcloak.release.reading import (
 from trajcloak.release.row_groups import encode_row_group
 from trajcloak.space import Region
 
-ROWS_PER_GROUP = 1 << 17
-"""Rows in a row group, of several windows if need be."""
-
 Piece = tuple[int, slice]
 """Some rows of a range of bundles, which is given by its place in the release."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,23 +44,26 @@ def read_manifest(path: str | Path) -> Manifest:
     (50, 600)
     """
     file = Path(path) / MANIFEST_FILE
-    try:
-        if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
-            raise ValueError("it is no file, or too long")
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{file}: cannot be read as JSON; expected the manifest of a release; check the path"
-        ) from error
-    problems = find_manifest_problems(manifest)
-    if problems:
-        field, found, expected = problems[0]
+    manifest = parse_manifest(file)
+    for field, found, expected in find_manifest_problems(manifest):
         raise InputError(
             f"{file}: field '{field}' is {found}; expected {expected}, as this version of "
             f"trajcloak writes; fetch the release again, and audit it"
         )
     checked: Manifest = manifest
     return checked
+
+
+def parse_manifest(file: Path) -> Any:
+    """Parse the file of a manifest, whatever JSON it holds."""
+    try:
+        if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
+            raise ValueError("it is no file, or too long")
+        return json.loads(file.read_bytes().decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{file}: cannot be read as JSON; expected the manifest of a release; check the path"
+        ) from error
 
 
 @dataclass(frozen=True)

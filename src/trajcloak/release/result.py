@@ -23,7 +23,7 @@ from trajcloak.release.output_checks import (
     check_outside_releases,
     name_private_files,
 )
-from trajcloak.release.published_rows import ROWS_PER_GROUP, ReleaseHead, cut_groups
+from trajcloak.release.published_rows import ReleaseHead, cut_groups
 from trajcloak.release.reading import (
     BUNDLES_FILE,
     MANIFEST_FILE,
@@ -31,7 +31,7 @@ from trajcloak.release.reading import (
     POLICY_FILE,
     REQUESTS_FILE,
 )
-from trajcloak.release.row_groups import join_row_groups
+from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ from trajcloak.parquet.format import (
 )
 from trajcloak.parquet.thrift import Items, Struct, decode_struct, encode_struct
 
+ROWS_PER_GROUP = 1 << 17
+"""Rows in a row group, of several windows if need be."""
+
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
 

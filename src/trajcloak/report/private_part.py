@@ -44,30 +44,18 @@ KNOWS = {
 
 MEANINGS = {
     "release folder": "three files, and nothing else",
-    "manifest": "readable, every field of the right form",
-    "bundles file": "columns, types and metadata as documented",
-    "requests file": "columns, types and metadata as documented",
-    "policy file": "columns and types as documented",
-    "policy private": "outside the release, readable by its owner only",
-    "parameters": "settings that fit the log and its instants",
-    "region": "holds every report",
-    "bundle rows": "one row for each bundle and instant",
-    "bundle order": "numbered by their cloaks, so that numbers name nobody",
-    "instants": "times of the instants as the settings say",
-    "cloaks": "rectangles of whole cells inside the region",
-    "geometry": "shapes equal to the cloaks",
-    "windows": "cut as the settings say, none linked to another",
+    "manifest": "readable, with parameters that a release can have",
+    "log": "can be read as the parameters say, and lies inside the region",
+    "policy": "outside the release, readable by its owner only; names users of the log",
     "one bundle per user": "everybody who takes part is in exactly one bundle of a window",
     "at least k users": "the members of every bundle, counted",
-    "locations": "every location inside its bundle's cloak",
-    "request rows": "sorted, each once",
-    "requests": "exactly those that the members sent",
-    "rare values": "treated as the settings say",
-    "counts": "as the manifest says",
-    "costs": "as the manifest says",
-    "withheld": "left out exactly those who had to be",
-    "ingest": "the manifest's report on the log, recounted",
-    "user ids": "no id of a user anywhere in the release",
+    "cloaks": "hold all locations of the members; numbered so that numbers name nobody",
+    "possible senders": "enough members may have sent each published request",
+    "bundles": "exactly the cloaks that follow from log and policy",
+    "requests": "exactly those that were sent, less those that the rules withhold",
+    "figures": "every number of the manifest, computed again",
+    "bytes": "no file holds anything else, not even where readers do not look",
+    "replay": "the algorithm, run again, makes the same groups",
 }
 """What each check of the audit asks for."""
 
@@ -115,8 +103,14 @@ def audit_and_attack(
     progress: Progress,
 ) -> PrivateFindings:
     """Audit a release against its log; if the audit passed, count its requests and attack it."""
-    second = {} if request_log is None else {"request_log": list(request_log)}
-    report = audit(list(log), release.path, policy, columns, progress=progress, **second)
+    report = audit(
+        list(log),
+        release.path,
+        policy,
+        columns,
+        request_log=None if request_log is None else list(request_log),
+        progress=progress,
+    )
     digests = _digest_private(list_files([*log, *(request_log or [])]), policy)
     if not (report.passed and (with_attack or release.attributes)):
         return PrivateFindings(report, None, None, digests)
@@ -223,7 +217,9 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
             "p",
             f"Each attacker narrows down who can have sent a request. Red: the share of requests "
             f"for which fewer than k = {k:,} candidates are left. The first two policies hide each "
-            f"instant on its own, as services commonly do; the last is this release as published.",
+            f"instant on its own, as services commonly do; the last is this release as published. "
+            f"Linking attackers take equal requests for those of one sender, whether they are or "
+            f"not; --link-safe withholds what would leave them fewer than k.",
         ),
         facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),

@@ -1,4 +1,4 @@
-"""Search for values among sorted ones, and for many words at once in a text.
+"""User ids in the text of a table of another tool: many words are looked for at once.
 
 The bytes of a text are hashed with a polynomial in an odd base modulo 2^64. Prefix
 sums give the hash of every stretch of some length, so one pass over the text serves
@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.auditor.foreign_locations import LocationLog
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -18,15 +22,11 @@ BASE = 0x9E3779B97F4A7C15
 INVERSE = pow(BASE, -1, 2**64)
 CHUNK = 1 << 22
 FILTER_BITS = 22
-
-
-def sort_by(major: npt.NDArray[Any], minor: Ints) -> Ints:
-    """Find the stable order by two columns; ``major`` is not negative."""
-    low = int(minor.min())
-    span = int(minor.max()) - low + 1
-    if span * (int(major.max()) + 1) < 2**63:
-        return np.argsort(major.astype(np.int64) * span + (minor - low), kind="stable")
-    return np.lexsort((minor, major))
+LONG = 6
+BY_CHANCE = 0.01
+FEW = 3
+ABOVE_CHANCE = 4
+UUID = "^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$"
 
 
 def find_sorted(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> Ints:
@@ -36,24 +36,6 @@ def find_sorted(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> Ints:
     position = np.searchsorted(ascending, wanted)
     position[position == len(ascending)] = 0
     return np.where(ascending[position] == wanted, position, -1)
-
-
-def find_runs(ascending: Ints) -> tuple[Ints, Ints]:
-    """List the distinct values of ascending ones, and how often each occurs."""
-    if not len(ascending):
-        return ascending, np.zeros(0, dtype=np.int64)
-    start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
-    return ascending[start], np.diff(np.append(start, len(ascending)))
-
-
-def list_distinct(values: Ints) -> Ints:
-    """List the distinct values, ascending; sorts, since hashing many is slower."""
-    return find_runs(np.sort(values))[0]
-
-
-def pick(values: Ints, position: Ints) -> Ints:
-    """Take values by position; -1 where the position is -1."""
-    return np.append(values, -1)[position]
 
 
 class Words:
@@ -148,3 +130,35 @@ def _match(candidates: Bytes, own: Hashes, spelled: Bytes, hashes: Hashes) -> In
     position = position[nominated]
     same: npt.NDArray[np.bool_] = (candidates[nominated] == spelled[position]).all(axis=1)
     return position[same]
+
+
+def list_ids(log: LocationLog) -> tuple[Words, Words]:
+    """List the long ids: names, in lower case, and numbers without their sign."""
+    ids = pc.cast(log.ids, pa.string())
+    is_number = pc.match_substring_regex(ids, "^-?[0-9]+$")
+    names = pc.utf8_lower(ids.filter(pc.invert(is_number)))
+    names = names.filter(pc.greater_equal(pc.utf8_length(names), LONG))
+    tokens = names.filter(pc.match_substring_regex(names, UUID))
+    spelled = [
+        pc.replace_substring_regex(tokens, UUID, parts)
+        for parts in (r"\1\2\3\4\5", r"\1-\2-\3-\4-\5")
+    ]
+    digits = pc.utf8_ltrim(ids.filter(is_number), characters="-")
+    digits = digits.filter(pc.greater_equal(pc.utf8_length(digits), LONG))
+    return Words(pa.concat_arrays([names, *spelled]).unique()), Words(digits.unique())
+
+
+def count_numbers(numbers: Words, text: bytes, more: bytes = b"", vocabulary: bytes = b"") -> int:
+    """Count the ids among the numbers of a text, or 0 if chance explains them.
+
+    Chance is that of the numbers of the text and of ``more``; what stands in the vocabulary
+    is no id.
+    """
+    found, _ = numbers.find_numbers_in(text)
+    num_found = int((found & ~numbers.find_numbers_in(vocabulary)[0]).sum())
+    if not num_found:
+        return 0
+    _, by_chance = numbers.find_numbers_in(text + b"\0" + more)
+    if by_chance > BY_CHANCE and num_found <= max(FEW, ABOVE_CHANCE * by_chance):
+        return 0
+    return num_found

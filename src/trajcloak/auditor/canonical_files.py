@@ -1,0 +1,295 @@
+"""The files of a release, byte for byte, from tables that were computed again.
+
+What is encoded here comes from the log, the policy and the checked parameters, never from the
+files that are judged. So a file with the same bytes holds nothing else: not in footers,
+statistics, dictionaries or orders. The encoder is that of the product; see
+``docs/architecture.md`` for why that is right.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyproj
+
+from trajcloak.auditor.audited_instants import InstantGrid
+from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_values import UNREADABLE
+from trajcloak.auditor.expected_bundles import CellGrid
+from trajcloak.auditor.expected_requests import Entries
+from trajcloak.auditor.findings import first_rows
+from trajcloak.parquet.bounds import check_parquet
+from trajcloak.release.row_groups import ROWS_PER_GROUP, encode_row_group, join_row_groups
+
+BUNDLES, MANIFEST, REQUESTS = "bundles.parquet", "manifest.json", "requests.parquet"
+KEYS = [("window", pa.int32()), ("bundle_id", pa.int64()), ("instant", pa.int32())]
+EDGES = ("x_min", "y_min", "x_max", "y_max")
+WKB_POLYGON = np.dtype(
+    [("byte_order", "u1"), ("kind", "<u4"), ("rings", "<u4"), ("points", "<u4"), ("xy", "<f8", 10)]
+)
+CORNERS = (0, 1, 2, 1, 2, 3, 0, 3, 0, 1)
+"""Columns of a rectangle in the order of its corners, counter-clockwise and closed."""
+
+
+@dataclass(frozen=True)
+class ExpectedTables:
+    """All that the files of a release hold.
+
+    Attributes
+    ----------
+    manifest
+    grid, cells, members
+    stamped, zoned
+        Whether times are timestamps, with a zone.
+    first_set
+        Where the sets of each bundle start.
+    first_row
+        Where the rows of each set start.
+    cloaks, sizes
+        Of each row of ``bundles.parquet``: its rectangle in cells, and its users.
+    entries
+        The rows of ``requests.parquet``; ``kind`` is a row of ``kinds``.
+    kinds
+        The distinct requests.
+    """
+
+    manifest: dict[str, Any]
+    grid: InstantGrid
+    cells: CellGrid
+    members: Members
+    stamped: bool
+    zoned: bool
+    first_set: Any
+    first_row: Any
+    cloaks: Any
+    sizes: Any
+    entries: Entries
+    kinds: Any
+
+    @classmethod
+    def of_log(cls, log: Log, **fields: Any) -> "ExpectedTables":
+        """Build the tables; what is known of times comes from the log."""
+        return cls(stamped=log.stamped, zoned=log.zoned, **fields)
+
+    def spell_manifest(self) -> bytes:
+        """Spell ``manifest.json``."""
+        text = json.dumps(self.manifest, indent=2, sort_keys=True, ensure_ascii=False)
+        return (text + "\n").encode()
+
+    @property
+    def bundles_schema(self) -> Any:
+        """Names and types of ``bundles.parquet``, with its GeoParquet metadata."""
+        moment = pa.timestamp("us", "UTC" if self.zoned else None)
+        crs = self.manifest["crs"]
+        low, high = self.cloaks[:, :2].min(axis=0), self.cloaks[:, 2:].max(axis=0)
+        column = {
+            "encoding": "WKB",
+            "geometry_types": ["Polygon"],
+            "crs": None if crs is None else pyproj.CRS(crs).to_json_dict(),
+            "bbox": self.cells.edges(np.concatenate([low, high])).tolist(),
+        }
+        geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
+        return pa.schema(
+            [
+                *KEYS,
+                *([("part", pa.int32())] if self.members.parts else []),
+                *([("t_start", moment), ("t_end", moment)] if self.stamped else []),
+                *((name, pa.float64()) for name in EDGES),
+                ("users", pa.int32()),
+                ("geometry", pa.binary()),
+            ],
+            metadata={"geo": json.dumps(geo, sort_keys=True)},
+        )
+
+    @property
+    def is_all_text(self) -> bool:
+        """Whether all request attributes are text, which is written as dictionaries."""
+        return all(kind == pa.string() for kind in self.kinds.schema.types)
+
+    @property
+    def requests_schema(self) -> Any:
+        """Names and types of ``requests.parquet``."""
+        text = pa.dictionary(pa.int32(), pa.string())
+        fields = [(f.name, text if self.is_all_text else f.type) for f in self.kinds.schema]
+        return pa.schema([*KEYS, *fields])
+
+    def build_bundles(self) -> Iterator[Any]:
+        """Build the rows of ``bundles.parquet``, a row group at a time."""
+        schema = self.bundles_schema
+        for start in range(0, len(self.cloaks), ROWS_PER_GROUP):
+            row = np.arange(start, min(start + ROWS_PER_GROUP, len(self.cloaks)))
+            of_set = np.searchsorted(self.first_row, row, side="right") - 1
+            bundle = np.searchsorted(self.first_set, of_set, side="right") - 1
+            window = self.members.window[bundle]
+            instant = self.grid.starts[window] + of_set - self.first_set[bundle]
+            part = [row - self.first_row[of_set]] if self.members.parts else []
+            edges = self.cells.edges(self.cloaks[row])
+            moments = []
+            if self.stamped:
+                moment = self.grid.origin + instant * self.grid.every
+                moments = [moment, moment + self.grid.every]
+            yield _build_batch(
+                schema,
+                [
+                    window,
+                    bundle,
+                    instant,
+                    *part,
+                    *moments,
+                    *edges.T,
+                    self.sizes[row],
+                    _draw(edges),
+                ],
+            )
+
+    def build_requests(self) -> Iterator[Any]:
+        """Build the rows of ``requests.parquet``, a row group at a time; at least one, if empty."""
+        schema, entries = self.requests_schema, self.entries
+        values = [
+            self.kinds[field.name].combine_chunks().cast(field.type)
+            for field in list(schema)[len(KEYS) :]
+        ]
+        for start in range(0, max(len(entries.kind), 1), ROWS_PER_GROUP):
+            rows = slice(start, start + ROWS_PER_GROUP)
+            bundle, window = entries.bundle[rows], entries.window[rows]
+            within = entries.of_set[rows] - self.first_set[bundle]
+            kind = pa.array(entries.kind[rows])
+            yield _build_batch(
+                schema,
+                [
+                    window,
+                    bundle,
+                    self.grid.starts[window] + within,
+                    *(v.take(kind) for v in values),
+                ],
+            )
+
+    def write(self, name: str, stream: BinaryIO) -> None:
+        """Write a file in the canonical encoding."""
+        if name == MANIFEST:
+            stream.write(self.spell_manifest())
+            return
+        batches = self.build_bundles() if name == BUNDLES else self.build_requests()
+        stores_schema = name == BUNDLES or not self.is_all_text
+        groups = (encode_row_group(batch, store_schema=stores_schema) for batch in batches)
+        join_row_groups(groups, stream)
+
+
+def _build_batch(schema: Any, columns: list[Any]) -> Any:
+    arrays = [pa.array(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _draw(edges: Any) -> Any:
+    """Encode rectangles as WKB polygons."""
+    polygons = np.zeros(len(edges), dtype=WKB_POLYGON)
+    polygons["byte_order"], polygons["kind"] = 1, 3
+    polygons["rings"], polygons["points"] = 1, 5
+    polygons["xy"] = edges[:, CORNERS]
+    offsets = np.arange(len(edges) + 1, dtype=np.int32) * WKB_POLYGON.itemsize
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(polygons.tobytes())]
+    return pa.Array.from_buffers(pa.binary(), len(edges), buffers)
+
+
+class _Comparison:
+    """A stream that compares what is written to it with a file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.is_same = True
+
+    def write(self, data: Any) -> int:
+        size = len(memoryview(data))
+        self.is_same = self.is_same and self._file.read(size) == bytes(data)
+        return size
+
+
+def has_same_bytes(path: Path, tables: ExpectedTables) -> bool:
+    """Whether a file of a release is the canonical encoding of the expected table."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            comparison = _Comparison(file)
+            tables.write(path.name, comparison)  # type: ignore[arg-type]
+            return comparison.is_same and not file.read(1)
+    except OSError:
+        return False
+
+
+def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
+    """Say how the values of a Parquet file differ from the expected ones, if they do."""
+    is_bundles = path.name == BUNDLES
+    schema = tables.bundles_schema if is_bundles else tables.requests_schema
+    try:
+        check_parquet(path)
+        found = pq.read_schema(path)
+        num_rows = pq.read_metadata(path).num_rows
+        names, types = list(found.names), [_get_plain_type(f.type) for f in found]
+    except UNREADABLE:
+        return [f"{path.name} cannot be read as Parquet"]
+    if names != schema.names:
+        return [f"{path.name} does not have the expected columns"]
+    problems = [
+        f"column '{field.name}' of {path.name} is not of type {_get_plain_type(field.type)}"
+        for field, kind in zip(schema, types, strict=True)
+        if kind != _get_plain_type(field.type)
+    ]
+    batches = list(tables.build_bundles() if is_bundles else tables.build_requests())
+    expected = pa.Table.from_batches(batches)
+    if num_rows != expected.num_rows:
+        problems.append(f"{path.name} has {num_rows:,} rows; expected {expected.num_rows:,}")
+    if problems:
+        return problems
+    try:
+        table = pq.read_table(path, columns=names)
+        table.validate(full=True)
+    except UNREADABLE:
+        return [f"{path.name} cannot be read as Parquet"]
+    for name in names:
+        wrong = _find_differing(table[name], expected[name])
+        if len(wrong):
+            problems.append(
+                f"'{name}' is not what it must be in {first_rows(wrong)} of {path.name}"
+            )
+    return problems
+
+
+def _get_plain_type(kind: Any) -> Any:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _find_differing(found: Any, expected: Any) -> Any:
+    """List the rows in which two columns differ."""
+    plain = _get_plain_type(expected.type)
+    one, other = (
+        pa.concat_arrays(c.cast(plain).chunks or [pa.array([], plain)]) for c in (found, expected)
+    )
+    # Distinct values get distinct numbers; floats are told apart by their bits.
+    if pa.types.is_floating(plain):
+        bits = pa.int64() if plain == pa.float64() else pa.int32()
+        one, other = one.view(bits), other.view(bits)
+    both = pa.concat_arrays([one, other]).dictionary_encode()
+    code = both.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(code[: len(one)] != code[len(one) :])
+
+
+def find_encoder(path: Path) -> str:
+    """Find the name of the library that says that it wrote a Parquet file; its own word only."""
+    try:
+        return str(pq.read_metadata(path).created_by)
+    except UNREADABLE:
+        return ""
+
+
+def get_own_encoder() -> str:
+    """Get the name of the library that writes Parquet files here."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({}), sink)
+    return str(pq.read_metadata(pa.BufferReader(sink.getvalue())).created_by)

@@ -1,0 +1,191 @@
+"""The manifest that must have been published: every figure, computed again."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
+from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_values import spell_duration, spell_moment
+from trajcloak.auditor.expected_bundles import CellGrid, Followed, count_suppressed
+from trajcloak.options import LogColumns
+
+PERCENT = {"p5": 5, "median": 50, "p95": 95}
+
+
+def expect_manifest(
+    found: dict[str, Any],
+    columns: LogColumns,
+    log: Log,
+    grid: InstantGrid,
+    members: Members,
+    followed: Followed,
+    cloaks: Any,
+    cells: CellGrid,
+    num_withheld_sets: int,
+    num_requests: int,
+) -> dict[str, Any]:
+    """Build the manifest; only what the publisher alone knows is taken from the one found."""
+    least = found["parameters"]["members"] or found["k"]
+    windows = np.unique(members.window)
+    suppressed = count_suppressed(followed, least)
+    cost, area = _sum_areas(cells, cloaks, members, followed)
+    published = np.zeros(len(log.ids), bool)
+    published[members.user] = True
+    on_purpose = np.zeros(len(log.ids), bool)
+    for window in np.flatnonzero(followed.participants >= least).tolist():
+        for users in followed.unlisted[window]:
+            on_purpose[users] = True
+    num_gone = log.num_users - int((published | on_purpose).sum())
+    return {
+        **{name: found[name] for name in ("format_version", "software", "k", "algorithm")},
+        **{name: found[name] for name in ("cloak", "region", "height")},
+        "parameters": {
+            **found["parameters"],
+            **columns.reading,
+            "tz": columns.tz,
+            "requests": log.kinds.names,
+        },
+        "crs": find_plane_crs(log),
+        "windows": len(windows),
+        "instants": int(grid.lengths[windows].sum()),
+        "users": int(published.sum()),
+        "bundles": len(members.window),
+        "smallest_bundle": int(members.sizes.min()),
+        "cost": cost,
+        "mean_cloak_area": area / len(cloaks),
+        "requests": num_requests,
+        "withheld": {
+            "users": num_gone,
+            "windows": int((followed.participants < least).sum()),
+            "sets": num_withheld_sets,
+        },
+        "suppressed": int(suppressed.sum()),
+        "attacker": "report-aware" if log.one_log else "tp-aware",
+        "parts": found["parts"],
+        "ingest": _expect_ingest(log, grid, followed),
+    }
+
+
+def _sum_areas(
+    cells: CellGrid, cloaks: Any, members: Members, followed: Followed
+) -> tuple[float, float]:
+    """Sum the areas of rectangles, once for each user in them and once for each rectangle.
+
+    The sum over a bundle is rounded; over bundles it is exact, rounded once.
+    """
+    costs: list[float] = []
+    areas: list[float] = []
+    ends = followed.first_row[followed.first_set]
+    for window in np.unique(members.window).tolist():
+        low, high = members.list_bundles(window)
+        rows = slice(ends[low], ends[high])
+        edges = cells.edges(cloaks[rows])
+        of_row = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
+        if members.parts:
+            starts = ends[low:high] - ends[low]
+            of_bundle = np.add.reduceat(of_row, starts)
+            cost = np.add.reduceat(of_row * followed.sizes[rows], starts)
+        else:
+            of_bundle = of_row.reshape(high - low, -1).sum(axis=1)
+            cost = of_bundle * members.sizes[low:high]
+        areas += of_bundle.tolist()
+        costs += cost.tolist()
+    return math.fsum(costs), math.fsum(areas)
+
+
+def _expect_ingest(log: Log, grid: InstantGrid, followed: Followed) -> dict[str, Any]:
+    names = ("reported", "interpolated", "held", "missing")
+    end = grid.origin + grid.num_instants * grid.every
+    return {
+        "rows": log.num_read,
+        "dropped": log.dropped,
+        "repeated": log.repeated,
+        "users": log.num_users,
+        "start": spell_moment(grid.origin, log.stamped, log.zoned),
+        "end": spell_moment(end, log.stamped, log.zoned),
+        "instants": grid.num_instants,
+        "interval": _find_quantiles(log),
+        "long_gaps": sum(count for gap, count in log.gaps.items() if gap > grid.max_gap),
+        "user_instants": dict(zip(names, followed.located.tolist(), strict=True)),
+        "crs": log.crs,
+        "zone": log.clock or ("UTC" if log.zoned else None),
+        "ambiguous": log.ambiguous,
+        "nonexistent": log.nonexistent,
+    }
+
+
+def _find_quantiles(log: Log) -> dict[str, Any] | None:
+    """Find quantiles: the least gap that this share of all gaps do not exceed, rounded."""
+    if not log.gaps:
+        return None
+    ordered = sorted(log.gaps)
+    total = np.cumsum([log.gaps[gap] for gap in ordered])
+    quantiles = {}
+    for name, percent in PERCENT.items():
+        rank = max(-(-percent * int(total[-1]) // 100), 1)
+        gap = ordered[int(np.searchsorted(total, rank))]
+        quantiles[name] = spell_duration(_round(gap), log.stamped)
+    return quantiles
+
+
+def _round(gap: int) -> int:
+    """Round to two significant digits, halves up."""
+    unit: int = 10 ** max(len(str(gap)) - 2, 0)
+    return (2 * gap + unit) // (2 * unit) * unit
+
+
+def find_figure_problems(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Compare the fields of a manifest; names that the format does not have are only counted."""
+    problems = _compare(found, expected, "")
+    for name, inner in expected.items():
+        if isinstance(inner, dict) and isinstance(found.get(name), dict):
+            problems += _compare(found[name], inner, f"{name}.")
+            for deeper, values in inner.items():
+                if isinstance(values, dict) and isinstance(found[name].get(deeper), dict):
+                    problems += _compare(found[name][deeper], values, f"{name}.{deeper}.")
+    return problems
+
+
+def _compare(found: dict[str, Any], expected: dict[str, Any], prefix: str) -> list[str]:
+    problems = []
+    for name, value in expected.items():
+        there = found.get(name)
+        if isinstance(value, dict) and isinstance(there, dict):
+            continue
+        # 1, 1.0 and true are different texts, though equal in Python.
+        if name not in found or type(there) is not type(value) or there != value:
+            shown = "missing" if name not in found else _show(there)
+            problems.append(f"'{prefix}{name}' is {shown}; computed again: {_show(value)}")
+    unknown = len(found.keys() - expected.keys())
+    if unknown:
+        problems.append(f"'{prefix or 'manifest'}' has {unknown} fields that are not expected")
+    return problems
+
+
+def _show(value: Any) -> str:
+    """Show numbers; text could be a user's id."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else repr(value)
+        if isinstance(value, float)
+        else "other text"
+    )
+
+
+def list_free_values(found: dict[str, Any]) -> Sequence[str]:
+    """List the parameters of the publisher's choice that no file can confirm, with their values."""
+    parameters = found["parameters"]
+    free = {
+        "seed": parameters["seed"] or None,
+        "suppress_above": parameters["suppress_above"],
+        "max_suppressed": parameters["max_suppressed"],
+        "blocks": parameters.get("blocks"),
+    }
+    return [f"{name} {value}" for name, value in free.items() if value is not None]

@@ -1,0 +1,272 @@
+"""The requests that must have been published: the rules of DESIGN section 4 as set operations.
+
+A *set* is what a bundle shows at an instant; an *entry* is a distinct request of a set. All
+rules look at the entries of eligible sets and at members, never at senders or repetitions.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_requests import Kinds
+from trajcloak.auditor.audited_values import Ints, Mask, compress, number_tuples, text_to_numbers
+from trajcloak.auditor.expected_bundles import Followed
+from trajcloak.errors import InputError
+
+MARKER = "(other)"
+"""What a rare value becomes; a value of this very text always does."""
+
+Vocabulary = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class RequestRules:
+    """The rules that decide about requests.
+
+    Attributes
+    ----------
+    k
+    one_log
+        Whether only members with a row in the instant may have sent a request.
+    rare
+        ``keep``, ``drop`` or ``other``.
+    rare_below
+        What fewer bundles of a window show is rare.
+    link_safe
+        Whether equal requests of different windows may be taken for those of one sender.
+    vocabulary
+        By attribute: the values that may be published; None: all.
+    """
+
+    k: int
+    one_log: bool
+    rare: str
+    rare_below: int
+    link_safe: bool
+    vocabulary: Vocabulary | None
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Distinct requests of sets, ascending by set and request.
+
+    Attributes
+    ----------
+    of_set, bundle, window
+        Where each entry is.
+    kind
+        Which distinct request it is.
+    """
+
+    of_set: Ints
+    bundle: Ints
+    window: Ints
+    kind: Ints
+
+    def keep(self, mask: Mask) -> "Entries":
+        """Keep some entries."""
+        return Entries(*(column[mask] for column in vars(self).values()))
+
+    def replace(self, kind: Ints, num_kinds: int) -> "Entries":
+        """Give entries other requests; those of a set that become equal are one."""
+        _, first = np.unique(self.of_set * num_kinds + kind, return_index=True)
+        return Entries(self.of_set, self.bundle, self.window, kind).keep(first)
+
+    def count_bundles(self, what: Ints, size: int) -> Ints:
+        """Count, for each entry, the bundles of its window that show the same."""
+        place, _ = number_tuples([self.window, what], [int(self.window.max(initial=0)) + 1, size])
+        num_places = int(place.max(initial=-1)) + 1
+        pairs = np.unique(self.bundle * num_places + place) if num_places else place
+        return np.bincount(pairs % max(num_places, 1), minlength=num_places)[place]
+
+
+def find_eligible(found: Followed, rules: RequestRules) -> Mask:
+    """Find the sets that may be published: at least k members may have sent a request."""
+    if rules.one_log:
+        return np.asarray(found.reporters >= rules.k)
+    return np.ones(len(found.reporters), bool)
+
+
+def expect_requests(
+    found: Followed, members: Members, kinds: Kinds, rules: RequestRules
+) -> tuple[Entries, Any]:
+    """Apply the rules; returns the entries to publish, and the table of distinct requests.
+
+    The requests of the entries are rows of that table, which is sorted, null first.
+    """
+    keys = np.concatenate([np.zeros(0, np.int64), *found.sent])
+    of_set, kind = np.divmod(keys, max(len(kinds), 1))
+    allowed = find_eligible(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
+    of_set, kind = of_set[allowed], kind[allowed]
+    bundle = np.repeat(np.arange(len(members.window)), np.diff(found.first_set))[of_set]
+    entries = Entries(of_set, bundle, members.window[bundle], kind)
+    if not kinds.names:
+        return entries, pa.table({})
+    if rules.rare == "other":
+        entries, kinds = _replace_rare_values(entries, kinds, rules.rare_below)
+    if rules.rare != "keep":
+        shown = entries.count_bundles(entries.kind, len(kinds))
+        entries = entries.keep(shown >= rules.rare_below)
+    if rules.link_safe:
+        entries = entries.keep(_find_link_safe(entries, found, members, rules))
+    return _sort_kinds(entries, kinds, rules)
+
+
+def _find_listed(kinds: Kinds, vocabulary: Vocabulary | None) -> Mask:
+    """Find the distinct requests that have no value off the list."""
+    listed = np.ones(len(kinds), bool)
+    if vocabulary is None:
+        return listed
+    for name, values, code in zip(kinds.names, kinds.values, kinds.codes, strict=True):
+        words = pa.array(sorted({str(word) for word in vocabulary.get(name, ())}), pa.string())
+        is_word = pc.is_in(pc.cast(values, pa.string()), value_set=words)
+        # Null is no value, and takes the last entry.
+        listed &= np.append(is_word.to_numpy(zero_copy_only=False), True)[code]
+    return listed
+
+
+def _replace_rare_values(entries: Entries, kinds: Kinds, below: int) -> tuple[Entries, Kinds]:
+    """Replace values that too few bundles of a window show by the marker; all become text."""
+    texts, columns = [], []
+    for values, code in zip(kinds.values, kinds.codes, strict=True):
+        encoded = pc.cast(values, pa.string()).dictionary_encode()
+        number = np.append(encoded.indices.to_numpy(), -1)[code][entries.kind].astype(np.int64)
+        words = encoded.dictionary
+        marker = len(words)
+        is_marker = np.append(pc.equal(words, MARKER).to_numpy(zero_copy_only=False), False)
+        is_value = number >= 0
+        rare = np.zeros(len(number), bool)
+        shown = entries.keep(is_value)
+        rare[is_value] = shown.count_bundles(number[is_value], marker) < below
+        rare |= is_marker[number]
+        columns.append(np.where(rare, marker, number))
+        texts.append(pa.concat_arrays([words, pa.array([MARKER])]))
+    kind, codes = number_tuples(columns, [len(t) for t in texts])
+    replaced = Kinds(kinds.names, texts, codes, False)
+    return entries.replace(kind, len(replaced)), replaced
+
+
+def _find_link_safe(
+    entries: Entries, found: Followed, members: Members, rules: RequestRules
+) -> Mask:
+    """Find the entries that stay safe if equal requests are taken for those of one sender.
+
+    A request is shown in a window only if, of the members of each bundle that shows it there
+    or in an earlier window that shows it, at least k may have sent it in all these windows.
+    """
+    safe = np.zeros(len(entries.kind), bool)
+    # For each request: users who may have sent it in every window that shows it, and their bundle.
+    possible: dict[int, tuple[Ints, Ints]] = {}
+    order = np.lexsort([entries.of_set, entries.kind, entries.window])
+    groups = np.column_stack([entries.window, entries.kind])[order]
+    edges = np.flatnonzero((groups[1:] != groups[:-1]).any(axis=1)) + 1
+    for here in np.split(order, edges) if len(order) else []:
+        user, bundle = _list_possible(entries.keep(here), found, members, rules)  # type: ignore[arg-type]
+        shows = np.unique(entries.bundle[here])
+        kind = int(entries.kind[here[0]])
+        common = user
+        if kind in possible:
+            before, of_bundle = possible[kind]
+            common = np.intersect1d(before, user)
+            shows = np.append(np.unique(of_bundle), shows)
+            user, bundle = np.append(before, user), np.append(of_bundle, bundle)
+        left = np.isin(user, common)
+        if all(np.bincount(np.searchsorted(shows, bundle[left]), minlength=len(shows)) >= rules.k):
+            possible[kind] = user[left], bundle[left]
+            safe[here] = True
+    return safe
+
+
+def _list_possible(
+    here: Entries, found: Followed, members: Members, rules: RequestRules
+) -> tuple[Ints, Ints]:
+    """List who may have sent a request of a window at every instant where their bundle shows it.
+
+    Returns the users, and the bundle of each.
+    """
+    shows, place = np.unique(here.bundle, return_inverse=True)
+    sizes = members.sizes[shows]
+    rank = np.repeat(np.arange(len(shows)), sizes)
+    within = np.arange(len(rank)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    member = members.first[shows][rank] + within
+    if rules.one_log:
+        window = int(here.window[0])
+        marks = found.marks[window]
+        needed = np.zeros((len(shows), marks.shape[1]), bool)
+        needed[place, here.of_set - found.first_set[here.bundle]] = True
+        first = members.first[members.list_bundles(window)[0]]
+        may_be = (marks[member - first] | ~needed[rank]).all(axis=1)
+        member, rank = member[may_be], rank[may_be]
+    return members.user[member], shows[rank]
+
+
+def _sort_kinds(entries: Entries, kinds: Kinds, rules: RequestRules) -> tuple[Entries, Any]:
+    """Sort the distinct requests that are shown; returns the entries so, and their table."""
+    shown, place = compress(entries.kind, len(kinds))
+    columns, ranks, sizes = [], [], []
+    for values, code in zip(kinds.values, kinds.codes, strict=True):
+        used, of_kind = np.unique(code[shown], return_inverse=True)
+        has_null = int(len(used) > 0 and used[0] < 0)
+        here = values.take(pa.array(used[has_null:], pa.int64()))
+        # Types follow from what is shown, never from a value that is withheld.
+        if not len(here):
+            here = pa.array([], pa.string())
+        elif kinds.is_text:
+            here = text_to_numbers(here)
+        order = pc.sort_indices(here).to_numpy().astype(np.int64)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        columns.append(here.take(pa.array(order)))
+        ranks.append(np.append(np.full(has_null, -1), rank)[of_kind].astype(np.int64))
+        sizes.append(len(order))
+    number, distinct = number_tuples(ranks, sizes)
+    table = pa.table(
+        [c.take(pa.array(d, mask=d < 0)) for c, d in zip(columns, distinct, strict=True)],
+        names=kinds.names,
+    )
+    return entries.replace(number[place], table.num_rows), table
+
+
+def count_possible_senders(
+    entries: Entries, found: Followed, members: Members, one_log: bool
+) -> int:
+    """Find how many possible senders the request with the fewest has; 0 if there is none."""
+    if not len(entries.of_set):
+        return 0
+    counts = found.reporters[entries.of_set] if one_log else members.sizes[entries.bundle]
+    return int(counts.min())
+
+
+def read_word_list(file: Path) -> dict[str, list[str]]:
+    """Read a vocabulary: a table with a column of values for each attribute.
+
+    Raises
+    ------
+    InputError
+        If it is no CSV or Parquet file, or cannot be read.
+    """
+    try:
+        if file.suffix == ".parquet":
+            table = pq.read_table(file)
+        else:
+            names = pa_csv.open_csv(file).schema.names
+            types = dict.fromkeys(names, pa.string())
+            options = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+            table = pa_csv.read_csv(file, convert_options=options)
+        return {
+            name: pc.cast(table[name], pa.string()).drop_null().to_pylist()
+            for name in table.column_names
+        }
+    except (pa.ArrowException, OSError, UnicodeError):
+        raise InputError(
+            f"{file}: cannot be read; expected a CSV or Parquet table with a column of values for "
+            f"each request attribute; check --vocabulary"
+        ) from None

@@ -1,0 +1,135 @@
+"""Where users are at the instants of a window: plain loops, compiled.
+
+``first`` is where each user's rows start, ``when`` a window's first moment, the step of its
+instants and how many there are, ``gaps`` the longest gap that is bridged and whether the last
+place is held beyond, ``where`` the region's corner, the side of a cell and the cells of an
+axis. See "From rows to trajectories" in ``docs/data-model.md``.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+REPORTED, INTERPOLATED, HELD, MISSING = range(4)
+"""How a location is known."""
+
+THREADS = os.cpu_count() or 1
+FEW = 1 << 14
+"""So few users or bundles are followed by one thread."""
+
+
+def run_in_parts(count: int, work: Callable[[int, int], object]) -> None:
+    """Call ``work`` for ranges that cover 0 up to ``count``, side by side."""
+    parts = THREADS if count > FEW else 1
+    edges = [count * i // parts for i in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))
+
+
+@njit(cache=True, nogil=True)
+def _find_last(time, start, stop, moment):  # type: ignore[no-untyped-def]
+    """Find the last of some rows at or before a moment; ``start - 1`` if there is none."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if time[middle] <= moment:
+            start = middle + 1
+        else:
+            stop = middle
+    return start - 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find_how(time, start, stop, last, moment, gaps):  # type: ignore[no-untyped-def]
+    """Find how a user's location is known at a moment; ``last`` is the last row up to it."""
+    max_gap, hold = gaps
+    if last >= start and time[last] == moment:
+        return REPORTED
+    if last >= start and last + 1 < stop and time[last + 1] - time[last] <= max_gap:
+        return INTERPOLATED
+    return HELD if hold else MISSING
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find_cell(value, low, cell, num_cells):  # type: ignore[no-untyped-def]
+    """Find the cell of a coordinate; rounding may not put it outside the cell's edges."""
+    i = min(max(np.int64((value - low) / cell), 0), num_cells - 1)
+    if low + i * cell > value:
+        return i - 1
+    if low + (i + 1) * cell < value:
+        return i + 1
+    return i
+
+
+@njit(cache=True, nogil=True)
+def mark_participants(first, time, when, gaps, begin, end, takes_part, counts):  # type: ignore[no-untyped-def]
+    """Mark the users whose location is known at all instants; ``counts`` how locations are."""
+    moment, every, length = when
+    for u in range(begin, end):
+        start, stop = first[u], first[u + 1]
+        if start == stop:
+            continue
+        last = _find_last(time, start, stop, moment)
+        known = 0
+        for i in range(length):
+            now = moment + i * every
+            while last + 1 < stop and time[last + 1] <= now:
+                last += 1
+            how = _find_how(time, start, stop, last, now, gaps)
+            counts[how] += 1
+            known += how != MISSING
+        takes_part[u] = known == length
+
+
+@njit(cache=True, nogil=True)
+def enclose_members(  # type: ignore[no-untyped-def]
+    first, time, x, y, when, gaps, where, user, members, part, begin, end,
+    first_row, boxes, sizes, reporters, marks,
+):  # fmt: skip
+    """Widen the boxes of bundles to the cells of their members, and count who has a row.
+
+    Bundle ``b`` has the members ``user[members[b] : members[b + 1]]``, and the sets ``b *
+    length`` up to ``(b + 1) * length``, one for each instant. Fills, for each set, how many
+    members have a row in the instant (``reporters``); for each of its rows, from ``first_row``
+    on, one for each part of the bundle, the box (least x and y, and those after the greatest,
+    in cells) and how many members it has; and, unless it is empty, ``marks[m, i]``: whether
+    member ``m`` has a row in instant ``i``. ``part`` is that of each member, in one column for
+    all instants or in one for each; without parts it is empty.
+    """
+    moment, every, length = when
+    low_x, low_y, cell, num_cells = where
+    for b in range(begin, end):
+        for m in range(members[b], members[b + 1]):
+            start, stop = first[user[m]], first[user[m] + 1]
+            last = _find_last(time, start, stop, moment)
+            for i in range(length):
+                now = moment + i * every
+                while last + 1 < stop and time[last + 1] <= now:
+                    last += 1
+                how = _find_how(time, start, stop, last, now, gaps)
+                own = last if how == REPORTED else last + 1
+                has_row = own < stop and time[own] < now + every
+                reporters[b * length + i] += has_row
+                if len(marks):
+                    marks[m, i] = has_row
+                if how == MISSING:
+                    continue
+                at = last if last >= start else last + 1
+                px, py = x[at], y[at]
+                if how == INTERPOLATED:
+                    share = (now - time[last]) / (time[last + 1] - time[last])
+                    px = x[last] + share * (x[last + 1] - x[last])
+                    py = y[last] + share * (y[last + 1] - y[last])
+                i_x = _find_cell(px, low_x, cell, num_cells)
+                i_y = _find_cell(py, low_y, cell, num_cells)
+                row = first_row[b * length + i]
+                if len(part):
+                    row += part[m, min(i, part.shape[1] - 1)]
+                sizes[row] += 1
+                box = boxes[row]
+                box[0] = min(box[0], i_x)
+                box[1] = min(box[1], i_y)
+                box[2] = max(box[2], i_x + 1)
+                box[3] = max(box[3], i_y + 1)
