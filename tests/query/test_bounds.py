@@ -136,7 +136,7 @@ def test_no_better_bounds_exist_with_parts(drawn, asked, is_tight):
 
 def shrink(box, num_users):
     """Cut a box to one cell if it is to be the bounding box of a single user."""
-    x0, y0, x1, y1 = box
+    x0, y0 = box[:2]
     return (x0, y0, x0 + 1, y0 + 1) if num_users == 1 else box
 
 
