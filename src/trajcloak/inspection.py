@@ -41,6 +41,7 @@ from trajcloak.trajectories import (
     lay_out,
     parse_duration,
 )
+from trajcloak.trajectories.clock import MAX_WINDOWS
 from trajcloak.trajectories.grid import find_own_step, most_instants
 from trajcloak.trajectories.reports import compare_reports
 from trajcloak.trajectories.schedule import Schedule, find_schedule
@@ -326,7 +327,7 @@ class _KeptCounter:
 class _SetCounter:
     """Counts the sets of requests that a choice would leave eligible, and their rows.
 
-    Users are bundled with ``traj-anon``. Of a large log, windows are drawn evenly.
+    Users are bundled with ``traj-anon``. Of a large log, windows with rows are drawn evenly.
     """
 
     def __init__(self, log: RequestLog, k: int, threads: int) -> None:
@@ -362,7 +363,8 @@ class _SetCounter:
         order = np.argsort(instant, kind="stable")
         edges = np.searchsorted(instant[order], layout.ranges)
         most = max(1, MOST_CELLS // (log.num_users * length))
-        chosen = np.unique(np.linspace(0, len(edges) - 1, most).astype(np.int64))
+        filled = np.flatnonzero(edges[:, 0] < edges[:, 1])
+        chosen = filled[np.unique(np.linspace(0, len(filled) - 1, most).astype(np.int64))]
         num_sets, num_eligible, num_rows, num_kept = 0, 0, 0, 0
         for number in chosen.tolist():
             rows = order[slice(*edges[number])]
@@ -489,7 +491,8 @@ def _list_gaps(every: int, chosen: int) -> list[int]:
 
 
 def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
-    fitting = {length for length in NICE_LENGTHS if length < grid.num_instants}
+    least = grid.num_instants / MAX_WINDOWS
+    fitting = {length for length in NICE_LENGTHS if least <= length < grid.num_instants}
     return sorted({*fitting, grid.num_instants} if chosen is None else {*fitting, chosen})
 
 

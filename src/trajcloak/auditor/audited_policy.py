@@ -13,6 +13,7 @@ from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log, match_ids
 from trajcloak.auditor.audited_values import Ints, decode_array
 from trajcloak.auditor.findings import first_rows
+from trajcloak.parquet.bounds import check_parquet
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ def read_policy(path: Path, log: Log, grid: InstantGrid) -> tuple[Members | None
     The order of rows is private, and may be any.
     """
     try:
+        check_parquet(path)
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError, MemoryError):
+    except (pa.ArrowException, OSError, ValueError, MemoryError):
         return None, ["the policy cannot be read as Parquet"]
     if table.column_names != ["window", "user_id", "bundle_id"]:
         return None, ["the policy has other columns than window, user_id and bundle_id"]

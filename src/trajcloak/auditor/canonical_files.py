@@ -23,6 +23,7 @@ from trajcloak.auditor.audited_policy import Members
 from trajcloak.auditor.expected_bundles import CellGrid
 from trajcloak.auditor.expected_requests import Entries
 from trajcloak.auditor.findings import first_rows
+from trajcloak.parquet.bounds import check_parquet
 from trajcloak.release.row_groups import ROWS_PER_GROUP, encode_row_group, join_row_groups
 
 BUNDLES, MANIFEST, REQUESTS = "bundles.parquet", "manifest.json", "requests.parquet"
@@ -202,6 +203,8 @@ class _Comparison:
 
 def has_same_bytes(path: Path, tables: ExpectedTables) -> bool:
     """Whether a file of a release is the canonical encoding of the expected table."""
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             comparison = _Comparison(file)
@@ -216,10 +219,11 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     is_bundles = path.name == BUNDLES
     schema = tables.bundles_schema if is_bundles else tables.requests_schema
     try:
+        check_parquet(path)
         found = pq.read_schema(path)
         num_rows = pq.read_metadata(path).num_rows
         names, types = list(found.names), [_get_plain_type(f.type) for f in found]
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError):
+    except (pa.ArrowException, OSError, ValueError, MemoryError):
         return [f"{path.name} cannot be read as Parquet"]
     if names != schema.names:
         return [f"{path.name} does not have the expected columns"]

@@ -15,7 +15,6 @@ from trajcloak.auditor.audited_instants import (
     find_region_problems,
 )
 from trajcloak.auditor.audited_log import Log, read_audited_log
-from trajcloak.auditor.audited_manifest import read_manifest_file
 from trajcloak.auditor.audited_policy import Members, find_exposure, read_policy
 from trajcloak.auditor.canonical_files import (
     BUNDLES,
@@ -55,6 +54,8 @@ from trajcloak.log.files import LogPath
 from trajcloak.options import LogColumns
 from trajcloak.output import new_folder
 from trajcloak.progress import Progress
+from trajcloak.release.manifest_schema import find_manifest_problems
+from trajcloak.release.reading import parse_manifest
 from trajcloak.version import __version__
 
 FILES = (BUNDLES, MANIFEST, REQUESTS)
@@ -101,7 +102,7 @@ def run_checks(given: AuditInput, progress: Progress) -> AuditReport:
     """Run all checks."""
     findings = Findings(CHECKS if given.replay else CHECKS[:-1])
     _check_folder(given.release, findings)
-    manifest, problems = read_manifest_file(given.release / MANIFEST)
+    manifest, problems = _read_manifest(given.release / MANIFEST)
     if manifest is not None and not SOFTWARE.fullmatch(manifest["software"]):
         problems = ["field 'software' is not trajcloak and its version"]
     findings.record("manifest", 1, problems, "files")
@@ -127,6 +128,19 @@ def _check_folder(folder: Path, findings: Findings) -> None:
     if others:
         problems.append(f"{others} entries that are no part of a release")
     findings.record("release folder", len(names), problems, "files")
+
+
+def _read_manifest(file: Path) -> tuple[dict[str, Any] | None, list[str]]:
+    """Read a manifest; returns it if it can be used, and what is wrong with it."""
+    try:
+        manifest = parse_manifest(file)
+    except InputError:
+        return None, ["manifest.json cannot be read as JSON in UTF-8"]
+    problems = [
+        f"field '{field}' is {found}; expected {expected}"
+        for field, found, expected in find_manifest_problems(manifest)
+    ]
+    return (None, problems) if problems else (manifest, [])
 
 
 def _read_log(

@@ -15,6 +15,7 @@ from trajcloak.auditor.audited_values import Ints
 from trajcloak.auditor.canonical_files import EDGES
 from trajcloak.auditor.expected_bundles import CellGrid
 from trajcloak.auditor.findings import first_rows
+from trajcloak.parquet.bounds import check_parquet
 
 
 def cover_by_quads(boxes: Any) -> Any:
@@ -38,6 +39,7 @@ def read_node_cloaks(
     """
     cover = cover_by_quads(boxes)
     try:
+        check_parquet(file)
         if pq.read_metadata(file).num_rows != len(boxes):
             return cover, ["bundles.parquet has not one row for each bundle and instant"]
         table = pq.read_table(file, columns=list(EDGES))

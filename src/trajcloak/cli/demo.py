@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.audit import describe_checks
 from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
 from trajcloak.cli.generate import KERNEL
-from trajcloak.cli.tables import ValueTable, facts_table
+from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
 
@@ -294,7 +293,7 @@ def list_written_files(paths: Mapping[str, Path]) -> Paragraphs:
     table.add_column(overflow="fold")
     for what, (access, meaning) in FILES.items():
         style = "green" if access == "public" else "red"
-        table.add_row(f"  {escape(str(paths[what]))}", f"[{style}]{access}", meaning)
+        table.add_row(f"  {to_markup(str(paths[what]))}", f"[{style}]{access}", meaning)
     yield table
 
 
@@ -324,7 +323,7 @@ def list_same_commands(
         f"    {requests} --policy policy.parquet",
         f"trajcloak attack log.parquet --k {k} --algorithms refined \\",
         f"    {requests} --example",
-        "trajcloak utility log.parquet release",
+        "trajcloak utility log.parquet release --policy policy.parquet",
     ):
         yield Text(f"  {line}")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
@@ -17,7 +16,7 @@ from trajcloak.cli.common import (
     progress_bars,
     threads_option,
 )
-from trajcloak.cli.tables import ValueTable, facts_table
+from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
@@ -140,8 +139,8 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
         if has_sets:
             shares.insert(2, f"{choice.members:,}")
         table.add_row(
-            escape(str(choice.every)),
-            escape(str(choice.max_gap)),
+            to_markup(str(choice.every)),
+            to_markup(str(choice.max_gap)),
             f"{choice.length:,}",
             *shares,
             "█" * round(BAR * bar),

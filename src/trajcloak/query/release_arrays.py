@@ -11,20 +11,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.errors import InputError, OptionError
-from trajcloak.release.reading import (
-    BUNDLES_FILE,
-    NUM_KEYS,
-    REQUESTS_FILE,
-    Manifest,
-    read_columns,
-    read_schema,
-)
+from trajcloak.query.questions import PublishedTimes
+from trajcloak.release.manifest_schema import MAX_TICKS, Manifest
+from trajcloak.release.reading import REQUESTS_FILE, PublishedTable, damage_error, open_table
 
 Numbers = npt.NDArray[np.int64]
 Edges = npt.NDArray[np.float64]
 
 EDGES = ("x_min", "y_min", "x_max", "y_max")
+KEYS = {"window": pa.int32(), "bundle_id": pa.int64(), "instant": pa.int32()}
+"""The first columns of both files."""
+
+BUNDLE_TYPES = {
+    **KEYS,
+    **dict.fromkeys(EDGES, pa.float64()),
+    "users": pa.int32(),
+    "geometry": pa.binary(),
+}
+MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+"""Of ``t_start`` and ``t_end``, in files that have them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class CellGrid:
 def build_cell_grid(manifest: Manifest) -> CellGrid:
     """Build the grid of cells that a manifest describes."""
     region = manifest["region"]
-    cell = math.ldexp(float(region["side"]), -int(manifest["height"]))
+    cell = math.ldexp(region["side"], -manifest["height"])
     return CellGrid((float(region["x_min"]), float(region["y_min"])), cell)
 
 
@@ -112,34 +117,29 @@ class RequestRows:
     values: list[Any]
 
 
-def read_windows(path: Path) -> list[PublishedWindow]:
+def read_windows(published: PublishedTable, manifest: Manifest) -> list[PublishedWindow]:
     """Read the bundles, and put them into one block of numbers per window."""
-    file = path / BUNDLES_FILE
-    table = read_columns(file, ["window", "bundle_id", "instant", *EDGES, "users"])
-    number, bundle, instant, users = (
-        table.column(name).to_numpy() for name in ("window", "bundle_id", "instant", "users")
-    )
+    file = published.file
+    published.check_types(BUNDLE_TYPES)
+    table = published.read([*KEYS, *EDGES, "users"])
+    if any(column.null_count for column in table.columns):
+        raise damage_error(file, "values are missing")
+    number, bundle, instant, users = (table.column(name).to_numpy() for name in (*KEYS, "users"))
     cloaks = np.stack([table.column(name).to_numpy() for name in EDGES])
-    is_empty = any(column.null_count for column in table.columns)
-    if is_empty or not np.isfinite(cloaks).all() or (users < 1).any():
-        raise InputError(
-            f"{file}: a bundle has no users, or a cloak no bounds; expected numbers in all rows; "
-            f"audit the release"
-        )
+    _check_cloaks(file, cloaks, users, manifest)
     stops = [*np.flatnonzero(np.diff(number)) + 1, len(number)]
     windows: list[PublishedWindow] = []
-    start = 0
+    start = first_id = next_instant = 0
     for stop in map(int, stops):
-        length = int(instant[stop - 1] - instant[start]) + 1 if stop else 0
-        if length < 1 or (stop - start) % length:
-            raise damage_error(file)
+        length = int(instant[stop - 1]) - int(instant[start]) + 1 if stop else 0
+        if length < 1 or (stop - start) % length or instant[start] < next_instant:
+            raise damage_error(file, "rows are missing or out of order")
         shape = (stop - start) // length, length
         ids, instants = bundle[start:stop].reshape(shape), instant[start:stop].reshape(shape)
-        first_id = windows[-1].first_id + len(windows[-1].users) if windows else 0
         expected = np.arange(first_id, first_id + shape[0])[:, None]
         in_order = (ids == expected).all()
         if not (in_order and (instants == instant[start] + np.arange(length)).all()):
-            raise damage_error(file)
+            raise damage_error(file, "rows are missing or out of order")
         windows.append(
             PublishedWindow(
                 first_id=first_id,
@@ -150,35 +150,78 @@ def read_windows(path: Path) -> list[PublishedWindow]:
                 cloaks=cloaks[:, start:stop].reshape(4, *shape),
             )
         )
+        first_id += shape[0]
+        next_instant = windows[-1].stop
         start = stop
     return windows
 
 
-def list_request_attributes(path: Path) -> list[str]:
+def _check_cloaks(file: Path, cloaks: Edges, users: Numbers, manifest: Manifest) -> None:
+    """Raise unless all cloaks are rectangles inside the region, and have users."""
+    region = manifest["region"]
+    x_min, y_min, x_max, y_max = cloaks
+    is_good = (region["x_min"] <= x_min) & (x_min < x_max)
+    is_good &= (region["y_min"] <= y_min) & (y_min < y_max)
+    is_good &= (x_max <= region["x_min"] + region["side"]) & (users > 0)
+    is_good &= y_max <= region["y_min"] + region["side"]
+    if not is_good.all():
+        rows = len(is_good) - int(is_good.sum())
+        raise damage_error(file, f"{rows:,} rows have no users, or no rectangle of the region")
+
+
+def read_times(published: PublishedTable, windows: Sequence[PublishedWindow]) -> PublishedTimes:
+    """Read off the first row at which moments instants are."""
+    ranges = [(window.start, window.stop) for window in windows]
+    if "t_start" not in published.schema.names:
+        return PublishedTimes(ranges, None, None)
+    file, type_ = published.file, published.schema.field("t_start").type
+    if type_ not in MOMENT_TYPES:
+        raise damage_error(file, "column 't_start' has no timestamps in microseconds")
+    published.check_types({"t_end": type_})
+    first = published.read_first(["t_start", "t_end"])
+    t_start, t_end = (column[0].value for column in first.columns)
+    if t_start is None or t_end is None or t_end <= t_start:
+        raise damage_error(file, "the first instant has no duration")
+    every = t_end - t_start
+    origin = t_start - windows[0].start * every
+    if not -MAX_TICKS <= origin <= origin + windows[-1].stop * every <= MAX_TICKS:
+        raise damage_error(file, "instants are at moments beyond all calendars")
+    return PublishedTimes(ranges, (origin, every), type_.tz)
+
+
+def list_request_attributes(path: Path, manifest: Manifest) -> list[str]:
     """List the request attributes of a release."""
-    return list(read_schema(path / REQUESTS_FILE).names[NUM_KEYS:])
+    published = open_table(path / REQUESTS_FILE)
+    published.check_types(KEYS)
+    file, schema = published.file, published.schema
+    if schema.names != [*KEYS, *manifest["parameters"]["requests"]]:
+        raise damage_error(file, "its columns are not those that the manifest lists")
+    if any(pa.types.is_nested(type_) for type_ in schema.types):
+        raise damage_error(file, "a column has lists or records")
+    return list(manifest["parameters"]["requests"])
+
+
+def read_request_table(
+    path: Path, attributes: Sequence[str], windows: Sequence[PublishedWindow]
+) -> tuple[pa.Table, Numbers]:
+    """Read the requests of a release with some attributes.
+
+    Returns ``bundle_id``, ``instant`` and the attributes, and for each request the row of
+    ``bundles.parquet`` that it belongs to.
+    """
+    file = path / REQUESTS_FILE
+    table = open_table(file).read(["bundle_id", "instant", *attributes])
+    if table.column("bundle_id").null_count or table.column("instant").null_count:
+        raise damage_error(file, "values are missing")
+    return table, _find_rows(file, table, windows)
 
 
 def read_request_rows(
-    path: Path, attribute: str, windows: Sequence[PublishedWindow]
+    release: Path, attribute: str, windows: Sequence[PublishedWindow]
 ) -> RequestRows:
-    """Read the requests of a release with one attribute.
-
-    Raises
-    ------
-    OptionError
-        If the release has no such attribute.
-    """
-    known = list_request_attributes(path)
-    if attribute not in known:
-        raise OptionError(
-            f"{path}: the requests have no attribute '{attribute}'; expected one of "
-            f"{', '.join(known) or '(none is published)'}; pass another --by"
-        )
-    file = path / REQUESTS_FILE
-    table = read_columns(file, ["bundle_id", "instant", attribute])
-    code, values = _encode(table.column(attribute))
-    row = _find_rows(file, table, windows)
+    """Count how often each value of an attribute stands in each set of requests."""
+    table, row = read_request_table(release, [attribute], windows)
+    code, values = encode_values(release / REQUESTS_FILE, table.column(attribute))
     size = max(len(values), 1)
     key, num_entries = np.unique(row * size + code, return_counts=True)
     row, code = np.divmod(key, size)
@@ -197,27 +240,22 @@ def _find_rows(file: Path, table: pa.Table, windows: Sequence[PublishedWindow]) 
     for window, (start, stop) in zip(windows, pairwise(stops), strict=True):
         part = slice(start, stop)
         if ((instant[part] < window.start) | (instant[part] >= window.stop)).any():
-            raise damage_error(file)
+            raise damage_error(file, "requests are at instants that their bundle does not have")
         row[part] = window.to_rows(bundle[part] - window.first_id, instant[part])
     if (np.diff(row, prepend=0) < 0).any():
-        raise damage_error(file)
+        raise damage_error(file, "requests are out of order, or of unknown bundles")
     return row
 
 
-def _encode(column: pa.ChunkedArray) -> tuple[Numbers, list[Any]]:
-    """Number the values of a column."""
+def encode_values(file: Path, column: pa.ChunkedArray) -> tuple[Numbers, list[Any]]:
+    """Number the values of a column; null is the last of them, if it occurs."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     chunks = column.unify_dictionaries().chunks
-    values = chunks[0].dictionary.to_pylist() if chunks else []
+    try:
+        values = chunks[0].dictionary.to_pylist() if chunks else []
+    except (ValueError, OverflowError) as error:
+        raise damage_error(file, "a column has values that Python cannot hold") from error
     parts = [chunk.indices.fill_null(len(values)).to_numpy() for chunk in chunks]
     code = np.concatenate([np.empty(0, np.int64), *parts])
     return code, [*values, None] if column.null_count else values
-
-
-def damage_error(file: Path) -> InputError:
-    """Build the error for a file whose rows are not those of a release."""
-    return InputError(
-        f"{file}: rows are missing or out of order; expected them as docs/data-model.md says; "
-        f"audit the release"
-    )

@@ -13,7 +13,7 @@ from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import LogFacts
 from trajcloak.options import REPORT_AWARE, TP_AWARE
-from trajcloak.release.reading import FORMAT_VERSION
+from trajcloak.release.manifest_schema import FORMAT_VERSION
 from trajcloak.space import Region
 from trajcloak.trajectories import Ingest, Layout, format_duration, format_moment
 from trajcloak.version import __version__

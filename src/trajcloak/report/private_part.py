@@ -15,7 +15,7 @@ from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest import REASONS
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.replay import recount_requests
 from trajcloak.report.charts import Bar, draw_shares
 from trajcloak.report.figures import digest_files
