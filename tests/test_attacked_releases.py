@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import trajcloak as tc
-from guarantee.moves import KINDS, ONE_LOG, draw_movable, write_log
+from guarantee.movable_logs import KINDS, ONE_LOG, draw_movable, write_log
 from reference import attacks as naive
 from small_logs import UNIT_CELLS, new_folder, read_rows
 from test_attackers import attack_rows, by_name, walk_rows

@@ -39,7 +39,7 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert "In bundles every request keeps at least 10 suspects, whoever attacks." in words
     assert "shown/policy.parquet private" in words
     assert "shown/release public" in words
-    assert "Passed: all " in words
+    assert "Passed: at least 10 possible senders for every request" in words
     assert f"where every one of the {manifest['users']} people was at every minute" in words
     assert "still cannot tell who sent a request" in words
     assert "at least 10 people fit equally well" in words

@@ -48,6 +48,12 @@ def own_phases():
     return [row._replace(time=row.time + 7 * int(row.user[1:])) for row in regular()]
 
 
+def rounded():
+    """Rows at any minute; users with two in one minute are nothing special."""
+    minutes = np.random.default_rng(163).integers(0, 9000, 40).tolist()
+    return [Row(user, 60 * m, 1, 1) for user in USERS for m in (*minutes, minutes[0], 17, 18)]
+
+
 WITHOUT_EXCEPTIONS = {
     "regular": regular(),
     "with gaps": [row for number, row in enumerate(regular()) if number % 7],
@@ -55,6 +61,7 @@ WITHOUT_EXCEPTIONS = {
     "jittered, in microseconds": jittered(10**6),
     "irregular": irregular(),
     "own phases": own_phases(),
+    "rounded": rounded(),
     "one row each": [Row(user, 10 * i, i, i, "r") for i, user in enumerate(USERS)],
     "one row each, another time": [
         Row(user, 17 * i * i, i, i, "r") for i, user in enumerate(USERS)

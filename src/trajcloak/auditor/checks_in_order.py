@@ -198,7 +198,8 @@ def _check_release(
         findings.record("log", log.num_rows, problems, "rows")
         findings.record("policy", 0, [*exposure, "not compared with the log"], "members")
         return
-    members, policy_problems = read_policy(given.policy, log, grid)
+    parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
+    members, policy_problems = read_policy(given.policy, log, grid, parts_per)
     num_members = 0 if members is None else len(members.user)
     findings.record("policy", num_members, exposure + policy_problems, "members")
     if members is None:
@@ -241,20 +242,19 @@ def _expect_tables(
     problems = find_member_problems(followed, parameters, least, suppressed)
     num_pairs = int(followed.participants.sum())
     findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
-    findings.record(
-        "at least k users", len(members.window), _find_small(members, k, least, given.k), "bundles"
-    )
+    problems = _find_small(members, followed, manifest, given.k)
+    findings.record("at least k users", len(members.window), problems, "bundles")
 
     boxes, problems = followed.boxes, []
     if manifest["cloak"] == "mbr":
         cloaks = boxes
-    elif manifest["algorithm"] == "traj-anon":
+    elif manifest["algorithm"] == "traj-anon" and not members.parts:
         cloaks, problems = read_node_cloaks(
             given.release / BUNDLES, boxes, followed.first_set, cells, parameters["tree"]
         )
     else:
         cloaks = cover_by_quads(boxes)
-    problems += find_order_problems(cloaks, members, followed.first_set)
+    problems += find_order_problems(cloaks, followed, members)
     findings.record("cloaks", len(cloaks), problems, "cloaks")
 
     rules = RequestRules(
@@ -282,23 +282,32 @@ def _expect_tables(
         cells=cells,
         members=members,
         first_set=followed.first_set,
+        first_row=followed.first_row,
         cloaks=cloaks,
+        sizes=followed.sizes,
         entries=entries,
         kinds=kinds,
     )
 
 
-def _find_small(members: Members, k: int, least: int, asked: int | None) -> list[str]:
-    """Check that every bundle has enough users."""
+def _find_small(
+    members: Members, followed: Followed, manifest: dict[str, Any], asked: int | None
+) -> list[str]:
+    """Check that every bundle, and every part of one, has enough users."""
+    k = manifest["k"]
     problems = []
     if asked is not None and k < asked:
         problems.append(f"k is {k}; {asked} was asked for")
-    small = np.flatnonzero(members.sizes < least)
-    if len(small):
-        problems.append(
-            f"{len(small):,} bundles with fewer than {least} users, the smallest with "
-            f"{int(members.sizes.min())} ({first_few(small)})"
-        )
+    least = [("bundles", members.sizes, manifest["parameters"]["members"] or k)]
+    if manifest["parts"] is not None:
+        least.append(("parts of bundles", followed.sizes, manifest["parts"]["users"]))
+    for what, sizes, wanted in least:
+        small = np.flatnonzero(sizes < wanted)
+        if len(small):
+            problems.append(
+                f"{len(small):,} {what} with fewer than {wanted} users, the smallest with "
+                f"{int(sizes.min())} ({first_few(small)})"
+            )
     return problems
 
 
