@@ -136,8 +136,9 @@ def _compute_areas(window: PublishedWindow) -> Floats:
 
 def _add_by_instant(values: Floats, window: PublishedWindow) -> Floats:
     """Add up values of a window's rectangles, instant by instant."""
-    sums: Floats = np.add.reduceat(values, window.first[:-1]).reshape(window.counts.shape)
-    return sums.sum(axis=0)
+    by_bundle = np.add.reduceat(values, window.first[:-1]).reshape(window.counts.shape)
+    sums: Floats = by_bundle.sum(axis=0)
+    return sums
 
 
 def build_size_histogram(users: Ints) -> Histogram:
