@@ -360,14 +360,19 @@ def _add_up(log: Log, rows: Rows) -> None:
     log.num_users += int((np.diff(first) > 0).sum())
     log.earliest = min(log.earliest, int(time.min()))
     log.latest = max(log.latest, int(time.max()))
-    low_x, low_y, high_x, high_y = log.bounds
-    log.bounds = (
-        min(low_x, float(x.min())),
-        min(low_y, float(y.min())),
-        max(high_x, float(x.max())),
-        max(high_y, float(y.max())),
-    )
+    log.bounds = widen(log.bounds, x, y)
     if log.geographic:
         east = continue_east(x)
         low, high = log.eastern
         log.eastern = min(low, float(east.min())), max(high, float(east.max()))
+
+
+def widen(bounds: tuple[float, ...], x: Floats, y: Floats) -> tuple[float, ...]:
+    """Widen a box (least x and y, greatest x and y) to more places."""
+    if not len(x):
+        return bounds
+    low, high = (
+        np.minimum(bounds[:2], [x.min(), y.min()]),
+        np.maximum(bounds[2:], [x.max(), y.max()]),
+    )
+    return (*low.tolist(), *high.tolist())
