@@ -117,7 +117,8 @@ def test_signatures():
     assert list(inspect.signature(trajcloak.Options).parameters) == [
         "k", "algorithm", "cloak", "every", "length", "max_gap", "missing", "align", "windows",
         "height", "region", "suppress_above", "max_suppressed", "tree", "effort", "seed", "members",
-        "parts", "parts_per", "rows_alike", "vocabulary", "rare", "rare_below", "link_safe", "allow",
+        "parts", "parts_per", "rows_alike", "vocabulary", "rare", "rare_below", "link_safe",
+        "allow",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests", "is_report", "tz", "crs", "clip",

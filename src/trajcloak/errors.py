@@ -10,12 +10,18 @@
 
 A message says where, what was found, what was expected, and the remedy. It
 carries row numbers and counts, never user ids or coordinates (invariant 6 of
-``docs/guarantee.md``). The command line turns each into exit code 2.
+``docs/guarantee.md``). Names that others chose are shown without control characters.
+The command line turns each into exit code 2.
 """
+
+from trajcloak.shown_text import show_text
 
 
 class TrajcloakError(Exception):
     """Base of all errors that trajcloak raises on purpose."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(show_text(message))
 
 
 class InputError(TrajcloakError, ValueError):

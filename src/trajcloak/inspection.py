@@ -41,6 +41,7 @@ from trajcloak.trajectories import (
     lay_out,
     parse_duration,
 )
+from trajcloak.trajectories.clock import MAX_WINDOWS
 from trajcloak.trajectories.grid import find_own_step, most_instants
 from trajcloak.trajectories.reports import compare_reports
 from trajcloak.trajectories.schedule import Schedule, find_schedule
@@ -247,7 +248,7 @@ def inspect_log(
             count(step, gap, size, n)
             for n in ([] if bundled is None else _list_members(bundled.k, members))
         ],
-        schedule=find_schedule(whole, is_dense=reports is None),
+        schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
     )
 
@@ -326,7 +327,7 @@ class _KeptCounter:
 class _SetCounter:
     """Counts the sets of requests that a choice would leave eligible, and their rows.
 
-    Users are bundled with ``traj-anon``. Of a large log, windows are drawn evenly.
+    Users are bundled with ``traj-anon``. Of a large log, windows with rows are drawn evenly.
     """
 
     def __init__(self, log: RequestLog, k: int, threads: int) -> None:
@@ -362,7 +363,8 @@ class _SetCounter:
         order = np.argsort(instant, kind="stable")
         edges = np.searchsorted(instant[order], layout.ranges)
         most = max(1, MOST_CELLS // (log.num_users * length))
-        chosen = np.unique(np.linspace(0, len(edges) - 1, most).astype(np.int64))
+        filled = np.flatnonzero(edges[:, 0] < edges[:, 1])
+        chosen = filled[np.unique(np.linspace(0, len(filled) - 1, most).astype(np.int64))]
         num_sets, num_eligible, num_rows, num_kept = 0, 0, 0, 0
         for number in chosen.tolist():
             rows = order[slice(*edges[number])]
@@ -400,9 +402,8 @@ def _search(
     """Choose every, max_gap, length and members by the rows in eligible sets."""
     # Longer instants hold more rows, so that more members have one.
     low, high = counter.log.time_range
-    steps = [s for s in _list_steps(counter.log) if step <= s <= max(step, (high - low) // 10)]
-    if counter.log.has_timestamps:
-        steps = [s for s in steps if s <= max(step, LONGEST)]
+    longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
+    steps = [step, *(s for s in _list_steps(counter.log) if step < s <= longest)]
     choices: list[tuple[int, int, int, int]] = []
     for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
         grid = build_time_grid(hold_in_memory(counter.log), every)
@@ -490,7 +491,8 @@ def _list_gaps(every: int, chosen: int) -> list[int]:
 
 
 def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
-    fitting = {length for length in NICE_LENGTHS if length < grid.num_instants}
+    least = grid.num_instants / MAX_WINDOWS
+    fitting = {length for length in NICE_LENGTHS if least <= length < grid.num_instants}
     return sorted({*fitting, grid.num_instants} if chosen is None else {*fitting, chosen})
 
 

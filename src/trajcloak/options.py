@@ -59,6 +59,11 @@ MIN_K = 2
 MIN_PART = 2
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**63 - 1
+MAX_HEIGHT = 24
+MIN_CELL_ULPS = 4
+"""A cell is at least this many floating-point numbers wide, so that its edges differ."""
+
+MAX_COORDINATE = 1e100
 DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
 """By kind of cloak: the algorithm of lowest cost, and the paper's own."""
 
@@ -149,7 +154,7 @@ class LogColumns:
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
-        if self.tz is not None and not _is_zone(self.tz):
+        if self.tz is not None and not is_zone(self.tz):
             raise OptionError(
                 f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
                 f"UTC; pass another --tz"
@@ -449,7 +454,7 @@ def marks_and_holds(name: str) -> OptionError:
     )
 
 
-def _is_zone(name: object) -> bool:
+def is_zone(name: object) -> bool:
     """Whether both Python and Arrow know a time zone; each knows names that the other does not."""
     # Imported here, so that the command line starts without Arrow.
     import pyarrow as pa

@@ -55,9 +55,15 @@ from trajcloak.release.output_checks import (
 )
 from trajcloak.release.published_rows import ReleaseHead, place_box
 from trajcloak.release.result import Release
-from trajcloak.requests import WindowKinds, check_values, decide_requests
+from trajcloak.requests import (
+    WindowKinds,
+    check_request_options,
+    check_values,
+    decide_requests,
+)
 from trajcloak.trajectories import (
     Layout,
+    Reports,
     Window,
     WindowCutter,
     build_ingest,
@@ -275,13 +281,9 @@ def _identify_file(file: Path) -> list[Any]:
 def run_plan(log: ShardedLog, asked: Options) -> Release:
     """Bundle the users of a log in shards."""
     facts, engine = log.facts, log.engine
+    check_request_options(log.kinds, asked)
     log, layout = lay_out(log, asked)
-    reports = None
-    if not is_dense(facts, layout.grid):
-        reports = compare_all_reports(log, layout.max_gap)
-        check_conflicts(reports)
-    if facts.is_one_log and log.kinds.num_columns and not asked.rows_alike:
-        check_schedule(log, is_dense=reports is None)
+    reports = _check_rows(log, layout, is_dense=is_dense(facts, layout.grid))
     task = BundlingTask(
         asked.k,
         asked.bundle_size,
@@ -294,8 +296,7 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
     )
     bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows))
     if reports is None and bundled.located.reported != facts.num_rows:
-        reports = compare_all_reports(log, layout.max_gap)
-        check_conflicts(reports)
+        reports = _check_rows(log, layout, is_dense=False)
     _check_published(bundled, asked.bundle_size, facts.num_users)
     if asked.rare == KEEP and asked.vocabulary is None:
         check_values(log, list(chain.from_iterable(bundled.ranges)), log.kinds, asked.allow)
@@ -342,6 +343,21 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
     )
     figures = build_figures(facts, left_out, decided.counts, num_requests)
     return Release(manifest, figures, head, ranges, engine)
+
+
+def _check_rows(log: ShardedLog, layout: Layout, *, is_dense: bool) -> Reports | None:
+    """Raise if rows contradict each other, or some stand out as if they carried requests.
+
+    Returns how the rows of each user follow each other; None if ``is_dense``, which says that
+    each user has one row at each instant.
+    """
+    reports = None
+    if not is_dense:
+        reports = compare_all_reports(log, layout.max_gap)
+        check_conflicts(reports)
+    if log.facts.is_one_log and log.kinds.num_columns and not layout.asked.rows_alike:
+        check_schedule(log, reports)
+    return reports
 
 
 def _collect_kinds(unpublished: Sequence[Unpublished]) -> WindowKinds:

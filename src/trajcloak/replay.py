@@ -22,7 +22,7 @@ from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import PublishedWindow
 from trajcloak.release.manifest import LeftOut, add_up, build_figures
-from trajcloak.release.reading import read_columns
+from trajcloak.release.reading import open_table
 from trajcloak.release.result import BundleRange
 from trajcloak.requests import WindowKinds, decide_requests
 from trajcloak.trajectories import Window
@@ -81,7 +81,7 @@ def find_published_window(
 
 def read_members(policy: Path) -> pa.Table:
     """Read who is in which bundle from a policy file."""
-    return read_columns(policy, ["window", "user_id", "bundle_id"])
+    return open_table(policy).read(["window", "user_id", "bundle_id"])
 
 
 def find_bundles(
@@ -122,8 +122,13 @@ def recount_requests(
     manifest = release.manifest
     made = manifest["parameters"]
     prepared = prepare_like_release(log, release, threads)
-    rules = {name: made[name] for name in ("rare", "rare_below", "link_safe")}
-    asked = replace(prepared.layout.asked, vocabulary=vocabulary, **rules)
+    asked = replace(
+        prepared.layout.asked,
+        vocabulary=vocabulary,
+        rare=made["rare"],
+        rare_below=made["rare_below"],
+        link_safe=made["link_safe"],
+    )
     engine = MemoryEngine(threads)
     kinds, members = log.requests.kinds, read_members(policy)
     left_out = LeftOut()

@@ -228,9 +228,9 @@ class _Workload:
         places = {value: place for place, value in enumerate(rows.values)}
         self._values = [_find_value(value, places) for value in column.dictionary.to_pylist()]
         self._published = np.array([places.get(v, -1) for v in self._values] + [-1])
-        row = np.repeat(np.arange(len(rows.first) - 1), np.diff(rows.first))
+        of_set = np.repeat(np.arange(len(rows.first) - 1), np.diff(rows.first))
         self._num_values = max(len(rows.values), 1)
-        self._keys = row * self._num_values + rows.code
+        self._keys = of_set * self._num_values + rows.code
 
     def _find_truths(
         self, prepared: Prepared, policy: Path, progress: Progress
@@ -247,8 +247,8 @@ class _Workload:
                 sender = bundle[window.request_user]
                 instant = window.start + window.request_instant.astype(np.int64)
                 code = self._published[self._code[window.request_kind]]
-                row = published.to_rows(sender - published.first_id, instant)
-                is_shown = np.isin(row * self._num_values + code, self._keys)
+                of_set = published.to_sets(sender - published.first_id, instant)
+                is_shown = np.isin(of_set * self._num_values + code, self._keys)
                 is_shown &= (sender >= 0) & (code >= 0)
             yield _Truth(window, bundle >= 0, is_shown)
 

@@ -138,14 +138,12 @@ LINK_SAFE = Rules(2, rare="keep", link_safe=True)
 PAIR = Known(everywhere("ab", 1), {0: range(1)}, {0: number("ab")}, ONE, Rules(2))
 """Two users in a bundle, one instant, one thing to send."""
 
+WINDOWS = {0: range(1), 1: range(1, 2)}
+PAIRS = number("ab", "cd")
 SINGLE_ROW = Known(
-    (("a", 0), ("b", 0), ("c", 0), ("d", 1)),
-    {0: range(2)},
-    {0: number("ab", "cd")},
-    TWO,
-    ONE_LOG,
+    (("a", 0), ("b", 0), ("c", 0), ("c", 1), ("d", 1)), WINDOWS, {0: PAIRS, 1: PAIRS}, TWO, ONE_LOG
 )
-"""All sets but the first one have a single row, or none, and are not eligible."""
+"""A set with the row of a single user; all others have the rows of two, or none."""
 
 EXTRA_ROW = Known((*everywhere("ab", 1), ("a", 1)), {0: range(2)}, {0: number("ab")}, ONE, ONE_LOG)
 """One of two users has a row at an odd instant."""
@@ -158,9 +156,8 @@ TWO_INSTANTS = Known(
     replace(KEEP, one_log=True),
 )
 
-WINDOWS = {0: range(1), 1: range(1, 2)}
 OTHER_PAIRS = Known(
-    everywhere("abcd", 2), WINDOWS, {0: number("ab", "cd"), 1: number("ac", "bd")}, ONE, LINK_SAFE
+    everywhere("abcd", 2), WINDOWS, {0: PAIRS, 1: number("ac", "bd")}, ONE, LINK_SAFE
 )
 """Nobody is bundled with the same user again."""
 
@@ -173,9 +170,7 @@ CHANGING_ROWS = Known(
 )
 """All stay together, but a single user has a row in both windows."""
 
-ONE_LEAVES = Known(
-    everywhere("abcd", 2), WINDOWS, {0: number("ab", "cd"), 1: number("abc")}, ONE, LINK_SAFE
-)
+ONE_LEAVES = Known(everywhere("abcd", 2), WINDOWS, {0: PAIRS, 1: number("abc")}, ONE, LINK_SAFE)
 """One of the second bundle's two users is not there in the second window."""
 
 BROKEN = {

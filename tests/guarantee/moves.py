@@ -1,11 +1,10 @@
-"""Logs at random, and the same logs with requests that others sent: the bytes must not tell."""
+"""The same log with requests that others sent: the published bytes must not tell."""
 
-import csv
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,184 +13,40 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import trajcloak as tc
+from guarantee.movable_logs import (
+    MARKED,
+    MORNING,
+    NOTHING,
+    ONE_LOG,
+    Inputs,
+    MovableLog,
+    Request,
+    Values,
+    draw_values,
+    write_log,
+)
 from small_logs import new_folder
-from trajcloak.options import ALGORITHMS
+from trajcloak.engines.engine import Engine
+from trajcloak.pipeline import anonymize_on
 
-ONE_LOG, TWO_INPUTS, MARKED = "one log", "two inputs", "marked reports"
-KINDS = (ONE_LOG, TWO_INPUTS, MARKED)
-"""Where requests are: in the rows; in a log of their own; in rows that may be no reports."""
-
-NAMES = ("what", "level")
-NOTHING = (None, None)
-WORDS = ("a", "b", "7", "rare")
-MORNING = datetime(2024, 3, 4, 8)
-
-Values = tuple[str | None, int | None]
+Anonymize = Callable[[Inputs, Path], tc.Release]
+"""Takes the inputs of a run, and an empty folder."""
 
 
-class Report(NamedTuple):
-    """A location report; dirty ones lack something."""
-
-    user: Any
-    time: int
-    x: float | None
-    y: float | None
-
-
-class Request(NamedTuple):
-    """A request; ``row`` is the report that carries it, if there is one."""
-
-    user: Any
-    time: int
-    values: Values
-    row: int | None = None
-
-
-@dataclass(frozen=True)
-class MovableLog:
-    """A log without its requests, and how it is to be anonymized."""
-
-    kind: str
-    reports: list[Report]
-    columns: dict[str, Any]
-    k: int
-    options: dict[str, Any]
-    has_moments: bool
-    is_text: bool
-
-    def build_time(self, seconds: int) -> Any:
-        return MORNING + timedelta(seconds=seconds) if self.has_moments else seconds
-
-
-Anonymize = Callable[..., tc.Release]
-"""Takes a source, the columns, the request log, k and options."""
-
-
-def anonymize_in_memory(
-    source: Any, columns: tc.LogColumns, request_log: Any, k: int, options: dict[str, Any]
-) -> tc.Release:
-    given = {} if request_log is None else {"request_log": request_log}
-    return tc.anonymize(source, k, columns=columns, threads=1, **given, **options)
-
-
-def draw_movable(seed: int, kind: str) -> tuple[MovableLog, list[Request]]:
-    """Draw a log: users on curved ways, rows at any second, gaps, dirty rows, all options."""
-    rng = np.random.default_rng([seed, KINDS.index(kind)])
-    every = int(rng.choice([10, 30]))
-    num_instants = int(rng.integers(2, 9))
-    reports = _draw_reports(rng, every, num_instants)
-    drop = _spoil(rng, reports)
-    log = MovableLog(
-        kind,
-        reports,
-        {
-            "drop": drop,
-            "max_speed": 50.0 if "teleport" in drop else None,
-            "clip": (-14.0, -20.0, 20.0, 20.0) if rng.random() < 0.15 else None,
-        },
-        int(rng.integers(2, 4)),
-        {},
-        has_moments=bool(rng.random() < 0.3),
-        is_text=bool(rng.random() < 0.3),
+def anonymize_in_memory(given: Inputs, folder: Path) -> tc.Release:
+    return tc.anonymize(
+        given.source,
+        given.k,
+        columns=given.columns,
+        request_log=given.request_log,
+        threads=1,
+        **given.options,
     )
-    log.options.update(_draw_options(rng, log, every, num_instants))
-    return log, _draw_requests(rng, log, every * num_instants)
 
 
-def _draw_reports(rng: np.random.Generator, every: int, num_instants: int) -> list[Report]:
-    """Users on circles around a few centres; on a grid of seconds or not."""
-    keep = rng.choice([1.0, 0.9, 0.7, 0.5])
-    is_regular = rng.random() < 0.3
-    centres = rng.uniform(-10, 10, (3, 2))
-    reports = []
-    for user in range(int(rng.integers(4, 14))):
-        centre, radius = centres[rng.integers(3)], rng.uniform(0.5, 3)
-        speed, phase = rng.uniform(0.02, 0.1), rng.uniform(0, 6)
-        begin, end = 0, num_instants
-        if rng.random() < 0.2:
-            begin, end = sorted(rng.integers(0, num_instants + 1, 2).tolist())
-        for instant in range(begin, end):
-            seconds = rng.choice(every, int(rng.integers(1, 3)), replace=False).tolist()
-            for second in [0] if is_regular else seconds:
-                if rng.random() < keep:
-                    time = instant * every + second
-                    angle = speed * time + phase
-                    x, y = centre + radius * np.array([np.cos(angle), np.sin(angle)])
-                    reports.append(Report(f"u{user}", time, round(x, 3), round(y, 3)))
-    reports = reports or [Report("u0", 0, 1.0, 1.0)]
-    return [reports[i] for i in rng.permutation(len(reports))]
-
-
-def _spoil(rng: np.random.Generator, reports: list[Report]) -> tuple[str, ...]:
-    """Add a few dirty rows; says which to drop."""
-    spoilt: dict[str, Callable[[Report], Report]] = {
-        "empty": lambda r: r._replace(x=None),
-        "out-of-range": lambda r: r._replace(y=float("inf")),
-        "null-island": lambda r: r._replace(x=0.0, y=0.0, time=r.time + 1),
-        "conflict": lambda r: r._replace(x=(r.x or 0) + 0.5),
-        "teleport": lambda r: r._replace(y=(r.y or 0) + 900.0, time=r.time + 1),
-    }
-    drop = []
-    for reason, change in spoilt.items():
-        if rng.random() < 0.2:
-            chosen = reports[rng.integers(len(reports))]
-            if chosen.x is not None:
-                reports.insert(int(rng.integers(len(reports) + 1)), change(chosen))
-                drop.append(reason)
-    return tuple(drop)
-
-
-def _draw_options(
-    rng: np.random.Generator, log: MovableLog, every: int, num_instants: int
-) -> dict[str, Any]:
-    def sometimes(share: float, value: Any) -> Any:
-        return value if rng.random() < share else None
-
-    def duration(seconds: int) -> str:
-        return f"{seconds}s" if log.has_moments else str(seconds)
-
-    algorithm = str(rng.choice(["traj-anon", "auto", *(a for a in ALGORITHMS if a != "exact")]))
-    can_suppress = algorithm in ("auto", "refined", "traj-anon")
-    suppress = rng.random()
-    options = {
-        "every": duration(every),
-        "max_gap": duration(int(rng.choice([2, 3, 5])) * every),
-        "length": sometimes(0.7, int(rng.integers(1, num_instants + 1))),
-        "missing": sometimes(0.6, "hold"),
-        "algorithm": algorithm,
-        "cloak": str(rng.choice(["mbr", "quad"])),
-        "height": 6,
-        "max_suppressed": 0.3 if can_suppress and suppress < 0.2 else None,
-        "suppress_above": 40.0 if can_suppress and 0.2 <= suppress < 0.3 else None,
-        "members": sometimes(0.3, log.k + 1),
-        "rare": str(rng.choice(["drop", "other", "keep"])),
-        "rare_below": sometimes(0.3, 3),
-        "vocabulary": sometimes(0.3, {"what": ["a", "b", "7"], "level": [0, 1]}),
-        "link_safe": sometimes(0.5, True),
-        "rows_alike": True if log.kind == ONE_LOG and rng.random() < 0.9 else None,
-    }
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def draw_values(rng: np.random.Generator) -> Values:
-    what = None if rng.random() < 0.1 else str(rng.choice(WORDS, p=[0.4, 0.3, 0.2, 0.1]))
-    level = None if what is not None and rng.random() < 0.6 else int(rng.integers(0, 3))
-    return what, level
-
-
-def _draw_requests(rng: np.random.Generator, log: MovableLog, end: int) -> list[Request]:
-    share = rng.choice([0.2, 0.5, 0.9])
-    if log.kind == ONE_LOG:
-        return [
-            Request(report.user, report.time, draw_values(rng), row)
-            for row, report in enumerate(log.reports)
-            if rng.random() < share
-        ]
-    users = [report.user for report in log.reports]
-    return [
-        Request(users[rng.integers(len(users))], int(rng.integers(0, end)), draw_values(rng))
-        for _ in range(int(share * len(users)))
-    ]
+def anonymize_with(engine: Engine, given: Inputs) -> tc.Release:
+    asked = tc.Options(k=given.k, **given.options)
+    return anonymize_on(engine, given.source, given.columns, asked, given.request_log)
 
 
 class Outcome(NamedTuple):
@@ -205,9 +60,10 @@ def publish(
     log: MovableLog, requests: Sequence[Request], anonymize: Anonymize = anonymize_in_memory
 ) -> Outcome:
     with new_folder() as folder:
-        source, columns, request_log = write_log(log, requests, folder)
+        given = write_log(log, requests, folder)
+        (folder / "scratch").mkdir()
         try:
-            result = anonymize(source, columns, request_log, log.k, log.options)
+            result = anonymize(given, folder / "scratch")
             result.write(folder / "release", folder / "policy.parquet")
         except tc.TrajcloakError as error:
             message = str(error).replace(str(folder), "")
@@ -216,51 +72,6 @@ def publish(
             {file.name: file.read_bytes() for file in sorted((folder / "release").iterdir())},
             pq.read_table(folder / "policy.parquet").to_pylist(),
         )
-
-
-def write_log(
-    log: MovableLog, requests: Sequence[Request], folder: Path
-) -> tuple[Any, tc.LogColumns, Any]:
-    """Build the inputs of a run: tables, or files of text."""
-    columns = tc.LogColumns(requests=NAMES, **log.columns)
-    carried = {request.row: request.values for request in requests}
-    rows = [(*r, *carried.get(number, NOTHING)) for number, r in enumerate(log.reports)]
-    names = ("user_id", "time", "x", "y", *NAMES)
-    if log.kind == ONE_LOG:
-        return _build(log, names, rows, folder / "log.csv"), columns, None
-    if log.kind == MARKED:
-        columns = tc.LogColumns(requests=NAMES, is_report="is_report", **log.columns)
-        marked = [(*row, True) for row in rows]
-        marked += [(*r[:2], None, None, *r.values, False) for r in requests if r.row is None]
-        return _build(log, (*names, "is_report"), marked, folder / "log.csv"), columns, None
-    sent = [(request.user, request.time, *request.values) for request in requests]
-    locations = [tuple(report) for report in log.reports]
-    return (
-        _build(log, names[:4], locations, folder / "log.csv"),
-        columns,
-        _build(log, ("user_id", "time", *NAMES), sent, folder / "requests.csv"),
-    )
-
-
-def _build(log: MovableLog, names: Sequence[str], rows: Sequence[Any], path: Path) -> Any:
-    columns = {name: [row[number] for row in rows] for number, name in enumerate(names)}
-    columns["time"] = [log.build_time(time) for time in columns["time"]]
-    if log.is_text:
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
-        return path
-    types = {
-        "user_id": pa.string(),
-        "time": pa.timestamp("s") if log.has_moments else pa.int64(),
-        "x": pa.float64(),
-        "y": pa.float64(),
-        "what": pa.string(),
-        "level": pa.int64(),
-        "is_report": pa.bool_(),
-    }
-    return pa.table({name: pa.array(column, types[name]) for name, column in columns.items()})
 
 
 @dataclass(frozen=True)
@@ -299,7 +110,6 @@ class Sets:
 def find_sets(log: MovableLog, blank: Outcome) -> Sets:
     assert isinstance(blank.files, dict)
     table = pq.read_table(pa.BufferReader(blank.files["bundles.parquet"])).to_pylist()
-    every = int(log.options["every"].removesuffix("s"))
     origin = json.loads(blank.files["manifest.json"])["parameters"]["origin"]
     if log.has_moments:
         origin = int((datetime.fromisoformat(origin) - MORNING).total_seconds())
@@ -307,22 +117,26 @@ def find_sets(log: MovableLog, blank: Outcome) -> Sets:
     for row in blank.policy:
         members[row["bundle_id"]].append(row["user_id"])
     return Sets(
-        {row["instant"]: origin + row["instant"] * every for row in table},
-        every,
+        {row["instant"]: origin + row["instant"] * log.every for row in table},
+        log.every,
         {row["instant"]: row["window"] for row in table},
         members,
         {(row["window"], row["user_id"]): row["bundle_id"] for row in blank.policy},
     )
 
 
-def find_rows(log: MovableLog, sets: Sets) -> dict[tuple[int, int], list[int]]:
-    """One log: list the reports of each eligible set that survive cleaning."""
+def list_surviving(log: MovableLog) -> list[int]:
+    """List the reports that survive cleaning."""
     with new_folder() as folder:
-        source, columns, _ = write_log(log, [], folder)
-        read = tc.read_log(source, columns, threads=1)
-    surviving = range(read.num_rows) if read.file_row is None else read.file_row.tolist()
+        given = write_log(log, [], folder)
+        read = tc.read_log(given.source, given.columns, given.request_log, threads=1)
+    return list(range(read.num_rows)) if read.file_row is None else read.file_row.tolist()
+
+
+def find_rows(log: MovableLog, sets: Sets) -> dict[tuple[int, int], list[int]]:
+    """One log: list the reports of each eligible set."""
     rows = defaultdict(list)
-    for row in surviving:
+    for row in list_surviving(log):
         place = sets.find(*log.reports[row][:2])
         if place is not None:
             rows[place].append(row)
@@ -369,14 +183,14 @@ def rewrite_rows(
     """
     before = {request.row: request.values for request in requests}
     contents = {
-        row: NOTHING if rng.random() < 0.4 else draw_values(rng) for row in range(len(log.reports))
+        row: NOTHING if rng.random() < 0.4 else draw_values(rng, log)
+        for row in range(len(log.reports))
     }
     for of_set in rows.values():
         sent = sorted({before[row] for row in of_set if row in before}, key=repr)
         more = [*sent, NOTHING]
         filled = [more[rng.integers(len(more))] for _ in of_set[len(sent) :]]
-        for row, values in zip(rng.permutation(of_set).tolist(), sent + filled, strict=True):
-            contents[row] = values
+        contents.update(zip(rng.permutation(of_set).tolist(), sent + filled, strict=True))
     return _carry(log, contents)
 
 
@@ -421,11 +235,11 @@ def rewrite_requests(
                 second = sets.start[instant] + int(rng.integers(sets.every))
                 new.append(Request(members[rng.integers(len(members))], second, values))
     end = max(report.time for report in log.reports) + 3 * sets.every
-    users = sorted({report.user for report in log.reports if report.user}) + ["stranger"]
+    users = [*sorted({report.user for report in log.reports}), "stranger"]
     for _ in range(int(rng.integers(0, 10))):
         user, time = users[rng.integers(len(users))], int(rng.integers(-sets.every, end))
         if sets.find(user, time) is None:
-            new.append(Request(user, time, draw_values(rng)))
+            new.append(Request(user, time, draw_values(rng, log)))
     if log.kind == MARKED:
         at = {report[:2]: row for row, report in enumerate(log.reports) if report.x is not None}
         carried: dict[int, Request] = {}

@@ -30,15 +30,29 @@ class Product:
     Each bundle of the setting stays in a corner of its own, but what the library makes of that
     is what attackers know. Rows come at any second of their instant.
 
+    Parameters
+    ----------
+    known
+    is_text
+        Whether to write files of text instead of tables.
+    is_marked
+        Two inputs: whether requests are rows of the same log that are no location reports.
+    options
+        More options of a run.
+
     Attributes
     ----------
     known
         The setting with the bundles that the library forms.
     """
 
-    def __init__(self, known: Known, *, is_text: bool = False) -> None:
+    def __init__(
+        self, known: Known, *, is_text: bool = False, is_marked: bool = False, **options: Any
+    ) -> None:
         self.known = known
         self._is_text = is_text
+        self._is_marked = is_marked
+        self._options = options
         self._names = NAMES[: len(known.values[0])]
         self._rows = _locate(known)
         self._origin = 0
@@ -81,12 +95,14 @@ class Product:
             "link_safe": rules.link_safe,
             "threads": 1,
             **UNIT_CELLS,
+            **self._options,
         }
         if rules.vocabulary is not None:
             allowed = (sorted(values) for values in rules.vocabulary)
             options["vocabulary"] = dict(zip(self._names, allowed, strict=True))
         user, time, x, y = map(list, zip(*self._rows, strict=True))
         places = {"user_id": user, "time": time, "x": x, "y": y}
+        columns = tc.LogColumns(requests=self._names)
         if rules.one_log:
             options["rows_alike"] = True
             places |= self._name_values(_fill_rows(self.known, world))
@@ -100,9 +116,12 @@ class Product:
                 ],
             }
             sent |= self._name_values([values for *_, values in world])
-            options["request_log"] = self._build(sent, folder / "requests.csv")
+            if self._is_marked:
+                columns = tc.LogColumns(requests=self._names, is_report="is_report")
+                places = _append(places, sent)
+            else:
+                options["request_log"] = self._build(sent, folder / "requests.csv")
         source = self._build(places, folder / "log.csv")
-        columns = tc.LogColumns(requests=self._names)
         return tc.anonymize(source, rules.k, columns=columns, **options)
 
     def _name_values(self, contents: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
@@ -157,6 +176,16 @@ def _locate(known: Known) -> list[tuple[Any, int, float, float]]:
         repeats[user, instant] += 1
         rows.append((user, EVERY * instant + second, float(x + number % 3), float(y + number // 3)))
     return rows
+
+
+def _append(places: dict[str, list[Any]], sent: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Append requests to location reports, as rows that say that they are none."""
+    num_places, num_sent = len(places["time"]), len(sent["time"])
+    joined = {
+        name: places.get(name, [None] * num_places) + sent.get(name, [None] * num_sent)
+        for name in (*places, *sent)
+    }
+    return {**joined, "is_report": ["true"] * num_places + ["false"] * num_sent}
 
 
 def _fill_rows(known: Known, world: World) -> list[tuple[Any, ...]]:

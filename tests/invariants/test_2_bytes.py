@@ -100,7 +100,7 @@ def test_invariant_2_ids_decide_only_between_equal_trajectories():
     holds()
 
 
-def number_by_first_user(window, ids, policy, num_kinds, k, rare=None, threads=1):
+def number_by_first_user(window, ids, policy, num_kinds, k, **more):
     """Bundles in the order of their first member."""
     first = [int(np.argmax(policy.bundle == b)) for b in range(policy.num_bundles)]
 
@@ -108,12 +108,12 @@ def number_by_first_user(window, ids, policy, num_kinds, k, rare=None, threads=1
         return np.argsort(first, kind="stable")
 
     with mock.patch("trajcloak.bundles.order_by_cloaks", order):
-        return build_bundles(window, ids, policy, num_kinds, k)
+        return build_bundles(window, ids, policy, num_kinds, k, **more)
 
 
-def keep_requests_in_order_of_rows(window, ids, policy, num_kinds, k, rare=None, threads=1):
+def keep_requests_in_order_of_rows(window, ids, policy, num_kinds, k, **more):
     """No sorting within the sets."""
-    bundles, *rest = build_bundles(window, ids, policy, num_kinds, k)
+    bundles, *rest = build_bundles(window, ids, policy, num_kinds, k, **more)
     sender = find_bundle(policy, rest[-1])[window.request_user]
     order = np.lexsort((np.arange(len(sender)), window.request_instant, sender))
     seen: set[tuple[int, int, int]] = set()
@@ -135,9 +135,9 @@ def find_bundle(policy, order):
     return number[policy.bundle]
 
 
-def keep_duplicates(window, ids, policy, num_kinds, k, rare=None, threads=1):
+def keep_duplicates(window, ids, policy, num_kinds, k, **more):
     """Lists instead of sets: the number of senders shows."""
-    bundles, *rest = build_bundles(window, ids, policy, num_kinds, k)
+    bundles, *rest = build_bundles(window, ids, policy, num_kinds, k, **more)
     sender = find_bundle(policy, rest[-1])[window.request_user]
     order = np.lexsort((window.request_kind, window.request_instant, sender))
     bundles = replace(

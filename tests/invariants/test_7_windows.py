@@ -89,8 +89,8 @@ class NumberAsBefore:
     def __init__(self) -> None:
         self.leader: Any = None
 
-    def __call__(self, window, ids, policy, num_kinds, k, rare=None, threads=1):
-        bundles, *rest = build_bundles(window, ids, policy, num_kinds, k)
+    def __call__(self, window, ids, policy, num_kinds, k, **more):
+        bundles, *rest = build_bundles(window, ids, policy, num_kinds, k, **more)
         if window.number > 0 and self.leader is not None and len(bundles.sizes) > 1:
             # The bundle that a user of the window before's last bundle is in comes first.
             bundle = np.repeat(np.arange(len(bundles.sizes)), bundles.sizes)
@@ -107,11 +107,11 @@ class KeepGroups:
     def __init__(self) -> None:
         self.bundle: Any = None
 
-    def __call__(self, window, ids, policy, num_kinds, k, rare=None, threads=1):
+    def __call__(self, window, ids, policy, num_kinds, k, **more):
         if window.number == 0:
             self.bundle = policy.bundle
         boxes = build_bounding_boxes(window.cells, self.bundle, int(self.bundle.max()) + 1, 1)
-        return build_bundles(window, ids, Policy(self.bundle, boxes), num_kinds, k)
+        return build_bundles(window, ids, Policy(self.bundle, boxes), num_kinds, k, **more)
 
 
 def mixed_rows() -> list[Row]:

@@ -225,13 +225,15 @@ def test_values_of_json_lines_are_text(tmp_path):
         for i, (value, b) in enumerate(zip(values, ["true", "false", "null"] * 3, strict=False))
     ]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
-    log = tc.read_log(tmp_path / "log.jsonl", tc.LogColumns(requests=("n", "b", "o")))
+    log = tc.read_log(tmp_path / "log.jsonl", tc.LogColumns(requests=("n", "b", "o.i")))
     assert log.has_text_requests
     assert log.requests.kinds.schema.types == [pa.string()] * 3
     found = [kind for kind, *_ in sent(log.requests)]
     assert found == ["1", "1", "2.5", "0", "1" + "0" * 20, "12345678901234568", None]
     assert [b for _, b, _ in sent(log.requests)][:3] == ["true", "false", None]
     assert [i for *_, i in sent(log.requests)] == list("0123456")
+    with pytest.raises(tc.InputError, match=r"'o.i' is a field of objects; .* --request o.i"):
+        tc.read_log(tmp_path / "log.jsonl", tc.LogColumns(requests=("o",)))
 
 
 @pytest.mark.parametrize("size", [np.uint32, np.uint64])

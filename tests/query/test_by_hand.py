@@ -1,15 +1,13 @@
 """Small releases whose answers are worked out by hand."""
 
-import json
-
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
 from query.conftest import LOG, publish
 from small_logs import UNIT_CELLS, read_rows
+from trajcloak.options import PARTS_PER
 from trajcloak.query import RequestAnswer, bounds
 
 LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
@@ -105,59 +103,6 @@ def test_what_cannot_be_asked(by_hand):
         by_hand.project((0, 0, 1, 1))
 
 
-def drop_row(path):
-    table = pq.read_table(path / "bundles.parquet")
-    pq.write_table(table.slice(1), path / "bundles.parquet")
-
-
-def drop_column(path):
-    table = pq.read_table(path / "bundles.parquet").drop_columns(["users"])
-    pq.write_table(table, path / "bundles.parquet")
-
-
-def reverse_rows(path):
-    table = pq.read_table(path / "bundles.parquet")
-    pq.write_table(table.take(list(reversed(range(len(table))))), path / "bundles.parquet")
-
-
-def drop_all_rows(path):
-    table = pq.read_table(path / "bundles.parquet").slice(0, 0)
-    pq.write_table(table, path / "bundles.parquet")
-
-
-def drop_field(path):
-    manifest = json.loads((path / "manifest.json").read_text())
-    del manifest["cloak"]
-    (path / "manifest.json").write_text(json.dumps(manifest))
-
-
-def drop_grid(path):
-    manifest = json.loads((path / "manifest.json").read_text())
-    manifest["region"] = None
-    (path / "manifest.json").write_text(json.dumps(manifest))
-
-
-def change_requests(path, change):
-    table = pq.read_table(path / "requests.parquet")
-    pq.write_table(change(table), path / "requests.parquet")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda table: table.take(list(reversed(range(len(table))))),
-        lambda table: table.set_column(2, "instant", pc.add(table["instant"], 1)),
-        lambda table: table.set_column(1, "bundle_id", pc.add(table["bundle_id"], 2)),
-    ],
-)
-def test_damaged_requests_are_refused(tmp_path, change):
-    path = publish(tmp_path)
-    change_requests(path, change)
-    release = tc.open_release(path)
-    with pytest.raises(tc.InputError, match="rows are missing or out of order"):
-        release.count_requests(EVERYWHERE, "what")
-
-
 def test_many_values_are_sorted_instead_of_marked(by_hand, monkeypatch):
     expected = by_hand.count_requests(EVERYWHERE, "what")
     number = bounds._number
@@ -197,42 +142,41 @@ def test_values_that_are_null_or_numbers(tmp_path):
     assert set(release.count_requests(EVERYWHERE, "kind")) == {"a", "b", "c"}
 
 
-def put(name, value):
-    def damage(path):
-        file = path / "bundles.parquet"
-        table = pq.read_table(file)
-        field = table.schema.field(name)
-        values = pa.array([value, *table[name].to_pylist()[1:]], field.type)
-        column = table.schema.get_field_index(name)
-        pq.write_table(table.set_column(column, field, values), file)
-
-    return damage
-
-
-def drop_requests(path):
-    (path / "requests.parquet").unlink()
+@pytest.mark.parametrize("per", PARTS_PER)
+def test_parts(by_hand, tmp_path, per):
+    """All four users in one bundle, shown in the parts that are bundles of ``by_hand``."""
+    release = tc.open_release(publish(tmp_path, "parts", k=4, parts=2, parts_per=per))
+    for region in (LEFT_QUARTER, RIGHT_HALF, BOTTOM, EVERYWHERE):
+        assert release.count(region) == by_hand.count(region)
+    both_at_bottom = [(BOTTOM, 0), (BOTTOM, 1)]
+    if per == "window":
+        assert release.follow(both_at_bottom) == by_hand.follow(both_at_bottom)
+    else:
+        # Two of four at each time; nothing says that they are the same two.
+        assert release.follow(both_at_bottom) == tc.Answer(0, 1.0, 2)
+    # Requests belong to the bundle: half of its users are at the bottom.
+    assert release.count_requests(BOTTOM, "what", 0, 0) == {
+        "x": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2)),
+        "y": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2)),
+    }
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("column", "values", "message"),
     [
-        (drop_row, "rows are missing or out of order"),
-        (drop_all_rows, "rows are missing or out of order"),
-        (reverse_rows, "rows are missing or out of order"),
-        (drop_column, "has no column 'users'"),
-        (put("users", None), "a bundle has no users, or a cloak no bounds"),
-        (put("users", 0), "a bundle has no users, or a cloak no bounds"),
-        (put("users", -3), "a bundle has no users, or a cloak no bounds"),
-        (put("x_min", float("nan")), "a bundle has no users, or a cloak no bounds"),
-        (put("y_max", float("inf")), "a bundle has no users, or a cloak no bounds"),
-        (put("y_min", None), "a bundle has no users, or a cloak no bounds"),
-        (drop_field, "the manifest has no usable field 'cloak'"),
-        (drop_grid, "the manifest has no usable field 'region'"),
-        (drop_requests, "cannot be read; expected a file of a release"),
+        ("part", [0, 1, 1, 1], "rows are missing or out of order"),
+        ("part", [1, 1, 0, 1], "rows are missing or out of order"),
+        ("instant", [0, 1, 1, 1], "rows are missing or out of order"),
+        ("users", [2, 2, 1, 3], "other numbers of users at other times"),
+        ("users", [2, 2, 2, 3], "other numbers of users at other times"),
     ],
 )
-def test_damaged_releases_are_refused(tmp_path, damage, message):
-    path = publish(tmp_path)
-    damage(path)
+def test_damaged_parts_are_refused(tmp_path, column, values, message):
+    path = publish(tmp_path, "parts", k=4, parts=2)
+    file = path / "bundles.parquet"
+    table = pq.read_table(file)
+    place = table.schema.get_field_index(column)
+    changed = pa.array(values, table.schema.field(column).type)
+    pq.write_table(table.set_column(place, table.schema.field(column), changed), file)
     with pytest.raises(tc.InputError, match=message):
         tc.open_release(path)

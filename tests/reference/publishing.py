@@ -181,6 +181,8 @@ class Publisher:
 
 def find_type(values):
     """Find the type of a column of a text file, from the values that it shows."""
+    if not values:
+        return "text"
     if all(WHOLE_NUMBER.fullmatch(value) for value in values):
         return "int64"
     return "float64" if all(NUMBER.fullmatch(value) for value in values) else "text"

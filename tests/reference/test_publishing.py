@@ -96,5 +96,6 @@ def test_types():
         (["1", "x"], "text"),
         (["007"], "text"),
         (["1e3"], "text"),
+        ([], "text"),
     ]:
         assert find_type(values) == expected

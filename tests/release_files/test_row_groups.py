@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trajcloak.parquet.thrift import decode_struct, encode_struct
 from trajcloak.release.row_groups import encode_row_group, join_row_groups
-from trajcloak.release.thrift import decode_struct, encode_struct
 from zoo import examples
 
 COLUMNS = {

@@ -97,9 +97,9 @@ def test_a_sound_release_passes_the_public_checks(release):
         ("instants", 9, "instants"),
         ("bundles", 1, "bundles"),
         ("users", 10**6, "users"),
-        ("requests", None, "requests"),
+        ("requests", 10**6, "requests"),
         ("cost", 1.0, "cost"),
-        ("mean_cloak_area", "large", "mean cloak area"),
+        ("mean_cloak_area", 2.0, "mean cloak area"),
         ("height", 3, "cloaks on the grid"),
     ],
 )
@@ -173,6 +173,9 @@ def test_attributes_of_all_types_and_nulls(tmp_path):
     table = table.append_column("n", number)
     table = table.append_column("yes", pa.array([True] * len(number)))
     pq.write_table(table, file)
+    manifest = json.loads((tmp_path / "release" / "manifest.json").read_text())
+    manifest["parameters"]["requests"] += ["n", "yes"]
+    (tmp_path / "release" / "manifest.json").write_text(json.dumps(manifest))
     requests = read_requests(tc.open_release(tmp_path / "release"))
     seen = [requests.kinds[kind] for kind in requests.kind.tolist()]
     assert seen == [

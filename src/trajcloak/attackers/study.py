@@ -35,8 +35,7 @@ from trajcloak.options import TP_AWARE, Options
 from trajcloak.pipeline import Prepared, anonymize, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease
-from trajcloak.query.release_arrays import build_cell_grid
-from trajcloak.release.reading import REQUESTS_FILE, read_columns
+from trajcloak.query.release_arrays import build_cell_grid, read_request_table
 from trajcloak.release.result import Release
 from trajcloak.replay import (
     find_bundles,
@@ -216,9 +215,7 @@ def attack_release(
     policy = Path(policy)
     members = read_members(policy)
     grid = build_cell_grid(release.manifest)
-    requests = read_columns(
-        release.path / REQUESTS_FILE, ["bundle_id", "instant", *release.attributes]
-    )
+    requests, _ = read_request_table(release.path, release.attributes, release.windows)
     values = {name: to_plain(requests[name].combine_chunks()) for name in release.attributes}
     _, (kind,) = merge_kinds([pa.table(values)])
     bundle_id, instant = (requests[name].to_numpy() for name in ("bundle_id", "instant"))

@@ -20,9 +20,11 @@ import pyproj
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_values import UNREADABLE
 from trajcloak.auditor.expected_bundles import CellGrid
 from trajcloak.auditor.expected_requests import Entries
 from trajcloak.auditor.findings import first_rows
+from trajcloak.parquet.bounds import check_parquet
 from trajcloak.release.row_groups import ROWS_PER_GROUP, encode_row_group, join_row_groups
 
 BUNDLES, MANIFEST, REQUESTS = "bundles.parquet", "manifest.json", "requests.parquet"
@@ -46,9 +48,11 @@ class ExpectedTables:
     stamped, zoned
         Whether times are timestamps, with a zone.
     first_set
-        Where the rows of each bundle start.
-    cloaks
-        Of each row of ``bundles.parquet``: its cloak in cells.
+        Where the sets of each bundle start.
+    first_row
+        Where the rows of each set start.
+    cloaks, sizes
+        Of each row of ``bundles.parquet``: its rectangle in cells, and its users.
     entries
         The rows of ``requests.parquet``; ``kind`` is a row of ``kinds``.
     kinds
@@ -62,7 +66,9 @@ class ExpectedTables:
     stamped: bool
     zoned: bool
     first_set: Any
+    first_row: Any
     cloaks: Any
+    sizes: Any
     entries: Entries
     kinds: Any
 
@@ -92,6 +98,7 @@ class ExpectedTables:
         return pa.schema(
             [
                 *KEYS,
+                *([("part", pa.int32())] if self.members.parts else []),
                 *([("t_start", moment), ("t_end", moment)] if self.stamped else []),
                 *((name, pa.float64()) for name in EDGES),
                 ("users", pa.int32()),
@@ -117,9 +124,11 @@ class ExpectedTables:
         schema = self.bundles_schema
         for start in range(0, len(self.cloaks), ROWS_PER_GROUP):
             row = np.arange(start, min(start + ROWS_PER_GROUP, len(self.cloaks)))
-            bundle = np.searchsorted(self.first_set, row, side="right") - 1
+            of_set = np.searchsorted(self.first_row, row, side="right") - 1
+            bundle = np.searchsorted(self.first_set, of_set, side="right") - 1
             window = self.members.window[bundle]
-            instant = self.grid.starts[window] + row - self.first_set[bundle]
+            instant = self.grid.starts[window] + of_set - self.first_set[bundle]
+            part = [row - self.first_row[of_set]] if self.members.parts else []
             edges = self.cells.edges(self.cloaks[row])
             moments = []
             if self.stamped:
@@ -131,9 +140,10 @@ class ExpectedTables:
                     window,
                     bundle,
                     instant,
+                    *part,
                     *moments,
                     *edges.T,
-                    self.members.sizes[bundle],
+                    self.sizes[row],
                     _draw(edges),
                 ],
             )
@@ -202,6 +212,8 @@ class _Comparison:
 
 def has_same_bytes(path: Path, tables: ExpectedTables) -> bool:
     """Whether a file of a release is the canonical encoding of the expected table."""
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             comparison = _Comparison(file)
@@ -216,10 +228,11 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     is_bundles = path.name == BUNDLES
     schema = tables.bundles_schema if is_bundles else tables.requests_schema
     try:
+        check_parquet(path)
         found = pq.read_schema(path)
         num_rows = pq.read_metadata(path).num_rows
         names, types = list(found.names), [_get_plain_type(f.type) for f in found]
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError):
+    except UNREADABLE:
         return [f"{path.name} cannot be read as Parquet"]
     if names != schema.names:
         return [f"{path.name} does not have the expected columns"]
@@ -237,7 +250,7 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     try:
         table = pq.read_table(path, columns=names)
         table.validate(full=True)
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError):
+    except UNREADABLE:
         return [f"{path.name} cannot be read as Parquet"]
     for name in names:
         wrong = _find_differing(table[name], expected[name])
@@ -271,7 +284,7 @@ def find_encoder(path: Path) -> str:
     """Find the name of the library that says that it wrote a Parquet file; its own word only."""
     try:
         return str(pq.read_metadata(path).created_by)
-    except (pa.ArrowException, OSError, UnicodeError, MemoryError):
+    except UNREADABLE:
         return ""
 
 

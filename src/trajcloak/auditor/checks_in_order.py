@@ -15,7 +15,6 @@ from trajcloak.auditor.audited_instants import (
     find_region_problems,
 )
 from trajcloak.auditor.audited_log import Log, read_audited_log
-from trajcloak.auditor.audited_manifest import read_manifest_file
 from trajcloak.auditor.audited_policy import Members, find_exposure, read_policy
 from trajcloak.auditor.canonical_files import (
     BUNDLES,
@@ -55,6 +54,8 @@ from trajcloak.log.files import LogPath
 from trajcloak.options import LogColumns
 from trajcloak.output import new_folder
 from trajcloak.progress import Progress
+from trajcloak.release.manifest_schema import find_manifest_problems
+from trajcloak.release.reading import parse_manifest
 from trajcloak.version import __version__
 
 FILES = (BUNDLES, MANIFEST, REQUESTS)
@@ -101,7 +102,7 @@ def run_checks(given: AuditInput, progress: Progress) -> AuditReport:
     """Run all checks."""
     findings = Findings(CHECKS if given.replay else CHECKS[:-1])
     _check_folder(given.release, findings)
-    manifest, problems = read_manifest_file(given.release / MANIFEST)
+    manifest, problems = _read_manifest(given.release / MANIFEST)
     if manifest is not None and not SOFTWARE.fullmatch(manifest["software"]):
         problems = ["field 'software' is not trajcloak and its version"]
     findings.record("manifest", 1, problems, "files")
@@ -127,6 +128,19 @@ def _check_folder(folder: Path, findings: Findings) -> None:
     if others:
         problems.append(f"{others} entries that are no part of a release")
     findings.record("release folder", len(names), problems, "files")
+
+
+def _read_manifest(file: Path) -> tuple[dict[str, Any] | None, list[str]]:
+    """Read a manifest; returns it if it can be used, and what is wrong with it."""
+    try:
+        manifest = parse_manifest(file)
+    except InputError:
+        return None, ["manifest.json cannot be read as JSON in UTF-8"]
+    problems = [
+        f"field '{field}' is {found}; expected {expected}"
+        for field, found, expected in find_manifest_problems(manifest)
+    ]
+    return (None, problems) if problems else (manifest, [])
 
 
 def _read_log(
@@ -184,7 +198,8 @@ def _check_release(
         findings.record("log", log.num_rows, problems, "rows")
         findings.record("policy", 0, [*exposure, "not compared with the log"], "members")
         return
-    members, policy_problems = read_policy(given.policy, log, grid)
+    parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
+    members, policy_problems = read_policy(given.policy, log, grid, parts_per)
     num_members = 0 if members is None else len(members.user)
     findings.record("policy", num_members, exposure + policy_problems, "members")
     if members is None:
@@ -227,20 +242,19 @@ def _expect_tables(
     problems = find_member_problems(followed, parameters, least, suppressed)
     num_pairs = int(followed.participants.sum())
     findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
-    findings.record(
-        "at least k users", len(members.window), _find_small(members, k, least, given.k), "bundles"
-    )
+    problems = _find_small(members, followed, manifest, given.k)
+    findings.record("at least k users", len(members.window), problems, "bundles")
 
     boxes, problems = followed.boxes, []
     if manifest["cloak"] == "mbr":
         cloaks = boxes
-    elif manifest["algorithm"] == "traj-anon":
+    elif manifest["algorithm"] == "traj-anon" and not members.parts:
         cloaks, problems = read_node_cloaks(
             given.release / BUNDLES, boxes, followed.first_set, cells, parameters["tree"]
         )
     else:
         cloaks = cover_by_quads(boxes)
-    problems += find_order_problems(cloaks, members, followed.first_set)
+    problems += find_order_problems(cloaks, followed, members)
     findings.record("cloaks", len(cloaks), problems, "cloaks")
 
     rules = RequestRules(
@@ -268,23 +282,32 @@ def _expect_tables(
         cells=cells,
         members=members,
         first_set=followed.first_set,
+        first_row=followed.first_row,
         cloaks=cloaks,
+        sizes=followed.sizes,
         entries=entries,
         kinds=kinds,
     )
 
 
-def _find_small(members: Members, k: int, least: int, asked: int | None) -> list[str]:
-    """Check that every bundle has enough users."""
+def _find_small(
+    members: Members, followed: Followed, manifest: dict[str, Any], asked: int | None
+) -> list[str]:
+    """Check that every bundle, and every part of one, has enough users."""
+    k = manifest["k"]
     problems = []
     if asked is not None and k < asked:
         problems.append(f"k is {k}; {asked} was asked for")
-    small = np.flatnonzero(members.sizes < least)
-    if len(small):
-        problems.append(
-            f"{len(small):,} bundles with fewer than {least} users, the smallest with "
-            f"{int(members.sizes.min())} ({first_few(small)})"
-        )
+    least = [("bundles", members.sizes, manifest["parameters"]["members"] or k)]
+    if manifest["parts"] is not None:
+        least.append(("parts of bundles", followed.sizes, manifest["parts"]["users"]))
+    for what, sizes, wanted in least:
+        small = np.flatnonzero(sizes < wanted)
+        if len(small):
+            problems.append(
+                f"{len(small):,} {what} with fewer than {wanted} users, the smallest with "
+                f"{int(sizes.min())} ({first_few(small)})"
+            )
     return problems
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log, Rows
 from trajcloak.auditor.audited_policy import Members
-from trajcloak.auditor.audited_values import Ints, Mask
+from trajcloak.auditor.audited_values import MOST_TICKS, Ints, Mask
 from trajcloak.auditor.findings import first_few
 from trajcloak.auditor.followed_users import (
     enclose_members,
@@ -50,16 +50,20 @@ class CellGrid:
 class Followed:
     """What log and policy say, over all users, windows and bundles.
 
-    The *sets* of a bundle are its instants, in order, bundle after bundle: one row of
-    ``bundles.parquet`` each, and one set of requests.
+    The *sets* of a bundle are its instants, in order, bundle after bundle: one set of requests
+    each, and one *row* of ``bundles.parquet``; with parts, one row for each part.
 
     Attributes
     ----------
     first_set
         Where the sets of each bundle start.
+    first_row
+        Where the rows of each set start.
     boxes
-        Of each set: the box around the members, in cells: x and y of its first cell, and of
+        Of each row: the box around the members, in cells: x and y of its first cell, and of
         the one after its last.
+    sizes
+        Of each row: how many members it has.
     reporters
         Of each set: how many members have a row in the instant.
     marks
@@ -80,7 +84,9 @@ class Followed:
     """
 
     first_set: Ints
+    first_row: Ints
     boxes: Any
+    sizes: Any
     reporters: Any
     marks: dict[int, Mask]
     participants: Ints
@@ -104,11 +110,14 @@ def follow_users(
     """Follow every user through every window."""
     lengths = grid.lengths[members.window]
     first_set = np.append(0, np.cumsum(lengths))
-    boxes = np.empty((first_set[-1], 4), np.int32)
+    first_row = _place_rows(members, grid, first_set)
+    boxes = np.empty((first_row[-1], 4), np.int32)
     boxes[:, :2], boxes[:, 2:] = NOWHERE, 0
     found = Followed(
         first_set,
+        first_row,
         boxes,
+        np.zeros(first_row[-1], np.int32),
         np.zeros(first_set[-1], np.int32),
         {},
         np.zeros(grid.num_windows, np.int64),
@@ -128,14 +137,29 @@ def follow_users(
                 max(high_y, float(y.max())),
             )
         _follow_shard(log, shard, rows, (x, y), grid, cells, members, found, keeps_marks, progress)
+    progress(STAGE, 1, 1)
     return found
+
+
+def _place_rows(members: Members, grid: InstantGrid, first_set: Ints) -> Ints:
+    """Find where the rows of each set start."""
+    if not members.parts:
+        return np.arange(first_set[-1] + 1)
+    counts = np.empty(first_set[-1], np.int64)
+    for window, part in members.parts.items():
+        low, high = members.list_bundles(window)
+        starts = members.first[low:high] - members.first[low]
+        of_bundle = np.maximum.reduceat(part, starts, axis=0) + 1
+        shape = high - low, int(grid.lengths[window])
+        counts[first_set[low] : first_set[high]] = np.broadcast_to(of_bundle, shape).ravel()
+    return np.append(0, np.cumsum(counts))
 
 
 def _follow_shard(
     log: Log,
     shard: int,
     rows: Rows,
-    place: tuple[Any, Any],
+    planar: tuple[Any, Any],
     grid: InstantGrid,
     cells: CellGrid,
     members: Members,
@@ -152,7 +176,9 @@ def _follow_shard(
     member = members.user[mine] // log.num_shards
     gaps = grid.max_gap, grid.hold
     where = cells.x_min, cells.y_min, cells.cell, cells.num_cells
-    instant = (rows.request_time - grid.origin) // grid.every
+    # No instant is earlier or later, and differences must not overflow.
+    sent = np.clip(rows.request_time, -MOST_TICKS, MOST_TICKS)
+    instant = (sent - grid.origin) // grid.every
     request_window = grid.find_windows(instant)
     is_sorted = bool((request_window[1:] >= request_window[:-1]).all())
     by_window: Any = slice(None) if is_sorted else np.argsort(request_window, kind="stable")
@@ -183,25 +209,29 @@ def _follow_shard(
         if low == high:
             continue
         sets = slice(found.first_set[low], found.first_set[high])
+        first_row = found.first_row[sets.start : sets.stop + 1]
+        whole = slice(members.first[low], members.first[high])
+        place: Any = mine[own] - whole.start if log.num_shards > 1 else slice(None)
+        part = members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64)
         marks = np.zeros((len(user) if keeps_marks else 0, length), bool)
 
         def enclose(
             begin: int, end: int, when: Any = when, user: Any = user, low: int = low,
             high: int = high, own: slice = own, sets: slice = sets, marks: Any = marks,
+            first_row: Any = first_row, part: Any = part,
         ) -> None:  # fmt: skip
             enclose_members(
-                rows.first, rows.time, *place, when, gaps, where, user,
-                first[low : high + 1] - own.start, begin, end,
-                found.boxes[sets], found.reporters[sets], marks,
+                rows.first, rows.time, *planar, when, gaps, where, user,
+                first[low : high + 1] - own.start, part, begin, end,
+                first_row, found.boxes, found.sizes, found.reporters[sets], marks,
             )  # fmt: skip
 
         run_in_parts(high - low, enclose)
         if keeps_marks:
-            whole = slice(members.first[low], members.first[high])
             of_window = found.marks.setdefault(
                 window, np.zeros((whole.stop - whole.start, length), bool)
             )
-            of_window[mine[own] - whole.start if log.num_shards > 1 else slice(None)] = marks
+            of_window[place] = marks
         chosen: Any = slice(edges[window], edges[window + 1])
         chosen = chosen if is_sorted else by_window[chosen]
         _collect_requests(log, rows, chosen, instant[chosen] - start, bundle, sets, found)
@@ -265,20 +295,74 @@ def count_suppressed(found: Followed, least: int) -> Ints:
     return np.where(found.participants >= least, missing, 0)
 
 
-def find_order_problems(boxes: Any, members: Members, first_set: Ints) -> list[str]:
-    """Check that bundles of a window are in the order of their cloak sequences, then sizes."""
-    wrong = []
+def bound_rows(cloaks: Any, first_row: Ints) -> Any:
+    """Find the box around all rows of each set."""
+    if len(first_row) == len(cloaks) + 1:
+        return cloaks
+    low = np.minimum.reduceat(cloaks[:, :2], first_row[:-1])
+    return np.concatenate([low, np.maximum.reduceat(cloaks[:, 2:], first_row[:-1])], axis=1)
+
+
+def find_order_problems(cloaks: Any, found: Followed, members: Members) -> list[str]:
+    """Check that the numbers of bundles and parts tell nothing beyond their rectangles.
+
+    Bundles of a window are in the order of their cloak sequences, then of their sizes; with
+    parts, then in the order of these. Parts are in the order of their rectangles, then sizes.
+    """
+    wrong: list[int] = []
+    bounds = bound_rows(cloaks, found.first_row)
+    ends = found.first_row[found.first_set]
     for window in np.unique(members.window).tolist():
         low, high = members.list_bundles(window)
-        sequences = boxes[first_set[low] : first_set[high]].reshape(high - low, -1)
+        sequences = bounds[found.first_set[low] : found.first_set[high]].reshape(high - low, -1)
         digits = np.column_stack([sequences, members.sizes[low:high]])
-        differs = digits[1:] != digits[:-1]
-        at = differs.argmax(axis=1)
-        row = np.arange(high - low - 1)
-        falls = differs.any(axis=1) & (digits[1:][row, at] < digits[:-1][row, at])
-        wrong += (np.flatnonzero(falls) + low + 1).tolist()
-    if not wrong:
-        return []
-    return [
-        f"{len(wrong):,} bundles are not in the order of their cloak sequences ({first_few(wrong)})"
-    ]
+        wrong += (np.flatnonzero(_is_after(digits[:-1], digits[1:])) + low + 1).tolist()
+        if members.parts:
+            tied = np.flatnonzero((digits[:-1] == digits[1:]).all(axis=1)) + low
+            keys = {b: _list_parts(b, cloaks, found, ends) for b in {*tied, *(tied + 1)}}
+            wrong += [int(b) + 1 for b in tied if keys[b] > keys[b + 1]]
+    problems = []
+    if wrong:
+        problems.append(
+            f"{len(wrong):,} bundles are not in the order of their cloak sequences "
+            f"({first_few(wrong)})"
+        )
+    if members.parts and _has_unsorted_parts(cloaks, found, members):
+        problems.append("the parts of a bundle are not in the order of their rectangles")
+    return problems
+
+
+def _is_after(one: Any, other: Any) -> Mask:
+    """Whether each row of numbers comes after the other one, compared number by number."""
+    differs = one != other
+    at = differs.argmax(axis=1)
+    row = np.arange(len(one))
+    after: Mask = differs.any(axis=1) & (one[row, at] > other[row, at])
+    return after
+
+
+def _list_parts(bundle: int, cloaks: Any, found: Followed, ends: Ints) -> list[Any]:
+    """List what decides about the order of bundles with the same cloaks and sizes."""
+    rows = slice(ends[bundle], ends[bundle + 1])
+    sets = found.first_row[found.first_set[bundle] : found.first_set[bundle + 1] + 1]
+    return [np.diff(sets).tolist(), cloaks[rows].tolist(), found.sizes[rows].tolist()]
+
+
+def _has_unsorted_parts(cloaks: Any, found: Followed, members: Members) -> bool:
+    counts = np.diff(found.first_row)
+    for window, part in members.parts.items():
+        low, high = members.list_bundles(window)
+        sets = np.arange(found.first_set[low], found.first_set[high]).reshape(high - low, -1)
+        # Parts that keep their members are compared over all instants at once.
+        groups = sets if part.shape[1] == 1 else sets.reshape(-1, 1)
+        more = np.maximum(counts[groups[:, 0]] - 1, 0)
+        group = np.repeat(np.arange(len(groups)), more)
+        number = np.arange(len(group)) - np.repeat(np.cumsum(more) - more, more)
+        row = found.first_row[groups[group]] + number[:, None]
+        one, other = (
+            np.column_stack([cloaks[r].reshape(len(r), 4 * r.shape[1]), found.sizes[r[:, 0]]])
+            for r in (row, row + 1)
+        )
+        if _is_after(one, other).any():
+            return True
+    return False

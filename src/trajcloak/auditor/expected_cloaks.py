@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_values import Ints
+from trajcloak.auditor.audited_values import UNREADABLE, Ints
 from trajcloak.auditor.canonical_files import EDGES
 from trajcloak.auditor.expected_bundles import CellGrid
 from trajcloak.auditor.findings import first_rows
+from trajcloak.parquet.bounds import check_parquet
 
 
 def cover_by_quads(boxes: Any) -> Any:
@@ -38,11 +38,12 @@ def read_node_cloaks(
     """
     cover = cover_by_quads(boxes)
     try:
+        check_parquet(file)
         if pq.read_metadata(file).num_rows != len(boxes):
             return cover, ["bundles.parquet has not one row for each bundle and instant"]
         table = pq.read_table(file, columns=list(EDGES))
         edges = np.column_stack([table[name].to_numpy() for name in EDGES]).astype(np.float64)
-    except (pa.ArrowException, OSError, KeyError, ValueError, MemoryError):
+    except (*UNREADABLE, KeyError):
         return cover, ["the cloaks in bundles.parquet cannot be read"]
     corner = np.array([cells.x_min, cells.y_min] * 2)
     with np.errstate(over="ignore", invalid="ignore"):

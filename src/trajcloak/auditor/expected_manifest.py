@@ -9,7 +9,7 @@ import numpy as np
 from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_policy import Members
-from trajcloak.auditor.audited_values import Ints, spell_duration, spell_moment
+from trajcloak.auditor.audited_values import spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import CellGrid, Followed, count_suppressed
 from trajcloak.options import LogColumns
 
@@ -32,7 +32,7 @@ def expect_manifest(
     least = found["parameters"]["members"] or found["k"]
     windows = np.unique(members.window)
     suppressed = count_suppressed(followed, least)
-    cost, area = _sum_areas(cells, cloaks, members, followed.first_set)
+    cost, area = _sum_areas(cells, cloaks, members, followed)
     published = np.zeros(len(log.ids), bool)
     published[members.user] = True
     on_purpose = np.zeros(len(log.ids), bool)
@@ -65,27 +65,35 @@ def expect_manifest(
         },
         "suppressed": int(suppressed.sum()),
         "attacker": "report-aware" if log.one_log else "tp-aware",
-        "parts": None,
+        "parts": found["parts"],
         "ingest": _expect_ingest(log, grid, followed),
     }
 
 
 def _sum_areas(
-    cells: CellGrid, cloaks: Any, members: Members, first_set: Ints
+    cells: CellGrid, cloaks: Any, members: Members, followed: Followed
 ) -> tuple[float, float]:
-    """Sum the areas of cloaks, once for each member and once for each bundle.
+    """Sum the areas of rectangles, once for each user in them and once for each rectangle.
 
-    The sum over a bundle's instants is rounded; over bundles it is exact, rounded once.
+    The sum over a bundle is rounded; over bundles it is exact, rounded once.
     """
     costs: list[float] = []
     areas: list[float] = []
+    ends = followed.first_row[followed.first_set]
     for window in np.unique(members.window).tolist():
         low, high = members.list_bundles(window)
-        edges = cells.edges(cloaks[first_set[low] : first_set[high]])
-        of_cloak = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
-        of_bundle = of_cloak.reshape(high - low, -1).sum(axis=1)
+        rows = slice(ends[low], ends[high])
+        edges = cells.edges(cloaks[rows])
+        of_row = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
+        if members.parts:
+            starts = ends[low:high] - ends[low]
+            of_bundle = np.add.reduceat(of_row, starts)
+            cost = np.add.reduceat(of_row * followed.sizes[rows], starts)
+        else:
+            of_bundle = of_row.reshape(high - low, -1).sum(axis=1)
+            cost = of_bundle * members.sizes[low:high]
         areas += of_bundle.tolist()
-        costs += (of_bundle * members.sizes[low:high]).tolist()
+        costs += cost.tolist()
     return math.fsum(costs), math.fsum(areas)
 
 

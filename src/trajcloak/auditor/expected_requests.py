@@ -216,8 +216,10 @@ def _sort_kinds(entries: Entries, kinds: Kinds, rules: RequestRules) -> tuple[En
         used, of_kind = np.unique(code[shown], return_inverse=True)
         has_null = int(len(used) > 0 and used[0] < 0)
         here = values.take(pa.array(used[has_null:], pa.int64()))
-        if kinds.is_text:
-            # Types follow from what is shown, never from a value that is withheld.
+        # Types follow from what is shown, never from a value that is withheld.
+        if not len(here):
+            here = pa.array([], pa.string())
+        elif kinds.is_text:
             here = text_to_numbers(here)
         order = pc.sort_indices(here).to_numpy().astype(np.int64)
         rank = np.empty(len(order), np.int64)

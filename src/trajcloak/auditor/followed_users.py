@@ -85,14 +85,18 @@ def mark_participants(first, time, when, gaps, begin, end, takes_part, counts): 
 
 @njit(cache=True, nogil=True)
 def enclose_members(  # type: ignore[no-untyped-def]
-    first, time, x, y, when, gaps, where, user, members, begin, end, boxes, reporters, marks
-):
+    first, time, x, y, when, gaps, where, user, members, part, begin, end,
+    first_row, boxes, sizes, reporters, marks,
+):  # fmt: skip
     """Widen the boxes of bundles to the cells of their members, and count who has a row.
 
-    Bundle ``b`` has the members ``user[members[b] : members[b + 1]]``, and its instants the
-    rows ``b * length`` and following of ``boxes`` (least x and y, and those after the
-    greatest, in cells) and ``reporters``. ``marks[m, i]`` says whether member ``m`` has a row
-    in instant ``i``, unless ``marks`` is empty.
+    Bundle ``b`` has the members ``user[members[b] : members[b + 1]]``, and the sets ``b *
+    length`` up to ``(b + 1) * length``, one for each instant. Fills, for each set, how many
+    members have a row in the instant (``reporters``); for each of its rows, from ``first_row``
+    on, one for each part of the bundle, the box (least x and y, and those after the greatest,
+    in cells) and how many members it has; and, unless it is empty, ``marks[m, i]``: whether
+    member ``m`` has a row in instant ``i``. ``part`` is that of each member, in one column for
+    all instants or in one for each; without parts it is empty.
     """
     moment, every, length = when
     low_x, low_y, cell, num_cells = where
@@ -120,7 +124,11 @@ def enclose_members(  # type: ignore[no-untyped-def]
                     py = y[last] + share * (y[last + 1] - y[last])
                 i_x = _find_cell(px, low_x, cell, num_cells)
                 i_y = _find_cell(py, low_y, cell, num_cells)
-                box = boxes[b * length + i]
+                row = first_row[b * length + i]
+                if len(part):
+                    row += part[m, min(i, part.shape[1] - 1)]
+                sizes[row] += 1
+                box = boxes[row]
                 box[0] = min(box[0], i_x)
                 box[1] = min(box[1], i_y)
                 box[2] = max(box[2], i_x + 1)

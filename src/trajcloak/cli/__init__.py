@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from trajcloak.errors import TrajcloakError
+from trajcloak.shown_text import show_text
 from trajcloak.version import __version__
 
 EXIT_BAD_INPUT = 2
@@ -52,8 +53,13 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             left = str(error) or "nothing unfinished was left behind"
-            click.echo(f"Interrupted; {left}.", err=True)
+            click.echo(f"Interrupted; {show_text(left)}.", err=True)
             sys.exit(EXIT_INTERRUPTED)
+        except click.UsageError as error:
+            message = error.format_message()
+            if show_text(message) == message:
+                raise
+            raise click.UsageError(show_text(message), error.ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
@@ -27,7 +26,7 @@ from trajcloak.cli.engine_options import (
     engine_options,
     start_engine,
 )
-from trajcloak.cli.tables import facts_table
+from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 
 
@@ -304,22 +303,24 @@ def print_summary(
             f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
             f"their window show them (--rare keep): {_count(figures['kept_rare'], 'request')}."
         )
-    if num_sent and not manifest["requests"]:
+    if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(
             "No request is published. With the rule about rare requests a window needs several "
             "bundles: lower --k, or see --rare."
         )
     if manifest["parameters"]["rare"] == KEEP and manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
-        out.print(f"Published although it may identify somebody (--allow): {escape(names)}.")
+        out.print(f"Published although it may identify somebody (--allow): {to_markup(names)}.")
     if policy is None:
         out.print("No policy file was written; the audit needs one (--policy FILE).")
     else:
         out.print(
-            f"The policy file {escape(str(policy))} is private: it says who is in which bundle."
+            f"The policy file {to_markup(str(policy))} is private: it says who is in which bundle."
         )
         for file in name_private_files(policy, parts and parts["per"])[1:]:
-            out.print(f"So is {escape(str(file))}: it says who is in which part at each instant.")
+            out.print(
+                f"So is {to_markup(str(file))}: it says who is in which part at each instant."
+            )
 
 
 def _count(number: int, what: str) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
@@ -22,6 +21,7 @@ from trajcloak.cli.common import (
     progress_bars,
     time_options,
 )
+from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 @click.option(
     "--group",
     metavar="COLUMN",
-    help="With --foreign: column of groups.  [default: bundle_id, group, cluster, ...]",
+    help="With --foreign: column whose equal values are known to link rows. Every other column is "
+    "tried, too.",
 )
 @partial(
     log_options,
@@ -163,9 +164,9 @@ def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":
     table.add_column("finding", overflow="fold")
     for check in report.checks:
         result = "[green]passed" if check.passed else "[bold red]FAILED"
-        table.add_row(check.name, result, escape(check.detail))
+        table.add_row(check.name, result, to_markup(check.detail))
     yield table
     word, rest = report.verdict.split(":", 1)
-    yield f"[bold {'green' if report.passed else 'red'}]{word}[/]:{escape(rest)}"
+    yield f"[bold {'green' if report.passed else 'red'}]{word}[/]:{to_markup(rest)}"
     for note in report.notes:
-        yield escape(note)
+        yield to_markup(note)

@@ -281,13 +281,11 @@ def check_release_time(release: Path, asked: Mapping[str, Any]) -> None:
     from trajcloak.release.reading import read_manifest
 
     try:
-        made = read_manifest(release).get("parameters")
+        made: Mapping[str, Any] = read_manifest(release)["parameters"]
     except InputError:
         return
     for name, value in asked.items():
-        if value is None:
-            continue
-        if isinstance(made, dict) and name in made and not _is_same(name, value, made[name]):
+        if value is not None and not _is_same(name, value, made[name]):
             option = name.replace("_", "-")
             shown = "the whole log" if made[name] is None else made[name]
             raise OptionError(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
@@ -18,7 +17,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
-from trajcloak.cli.tables import ValueTable
+from trajcloak.cli.tables import ValueTable, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
 
 if TYPE_CHECKING:
@@ -126,4 +125,4 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
     out.print("of optimum: how many times the best possible quad cost, at most or exactly.")
     for r in results:
         if r.status != "ok":
-            out.print(f"[bold red]{r.algorithm}[/]: {escape(r.status)}")
+            out.print(f"[bold red]{r.algorithm}[/]: {to_markup(r.status)}")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli.common import (
     PATH,
@@ -17,7 +16,7 @@ from trajcloak.cli.common import (
     progress_bars,
     threads_option,
 )
-from trajcloak.cli.tables import ValueTable, facts_table
+from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
@@ -96,11 +95,12 @@ def print_inspection(found: "Inspection", k: int | None) -> None:
             out.print(_choices_table(name, choices, found.proposed))
     for suspect in found.suspects:
         out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
-    if found.schedule.odd_times or found.schedule.odd_places:
+    odd = found.schedule
+    if odd.odd_times or odd.odd_phases or odd.odd_places:
         out.print(
-            f"Rows follow a schedule with exceptions ({found.schedule.odd_times:,} times between "
-            f"reports, {found.schedule.odd_places:,} places of another precision): a log of "
-            f"requests needs --request-log, --is-report, or --rows-alike."
+            f"Rows follow a schedule with exceptions ({odd.odd_times:,} times between reports, "
+            f"{odd.odd_phases:,} moments, {odd.odd_places:,} places of another precision): a log "
+            f"of requests needs --request-log, --is-report, or --rows-alike."
         )
     proposed = found.proposed
     members = "" if proposed.members in (None, k) else f" --members {proposed.members}"
@@ -139,8 +139,8 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
         if has_sets:
             shares.insert(2, f"{choice.members:,}")
         table.add_row(
-            escape(str(choice.every)),
-            escape(str(choice.max_gap)),
+            to_markup(str(choice.every)),
+            to_markup(str(choice.max_gap)),
             f"{choice.length:,}",
             *shares,
             "█" * round(BAR * bar),

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli.common import PATH, json_option, out, print_json, show_time
-from trajcloak.cli.tables import ValueTable
+from trajcloak.cli.tables import ValueTable, to_markup
 from trajcloak.errors import OptionError
 
 if TYPE_CHECKING:
@@ -213,13 +212,13 @@ def print_answers(
 
 def _print_requests(by: str, requests: dict[Any, "RequestAnswer"]) -> None:
     table = ValueTable(
-        f"Requests by {escape(by)}",
+        f"Requests by {to_markup(by)}",
         "value",
         ("requests >=", "about", "<=", "users >=", "about", "<="),
     )
     for value, answer in list(requests.items())[:SHOWN_VALUES]:
         shown = "(null)" if value is None else str(value)
-        table.add_row(escape(shown), *_show(answer.requests), *_show(answer.users))
+        table.add_row(to_markup(shown), *_show(answer.requests), *_show(answer.users))
     out.print(table)
     if len(requests) > SHOWN_VALUES:
         out.print(f"{len(requests) - SHOWN_VALUES:,} rarer values are left out; --json has all.")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.common import (
@@ -21,6 +20,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ def command(
 def print_report(report: "Report", path: Path) -> None:
     """Print what was written, and whether it may be published."""
     colour = "bold red" if not report.passed else "bold yellow" if report.allowed else "bold green"
-    out.print(f"[{colour}]{escape(report.verdict)}[/].")
+    out.print(f"[{colour}]{to_markup(report.verdict)}[/].")
     if report.bundles_drawn < report.bundles:
         out.print(f"The map shows {report.bundles_drawn:,} of {report.bundles:,} bundles.")
-    out.print(f"Report: {escape(str(path))} ({report.size / 1e6:.1f} MB)", soft_wrap=True)
+    out.print(f"Report: {to_markup(str(path))} ({report.size / 1e6:.1f} MB)", soft_wrap=True)
     if report.private:
         out.print("[bold red]It is private[/]: it was made with the log. Do not publish it.")

@@ -10,11 +10,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trajcloak.shown_text import show_text
+
 WIDEST = 10_000
 """Wider than any table."""
 
 LONGEST_LABEL = 24
 """Where labels are folded; longer ones go on in the next line."""
+
+
+def to_markup(text: str) -> str:
+    """Turn text that others may have written into markup of rich that shows it as it is.
+
+    Neither rich nor the terminal obeys anything in it.
+    """
+    return escape(show_text(text))
 
 
 class ValueTable:
@@ -134,9 +144,9 @@ class ValueTable:
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
     """Lay out names and values in two columns."""
-    table = Table(title=escape(title), title_justify="left", show_header=False, min_width=48)
+    table = Table(title=to_markup(title), title_justify="left", show_header=False, min_width=48)
     table.add_column(style="bold", overflow="fold")
     table.add_column(justify="right", overflow="fold")
     for name, value in facts:
-        table.add_row(name, escape(value))
+        table.add_row(name, to_markup(value))
     return table

@@ -101,6 +101,7 @@ class RequestBuilder:
             name: _to_encoded_or_plain(column)
             for name, column in flatten_columns(batch, self._named).items()
         }
+        self._check_named(list(columns))
         self._check_names(list(columns))
         for name, column in columns.items():
             type_ = pa.string() if column.type == ENCODED_TEXT else column.type
@@ -131,6 +132,19 @@ class RequestBuilder:
         if not any(map(len, self._columns.get(next(iter(self._types), ""), []))):
             return np.empty(0, np.int32), self._list_none()
         return number_kinds(self._columns, self._types)
+
+    def _check_named(self, names: list[str]) -> None:
+        """Raise if objects of a text file would be published, whose fields nobody named.
+
+        Which fields there are would tell of requests that are not shown.
+        """
+        unnamed = [name for name in names if name not in self._named]
+        if self._has_text and unnamed:
+            raise InputError(
+                f"request column '{unnamed[0]}' is a field of objects; expected to be told which "
+                f"fields to publish, as text files do not list them; name each with --request, "
+                f"such as --request {unnamed[0]}"
+            )
 
     def _check_names(self, names: list[str]) -> None:
         """Remember the attributes of the first batch; raise if another batch has others."""

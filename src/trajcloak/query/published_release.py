@@ -7,34 +7,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pyproj
 
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import OptionError
 from trajcloak.options import MBR
 from trajcloak.query.bounds import (
     Answer,
     Bounds,
     Presence,
     RequestAnswer,
-    bound_inside,
+    bound_followers,
+    bound_present,
     count_by_value,
     intersect_answers,
-    intersect_bounds,
 )
 from trajcloak.query.questions import PublishedTimes, Rectangle, RouteStep, check_region
 from trajcloak.query.release_arrays import (
+    CellGrid,
     PublishedWindow,
     RequestRows,
     build_cell_grid,
     list_request_attributes,
     read_request_rows,
+    read_times,
     read_windows,
 )
-from trajcloak.release.reading import BUNDLES_FILE, Manifest, read_manifest
-
-FIELDS = ("attacker", "cloak", "crs", "k", "parameters", "suppressed", "users", "withheld")
-"""What is needed of a manifest, besides the grid."""
+from trajcloak.release.manifest_schema import Manifest
+from trajcloak.release.reading import BUNDLES_FILE, open_table, read_manifest
 
 Steps = Sequence[tuple[Sequence[float], int | str]]
 """Regions, each with a time."""
@@ -47,7 +46,7 @@ class PublishedRelease:
     Attributes
     ----------
     path : Path
-    manifest : dict
+    manifest : Manifest
         The content of ``manifest.json``.
     windows : list of PublishedWindow
     times : PublishedTimes
@@ -154,7 +153,7 @@ class PublishedRelease:
 
     @property
     def _num_users(self) -> int:
-        return int(self.manifest["users"])
+        return self.manifest["users"]
 
     def _build_projection(self) -> pyproj.Transformer:
         if self.manifest["crs"] is None:
@@ -166,15 +165,23 @@ class PublishedRelease:
 
     def _read_rows(self, attribute: str) -> RequestRows:
         """Read the requests with an attribute, once."""
+        if attribute not in self.attributes:
+            raise OptionError(
+                f"{self.path}: the requests have no attribute '{attribute}'; expected one of "
+                f"{', '.join(self.attributes) or '(none is published)'}; pass another --by"
+            )
         if attribute not in self._rows:
             self._rows[attribute] = read_request_rows(self.path, attribute, self.windows)
         return self._rows[attribute]
 
+    @property
+    def _boxes(self) -> CellGrid | None:
+        """The grid of cells, if rectangles are bounding boxes of their users' cells."""
+        return build_cell_grid(self.manifest) if self.manifest["cloak"] == MBR else None
+
     def _bound(self, step: RouteStep) -> Bounds:
         window = next(w for w in self.windows if w.start <= step.instant < w.stop)
-        cloaks = window.cloaks[:, :, step.instant - window.start]
-        boxes = build_cell_grid(self.manifest) if self.manifest["cloak"] == MBR else None
-        return bound_inside(cloaks, window.users, step.region, boxes)
+        return bound_present(window, step, self._boxes)
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], Bounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""
@@ -189,7 +196,7 @@ class PublishedRelease:
         for window in self.windows:
             inside = [step for step in checked if window.start <= step.instant < window.stop]
             if inside:
-                bounds = intersect_bounds([self._bound(step) for step in inside], window.users)
+                bounds = bound_followers(window, inside, self._boxes)
                 parts.append((window, [step.instant for step in inside], bounds))
         return parts
 
@@ -218,34 +225,12 @@ def open_release(path: str | Path) -> PublishedRelease:
     """
     path = Path(path)
     manifest = read_manifest(path)
-    try:
-        build_cell_grid(manifest)
-        missing = [name for name in FIELDS if name not in manifest]
-    except (KeyError, TypeError, ValueError):
-        missing = ["region"]
-    if missing:
-        raise InputError(
-            f"{path}: the manifest has no usable field '{missing[0]}'; expected all that "
-            f"docs/data-model.md lists; audit the release"
-        )
-    windows = read_windows(path)
-    ranges = [(window.start, window.stop) for window in windows]
+    bundles = open_table(path / BUNDLES_FILE)
+    windows = read_windows(bundles, manifest)
     return PublishedRelease(
         path=path,
         manifest=manifest,
         windows=windows,
-        times=_read_times(path / BUNDLES_FILE, ranges),
-        attributes=list_request_attributes(path),
+        times=read_times(bundles, windows),
+        attributes=list_request_attributes(path, manifest),
     )
-
-
-def _read_times(file: Path, ranges: list[tuple[int, int]]) -> PublishedTimes:
-    """Read the moments of the instants off the first row."""
-    with pq.ParquetFile(file) as bundles:
-        if "t_start" not in bundles.schema_arrow.names:
-            return PublishedTimes(ranges, None, None)
-        first = next(bundles.iter_batches(1, columns=["instant", "t_start", "t_end"]))
-    t_start, t_end = (first.column(name)[0].value for name in ("t_start", "t_end"))
-    every = t_end - t_start
-    origin = t_start - first.column("instant")[0].as_py() * every
-    return PublishedTimes(ranges, (origin, every), first.schema.field("t_start").type.tz)

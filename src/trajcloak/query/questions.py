@@ -66,7 +66,7 @@ def _parse_numbers(text: str, count: int, name: str, form: str) -> list[float]:
 def check_region(region: Sequence[float]) -> Rectangle:
     """Raise unless a region is a rectangle."""
     x_min, y_min, x_max, y_max = map(float, region)
-    if not (x_min < x_max and y_min < y_max):
+    if not (-math.inf < x_min < x_max < math.inf and -math.inf < y_min < y_max < math.inf):
         raise OptionError(
             f"region is '{','.join(f'{edge:g}' for edge in region)}', which is no rectangle; "
             f"expected X_MIN below X_MAX and Y_MIN below Y_MAX; pass another --region"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.errors import InputError, OptionError
-from trajcloak.release.reading import (
-    BUNDLES_FILE,
-    NUM_KEYS,
-    REQUESTS_FILE,
-    Manifest,
-    read_columns,
-    read_schema,
-)
+from trajcloak.options import PER_WINDOW
+from trajcloak.query.questions import PublishedTimes
+from trajcloak.release.manifest_schema import MAX_TICKS, Manifest
+from trajcloak.release.reading import REQUESTS_FILE, PublishedTable, damage_error, open_table
 
 Numbers = npt.NDArray[np.int64]
 Edges = npt.NDArray[np.float64]
 
 EDGES = ("x_min", "y_min", "x_max", "y_max")
+KEYS = {"window": pa.int32(), "bundle_id": pa.int64(), "instant": pa.int32()}
+"""The first columns of both files."""
+
+BUNDLE_TYPES = {
+    **KEYS,
+    **dict.fromkeys(EDGES, pa.float64()),
+    "users": pa.int32(),
+    "geometry": pa.binary(),
+}
+OUT_OF_ORDER = "rows are missing or out of order"
+
+MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+"""Of ``t_start`` and ``t_end``, in files that have them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class CellGrid:
 def build_cell_grid(manifest: Manifest) -> CellGrid:
     """Build the grid of cells that a manifest describes."""
     region = manifest["region"]
-    cell = math.ldexp(float(region["side"]), -int(manifest["height"]))
+    cell = math.ldexp(region["side"], -manifest["height"])
     return CellGrid((float(region["x_min"]), float(region["y_min"])), cell)
 
 
@@ -66,28 +75,68 @@ def build_cell_grid(manifest: Manifest) -> CellGrid:
 class PublishedWindow:
     """The bundles of a window.
 
+    Each bundle has at each instant a set of requests and one rectangle or, with parts, one
+    rectangle for each part.
+
     Attributes
     ----------
-    first_id, first_row : int
-        Its first bundle, and its first row of ``bundles.parquet``.
+    first_id, first_set : int
+        Its first bundle, and its first set, as sets are numbered over all windows.
     start, stop : int
         Half-open range of instants.
     users : (bundles,) int64
-    cloaks : (4, bundles, instants) float64
-        Least x and y, greatest x and y.
+    counts : (bundles, instants) int64
+        Parts of each bundle at each instant; 1 in a release without parts.
+    rectangles : (4, parts of all bundles and instants) float64
+        By bundle, instant and part: least x and y, greatest x and y.
+    sizes : (parts of all bundles and instants,) int64
+        Users of each part.
+    keeps_members : bool
+        Whether a part has the same users at all instants.
     """
 
     first_id: int
-    first_row: int
+    first_set: int
     start: int
     stop: int
     users: Numbers
-    cloaks: Edges
+    counts: Numbers
+    rectangles: Edges
+    sizes: Numbers
+    keeps_members: bool
 
-    def to_rows(self, bundle: Numbers, instant: Numbers) -> Numbers:
-        """Find the rows of ``bundles.parquet`` of bundles, counted from the first, at instants."""
-        rows: Numbers = self.first_row + bundle * (self.stop - self.start) + instant - self.start
-        return rows
+    @cached_property
+    def first(self) -> Numbers:
+        """Where the parts of each bundle and instant start; (bundles * instants + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
+
+    @cached_property
+    def cloaks(self) -> Edges:
+        """The boxes around all parts of each bundle and instant; (4, bundles, instants)."""
+        starts = self.first[:-1]
+        boxes = np.concatenate(
+            [
+                np.minimum.reduceat(self.rectangles[:2], starts, axis=1),
+                np.maximum.reduceat(self.rectangles[2:], starts, axis=1),
+            ]
+        )
+        return boxes.reshape(4, *self.counts.shape)
+
+    def counts_at(self, instant: int) -> Numbers:
+        """Return the number of parts of each bundle at an instant."""
+        return self.counts[:, instant - self.start]
+
+    def find_parts(self, instant: int) -> Numbers:
+        """Find the parts at an instant, by bundle and number."""
+        count = self.counts_at(instant)
+        start = self.first[instant - self.start : -1 : self.stop - self.start]
+        parts: Numbers = np.repeat(start - np.cumsum(count) + count, count)
+        return parts + np.arange(len(parts))
+
+    def to_sets(self, bundle: Numbers, instant: Numbers) -> Numbers:
+        """Number the sets of requests of bundles, counted from the first, at instants."""
+        sets: Numbers = self.first_set + bundle * (self.stop - self.start) + instant - self.start
+        return sets
 
 
 @dataclass(frozen=True)
@@ -96,10 +145,10 @@ class RequestRows:
 
     Attributes
     ----------
-    first : (rows of ``bundles.parquet`` + 1,) int64
-        Where the values of each bundle and instant start in ``code``.
+    first : (sets + 1,) int64
+        Where the values of each set start in ``code``.
     code : int64
-        The distinct values of each bundle and instant, as places in ``values``.
+        The distinct values of each set, as places in ``values``.
     num_entries : int64
         How many requests have the value.
     values : list
@@ -112,112 +161,183 @@ class RequestRows:
     values: list[Any]
 
 
-def read_windows(path: Path) -> list[PublishedWindow]:
+def read_windows(published: PublishedTable, manifest: Manifest) -> list[PublishedWindow]:
     """Read the bundles, and put them into one block of numbers per window."""
-    file = path / BUNDLES_FILE
-    table = read_columns(file, ["window", "bundle_id", "instant", *EDGES, "users"])
-    number, bundle, instant, users = (
-        table.column(name).to_numpy() for name in ("window", "bundle_id", "instant", "users")
-    )
-    cloaks = np.stack([table.column(name).to_numpy() for name in EDGES])
-    is_empty = any(column.null_count for column in table.columns)
-    if is_empty or not np.isfinite(cloaks).all() or (users < 1).any():
-        raise InputError(
-            f"{file}: a bundle has no users, or a cloak no bounds; expected numbers in all rows; "
-            f"audit the release"
-        )
+    file, parts = published.file, manifest["parts"]
+    part_types = {} if parts is None else {"part": pa.int32()}
+    published.check_types({**BUNDLE_TYPES, **part_types})
+    table = published.read([*KEYS, *part_types, *EDGES, "users"])
+    if any(column.null_count for column in table.columns):
+        raise damage_error(file, "values are missing")
+    rectangles = np.stack([table.column(name).to_numpy() for name in EDGES])
+    sizes = table.column("users").to_numpy().astype(np.int64)
+    _check_rectangles(file, rectangles, sizes, manifest)
+    first = np.arange(table.num_rows) if parts is None else _find_first_parts(file, table)
+    edges = np.append(first, table.num_rows)
+    number, bundle, instant = (table.column(name).to_numpy()[first] for name in KEYS)
     stops = [*np.flatnonzero(np.diff(number)) + 1, len(number)]
     windows: list[PublishedWindow] = []
-    start = 0
+    start = first_id = next_instant = 0
     for stop in map(int, stops):
-        length = int(instant[stop - 1] - instant[start]) + 1 if stop else 0
-        if length < 1 or (stop - start) % length:
-            raise damage_error(file)
+        length = int(instant[stop - 1]) - int(instant[start]) + 1 if stop else 0
+        if length < 1 or (stop - start) % length or instant[start] < next_instant:
+            raise damage_error(file, OUT_OF_ORDER)
         shape = (stop - start) // length, length
         ids, instants = bundle[start:stop].reshape(shape), instant[start:stop].reshape(shape)
-        first_id = windows[-1].first_id + len(windows[-1].users) if windows else 0
         expected = np.arange(first_id, first_id + shape[0])[:, None]
         in_order = (ids == expected).all()
         if not (in_order and (instants == instant[start] + np.arange(length)).all()):
-            raise damage_error(file)
+            raise damage_error(file, OUT_OF_ORDER)
+        rows = slice(edges[start], edges[stop])
+        totals = np.add.reduceat(sizes[rows], edges[start:stop] - edges[start]).reshape(shape)
         windows.append(
             PublishedWindow(
                 first_id=first_id,
-                first_row=start,
+                first_set=start,
                 start=int(instant[start]),
                 stop=int(instant[start]) + length,
-                users=users[start:stop].reshape(shape)[:, 0].astype(np.int64),
-                cloaks=cloaks[:, start:stop].reshape(4, *shape),
+                users=totals[:, 0],
+                counts=np.diff(edges[start : stop + 1]).reshape(shape),
+                rectangles=rectangles[:, rows],
+                sizes=sizes[rows],
+                keeps_members=parts is None or parts["per"] == PER_WINDOW,
             )
         )
+        if (totals != totals[:, :1]).any() or not _keeps_sizes(windows[-1]):
+            raise damage_error(file, "a bundle or a part has other numbers of users at other times")
+        first_id += shape[0]
+        next_instant = windows[-1].stop
         start = stop
     return windows
 
 
-def list_request_attributes(path: Path) -> list[str]:
+def _find_first_parts(file: Path, table: pa.Table) -> Numbers:
+    """Find the row of the first part of each bundle and instant."""
+    part = table.column("part").to_numpy()
+    is_first = part == 0
+    is_first[:1] = True
+    first = np.flatnonzero(is_first)
+    before = np.repeat(first, np.diff(first, append=len(part)))
+    is_good = part == np.arange(len(part)) - before
+    for name in KEYS:
+        key = table.column(name).to_numpy()
+        is_good &= key == key[before]
+    if not is_good.all():
+        raise damage_error(file, OUT_OF_ORDER)
+    return first
+
+
+def _keeps_sizes(window: PublishedWindow) -> bool:
+    """Tell whether parts that keep their users are as many, and as large, at all instants."""
+    counts = window.counts
+    if not window.keeps_members or (counts != counts[:, :1]).any():
+        return not window.keeps_members
+    num_rows = counts.sum(axis=1)
+    origin = np.repeat(np.cumsum(num_rows) - num_rows, num_rows)
+    part = (np.arange(len(origin)) - origin) % np.repeat(counts[:, 0], num_rows)
+    return bool((window.sizes == window.sizes[origin + part]).all())
+
+
+def _check_rectangles(file: Path, edges: Edges, users: Numbers, manifest: Manifest) -> None:
+    """Raise unless all rows have a rectangle inside the region, and users."""
+    region = manifest["region"]
+    x_min, y_min, x_max, y_max = edges
+    is_good = (region["x_min"] <= x_min) & (x_min < x_max)
+    is_good &= (region["y_min"] <= y_min) & (y_min < y_max)
+    is_good &= (x_max <= region["x_min"] + region["side"]) & (users > 0)
+    is_good &= y_max <= region["y_min"] + region["side"]
+    if not is_good.all():
+        rows = len(is_good) - int(is_good.sum())
+        raise damage_error(file, f"{rows:,} rows have no users, or no rectangle of the region")
+
+
+def read_times(published: PublishedTable, windows: Sequence[PublishedWindow]) -> PublishedTimes:
+    """Read off the first row at which moments instants are."""
+    ranges = [(window.start, window.stop) for window in windows]
+    if "t_start" not in published.schema.names:
+        return PublishedTimes(ranges, None, None)
+    file, type_ = published.file, published.schema.field("t_start").type
+    if type_ not in MOMENT_TYPES:
+        raise damage_error(file, "column 't_start' has no timestamps in microseconds")
+    published.check_types({"t_end": type_})
+    first = published.read_first(["t_start", "t_end"])
+    t_start, t_end = (column[0].value for column in first.columns)
+    if t_start is None or t_end is None or t_end <= t_start:
+        raise damage_error(file, "the first instant has no duration")
+    every = t_end - t_start
+    origin = t_start - windows[0].start * every
+    if not -MAX_TICKS <= origin <= origin + windows[-1].stop * every <= MAX_TICKS:
+        raise damage_error(file, "instants are at moments beyond all calendars")
+    return PublishedTimes(ranges, (origin, every), type_.tz)
+
+
+def list_request_attributes(path: Path, manifest: Manifest) -> list[str]:
     """List the request attributes of a release."""
-    return list(read_schema(path / REQUESTS_FILE).names[NUM_KEYS:])
+    published = open_table(path / REQUESTS_FILE)
+    published.check_types(KEYS)
+    file, schema = published.file, published.schema
+    if schema.names != [*KEYS, *manifest["parameters"]["requests"]]:
+        raise damage_error(file, "its columns are not those that the manifest lists")
+    if any(pa.types.is_nested(type_) for type_ in schema.types):
+        raise damage_error(file, "a column has lists or records")
+    return list(manifest["parameters"]["requests"])
+
+
+def read_request_table(
+    path: Path, attributes: Sequence[str], windows: Sequence[PublishedWindow]
+) -> tuple[pa.Table, Numbers]:
+    """Read the requests of a release with some attributes.
+
+    Returns ``bundle_id``, ``instant`` and the attributes, and for each request the set that it
+    belongs to.
+    """
+    file = path / REQUESTS_FILE
+    table = open_table(file).read(["bundle_id", "instant", *attributes])
+    if table.column("bundle_id").null_count or table.column("instant").null_count:
+        raise damage_error(file, "values are missing")
+    return table, _find_sets(file, table, windows)
 
 
 def read_request_rows(
-    path: Path, attribute: str, windows: Sequence[PublishedWindow]
+    release: Path, attribute: str, windows: Sequence[PublishedWindow]
 ) -> RequestRows:
-    """Read the requests of a release with one attribute.
-
-    Raises
-    ------
-    OptionError
-        If the release has no such attribute.
-    """
-    known = list_request_attributes(path)
-    if attribute not in known:
-        raise OptionError(
-            f"{path}: the requests have no attribute '{attribute}'; expected one of "
-            f"{', '.join(known) or '(none is published)'}; pass another --by"
-        )
-    file = path / REQUESTS_FILE
-    table = read_columns(file, ["bundle_id", "instant", attribute])
-    code, values = _encode(table.column(attribute))
-    row = _find_rows(file, table, windows)
+    """Count how often each value of an attribute stands in each set of requests."""
+    table, of_set = read_request_table(release, [attribute], windows)
+    code, values = encode_values(release / REQUESTS_FILE, table.column(attribute))
     size = max(len(values), 1)
-    key, num_entries = np.unique(row * size + code, return_counts=True)
-    row, code = np.divmod(key, size)
-    num_rows = windows[-1].first_row + windows[-1].cloaks[0].size
-    first = np.searchsorted(row, np.arange(num_rows + 1))
+    key, num_entries = np.unique(of_set * size + code, return_counts=True)
+    of_set, code = np.divmod(key, size)
+    num_sets = windows[-1].first_set + windows[-1].counts.size
+    first = np.searchsorted(of_set, np.arange(num_sets + 1))
     return RequestRows(first, code, num_entries, values)
 
 
-def _find_rows(file: Path, table: pa.Table, windows: Sequence[PublishedWindow]) -> Numbers:
-    """Find the row of ``bundles.parquet`` that each request belongs to."""
+def _find_sets(file: Path, table: pa.Table, windows: Sequence[PublishedWindow]) -> Numbers:
+    """Find the set that each request belongs to."""
     bundle = table.column("bundle_id").to_numpy()
     instant = table.column("instant").to_numpy().astype(np.int64)
     edges = [w.first_id for w in windows] + [windows[-1].first_id + len(windows[-1].users)]
     stops = np.searchsorted(bundle, edges)
-    row = np.full(len(bundle), -1)
+    of_set = np.full(len(bundle), -1)
     for window, (start, stop) in zip(windows, pairwise(stops), strict=True):
-        part = slice(start, stop)
-        if ((instant[part] < window.start) | (instant[part] >= window.stop)).any():
-            raise damage_error(file)
-        row[part] = window.to_rows(bundle[part] - window.first_id, instant[part])
-    if (np.diff(row, prepend=0) < 0).any():
-        raise damage_error(file)
-    return row
+        here = slice(start, stop)
+        if ((instant[here] < window.start) | (instant[here] >= window.stop)).any():
+            raise damage_error(file, "requests are at instants that their bundle does not have")
+        of_set[here] = window.to_sets(bundle[here] - window.first_id, instant[here])
+    if (np.diff(of_set, prepend=0) < 0).any():
+        raise damage_error(file, "requests are out of order, or of unknown bundles")
+    return of_set
 
 
-def _encode(column: pa.ChunkedArray) -> tuple[Numbers, list[Any]]:
-    """Number the values of a column."""
+def encode_values(file: Path, column: pa.ChunkedArray) -> tuple[Numbers, list[Any]]:
+    """Number the values of a column; null is the last of them, if it occurs."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     chunks = column.unify_dictionaries().chunks
-    values = chunks[0].dictionary.to_pylist() if chunks else []
+    try:
+        values = chunks[0].dictionary.to_pylist() if chunks else []
+    except (ValueError, OverflowError) as error:
+        raise damage_error(file, "a column has values that Python cannot hold") from error
     parts = [chunk.indices.fill_null(len(values)).to_numpy() for chunk in chunks]
     code = np.concatenate([np.empty(0, np.int64), *parts])
     return code, [*values, None] if column.null_count else values
-
-
-def damage_error(file: Path) -> InputError:
-    """Build the error for a file whose rows are not those of a release."""
-    return InputError(
-        f"{file}: rows are missing or out of order; expected them as docs/data-model.md says; "
-        f"audit the release"
-    )

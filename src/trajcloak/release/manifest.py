@@ -13,7 +13,7 @@ from trajcloak.bundles import Bundles
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import LogFacts
 from trajcloak.options import REPORT_AWARE, TP_AWARE
-from trajcloak.release.reading import FORMAT_VERSION
+from trajcloak.release.manifest_schema import FORMAT_VERSION
 from trajcloak.space import Region
 from trajcloak.trajectories import Ingest, Layout, format_duration, format_moment
 from trajcloak.version import __version__
@@ -22,6 +22,7 @@ USER_REASONS = ("missing_location", "small_window", "suppressed")
 """Why users are not published in a window."""
 
 REASONS = {
+    "dropped_row": "row dropped",
     "unknown_user": "user without location reports",
     "outside_windows": "outside all windows",
     "missing_location": "location not known throughout the window",
@@ -234,8 +235,12 @@ def build_figures(
     ``counts`` is a :class:`trajcloak.requests.RequestCounts`.
     """
     withheld = {
+        "dropped_row": facts.dropped_requests,
         "unknown_user": facts.unknown_requests,
-        "outside_windows": facts.num_requests - facts.unknown_requests - left_out.num_requests,
+        "outside_windows": facts.num_requests
+        - facts.dropped_requests
+        - facts.unknown_requests
+        - left_out.num_requests,
         **{reason: left_out.requests[reason] for reason in (*USER_REASONS, "few_reporters")},
         "vocabulary": counts.vocabulary,
         "rare": counts.rare,

@@ -4,7 +4,9 @@ The format is described in ``docs/data-model.md``; :mod:`.published_rows` writes
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError
+from trajcloak.parquet.bounds import check_parquet
+from trajcloak.release.manifest_schema import Manifest, find_manifest_problems
 
 BUNDLES_FILE = "bundles.parquet"
 REQUESTS_FILE = "requests.parquet"
@@ -19,20 +23,19 @@ MANIFEST_FILE = "manifest.json"
 POLICY_FILE, PARTS_FILE = "policy.parquet", "policy-parts.parquet"
 """Private files, never inside a release."""
 
-FORMAT_VERSION = 1
 NUM_KEYS = 3
 """Columns of ``requests.parquet`` before the attributes."""
 
-Manifest = dict[str, Any]
+MAX_MANIFEST_BYTES = 1 << 20
 
 
 def read_manifest(path: str | Path) -> Manifest:
-    """Read the manifest of a release.
+    """Read the manifest of a release; every field is there, and of the right type.
 
     Raises
     ------
     InputError
-        If there is none, or it cannot be read.
+        If there is none, or it cannot be used.
 
     Examples
     --------
@@ -41,41 +44,96 @@ def read_manifest(path: str | Path) -> Manifest:
     (50, 600)
     """
     file = Path(path) / MANIFEST_FILE
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    manifest = parse_manifest(file)
+    for field, found, expected in find_manifest_problems(manifest):
         raise InputError(
-            f"{file}: cannot be read; expected the manifest of a release; check the path"
+            f"{file}: field '{field}' is {found}; expected {expected}, as this version of "
+            f"trajcloak writes; fetch the release again, and audit it"
+        )
+    checked: Manifest = manifest
+    return checked
+
+
+def parse_manifest(file: Path) -> Any:
+    """Parse the file of a manifest, whatever JSON it holds."""
+    try:
+        if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
+            raise ValueError("it is no file, or too long")
+        return json.loads(file.read_bytes().decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{file}: cannot be read as JSON; expected the manifest of a release; check the path"
         ) from error
-    if not isinstance(manifest, dict) or manifest.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            f"{file}: not a manifest of format version {FORMAT_VERSION}; expected a release made "
-            f"by this version of trajcloak"
-        )
-    return manifest
 
 
-def read_schema(file: Path) -> pa.Schema:
-    """Read the names and types of the columns of a file of a release."""
+@dataclass(frozen=True)
+class PublishedTable:
+    """A Parquet file of a release that can be read safely; made by :func:`open_table`.
+
+    Attributes
+    ----------
+    file : Path
+    schema : pyarrow.Schema
+        The names and types of its columns.
+    """
+
+    file: Path
+    schema: pa.Schema
+
+    def check_types(self, types: Mapping[str, pa.DataType]) -> None:
+        """Raise unless the file has these columns, among others."""
+        for name, type_ in types.items():
+            if name not in self.schema.names or self.schema.field(name).type != type_:
+                raise damage_error(self.file, f"it has no column '{name}' of type {type_}")
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Read some columns, text as dictionaries."""
+        missing = set(names) - set(self.schema.names)
+        if missing:
+            raise damage_error(self.file, f"it has no column '{min(missing)}'")
+        with (
+            _refuse_damage(self.file),
+            pq.ParquetFile(self.file, read_dictionary=list(names)) as parquet,
+        ):
+            table = parquet.read(columns=list(names))
+            table.validate(full=True)
+        return table
+
+    def read_first(self, names: Sequence[str]) -> pa.RecordBatch:
+        """Read the first row of some columns; there must be one."""
+        with _refuse_damage(self.file), pq.ParquetFile(self.file) as parquet:
+            return next(parquet.iter_batches(1, columns=list(names)))
+
+
+def open_table(file: Path) -> PublishedTable:
+    """Open a Parquet file of a release; reads no values yet."""
+    with _refuse_damage(file):
+        check_parquet(file)
+        with pq.ParquetFile(file) as parquet:
+            schema = parquet.schema_arrow
+        names = schema.names
+    if len(set(names)) < len(names):
+        raise damage_error(file, "two of its columns have one name")
+    return PublishedTable(file, schema)
+
+
+def damage_error(file: Path, what: str) -> InputError:
+    """Build the error for a file that is not as those of a release are."""
+    return InputError(
+        f"{file}: {what}; expected a release as docs/data-model.md says; fetch it again, and "
+        f"audit it"
+    )
+
+
+@contextmanager
+def _refuse_damage(file: Path) -> Iterator[None]:
+    """Turn all that reading a damaged file raises into one error."""
     try:
-        return pq.read_schema(file)
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(file) from error
-
-
-def read_columns(file: Path, names: Sequence[str]) -> pa.Table:
-    """Read some columns of a file of a release, text as dictionaries."""
-    missing = set(names) - set(read_schema(file).names)
-    if missing:
+        yield
+    except (OSError, ValueError, pa.ArrowException) as error:
+        # What Arrow says may quote values.
+        is_ours = not isinstance(error, OSError | UnicodeError | pa.ArrowException)
         raise InputError(
-            f"{file}: has no column '{min(missing)}'; expected the files of a release as "
-            f"docs/data-model.md lists them; audit the release"
-        )
-    try:
-        return pq.read_table(file, columns=list(names), read_dictionary=list(names))
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(file) from error
-
-
-def _unreadable(file: Path) -> InputError:
-    return InputError(f"{file}: cannot be read; expected a file of a release; check the path")
+            f"{file}: cannot be read{f': {error}' if is_ours else ''}; expected a Parquet file of "
+            f"a release; check the path, or fetch it again"
+        ) from error

@@ -30,7 +30,6 @@ from trajcloak.release.reading import (
     PARTS_FILE,
     POLICY_FILE,
     REQUESTS_FILE,
-    Manifest,
 )
 from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
 
@@ -77,7 +76,7 @@ class Release:
         What became of the requests of the log. Private: no part of what is published.
     """
 
-    manifest: Manifest
+    manifest: dict[str, Any]
     figures: dict[str, Any]
     _head: ReleaseHead = field(compare=False)
     _ranges: Sequence[BundleRange] = field(compare=False)
@@ -241,7 +240,7 @@ def encode_group(
     )
 
 
-def write_manifest(manifest: Manifest, folder: Path) -> None:
+def write_manifest(manifest: dict[str, Any], folder: Path) -> None:
     """Write ``manifest.json``."""
     text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False)
     (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")

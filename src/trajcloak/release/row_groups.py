@@ -13,27 +13,26 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.release.thrift import Items, Struct, decode_struct, encode_struct
+from trajcloak.parquet.format import (
+    CHUNK_METADATA,
+    COLUMNS,
+    DATA_PAGE,
+    DICTIONARY_PAGE,
+    GROUP_OFFSET,
+    MAGIC,
+    NUM_ROWS,
+    ORDINAL,
+    OTHER_OFFSETS,
+    ROW_GROUPS,
+    TAIL,
+)
+from trajcloak.parquet.thrift import Items, Struct, decode_struct, encode_struct
 
 ROWS_PER_GROUP = 1 << 17
 """Rows in a row group, of several windows if need be."""
 
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
-MAGIC = b"PAR1"
-TAIL = 8
-"""Bytes after the footer: its length, and the magic again."""
-
-# Numbers of fields in the Parquet format: of the footer, of a row group, of a column chunk
-# and of the chunk's metadata.
-NUM_ROWS, ROW_GROUPS = 3, 4
-COLUMNS, GROUP_OFFSET, ORDINAL = 1, 5, 7
-CHUNK_METADATA = 3
-PAGE_OFFSETS = (9, 11)
-"""Of the first data page and of the dictionary page."""
-
-OTHER_OFFSETS = {4, 5, 6, 7}
-"""Fields of a column chunk that Arrow does not write by default: places of page indexes."""
 
 
 def encode_row_group(batch: pa.RecordBatch, *, store_schema: bool) -> pa.Buffer:
@@ -96,7 +95,7 @@ def _move(group: Struct, shift: int, ordinal: int) -> None:
         if OTHER_OFFSETS & set(chunk):
             raise AssertionError("a row group has a page index, whose offsets are not moved")
         metadata = cast(Struct, chunk[CHUNK_METADATA].value)
-        for number in PAGE_OFFSETS:
+        for number in (DATA_PAGE, DICTIONARY_PAGE):
             _add(metadata, number, shift)
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import unicodedata
 from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
@@ -10,33 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.shown_text import show_text
+
 Element = ElementTree.Element
 Child = Element | str | None
 TableRows = Iterable[Iterable[Child]]
 
-_INVISIBLE = {"Cc", "Cs", "Zl", "Zp"}
-"""Unicode categories of control characters, surrogates and line separators."""
-
-_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that change the direction of the text after them."""
-
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-
-
-def show_text(text: str) -> str:
-    r"""Replace control characters, and those that change the text's direction, by escapes.
-
-    Examples
-    --------
-    >>> print(show_text("pay\u202egnp.exe"))
-    pay\u202egnp.exe
-    """
-    return "".join(
-        f"\\u{ord(character):04x}"
-        if character in _DIRECTIONS or unicodedata.category(character) in _INVISIBLE
-        else character
-        for character in text
-    )
 
 
 def element(tag: str, *children: Child, **attributes: str | float | None) -> Element:

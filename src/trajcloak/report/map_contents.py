@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.release_arrays import PublishedWindow
-from trajcloak.release.reading import REQUESTS_FILE, read_columns
-from trajcloak.report.html_elements import show_text
+from trajcloak.query.release_arrays import PublishedWindow, encode_values, read_request_table
+from trajcloak.release.reading import REQUESTS_FILE
+from trajcloak.shown_text import show_text
 
 Ints = npt.NDArray[np.int64]
 
@@ -137,12 +135,12 @@ class ReleaseRequests:
 def read_requests(release: PublishedRelease) -> ReleaseRequests:
     """Read the requests, and number the different ones."""
     names = release.attributes
-    table = read_columns(release.path / REQUESTS_FILE, ["bundle_id", "instant", *names])
+    table, _ = read_request_table(release.path, names, release.windows)
     codes, texts = [], []
     for name in names:
-        code, values = _encode(table.column(name))
+        code, values = encode_values(release.path / REQUESTS_FILE, table.column(name))
         codes.append(code)
-        texts.append(values)
+        texts.append([_show(value) for value in values])
     kind = np.zeros(table.num_rows, np.int64)
     for code, values in zip(codes, texts, strict=True):
         kind = kind * len(values) + code
@@ -159,16 +157,6 @@ def read_requests(release: PublishedRelease) -> ReleaseRequests:
             for name, code, values in zip(names, codes, texts, strict=True)
         ],
     )
-
-
-def _encode(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
-    """Number the values of a column, null among them, and write them as text."""
-    encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    values = encoded.dictionary.to_pylist()
-    codes: Ints = encoded.indices.to_numpy().astype(np.int64)
-    return codes, [_show(value) for value in values]
 
 
 def _show(value: Any) -> str:

@@ -9,10 +9,11 @@ import numpy as np
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.figures import CLASSES, Figures
-from trajcloak.report.html_elements import Element, element, pack, section, show_text
+from trajcloak.report.html_elements import Element, element, pack, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests
 from trajcloak.report.quantities import Unit, show_count
 from trajcloak.report.sections import describe_instant
+from trajcloak.shown_text import show_text
 
 SIZE = "size of the cloak, as the side of a square as large"
 
@@ -231,7 +232,7 @@ def build_map_data(
     low, high = ((corner - np.array(grid.low)) / grid.cell for corner in corners)
     return {
         "cell": grid.cell,
-        "cells": 2 ** int(release.manifest["height"]),
+        "cells": 2 ** release.manifest["height"],
         "bounds": np.rint([*low, *high]).astype(int).tolist(),
         "metres": unit.in_metres,
         "moments": release.times.moments,

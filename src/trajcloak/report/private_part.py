@@ -15,7 +15,7 @@ from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest import REASONS
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.replay import recount_requests
 from trajcloak.report.charts import Bar, draw_shares
 from trajcloak.report.figures import digest_files
@@ -217,7 +217,9 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
             "p",
             f"Each attacker narrows down who can have sent a request. Red: the share of requests "
             f"for which fewer than k = {k:,} candidates are left. The first two policies hide each "
-            f"instant on its own, as services commonly do; the last is this release as published.",
+            f"instant on its own, as services commonly do; the last is this release as published. "
+            f"Linking attackers take equal requests for those of one sender, whether they are or "
+            f"not; --link-safe withholds what would leave them fewer than k.",
         ),
         facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
 from trajcloak.query import PublishedRelease
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import (
@@ -235,11 +235,9 @@ def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
     )
 
 
-def build_ingest_section(manifest: Manifest) -> Element | None:
+def build_ingest_section(manifest: Manifest) -> Element:
     """Show what came in, as the manifest reports it."""
-    ingest = manifest.get("ingest")
-    if not isinstance(ingest, dict):
-        return None
+    ingest = manifest["ingest"]
     interval, located = ingest["interval"], ingest["user_instants"]
     everywhere = sum(located.values()) or 1
     pairs = [

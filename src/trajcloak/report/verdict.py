@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from trajcloak.options import KEEP, OTHER, REPORT_AWARE
-from trajcloak.release.reading import Manifest
+from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import Child, Element, element, facts
 from trajcloak.report.quantities import show_count, show_moment, show_share
@@ -165,7 +165,7 @@ def describe_attacker(manifest: Manifest) -> str:
 
 def describe_extent(manifest: Manifest) -> str:
     """Say in a line what the release holds."""
-    ingest = manifest.get("ingest", {})
+    ingest = manifest["ingest"]
     parts = [
         show_count(manifest["users"], "user"),
         show_count(manifest["bundles"], "bundle"),
@@ -173,7 +173,7 @@ def describe_extent(manifest: Manifest) -> str:
     ]
     if manifest["windows"] > 1:
         parts.append(show_count(manifest["windows"], "unlinked window"))
-    if isinstance(ingest.get("start"), str):
+    if isinstance(ingest["start"], str):
         parts.append(f"{show_moment(ingest['start'])} to {show_moment(str(ingest['end']))}")
     return " · ".join(parts)
 
@@ -188,9 +188,7 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
         manifest["suppressed"],
         manifest["parameters"],
     )
-    ingest = manifest.get("ingest", {})
-    everyone = ingest.get("users", manifest["users"] + withheld["users"])
-    dropped = sum(ingest.get("dropped", {}).values())
+    everyone, dropped = manifest["ingest"]["users"], sum(manifest["ingest"]["dropped"].values())
     share = f" ({show_share(withheld['sets'] / max(num_sets, 1))})"
     rules = [
         made["vocabulary"] and "requests with a value that is not on a public list",

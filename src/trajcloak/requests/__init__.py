@@ -8,6 +8,7 @@ from trajcloak.requests.decide import (
     DecidedRequests,
     RequestCounts,
     WindowKinds,
+    check_request_options,
     decide_requests,
 )
 from trajcloak.requests.suspicions import check_values
@@ -16,6 +17,7 @@ __all__ = [
     "DecidedRequests",
     "RequestCounts",
     "WindowKinds",
+    "check_request_options",
     "check_values",
     "decide_requests",
 ]

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from trajcloak.bundles import KindMap, count_shown
 from trajcloak.engines.engine import Engine, Handle
-from trajcloak.errors import OptionError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.log.request_values import infer_types, merge_kinds
 from trajcloak.options import KEEP, OTHER, Options
 from trajcloak.release.result import BundleRange, get_bundles, replace_bundles
 from trajcloak.requests.link_safe import keep_unlinked
+from trajcloak.requests.patterns import is_bytes
 
 MARKER = "(other)"
 """What a rare value becomes. A value of this very text is always replaced, too, so that the
@@ -157,7 +158,7 @@ def decide_requests(
     kinds = kinds.take(pa.array(chosen))
     if is_text and asked.rare != OTHER:
         kinds = infer_types(kinds)
-    kinds, (rank,) = merge_kinds([kinds])
+    kinds, (rank,) = merge_kinds([_forget_types(kinds)])
     number = np.full(len(shown_kinds), -1, np.int32)
     number[chosen] = rank
     maps = []
@@ -167,32 +168,71 @@ def decide_requests(
     return DecidedRequests(_apply(engine, windows, maps), kinds, counts)
 
 
-def find_known(
-    kinds: pa.Table, vocabulary: Mapping[str, Sequence[Any]] | None
-) -> npt.NDArray[np.bool_]:
-    """Mark the distinct requests that have only values of the vocabulary, compared as text.
+def check_request_options(kinds: pa.Table, asked: Options) -> None:
+    """Raise if the options do not fit the request attributes, whatever was sent.
+
+    ``kinds`` are the distinct requests of the log, of which names and types matter.
 
     Raises
     ------
     OptionError
-        If the vocabulary has lists for other attributes than the requests have.
+        If the vocabulary has lists for other attributes than the requests have, or ``allow``
+        names another one.
+    InputError
+        If values are bytes, which cannot be compared or replaced as text.
     """
-    is_known = np.ones(kinds.num_rows, np.bool_)
-    if vocabulary is None:
-        return is_known
-    if set(vocabulary) != set(kinds.column_names):
-        odd = sorted(set(vocabulary) ^ set(kinds.column_names))[0]
-        what = "no list" if odd in kinds.column_names else "a list, but is no request attribute"
+    names = kinds.column_names
+    for name in asked.allow:
+        if name not in names:
+            raise OptionError(
+                f"'{name}' is allowed but is no request column; expected one of those named with "
+                f"--request; check --allow"
+            )
+    if asked.vocabulary is not None and set(asked.vocabulary) != set(names):
+        odd = sorted(set(asked.vocabulary) ^ set(names))[0]
+        what = "no list" if odd in names else "a list, but is no request attribute"
         raise OptionError(
             f"'{odd}' has {what} in the vocabulary; expected a list of values for each request "
             f"attribute; check --vocabulary and --request"
         )
+    if asked.vocabulary is None and asked.rare != OTHER:
+        return
+    for attribute in kinds.schema:
+        if is_bytes(attribute.type):
+            raise InputError(
+                f"request column '{attribute.name}' is of type {attribute.type}; expected values "
+                f"that can be written as text, as --vocabulary and --rare other need them; convert "
+                f"the column, or leave it out"
+            )
+
+
+def find_known(
+    kinds: pa.Table, vocabulary: Mapping[str, Sequence[Any]] | None
+) -> npt.NDArray[np.bool_]:
+    """Mark the distinct requests that have only values of the vocabulary, compared as text."""
+    is_known = np.ones(kinds.num_rows, np.bool_)
+    if vocabulary is None:
+        return is_known
     for name in kinds.column_names:
         allowed = pa.array([str(value) for value in vocabulary[name]], pa.string())
         values = kinds[name].cast(pa.string())
         is_allowed = pc.or_(values.is_null(), pc.is_in(values, value_set=allowed))
         is_known &= is_allowed.to_numpy()
     return is_known
+
+
+def _forget_types(kinds: pa.Table) -> pa.Table:
+    """Make attributes text that no published request has.
+
+    Otherwise their type could tell of values that are not shown, where the log's own types
+    depend on its values: a table from pandas, say, has one type for a column that is empty, and
+    another for one that holds a number.
+    """
+    for position, name in enumerate(kinds.column_names):
+        if kinds.column(position).null_count == kinds.num_rows:
+            nothing = pa.nulls(kinds.num_rows, pa.string())
+            kinds = kinds.set_column(position, name, nothing)
+    return kinds
 
 
 def _find_rare(ranges: Sequence[BundleRange], num_kinds: int, below: int) -> npt.NDArray[np.bool_]:

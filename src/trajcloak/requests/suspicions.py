@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import InputError
 from trajcloak.log import RequestLog, ShardedLog
 from trajcloak.release.result import BundleRange
 from trajcloak.requests.patterns import is_bytes, is_text, match_patterns
@@ -45,15 +45,7 @@ def check_values(
     ------
     InputError
         If an attribute is refused.
-    OptionError
-        If ``allow`` names something that is not an attribute.
     """
-    for name in allow:
-        if name not in kinds.column_names:
-            raise OptionError(
-                f"'{name}' is allowed but is no request column; expected one of those named with "
-                f"--request; check --allow"
-            )
     sets = np.zeros(kinds.num_rows, np.int64)
     for r in ranges:
         sets[r.shown.kind] += r.shown.sets

@@ -8,14 +8,10 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
+from trajcloak.options import MAX_COORDINATE, MAX_HEIGHT, MIN_CELL_ULPS
 
-MAX_HEIGHT = 24
 PLANAR_HEIGHT = 16
 CELL_METRES = 10.0
-MIN_CELL_ULPS = 4
-"""A cell is at least this many floating-point numbers wide, so that its edges differ."""
-
-MAX_COORDINATE = 1e100
 GRANULES = 1024
 """The region's corner and side are multiples of about a thousandth of the log's extent."""
 

@@ -9,7 +9,8 @@ from numba import njit
 from trajcloak.errors import InputError
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log import Bounds, RequestLog, ShardedLog, SomeRows
-from trajcloak.space.region import MAX_COORDINATE, Region
+from trajcloak.options import MAX_COORDINATE
+from trajcloak.space.region import Region
 
 OUTLIER_BINS = 4096
 OUTLIER_FACTOR = 64

@@ -16,9 +16,14 @@ from trajcloak.errors import InputError
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log import RequestLog, ShardedLog, sort_rows
 from trajcloak.trajectories.grid import format_duration
+from trajcloak.trajectories.reports import Reports
 
 MOST = 0.5
 """At least this share of the gaps between reports makes a schedule."""
+
+FEW_STEPS = 5
+"""Most gaps of an exact schedule are at most this many steps; times that are merely rounded are
+multiples of a second or minute, too."""
 
 NEAR = 0.25
 """Gaps of a loose schedule differ from its step by at most this share."""
@@ -44,6 +49,8 @@ class Schedule(NamedTuple):
         Whether most gaps are exactly the step, or multiples of it.
     odd_times : int
         Gaps that do not fit the schedule; a row at another time makes one or two of them.
+    odd_phases : int
+        Rows at another moment of the step than most, where most share one.
     odd_places : int
         Rows whose place has another precision than most.
     """
@@ -51,22 +58,27 @@ class Schedule(NamedTuple):
     step: int
     is_exact: bool
     odd_times: int
+    odd_phases: int
     odd_places: int
 
 
-def check_schedule(log: ShardedLog, *, is_dense: bool) -> None:
+def check_schedule(log: ShardedLog, reports: Reports | None) -> None:
     """Raise if rows follow a schedule with exceptions.
 
-    ``is_dense``: each user has one row at each instant.
+    ``reports`` are those of the log; None if each user has one row at each instant.
     """
-    found = find_schedule(log, is_dense=is_dense)
+    found = find_schedule(log, reports)
+    step = format_duration(found.step, has_timestamps=log.facts.has_timestamps)
     odd = []
     if found.odd_times:
-        step = format_duration(found.step, has_timestamps=log.facts.has_timestamps)
         about = "" if found.is_exact else "about "
         odd.append(
             f"most reports of a user come {about}{step} apart, and {found.odd_times:,} times "
             f"between two reports do not fit"
+        )
+    if found.odd_phases:
+        odd.append(
+            f"most rows come at the same moment of each {step}, and {found.odd_phases:,} do not"
         )
     if found.odd_places:
         odd.append(
@@ -82,24 +94,28 @@ def check_schedule(log: ShardedLog, *, is_dense: bool) -> None:
         )
 
 
-def find_schedule(log: ShardedLog, *, is_dense: bool = False) -> Schedule:
-    """Find the schedule of the rows, and the exceptions to it."""
+def find_schedule(log: ShardedLog, reports: Reports | None) -> Schedule:
+    """Find the schedule of the rows, and the exceptions to it; see :func:`check_schedule`."""
     odd_places = _judge_places(np.sum(log.ask(count_decimals, log.engine.threads), axis=0))
-    if is_dense:
-        return Schedule(log.facts.step, True, 0, odd_places)
+    if reports is None:
+        return Schedule(log.facts.step, True, 0, 0, odd_places)
+    if not reports.num_gaps:
+        return Schedule(0, False, 0, 0, odd_places)
     common: Counter[int] = Counter()
     for counts in log.ask(list_common_gaps):
         common.update(counts)
-    if not common:
-        return Schedule(0, False, 0, odd_places)
     # Of two that are as common, the shorter one.
     step = min(common, key=lambda gap: (-common[gap], gap))
-    total, fitting, near, short = np.sum(log.ask(compare_gaps, step), axis=0).tolist()
-    if fitting >= MOST * total:
-        return Schedule(step, True, total - fitting, odd_places)
-    if near >= MOST * total:
-        return Schedule(step, False, short, odd_places)
-    return Schedule(0, False, 0, odd_places)
+    found = _add_up_gaps(log, step)
+    if found.fitting_few >= MOST * found.total:
+        odd_phases = _count_odd_phases(log, step)
+        return Schedule(step, True, found.total - found.fitting, odd_phases, odd_places)
+    # Few rows beside the schedule leave the median where it is.
+    step = reports.quantile(0.5)
+    found = _add_up_gaps(log, step)
+    if found.near >= MOST * found.total:
+        return Schedule(step, False, found.short, 0, odd_places)
+    return Schedule(0, False, 0, 0, odd_places)
 
 
 def _list_gaps(log: RequestLog) -> npt.NDArray[np.int64]:
@@ -118,13 +134,60 @@ def list_common_gaps(log: RequestLog) -> dict[int, int]:
     return dict(zip(gap[chosen].tolist(), count[chosen].tolist(), strict=True))
 
 
-def compare_gaps(log: RequestLog, step: int) -> tuple[int, int, int, int]:
-    """Count the gaps of a shard: all, multiples of a step, near it, and shorter."""
+class GapCounts(NamedTuple):
+    """How many gaps there are.
+
+    Attributes
+    ----------
+    total : int
+    fitting, fitting_few : int
+        Multiples of a step; of these, at most ``FEW_STEPS`` steps.
+    near, short : int
+        About the step, as of a loose schedule; shorter than that.
+    """
+
+    total: int
+    fitting: int
+    fitting_few: int
+    near: int
+    short: int
+
+
+def _add_up_gaps(log: ShardedLog, step: int) -> GapCounts:
+    return GapCounts(*np.sum(log.ask(compare_gaps, step), axis=0).tolist())
+
+
+def compare_gaps(log: RequestLog, step: int) -> GapCounts:
+    """Compare the gaps of a shard with a step."""
     gaps = _list_gaps(log)
     is_short = gaps < (1 - NEAR) * step
     is_near = ~is_short & (gaps <= (1 + NEAR) * step)
     fits = (gaps > 0) & (gaps % step == 0)
-    return len(gaps), int(fits.sum()), int(is_near.sum()), int(is_short.sum())
+    is_few = fits & (gaps <= FEW_STEPS * step)
+    counts = (mask.sum() for mask in (fits, is_few, is_near, is_short))
+    return GapCounts(len(gaps), *map(int, counts))
+
+
+def _count_odd_phases(log: ShardedLog, step: int) -> int:
+    """Count the rows that are not at the moment of the step that most rows share, if any is.
+
+    A user with a single row has no gap, but may stand out by it.
+    """
+    # Most of all rows are most of some shard's.
+    candidates = sorted(set(log.ask(find_usual_phase, step)))
+    most = max(np.sum(log.ask(count_phases, step, candidates), axis=0).tolist())
+    return log.facts.num_rows - most if most > MOST * log.facts.num_rows else 0
+
+
+def find_usual_phase(log: RequestLog, step: int) -> int:
+    """Find the moment of the step that most rows of a shard share; any, if there is none."""
+    return int(_find_majority(log.time, step))
+
+
+def count_phases(log: RequestLog, step: int, phases: list[int]) -> list[int]:
+    """Count the rows of a shard at each of some moments of the step."""
+    of_row = log.time % step
+    return [int((of_row == phase).sum()) for phase in phases]
 
 
 def _judge_places(counts: npt.NDArray[np.int64]) -> int:
@@ -151,6 +214,19 @@ def count_decimals(log: RequestLog, threads: int) -> npt.NDArray[np.int64]:
     )
     total: npt.NDArray[np.int64] = np.sum(parts, axis=0)
     return total
+
+
+@njit(cache=True, nogil=True)
+def _find_majority(time, step):  # type: ignore[no-untyped-def]
+    """Find the remainder that more than half of the times have (Boyer and Moore), if one does."""
+    phase = np.int64(0)
+    lead = 0
+    for row in range(len(time)):
+        found = time[row] % step
+        if lead == 0:
+            phase = found
+        lead += 1 if found == phase else -1
+    return phase
 
 
 @njit(cache=True, nogil=True)

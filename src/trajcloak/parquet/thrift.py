@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, as far as the footers of Parquet files use it.
+"""Thrift's compact protocol, as far as Parquet files use it in footers and page headers.
 
 Only the shape of a structure is read: which field has which type and value. What is read
-and written again has the same bytes.
+and written again has the same bytes. Bytes that are no structure raise a ``ValueError``.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,10 @@ STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST = range(10)
 STRUCT = 12
 LONG_LIST = 15
 """Lists of so many items or more write their length apart."""
+
+MAX_DEPTH = 32
+MAX_SHIFT = 63
+"""Of the last seven bits of a number."""
 
 
 @dataclass
@@ -42,11 +46,27 @@ def decode_struct(data: bytes) -> Struct:
     return struct
 
 
+def decode_first(data: bytes) -> tuple[Struct, int]:
+    """Read the structure that ``data`` starts with; returns it, and how many bytes it takes.
+
+    Raises
+    ------
+    ThriftEndError
+        If the structure goes on after the last byte.
+    """
+    reader = _Reader(data)
+    return reader.read_struct(), reader.position
+
+
 def encode_struct(struct: Struct) -> bytes:
     """Write a structure."""
     out = bytearray()
     _write_struct(struct, out)
     return bytes(out)
+
+
+class ThriftEndError(ValueError):
+    """The bytes end before the structure does."""
 
 
 class _Reader:
@@ -56,49 +76,55 @@ class _Reader:
         self._data = data
         self.position = 0
 
-    def read_struct(self) -> Struct:
+    def read_struct(self, depth: int = 0) -> Struct:
         struct: Struct = {}
         number = 0
         while (head := self._read_byte()) != STOP:
             step, type_ = head >> 4, head & 15
             number = number + step if step else self._read_signed()
-            struct[number] = Field(type_, self._read_value(type_, in_list=False))
+            struct[number] = Field(type_, self._read_value(type_, depth, in_list=False))
         return struct
 
-    def _read_value(self, type_: int, *, in_list: bool) -> Value:
+    def _read_value(self, type_: int, depth: int, *, in_list: bool) -> Value:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"structures are nested more than {MAX_DEPTH} deep")
         if type_ in (TRUE, FALSE):
             # The type of a field is its value; items of a list have a byte each.
             return (self._read_byte() if in_list else type_) == TRUE
         if type_ in (I16, I32, I64):
             return self._read_signed()
         if type_ == STRUCT:
-            return self.read_struct()
+            return self.read_struct(depth + 1)
         if type_ == LIST:
             head = self._read_byte()
             size, item_type = head >> 4, head & 15
             if size == LONG_LIST:
                 size = self._read_unsigned()
-            return Items(
-                item_type, [self._read_value(item_type, in_list=True) for _ in range(size)]
-            )
+            items = [self._read_value(item_type, depth + 1, in_list=True) for _ in range(size)]
+            return Items(item_type, items)
         if type_ in (BYTE, DOUBLE, BINARY):
             size = {BYTE: 1, DOUBLE: 8}.get(type_) or self._read_unsigned()
-            self.position += size
-            return self._data[self.position - size : self.position]
-        raise ValueError(f"type {type_} is not known in the footer of a Parquet file")
+            return self._read_bytes(size)
+        raise ValueError(f"type {type_} is not known in a Parquet file")
 
     def _read_byte(self) -> int:
-        self.position += 1
-        return self._data[self.position - 1]
+        return self._read_bytes(1)[0]
+
+    def _read_bytes(self, size: int) -> bytes:
+        self.position += size
+        if self.position > len(self._data):
+            raise ThriftEndError("the bytes end before the structure does")
+        return self._data[self.position - size : self.position]
 
     def _read_unsigned(self) -> int:
         number = shift = 0
-        while True:
+        while shift <= MAX_SHIFT:
             byte = self._read_byte()
             number |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return number
+        raise ValueError("a number has more than 64 bits")
 
     def _read_signed(self) -> int:
         number = self._read_unsigned()

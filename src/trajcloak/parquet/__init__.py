@@ -1,0 +1,1 @@
+"""What Parquet files say about themselves, read before their contents are."""

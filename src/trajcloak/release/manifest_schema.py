@@ -1,0 +1,354 @@
+"""The fields of ``manifest.json``, their types, and what each may be.
+
+The types of this module are the schema: :func:`find_problems` compares any value of JSON
+with them. A manifest without problems is a plain dictionary whose fields can be relied on.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    NotRequired,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from trajcloak.options import (
+    ALGORITHMS,
+    ALIGNMENTS,
+    CLOAKS,
+    DROPPABLE,
+    EFFORTS,
+    MAX_COORDINATE,
+    MAX_HEIGHT,
+    MAX_NUMBER,
+    MAX_SEED,
+    MIN_CELL_ULPS,
+    MIN_K,
+    MISSING,
+    RARE,
+    REPORT_AWARE,
+    TP_AWARE,
+    TREES,
+    is_zone,
+)
+
+FORMAT_VERSION = 1
+LONGEST_TEXT = 1000
+MAX_COUNT = 2**53
+MAX_AREA = 1e300
+MAX_TICKS = 2**63 - 1
+LOCATED = ("reported", "interpolated", "held", "missing")
+"""How the location of a user at an instant is known."""
+
+_UNIONS = (Union, UnionType)
+"""Of annotated types, and of plain ones."""
+
+
+class Rule(NamedTuple):
+    """What is expected of a value of the right type: in words, and as a function."""
+
+    expected: str
+    holds: Callable[[Any], bool]
+
+
+def _whole(low: int, high: int) -> Rule:
+    return Rule(f"a whole number from {low:,} to {high:,}", lambda value: low <= value <= high)
+
+
+def _within(low: float, high: float) -> Rule:
+    return Rule(f"a number from {low:g} to {high:g}", lambda value: low <= value <= high)
+
+
+def _above_0(high: float) -> Rule:
+    return Rule(f"a number above 0, up to {high:g}", lambda value: 0 < value <= high)
+
+
+def _one_of(known: Sequence[str]) -> Rule:
+    return Rule(f"one of {', '.join(known)}", lambda value: value in known)
+
+
+def _counts_of(names: Sequence[str]) -> Rule:
+    return Rule(f"counts of {', '.join(names)}", lambda value: value.keys() == {*names})
+
+
+def _like(expected: str, pattern: str) -> Rule:
+    return Rule(expected, lambda value: re.fullmatch(pattern, value) is not None)
+
+
+def _is_plane(text: str) -> bool:
+    """Whether a text names a coordinate system to which places on the Earth can be projected."""
+    # Imported here, since releases in planar coordinates are read without it.
+    import pyproj
+
+    try:
+        pyproj.Transformer.from_crs("OGC:CRS84", text, always_xy=True)
+        return bool(pyproj.CRS.from_user_input(text).is_projected)
+    except pyproj.exceptions.ProjError:
+        return False
+
+
+def _is_system(text: str) -> bool:
+    import pyproj
+
+    try:
+        return bool(pyproj.CRS.from_user_input(text))
+    except pyproj.exceptions.ProjError:
+        return False
+
+
+def _is_rectangle(text: str) -> bool:
+    try:
+        x_min, y_min, x_max, y_max = map(float, text.split(","))
+    except ValueError:
+        return False
+    is_box = -math.inf < x_min <= x_max < math.inf and -math.inf < y_min <= y_max < math.inf
+    return is_box and text == ",".join(map(repr, (x_min, y_min, x_max, y_max)))
+
+
+def _is_list_of_reasons(text: str) -> bool:
+    reasons = text.split(",")
+    return {*reasons} <= {*DROPPABLE} and reasons == sorted({*reasons})
+
+
+Count = Annotated[int, _whole(0, MAX_COUNT)]
+Number = Annotated[int, _whole(1, MAX_NUMBER)]
+Coordinate = Annotated[float, _within(-MAX_COORDINATE, MAX_COORDINATE)]
+Area = Annotated[float, _within(0, MAX_AREA)]
+Text = Annotated[str, Rule("a short text", lambda text: len(text) <= LONGEST_TEXT)]
+Ticks = Annotated[int, _whole(-MAX_TICKS, MAX_TICKS)]
+Timestamp = Annotated[
+    str, _like("a date and time", r"-?[0-9]{4,6}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z?")
+]
+Span = Annotated[str, _like("a duration such as 60s", r"[1-9][0-9]{0,18}(us|ms|s)")]
+Names = Annotated[list[Text], Rule("different names", lambda names: len(set(names)) == len(names))]
+
+
+class PublishedRegion(TypedDict):
+    """The square that holds all cloaks: its lower left corner and its side."""
+
+    x_min: Coordinate
+    y_min: Coordinate
+    side: Annotated[float, _above_0(MAX_COORDINATE)]
+
+
+class PublishedParts(TypedDict):
+    """How bundles are shown in parts."""
+
+    users: Number
+    per: Annotated[str, _one_of(("window", "instant"))]
+
+
+class Withheld(TypedDict):
+    """Users in no bundle, windows with too few users, and sets that are not eligible."""
+
+    users: Count
+    windows: Count
+    sets: Count
+
+
+class Parameters(TypedDict):
+    """All public parameters of a run."""
+
+    origin: Ticks | Timestamp
+    every: Number | Span
+    max_gap: Ticks | Span
+    length: Number | None
+    missing: Annotated[str, _one_of(MISSING)]
+    tz: Annotated[str, Rule("the name of a time zone", is_zone)] | None
+    log_crs: Annotated[str, Rule("a coordinate system", _is_system)] | None
+    clip: Annotated[str, Rule("four numbers, separated by commas", _is_rectangle)] | None
+    max_speed: Annotated[float, _above_0(MAX_COORDINATE)] | None
+    drop: Annotated[str, Rule("reasons to drop rows, in order", _is_list_of_reasons)] | None
+    align: Annotated[str, _one_of(ALIGNMENTS)]
+    windows: Annotated[str, _like("hours of the day", r"[0-9:,\- ]{1,1000}")] | None
+    tree: Annotated[str, _one_of(TREES)]
+    effort: Annotated[str, _one_of(EFFORTS)]
+    seed: Annotated[int, _whole(0, MAX_SEED)]
+    suppress_above: Annotated[float, _above_0(MAX_AREA)] | None
+    max_suppressed: Annotated[float, _within(0, 1)] | None
+    members: Number | None
+    rows_alike: bool
+    requests: Names
+    vocabulary: bool
+    rare: Annotated[str, _one_of(RARE)]
+    rare_below: Number
+    link_safe: bool
+    allow: Annotated[Names, Rule("names in order", lambda names: names == sorted(names))]
+    blocks: NotRequired[Number]
+
+
+class IntervalQuantiles(TypedDict):
+    """Quantiles of the times between two reports of a user."""
+
+    p5: Ticks | Span
+    median: Ticks | Span
+    p95: Ticks | Span
+
+
+class IngestReport(TypedDict):
+    """What came in."""
+
+    rows: Count
+    dropped: Annotated[dict[str, Count], _counts_of(("clip", *DROPPABLE))]
+    repeated: Count
+    users: Count
+    start: Ticks | Timestamp
+    end: Ticks | Timestamp
+    instants: Count
+    interval: IntervalQuantiles | None
+    long_gaps: Count
+    user_instants: Annotated[dict[str, Count], _counts_of(LOCATED)]
+    crs: Text | None
+    zone: Text | None
+    ambiguous: Count
+    nonexistent: Count
+
+
+class Manifest(TypedDict):
+    """The content of ``manifest.json``; ``docs/data-model.md`` says what each field means."""
+
+    format_version: Annotated[int, _whole(FORMAT_VERSION, FORMAT_VERSION)]
+    software: Text
+    k: Annotated[int, _whole(MIN_K, MAX_NUMBER)]
+    algorithm: Annotated[str, _one_of(ALGORITHMS)]
+    parameters: Parameters
+    cloak: Annotated[str, _one_of(CLOAKS)]
+    crs: Annotated[str, Rule("a projection of the Earth to a plane", _is_plane)] | None
+    region: PublishedRegion
+    height: Annotated[int, _whole(1, MAX_HEIGHT)]
+    windows: Number
+    instants: Number
+    users: Number
+    bundles: Number
+    smallest_bundle: Number
+    cost: Area
+    mean_cloak_area: Area
+    requests: Count
+    withheld: Withheld
+    suppressed: Count
+    attacker: Annotated[str, _one_of((TP_AWARE, REPORT_AWARE))]
+    parts: PublishedParts | None
+    ingest: IngestReport
+
+
+class FieldProblem(NamedTuple):
+    """A field that is not as it should be: what was found, and what was expected.
+
+    Values and unknown names are never quoted: in a damaged manifest they may be anything.
+    """
+
+    field: str
+    found: str
+    expected: str
+
+
+def find_manifest_problems(manifest: object) -> list[FieldProblem]:
+    """Compare a value of JSON with what a manifest is.
+
+    Examples
+    --------
+    >>> for problem in find_manifest_problems({"k": "5"})[:3]:
+    ...     print(*problem, sep=": ")
+    format_version: missing: a whole number from 1 to 1
+    software: missing: a short text
+    k: text: a whole number from 2 to 2,147,483,647
+    """
+    problems = list(_find_problems(manifest, Manifest, ""))
+    if not problems:
+        problems = list(_find_contradictions(manifest))  # type: ignore[arg-type]
+    return problems
+
+
+def _find_contradictions(manifest: Manifest) -> Iterator[FieldProblem]:
+    """Find fields that do not go together."""
+    x_min, y_min, side = (manifest["region"][name] for name in ("x_min", "y_min", "side"))
+    reach = max(map(abs, (x_min, y_min, x_min + side, y_min + side)))
+    if math.ldexp(side, -manifest["height"]) < MIN_CELL_ULPS * math.ulp(reach):
+        yield FieldProblem("height", "too large for the region", "cells whose edges differ")
+    if (manifest["parameters"]["members"] or manifest["k"]) < manifest["k"]:
+        yield FieldProblem("parameters.members", "less than k", "k or more")
+
+
+def _find_problems(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:
+    type_ = _narrow(value, type_)
+    if is_typeddict(type_):
+        yield from _find_in_fields(value, type_, field)
+    elif not _is_like(value, type_):
+        yield FieldProblem(field, _describe(value), _say_expected(type_))
+
+
+def _find_in_fields(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:
+    if not isinstance(value, dict):
+        yield FieldProblem(field or "manifest", _describe(value), "an object")
+        return
+    hints = get_type_hints(type_, include_extras=True)
+    for name, hint in hints.items():
+        place = f"{field}.{name}" if field else name
+        if name in value:
+            yield from _find_problems(value[name], hint, place)
+        elif name in type_.__required_keys__:
+            yield FieldProblem(place, "missing", _say_expected(hint))
+    num_unknown = len(value.keys() - hints.keys())
+    if num_unknown:
+        found = f"an object with {num_unknown:,} fields that the format does not have"
+        yield FieldProblem(field or "manifest", found, "its own fields only")
+
+
+def _narrow(value: Any, type_: Any) -> Any:
+    """Leave out null of a type with one other choice, unless the value is null."""
+    others = [choice for choice in _list_choices(type_) if choice is not NoneType]
+    return others[0] if len(others) == 1 and value is not None else type_
+
+
+def _is_like(value: Any, type_: Any) -> bool:
+    if get_origin(type_) is Annotated:
+        plain, *rules = get_args(type_)
+        return _is_like(value, plain) and all(rule.holds(value) for rule in rules)
+    if get_origin(type_) is list:
+        return isinstance(value, list) and all(_is_like(item, get_args(type_)[0]) for item in value)
+    if get_origin(type_) is dict:
+        kind = get_args(type_)[1]
+        return isinstance(value, dict) and all(_is_like(item, kind) for item in value.values())
+    if get_origin(type_) in _UNIONS:
+        return any(_is_like(value, choice) for choice in get_args(type_))
+    if is_typeddict(type_):
+        return not any(_find_in_fields(value, type_, ""))
+    if isinstance(value, bool):
+        return type_ is bool
+    if type_ is float:
+        return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return isinstance(value, type_)
+
+
+def _list_choices(type_: Any) -> tuple[Any, ...]:
+    return get_args(type_) if get_origin(type_) in _UNIONS else (type_,)
+
+
+def _describe(value: Any) -> str:
+    """Say what kind of value was found."""
+    kinds = {bool: "true or false", int: "another number", float: "another number", str: "text"}
+    kinds |= {list: "a list", dict: "an object", NoneType: "null"}
+    return kinds[type(value)]
+
+
+def _say_expected(type_: Any) -> str:
+    """Say what a type holds, in words."""
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    if get_origin(type_) is Annotated:
+        said: str = get_args(type_)[1].expected
+        return said
+    if is_typeddict(type_):
+        return "an object"
+    return " or ".join(
+        "null" if choice is NoneType else words.get(choice) or _say_expected(choice)
+        for choice in _list_choices(type_)
+    )
