@@ -1,7 +1,7 @@
 """The private part of a report: what only the holder of log and policy file can find out."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,7 @@ def audit_and_attack(
     columns: LogColumns,
     *,
     request_log: Sequence[Path] | None = None,
+    vocabulary: Mapping[str, Sequence[Any]] | None = None,
     with_attack: bool,
     threads: int | None,
     progress: Progress,
@@ -109,6 +110,7 @@ def audit_and_attack(
         policy,
         columns,
         request_log=None if request_log is None else list(request_log),
+        vocabulary=vocabulary,
         progress=progress,
     )
     digests = _digest_private(list_files([*log, *(request_log or [])]), policy)
@@ -126,7 +128,12 @@ def audit_and_attack(
     sent = None
     if release.attributes:
         sent = recount_requests(
-            read, release, policy, threads=choose_threads(threads), progress=progress
+            read,
+            release,
+            policy,
+            vocabulary=vocabulary,
+            threads=choose_threads(threads),
+            progress=progress,
         )
     return PrivateFindings(report, found, sent, digests)
 
