@@ -34,7 +34,13 @@ from trajcloak.log.files import (
 )
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, merge_kinds
-from trajcloak.log.row_checks import RowChecker, RowColumns, check_time_span, no_rows
+from trajcloak.log.row_checks import (
+    MAX_TIME_SPAN,
+    RowChecker,
+    RowColumns,
+    check_time_span,
+    no_rows,
+)
 from trajcloak.log.sharded_log import (
     Change,
     LogFacts,
@@ -418,8 +424,11 @@ class _RowBuilder:
         if checker.has_rows:
             checker.check_like(locations)
             users, rows = self._number_users(checker, threads)
+        # No instant is that early or late: such a request is outside all windows, and is no
+        # reason to refuse the others. Differences of times must not overflow.
+        time = np.clip(rows.time, -MAX_TIME_SPAN - 1, MAX_TIME_SPAN - 1)
         return SentRequests(
-            users, Requests(requests.kind, requests.kinds, user=rows.user, time=rows.time)
+            users, Requests(requests.kind, requests.kinds, user=rows.user, time=time)
         )
 
     def _number_users(self, checker: RowChecker, threads: int) -> tuple[pa.Array, RowColumns]:
