@@ -288,13 +288,23 @@ def _build_sent_section(sent: dict[str, Any] | None, manifest: Manifest) -> Elem
             title,
             element("p", "Not counted: the audit failed, or the release has no request attribute."),
         )
-    withheld = sum(sent["withheld"].values())
+    below = manifest["parameters"]["rare_below"]
+    counted = [
+        ("in the log", sent["requests"]),
+        ("published, distinct in their bundle and instant", sent["published"]),
+        ("equal to another one of their bundle and instant", sent["equal"]),
+        *((f"withheld: {REASONS[reason]}", number) for reason, number in sent["withheld"].items()),
+        ("published with a rare value replaced", sent["replaced"]),
+        (
+            f"published though fewer than {below:,} bundles of their window show them",
+            sent["kept_rare"],
+        ),
+    ]
     rows: TableRows = [
-        [REASONS[reason], f"{number:,}", show_share(number / max(sent["requests"], 1))]
-        for reason, number in sent["withheld"].items()
+        [what, f"{number:,}", show_share(number / max(sent["requests"], 1))]
+        for what, number in counted
         if number
     ]
-    below = manifest["parameters"]["rare_below"]
     return section(
         "sent",
         title,
@@ -303,18 +313,5 @@ def _build_sent_section(sent: dict[str, Any] | None, manifest: Manifest) -> Elem
             "Counted in the log when this page was made. The release says nothing of this, for it "
             "depends on who sent what.",
         ),
-        facts(
-            [
-                ("requests in the log", f"{sent['requests']:,}"),
-                ("published, distinct in their bundle and instant", f"{sent['published']:,}"),
-                ("equal to another one of their bundle and instant", f"{sent['equal']:,}"),
-                ("withheld", f"{withheld:,} ({show_share(withheld / max(sent['requests'], 1))})"),
-                ("published with a rare value replaced", f"{sent['replaced']:,}"),
-                (
-                    f"published though fewer than {below:,} bundles of their window show them",
-                    f"{sent['kept_rare']:,}",
-                ),
-            ]
-        ),
-        table(["withheld because", "requests", "share"], rows, class_="numeric") if rows else None,
+        table(["requests", "number", "share"], rows, class_="numeric"),
     )
