@@ -73,3 +73,4 @@ def test_the_audit_finds_a_value_that_no_row_refers_to(tmp_path):
     report = audit(log, release, policy, COLUMNS)
     assert not report.passed
     assert [check.name for check in report.checks if not check.passed] == ["bytes"]
+    assert "requests.parquet" in report["bytes"].detail
