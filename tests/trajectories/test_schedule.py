@@ -48,20 +48,29 @@ def own_phases():
     return [row._replace(time=row.time + 7 * int(row.user[1:])) for row in regular()]
 
 
+def seldom():
+    """Every 60 seconds, but most rows are missing."""
+    rng = np.random.default_rng(4)
+    return [row for row in regular(num_times=60) if rng.random() < 0.2]
+
+
 def rounded():
-    """Rows at any minute; users with two in one minute are nothing special."""
-    minutes = np.random.default_rng(163).integers(0, 9000, 40).tolist()
-    return [Row(user, 60 * m, 1, 1) for user in USERS for m in (*minutes, minutes[0], 17, 18)]
+    """At any minute; two rows of a user in one minute are nothing special."""
+    rng = np.random.default_rng(5)
+    minutes = [*rng.integers(0, 20_000, 300).tolist(), 500, 501, 900, 901]
+    rows = [Row(f"u{u}", 60 * minute, u, 0, "r") for u in range(9) for minute in minutes]
+    return rows + rows[::10]
 
 
 WITHOUT_EXCEPTIONS = {
+    "seldom": seldom(),
+    "rounded": rounded(),
     "regular": regular(),
     "with gaps": [row for number, row in enumerate(regular()) if number % 7],
     "jittered": jittered(),
     "jittered, in microseconds": jittered(10**6),
     "irregular": irregular(),
     "own phases": own_phases(),
-    "rounded": rounded(),
     "one row each": [Row(user, 10 * i, i, i, "r") for i, user in enumerate(USERS)],
     "one row each, another time": [
         Row(user, 17 * i * i, i, i, "r") for i, user in enumerate(USERS)
@@ -71,6 +80,7 @@ WITHOUT_EXCEPTIONS = {
 LONE = Row("lone", 137, 3, 3, "r")
 WITH_EXCEPTIONS = {
     "another time": ([*regular(), Row("u1", 97, 2, 1, "r")], "60 apart, and 2 times"),
+    "beside a row that is seldom": ([*seldom(), Row("u1", 97, 2, 1, "r")], "60 apart, and 2 times"),
     "after the last": ([*regular(), Row("u1", 297, 2, 1, "r")], "60 apart, and 1 times"),
     "the same time twice": ([*regular(), regular()[8]], "60 apart, and 1 times"),
     "twice, and missing elsewhere": ([*regular()[:-1], regular()[8]], "60 apart, and 1 times"),

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import Log, match_ids
+from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.bounds import check_parquet

@@ -8,7 +8,7 @@ import numpy as np
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log, Rows
 from trajcloak.auditor.audited_policy import Members
-from trajcloak.auditor.audited_values import Ints, Mask
+from trajcloak.auditor.audited_values import MOST_TICKS, Ints, Mask
 from trajcloak.auditor.findings import first_few
 from trajcloak.auditor.followed_users import (
     enclose_members,
@@ -176,7 +176,9 @@ def _follow_shard(
     member = members.user[mine] // log.num_shards
     gaps = grid.max_gap, grid.hold
     where = cells.x_min, cells.y_min, cells.cell, cells.num_cells
-    instant = (rows.request_time - grid.origin) // grid.every
+    # No instant is earlier or later, and differences must not overflow.
+    sent = np.clip(rows.request_time, -MOST_TICKS, MOST_TICKS)
+    instant = (sent - grid.origin) // grid.every
     request_window = grid.find_windows(instant)
     is_sorted = bool((request_window[1:] >= request_window[:-1]).all())
     by_window: Any = slice(None) if is_sorted else np.argsort(request_window, kind="stable")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_log import Log, match_ids
+from trajcloak.auditor.audited_batches import match_ids
+from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_policy import Members
 from trajcloak.auditor.audited_values import decode_array
 from trajcloak.auditor.canonical_files import BUNDLES
