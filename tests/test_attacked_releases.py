@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import trajcloak as tc
-from guarantee.moves import KINDS, ONE_LOG, draw_movable, write_log
+from guarantee.movable_logs import KINDS, ONE_LOG, draw_movable, write_log
 from reference import attacks as naive
 from small_logs import UNIT_CELLS, new_folder, read_rows
 from test_attackers import attack_rows, by_name, walk_rows
@@ -77,7 +77,7 @@ def test_a_release_keeps_k_suspects_for_all_but_those_who_link(seed, kind):
     """And for those too, if it is to be safe against linking; all as the slow twin says."""
     drawn, requests = draw_movable(seed, kind)
     with new_folder() as folder:
-        source, columns, request_log = write_log(drawn, requests, folder)
+        source, columns, request_log, *_ = write_log(drawn, requests, folder)
         log = tc.read_log(source, columns, request_log, threads=1)
         try:
             made = tc.anonymize(log, drawn.k, threads=1, **drawn.options)

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from trajcloak.cloaks import (
     build_cloaks,
     build_covering_quads,
     compute_areas,
+    compute_union_areas,
     group_members,
     order_by_cloaks,
 )
@@ -222,3 +225,20 @@ def test_areas():
     ]
     assert compute_areas(cloaks).tolist() == expected
     assert compute_areas(np.array([[[0, 0, 2**24, 2**24]]], np.uint32)).tolist() == [[2**48]]
+
+
+def test_areas_of_unions():
+    """Against marking the cells, for sets of one to five rectangles."""
+    rng = np.random.default_rng(31)
+    counts = rng.integers(1, 6, size=400)
+    corners = np.sort(rng.integers(0, 12, size=(counts.sum(), 2, 2)), axis=1)
+    corners[:, 1] += 1
+    rectangles = corners.reshape(-1, 4).astype(np.uint32)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    expected = []
+    for start, stop in pairwise(first):
+        cells = np.zeros((13, 13), np.bool_)
+        for x_start, y_start, x_stop, y_stop in rectangles[start:stop]:
+            cells[x_start:x_stop, y_start:y_stop] = True
+        expected.append(cells.sum())
+    assert compute_union_areas(rectangles, first, threads=2).tolist() == expected

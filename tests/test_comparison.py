@@ -274,4 +274,22 @@ def test_a_comparison_as_a_dictionary():
         "smallest_bundle": None,
         "largest_bundle": None,
         "median_side": None,
+        "cost_parts": None,
+        "cost_union": None,
     }
+
+
+@pytest.mark.parametrize("per", ["window", "instant"])
+def test_parts_are_measured_by_their_own_area_and_by_their_union(per):
+    """Two pairs that cross: apart at both ends, in the same cells in the middle."""
+    ways = {"a": (0, 4, 8), "b": (1, 5, 9), "c": (9, 5, 1), "d": (8, 4, 0)}
+    rows = [Row(user, i, x, 3) for user, way in ways.items() for i, x in enumerate(way)]
+    options = {"parts": 2, "parts_per": per, "rows_alike": True, "threads": 1, **UNIT_CELLS}
+    (result,) = compare(read_rows(rows), 4, ["slow-clustering"], **options)
+    # One box of 10, 2 and 10 cells for four users, or each pair in a box of 2; in the middle two
+    # are in each cell, and may be a part there, if only for that instant.
+    assert result.cost_mbr == 4 * (10 + 2 + 10)
+    assert result.cost_parts == 4 * (2 + (2 if per == "window" else 1) + 2)
+    assert result.cost_union == 4 * (4 + 2 + 4)
+    (whole,) = compare(read_rows(rows), 4, ["slow-clustering"], rows_alike=True, **UNIT_CELLS)
+    assert whole.cost_parts is whole.cost_union is None

@@ -170,7 +170,10 @@ def test_no_java(monkeypatch):
 @pytest.mark.parametrize(
     ("guilty", "contract"),
     [
-        ("auditor/findings.py", "The audit shares no code with what it judges"),
+        (
+            "auditor/findings.py",
+            "The audit shares no code with what it judges, but for reading files and encoding rows",
+        ),
         ("query/bounds.py", "A query sees what a consumer sees: the release alone"),
         ("report/sections.py", "The public part of a report sees the release alone"),
     ],
@@ -190,4 +193,4 @@ def test_layers_are_checked(tmp_path, guilty, contract):
         text=True,
     )
     assert ran.returncode == 1, ran.stdout
-    assert f"{contract} BROKEN" in ran.stdout
+    assert f"{contract} BROKEN" in " ".join(ran.stdout.split())

@@ -100,6 +100,7 @@ def check_requests(drawn: Drawn, published: Published, expected: completion.Comp
         **{reason: counts["requests"] for reason, counts in expected.left_out.items()},
         "few_reporters": sum(place in publisher.sets - publisher.eligible for place, _ in placed),
         "rare": len(eligible) - num_shown,
+        "dropped_row": 0,
         "unknown_user": 0,
         "vocabulary": 0,
         "link_safe": 0,

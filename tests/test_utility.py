@@ -213,3 +213,16 @@ def test_degrees(tmp_path):
     (west, south), (east, north) = release.project_points([(12.9, 51.9), (13.2, 52.2)])
     assert west < east
     assert south < north
+
+
+def test_areas_in_which_users_are_shown(tmp_path):
+    """Two pairs that cross: apart at both ends, in the same cells in the middle."""
+    ways = {"a": (0, 4, 8), "b": (1, 5, 9), "c": (9, 5, 1), "d": (8, 4, 0)}
+    log = read_rows([Row(user, i, x, 3) for user, way in ways.items() for i, x in enumerate(way)])
+    found = {}
+    for parts in (None, 2):
+        path = tmp_path / f"release-{parts}"
+        tc.anonymize(log, 4, parts=parts, rows_alike=True, threads=1, **UNIT_CELLS).write(path)
+        found[parts] = utility.measure_areas(tc.open_release(path))
+    assert found[None].to_dict() == pytest.approx({"own": 22 / 3, "union": 22 / 3})
+    assert found[2].to_dict() == pytest.approx({"own": 2, "union": 10 / 3})

@@ -100,6 +100,28 @@ def compute_areas(cloaks: Cloaks) -> npt.NDArray[np.float64]:
     return width * height
 
 
+def compute_union_areas(
+    rectangles: npt.NDArray[np.uint32], first: npt.NDArray[np.int64], threads: int
+) -> npt.NDArray[np.float64]:
+    """Compute the areas, in cells, that some sets of rectangles cover.
+
+    Parameters
+    ----------
+    rectangles : (rectangles, 4) uint32
+        Cells, as a cloak.
+    first : (sets + 1,) int64
+        Where the rectangles of each set start.
+    threads : int
+    """
+    areas = np.empty(len(first) - 1, np.float64)
+    run_sliced(
+        lambda start, stop: _fill_union_areas(rectangles, first, start, stop, areas),
+        len(areas),
+        threads,
+    )
+    return areas
+
+
 def order_by_cloaks(cloaks: Cloaks, sizes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Sort bundles by cloak sequence, then by size; returns the bundles in that order."""
     digits = [cloaks.reshape(len(cloaks), 4 * cloaks.shape[1]), sizes.astype(np.uint32)[:, None]]
@@ -137,3 +159,28 @@ def _fill_boxes(cells, members, first, start, stop, boxes):  # type: ignore[no-u
                 box[i, Y_START] = min(box[i, Y_START], y)
                 box[i, X_STOP] = max(box[i, X_STOP], x + np.uint32(1))
                 box[i, Y_STOP] = max(box[i, Y_STOP], y + np.uint32(1))
+
+
+@njit(cache=True, nogil=True)
+def _fill_union_areas(rectangles, first, start, stop, areas):  # type: ignore[no-untyped-def]
+    """Fill ``areas[start:stop]``; O(r^2) for r rectangles, sorting aside.
+
+    The plane is cut into strips at all left and right edges. In a strip, rectangles are taken
+    from the lowest up: each adds what is above all before it.
+    """
+    for s in range(start, stop):
+        few = rectangles[first[s] : first[s + 1]].astype(np.int64)
+        few = few[np.argsort(few[:, Y_START])]
+        cuts = np.sort(np.concatenate((few[:, X_START], few[:, X_STOP])))
+        area = 0.0
+        for c in range(len(cuts) - 1):
+            width = cuts[c + 1] - cuts[c]
+            if width == 0:
+                continue
+            covered = top = np.int64(0)
+            for r in range(len(few)):
+                if few[r, X_START] <= cuts[c] and cuts[c + 1] <= few[r, X_STOP]:
+                    covered += max(few[r, Y_STOP] - max(few[r, Y_START], top), 0)
+                    top = max(top, few[r, Y_STOP])
+            area += float(width * covered)
+        areas[s] = area

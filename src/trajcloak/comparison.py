@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms import Algorithm, build_algorithm
+from trajcloak.algorithms import Algorithm, Policy, build_algorithm
 from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
@@ -27,11 +27,13 @@ from trajcloak.cloaks import (
     build_bounding_boxes,
     build_covering_quads,
     compute_areas,
+    compute_union_areas,
 )
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.options import QUAD, Options
+from trajcloak.parts import PartSettings, build_parts
 from trajcloak.pipeline import prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.snapshot import BULK_DP, solve_snapshot
@@ -55,6 +57,9 @@ class Comparison:
     cost_mbr, cost_quad : float or None
         Cost with bounding boxes, and with the smallest (semi-)quadrants around the
         bundles, in square units of the CRS.
+    cost_parts, cost_union : float or None
+        With parts: cost by the area of the part that each user is in, and by that of all parts
+        of the user's bundle together, counted once where they overlap.
     within_quad : float or None
         ``cost_quad`` is proven to be at most this many times the cost of the best quad-cloak
         policy; exactly this many times, if ``exact`` is among the algorithms and finished.
@@ -73,6 +78,8 @@ class Comparison:
     smallest_bundle: int | None = None
     largest_bundle: int | None = None
     median_side: float | None = None
+    cost_parts: float | None = None
+    cost_union: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary."""
@@ -104,8 +111,9 @@ def compare(
         For each algorithm.
     progress : Progress
     **options
-        Fields of :class:`trajcloak.options.Options` that say how to lay out the log, and
-        ``cloak``: the kind whose cost the algorithms are to lower.
+        Fields of :class:`trajcloak.options.Options` that say how to lay out the log;
+        ``cloak``: the kind whose cost the algorithms are to lower; ``parts`` and ``parts_per``:
+        how members are shown.
 
     Examples
     --------
@@ -143,9 +151,19 @@ def compare(
             if isinstance(outcome, str):
                 results.append(Comparison(name, outcome, seconds))
             else:
-                results.append(
-                    _judge(name, seconds, trajectories, outcome, cell, k, least, threads)
+                judged = _judge(
+                    name,
+                    seconds,
+                    trajectories,
+                    [p.bundle for p in outcome],
+                    cell,
+                    k,
+                    least,
+                    threads,
                 )
+                if asked.parts is not None:
+                    judged = _judge_parts(judged, trajectories, outcome, cell, asked, threads)
+                results.append(judged)
     progress("comparing", len(algorithms), len(algorithms))
     return _relate_to_optimum(results)
 
@@ -232,6 +250,26 @@ def _judge(
     )
 
 
+def _judge_parts(
+    judged: Comparison,
+    trajectories: Sequence[npt.NDArray[np.uint32]],
+    policies: Sequence[Policy],
+    cell: float,
+    asked: Options,
+    threads: int,
+) -> Comparison:
+    """Measure the parts of an algorithm's bundles, by both measures."""
+    assert asked.parts is not None
+    settings = PartSettings(asked.parts, asked.parts_per)
+    own = union = 0.0
+    for cells, policy in zip(trajectories, policies, strict=True):
+        parts = build_parts(cells, policy, settings, asked.cloak, threads)
+        covered = compute_union_areas(parts.cloaks, parts.first, threads)
+        own += float((compute_areas(parts.cloaks) * parts.sizes).sum())
+        union += float((covered.reshape(parts.counts.shape).sum(axis=1) * policy.sizes).sum())
+    return replace(judged, cost_parts=own * cell**2, cost_union=union * cell**2)
+
+
 def _cost(cloaks: Cloaks, sizes: npt.NDArray[np.int64]) -> float:
     return float((compute_areas(cloaks).sum(axis=1) * sizes).sum())
 
@@ -247,8 +285,11 @@ class _Job(NamedTuple):
     threads: int
 
 
-def _run(job: _Job, time_limit: float | None) -> tuple[float, list[npt.NDArray[np.int32]] | str]:
-    """Run an algorithm in a process of its own; returns its seconds and its bundles."""
+def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str]:
+    """Run an algorithm in a process of its own; returns its seconds and its bundles.
+
+    Policies come without cloaks, which are computed anew.
+    """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(there, job), daemon=True)
@@ -271,7 +312,13 @@ def _run(job: _Job, time_limit: float | None) -> tuple[float, list[npt.NDArray[n
         process.join()
     if problem:
         return seconds, problem
-    return seconds, [np.load(job.folder / f"bundles-{w}.npy") for w in range(job.num_windows)]
+    policies = []
+    for w in range(job.num_windows):
+        bundle = np.load(job.folder / f"bundles-{w}.npy")
+        part = None if job.asked.parts is None else np.load(job.folder / f"parts-{w}.npy")
+        cloaks = np.empty((int(bundle.max()) + 1, 0, 4), np.uint32)
+        policies.append(Policy(bundle, cloaks, part))
+    return seconds, policies
 
 
 def _work(there: Any, job: _Job) -> None:
@@ -286,14 +333,25 @@ def _work(there: Any, job: _Job) -> None:
     there.send("ready")
     started = time.monotonic()
     try:
-        bundles = [
-            algorithm.solve(cells, job.height, asked.k, asked.cloak, threads=threads).bundle
-            for cells in windows
-        ]
+        found = [_solve(algorithm, cells, job) for cells in windows]
     except TrajcloakError as error:
         there.send((time.monotonic() - started, f"refused: {error}"))
         return
     seconds = time.monotonic() - started
-    for w, bundle in enumerate(bundles):
+    for w, (bundle, part) in enumerate(found):
         np.save(job.folder / f"bundles-{w}.npy", bundle)
+        if part is not None:
+            np.save(job.folder / f"parts-{w}.npy", part)
     there.send((seconds, ""))
+
+
+def _solve(
+    algorithm: Algorithm, cells: npt.NDArray[np.uint32], job: _Job
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32] | None]:
+    """Bundle the trajectories of a window and, if asked for, divide the bundles into parts."""
+    asked, threads = job.asked, job.threads
+    policy = algorithm.solve(cells, job.height, asked.k, asked.cloak, threads=threads)
+    if asked.parts is None:
+        return policy.bundle, None
+    settings = PartSettings(asked.parts, asked.parts_per)
+    return policy.bundle, build_parts(cells, policy, settings, asked.cloak, threads).part

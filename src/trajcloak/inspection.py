@@ -402,9 +402,8 @@ def _search(
     """Choose every, max_gap, length and members by the rows in eligible sets."""
     # Longer instants hold more rows, so that more members have one.
     low, high = counter.log.time_range
-    steps = [s for s in _list_steps(counter.log) if step <= s <= max(step, (high - low) // 10)]
-    if counter.log.has_timestamps:
-        steps = [s for s in steps if s <= max(step, LONGEST)]
+    longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
+    steps = [step, *(s for s in _list_steps(counter.log) if step < s <= longest)]
     choices: list[tuple[int, int, int, int]] = []
     for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
         grid = build_time_grid(hold_in_memory(counter.log), every)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.cloaks import compute_areas, compute_union_areas
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
@@ -20,7 +21,7 @@ from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
 from trajcloak.query import Answer, PublishedRelease, Rectangle, open_release
 from trajcloak.query.bounds import ZERO
-from trajcloak.query.release_arrays import read_request_rows
+from trajcloak.query.release_arrays import build_cell_grid, read_request_rows
 from trajcloak.replay import (
     find_bundles,
     find_published_window,
@@ -68,6 +69,49 @@ class Utility:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class ShownAreas:
+    """How large the areas are in which a release shows its users.
+
+    Attributes
+    ----------
+    own : float
+        Mean, over users and instants, of the area of the rectangle that the user is in: the
+        bundle's cloak or, with parts, that of the user's own part; in CRS units squared.
+    union : float
+        The same of the area that all rectangles of the user's bundle cover: that of the cloak
+        as the paper measures it. Without parts, the same number.
+    """
+
+    own: float
+    union: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
+
+
+def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
+    """Measure how large the areas are in which a release shows its users.
+
+    Examples
+    --------
+    >>> measure_areas(open_release("release"))
+    ShownAreas(own=..., union=...)
+    """
+    grid = build_cell_grid(release.manifest)
+    own = union = 0.0
+    num_places = 0
+    for window in release.windows:
+        cells = grid.to_cells(window.rectangles).T.astype(np.uint32)
+        covered = compute_union_areas(cells, window.first, threads).reshape(window.counts.shape)
+        own += float((compute_areas(cells) * window.sizes).sum())
+        union += float((covered.sum(axis=1) * window.users).sum())
+        num_places += int(window.users.sum()) * (window.stop - window.start)
+    scale = grid.cell**2 / num_places
+    return ShownAreas(own * scale, union * scale)
 
 
 class _Box(NamedTuple):
@@ -228,9 +272,9 @@ class _Workload:
         places = {value: place for place, value in enumerate(rows.values)}
         self._values = [_find_value(value, places) for value in column.dictionary.to_pylist()]
         self._published = np.array([places.get(v, -1) for v in self._values] + [-1])
-        row = np.repeat(np.arange(len(rows.first) - 1), np.diff(rows.first))
+        of_set = np.repeat(np.arange(len(rows.first) - 1), np.diff(rows.first))
         self._num_values = max(len(rows.values), 1)
-        self._keys = row * self._num_values + rows.code
+        self._keys = of_set * self._num_values + rows.code
 
     def _find_truths(
         self, prepared: Prepared, policy: Path, progress: Progress
@@ -247,8 +291,8 @@ class _Workload:
                 sender = bundle[window.request_user]
                 instant = window.start + window.request_instant.astype(np.int64)
                 code = self._published[self._code[window.request_kind]]
-                row = published.to_rows(sender - published.first_id, instant)
-                is_shown = np.isin(row * self._num_values + code, self._keys)
+                of_set = published.to_sets(sender - published.first_id, instant)
+                is_shown = np.isin(of_set * self._num_values + code, self._keys)
                 is_shown &= (sender >= 0) & (code >= 0)
             yield _Truth(window, bundle >= 0, is_shown)
 

@@ -1,6 +1,7 @@
 """Tables of other tools are judged by who could be in their rectangles."""
 
 import datetime
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -95,22 +96,162 @@ def test_candidates_are_those_of_plain_loops(tmp_path, seed, suffix):
     for k in (min(counts), min(counts) + 1):
         report = audit_foreign(log, table, k)
         assert report["candidates"].passed == (k == min(counts))
-        assert report["candidates"].checked == len(groups)
     small = sum(count < k for count in counts)
-    expected = f"{small} of {len(groups)} groups have fewer than {k} candidates, the smallest "
-    assert report["candidates"].detail.startswith(f"{expected}{min(counts)}: ")
+    # Rows alone are named if they are as bad.
+    which = rf"with 'group' as a link, {small} of {len(groups)} groups|[0-9]+ of [0-9]+ rows"
+    expected = rf"({which}) have fewer than {k} candidates, the smallest {min(counts)}: "
+    assert re.match(expected, report["candidates"].detail)
     assert [check.name for check in report.checks] == [c for c in FOREIGN_CHECKS if c != "members"]
     assert report.to_dict()["k"] == k
 
 
 def test_rows_without_groups_are_judged_alone(tmp_path, log, places):
     columns = cover(places, split(40, 5))
-    linked = audit_foreign(log, write_table(tmp_path / "a.csv", **columns), 5)
     del columns["group"]
-    alone = audit_foreign(log, write_table(tmp_path / "b.csv", **columns), 5)
-    assert linked["candidates"].checked == 8
-    assert alone["candidates"].checked == 24
+    report = audit_foreign(log, write_table(tmp_path / "b.csv", **columns), 5)
+    assert report["candidates"].passed
+    assert report["candidates"].checked == 24
+    assert report.notes[0] == "Taken as links between rows: none."
+    assert report.verdict == (
+        "Passed: at least 5 possible senders for every request, against the trajectory-aware "
+        "attacker."
+    )
+
+
+def follow_one(places, users, size, rng):
+    """A snapshot table: rectangles around a user and ``size - 1`` neighbours, at each instant.
+
+    Each rectangle has enough users; who is in all rectangles of one user is another matter.
+    """
+    rows = []
+    for user in users:
+        for instant in range(places.shape[1]):
+            here = places[:, instant]
+            near = np.argsort(np.abs(here - here[user]).max(axis=1), kind="stable")[:size]
+            low = here[near].min(axis=0) - rng.uniform(0, 0.1, 2)
+            high = here[near].max(axis=0) + rng.uniform(0, 0.1, 2)
+            rows.append((user, instant, *low, *high))
+    user, instant, *edges = zip(*rows, strict=True)
+    return user, {"instant": instant} | dict(zip(EDGES, edges, strict=True))
+
+
+NAMES = [
+    "pseudonym",
+    "session",
+    "track_id",
+    "bid",
+    "size",
+    "users",
+    "window",
+    "x",
+    "geometry",
+    "\u202e",
+]
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory):
+    """Users who move so fast that their neighbours change, and their log."""
+    rng = np.random.default_rng(5)
+    places = rng.uniform(0, 100, (200, 4, 2))
+    return places, write_log(tmp_path_factory.mktemp("moving") / "log.parquet", places)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "make", [str, lambda user: 7919 * user % 104_729, lambda user: f"u{user}z"]
+)
+def test_pseudonyms_are_found_whatever_they_are_called(tmp_path, moving, name, make):
+    places, log = moving
+    user, columns = follow_one(places, range(0, 200, 3), 5, np.random.default_rng(0))
+    alone = audit_foreign(log, write_table(tmp_path / "alone.parquet", **columns), 5)
     assert alone["candidates"].passed
+    columns[name] = [make(number) for number in user]
+    report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+    assert f"with '{name}' as a link, 67 of 67 groups" in report["candidates"].detail
+
+
+def test_a_few_pseudonyms_among_many_rows_without_are_found(tmp_path, moving):
+    places, log = moving
+    user, columns = follow_one(places, range(200), 5, np.random.default_rng(0))
+    for filler in (None, "none"):
+        columns["note"] = [str(number) if number < 20 else filler for number in user]
+        report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+        assert "with 'note' as a link, 20 of" in report["candidates"].detail
+
+
+def test_what_people_ask_for_is_no_link(tmp_path, moving):
+    places, log = moving
+    rng = np.random.default_rng(1)
+    _, columns = follow_one(places, range(200), 5, rng)
+    shares = 1 / np.arange(1, 41)
+    what = rng.choice(40, 800, p=shares / shares.sum())
+    columns["category"] = [f"kind {number}" for number in what]
+    columns["stars"] = rng.integers(1, 6, 800).tolist()
+    report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+    assert report.passed, report
+    assert "'category', 'stars'" in report.notes[1]
+    assert "Assumes that senders were inside their rectangles" in report.notes[2]
+
+
+def test_a_request_under_two_groupings_is_found(tmp_path, moving):
+    """Each request is in two rows, of groups of five who share little more than its sender."""
+    places, log = moving
+    rng = np.random.default_rng(2)
+    instant = places[:, 0]
+    rows = []
+    for user in range(0, 200, 2):
+        for axis in (0, 1):
+            near = np.argsort(np.abs(instant[:, axis] - instant[user, axis]))[:5]
+            low, high = instant[near].min(axis=0) - 0.01, instant[near].max(axis=0) + 0.01
+            rows.append((0, *low, *high, f"g{axis}{user}", f"kind {rng.integers(10**6)}"))
+        rows[-1] = (*rows[-1][:-1], rows[-2][-1])
+    columns = dict(zip(("instant", *EDGES, "part", "text"), zip(*rows, strict=True), strict=True))
+    report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+    assert "with 'text' as a link, 100 of 100 groups" in report["candidates"].detail
+
+
+def test_example_2_of_the_paper(tmp_path):
+    """Two cloaks of two users each, linked by a column of any name: Carol is in both."""
+    places = np.array([[[0, 0], [9, 9]], [[1, 1], [1, 1]], [[9, 0], [0, 1.0]]])
+    log = write_log(tmp_path / "log.parquet", places)
+    columns = {
+        "instant": [0, 1], "x_min": [-0.5, -0.5], "y_min": [-0.5, 0.5], "x_max": [1.5, 1.5],
+        "y_max": [1.5, 1.5],
+    }  # fmt: skip
+    alone = audit_foreign(log, write_table(tmp_path / "alone.csv", **columns), 2)
+    assert alone["candidates"].passed
+    for name in NAMES[:4]:
+        linked = {**columns, name: ["a", "a"]}
+        report = audit_foreign(log, write_table(tmp_path / f"{name}.csv", **linked), 2)
+        expected = f"with '{name}' as a link, 1 of 1 groups have fewer than 2 candidates"
+        assert report["candidates"].detail.startswith(expected)
+
+
+@pytest.mark.parametrize("make", [str, int, lambda user: f"user {user}"])
+def test_short_ids_of_users_are_found(tmp_path, make):
+    """One row for each user, so that nothing is linked."""
+    places = np.random.default_rng(3).uniform(0, 100, (60, 1, 2))
+    table = {
+        "user_id": [str(user) for user in range(60)],
+        "time": [0] * 60,
+        "x": places[:, 0, 0],
+        "y": places[:, 0, 1],
+    }
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    user, columns = follow_one(places, range(60), 6, np.random.default_rng(0))
+    report = audit_foreign(
+        tmp_path / "log.parquet", write_table(tmp_path / "alone.parquet", **columns), 6
+    )
+    assert report.passed
+    for numbers, is_own in ((user, True), (np.roll(user, 30), False)):
+        columns["no"] = [make(int(number)) for number in numbers]
+        report = audit_foreign(
+            tmp_path / "log.parquet", write_table(tmp_path / "t.parquet", **columns), 6
+        )
+        assert ("user ids" in list_failed(report)) == is_own
+        if is_own:
+            assert "column 'no' has the id of a user inside" in report["user ids"].detail
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -129,7 +270,7 @@ def test_rows_that_repeat_have_the_same_candidates(tmp_path, seed):
     k = int(np.median(counts)) + 1
     report = audit_foreign(log, write_table(tmp_path / "table.csv", **columns), k)
     small = sum(count < k for count in counts)
-    expected = f"{small} of 100 groups have fewer than {k} candidates, the smallest {min(counts)}: "
+    expected = f"{small} of 100 rows have fewer than {k} candidates, the smallest {min(counts)}: "
     assert report["candidates"].detail.startswith(expected)
 
 
@@ -142,7 +283,7 @@ def test_our_own_bundles_pass(tmp_path, log):
     report = audit_foreign(log, bundles, 5, policy=policy)
     assert report.passed, report
     assert report["members"].checked == 40
-    assert list_failed(audit_foreign(log, bundles, 41, policy=policy)) == {"members"}
+    assert list_failed(audit_foreign(log, bundles, 41, policy=policy)) == {"candidates", "members"}
 
 
 def test_members_are_counted_with_a_policy(tmp_path, log, places):
@@ -173,7 +314,7 @@ def test_exact_coordinates_are_found(tmp_path, log, places):
     columns = cover(places, split(40, 8), margin=0.0)
     report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
     assert list_failed(report) == {"exact coordinates"}
-    assert "60 of 60 edges equal a coordinate" in report["exact coordinates"].detail
+    assert "60 of 60 different edges equal a coordinate" in report["exact coordinates"].detail
     columns = cover(places, split(40, 8))
     columns["x_max"] = columns["x_min"]
     report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
@@ -186,6 +327,26 @@ def test_coordinates_on_a_lattice_are_equal_by_chance(tmp_path):
     log = write_log(tmp_path / "log.parquet", places)
     table = write_table(tmp_path / "t.csv", **cover(places, split(200, 20)))
     assert audit_foreign(log, table, 5)["exact coordinates"].passed
+
+
+def test_a_grid_of_kilometre_squares_reveals_no_coordinate(tmp_path):
+    """Places to full precision, of which some happen to be on lines of the grid."""
+    rng = np.random.default_rng(4)
+    places = rng.uniform(0, 20_000, (400, 3, 2))
+    places[:9, :, 0] = np.arange(1, 10)[:, None] * 1000
+    log = write_log(tmp_path / "log.parquet", places)
+    low = np.floor(places / 1000) * 1000
+    columns = {"instant": np.tile(np.arange(3), 400)}
+    for side, (name, axis, shift) in enumerate(
+        (("x_min", 0, 0), ("y_min", 1, 0), ("x_max", 0, 1000), ("y_max", 1, 1000))
+    ):
+        assert EDGES[side] == name
+        columns[name] = low[..., axis].ravel() + shift
+    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 1)
+    assert report["exact coordinates"].passed, report["exact coordinates"]
+    columns["x_min"] = places[..., 0].ravel()
+    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 1)
+    assert not report["exact coordinates"].passed
 
 
 @pytest.mark.parametrize("as_group", [True, False])
@@ -213,7 +374,7 @@ def test_columns_that_look_like_identifiers(tmp_path, log, places):
     report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2)
     assert list_failed(report) == {"identifiers"}
     detail = report["identifiers"].detail
-    assert detail == "column 7 of the table looks like e-mail addresses"
+    assert detail == "column 'contact' looks like e-mail addresses"
 
 
 def test_degrees_and_stretches_of_time(tmp_path):
@@ -234,7 +395,7 @@ def test_degrees_and_stretches_of_time(tmp_path):
     whole["t_end"] = [begin + datetime.timedelta(minutes=3)]
     report = audit_foreign(log, write_table(tmp_path / "w.parquet", **whole), 40)
     assert report.passed
-    assert report["exact coordinates"].checked == 12
+    assert report["exact coordinates"].checked == 4
 
 
 def test_rows_that_do_not_fit_the_log(tmp_path, log, places):

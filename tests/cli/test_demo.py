@@ -39,10 +39,11 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert "In bundles every request keeps at least 10 suspects, whoever attacks." in words
     assert "shown/policy.parquet private" in words
     assert "shown/release public" in words
-    assert "Passed: all " in words
+    assert "Passed: at least 10 possible senders for every request" in words
     assert f"where every one of the {manifest['users']} people was at every minute" in words
     assert "still cannot tell who sent a request" in words
-    assert f"at least {manifest['smallest_bundle']} people fit equally well" in words
+    assert "at least 10 people fit equally well" in words
+    assert re.search(r"withheld │ [\d,]+ requests, 0 people", words)
     assert "shown/report.html private all of this on a page" in words
     assert "What each attacker learns" in (folder / "report.html").read_text()
     assert manifest["users"] == 400
@@ -104,6 +105,8 @@ def test_demo_where_nobody_is_found(run):
     assert done.code == 0
     assert "In this log nobody is found in this way" in done.out
     assert "found." not in done.out
+    assert "No request is published in bundles" in done.out
+    assert "suspects" not in done.out
 
 
 def test_demo_never_overwrites(run, tmp_path):

@@ -17,7 +17,9 @@ def test_for_machines(run, made):
     args = "utility", made / "log.parquet", made / "release", "--policy", made / "policy.parquet"
     done = run(*args, "--queries", 10, "--json")
     assert (done.code, done.err) == (0, "")
-    results = json.loads(done.out)["results"]
+    answer = json.loads(done.out)
+    results, areas = answer["results"], answer["areas"]
+    assert areas["own"] == pytest.approx(areas["union"], rel=1e-12)
     assert [result["question"] for result in results] == ["count", "moves", "requests"]
     assert all((result["queries"], result["within"]) == (10, 1) for result in results)
     # The attributes of the release are the default; time options may be repeated.

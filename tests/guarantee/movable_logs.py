@@ -125,6 +125,8 @@ def _draw_reports(rng: np.random.Generator, every: int, num_instants: int) -> li
                     angle = speed * time + phase
                     x, y = centre + radius * np.array([np.cos(angle), np.sin(angle)])
                     reports.append(Report(f"u{user}", time, round(x, 3), round(y, 3)))
+                    # Rows that differ in what they carry, if at all.
+                    reports += reports[-1:] * int(rng.random() < 0.1)
     reports = reports or [Report("u0", 0, 1.0, 1.0)]
     return [reports[i] for i in rng.permutation(len(reports))]
 
@@ -164,6 +166,7 @@ def _draw_options(
     can_suppress = algorithm in ("auto", "refined", "traj-anon")
     suppress = rng.random()
     price = 5e5 if log.is_geographic else 40.0
+    has_parts = rng.random() < 0.2
     options = {
         "every": duration(every),
         "max_gap": duration(int(rng.choice([2, 3, 5])) * every),
@@ -176,6 +179,8 @@ def _draw_options(
         "suppress_above": price if can_suppress and 0.2 <= suppress < 0.3 else None,
         "windows": sometimes(0.2, "08:00-08:01,08:02-09:00") if log.has_moments else None,
         "members": sometimes(0.3, log.k + 1),
+        "parts": 2 if has_parts else None,
+        "parts_per": str(rng.choice(["window", "instant"])) if has_parts else None,
         "rare": str(rng.choice(["drop", "other", "keep"])),
         "rare_below": sometimes(0.3, 3),
         "vocabulary": sometimes(0.3, {"what": ["7", "8", "a"], "level": [0, 1]}),

@@ -435,7 +435,8 @@ def test_empty_cells_of_requests(tmp_path, column, is_marked):
         read(wrong)
     dropped = read(wrong, ("empty",))
     assert list_sent(dropped) == list_sent(expected)
-    assert (expected.unknown_requests, dropped.unknown_requests) == (0, 1)
+    assert (expected.dropped_requests, dropped.dropped_requests) == (0, 1)
+    assert dropped.unknown_requests == 0
     assert not any(dropped.dropped.values())
 
 
@@ -460,11 +461,25 @@ def test_times_are_of_one_kind(one, other):
         tc.read_log(locations, columns, requests)
 
 
-def test_times_far_from_the_locations():
-    locations = pa.table({"user_id": [1], "time": [-(2**62)], "x": [1.0], "y": [1.0]})
-    requests = pa.table({"user_id": [1, 1], "time": [0, 1], "what": ["a", "a"]})
-    with pytest.raises(tc.InputError, match=r"^request log: row 2: column 'time' is more than"):
-        tc.read_log(locations, tc.LogColumns(requests=("what",)), requests)
+@pytest.mark.parametrize("start", [0, -(2**62), 2**62 - 3])
+@pytest.mark.parametrize("length", [None, 1])
+def test_requests_at_absurd_times_are_outside_windows(start, length):
+    """A refusal would tell that somebody sent something then."""
+    locations = {"user_id": [1, 2] * 2, "time": [start, start, start + 1, start + 1]}
+    locations |= {"x": [1.0] * 4, "y": [1.0] * 4}
+    times = [-(2**63), -(2**62) - 1, start, 2**62, 2**63 - 1]
+    requests = pa.table({"user_id": [1] * 5, "time": times, "what": ["a"] * 5})
+    release = tc.anonymize(
+        pa.table(locations),
+        2,
+        columns=tc.LogColumns(requests=("what",)),
+        request_log=requests,
+        length=length,
+        rare="keep",
+        height=1,
+    )
+    assert release.manifest["requests"] == 1
+    assert release.figures["withheld"]["outside_windows"] == 4
 
 
 IDS = {

@@ -88,7 +88,7 @@ def write(path, column):
 def publish(folder, log):
     """Anonymize and audit; returns the published column."""
     columns = tc.LogColumns(requests=("what",))
-    result = tc.anonymize(tc.read_log(log, columns), 3, allow=("what",))
+    result = tc.anonymize(tc.read_log(log, columns), 3, rare="keep", allow=("what",))
     result.write(folder / "release", folder / "policy.parquet")
     report = audit(log, folder / "release", folder / "policy.parquet", tc.LogColumns())
     assert report.passed, [check for check in report.checks if not check.passed]
@@ -128,9 +128,11 @@ def test_objects_of_json_lines_are_flattened(tmp_path):
     ]
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(lines))
-    result = tc.anonymize(tc.read_log(log, tc.LogColumns(requests=("what",))), 3)
+    names = "what.n", "what.deep.r", "what.deep.is"
+    columns = tc.LogColumns(requests=names)
+    result = tc.anonymize(tc.read_log(log, columns), 3)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
-    report = audit(log, tmp_path / "release", tmp_path / "policy.parquet", tc.LogColumns())
+    report = audit(log, tmp_path / "release", tmp_path / "policy.parquet", columns)
     assert report.passed, [check for check in report.checks if not check.passed]
     schema = pq.read_schema(tmp_path / "release" / "requests.parquet")
     assert [(f.name, f.type) for f in schema][3:] == [

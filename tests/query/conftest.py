@@ -20,9 +20,9 @@ Cloaks: movers (-0.5, -0.5, 3.5, 1.5) and (3.5, -0.5, 7.5, 1.5); the others (-0.
 """
 
 
-def publish(folder, name="by-hand", **options):
+def publish(folder, name="by-hand", k=2, **options):
     path = folder / name
-    tc.anonymize(read_rows(LOG), 2, rare="keep", threads=1, **UNIT_CELLS, **options).write(path)
+    tc.anonymize(read_rows(LOG), k, rare="keep", threads=1, **UNIT_CELLS, **options).write(path)
     return path
 
 

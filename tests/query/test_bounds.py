@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import queries
-from trajcloak.query.bounds import Bounds, bound_inside, intersect_bounds
-from trajcloak.query.questions import Rectangle
-from trajcloak.query.release_arrays import CellGrid
+from trajcloak.query.bounds import (
+    Bounds,
+    bound_followers,
+    bound_inside,
+    bound_present,
+    intersect_bounds,
+)
+from trajcloak.query.questions import Rectangle, RouteStep
+from trajcloak.query.release_arrays import CellGrid, PublishedWindow
 from zoo import examples
 
 GRID = CellGrid((0.0, 0.0), 1.0)
@@ -69,6 +75,69 @@ def test_no_better_bounds_exist_over_several_instants(num_users, num_steps):
         expected = queries.follow_range(ranges, num_users)
         assert (actual.lower[0], actual.upper[0]) == expected, ranges
         assert actual.lower[0] <= actual.estimate[0] <= actual.upper[0]
+
+
+@st.composite
+def bundles_in_parts(draw):
+    """Draw bundles: the parts at each of two instants, boxes with users; and whether they stay."""
+    keeps_members = draw(st.booleans())
+    bundles = []
+    for _ in range(draw(st.integers(1, 2))):
+        divisions = st.sampled_from([(3,), (2, 1), (1, 2), (1, 1, 1)])
+        first = draw(divisions)
+        sizes = [first, first if keeps_members else draw(divisions)]
+        bundles.append([[(draw(boxes()), size) for size in division] for division in sizes])
+    return bundles, keeps_members
+
+
+def build_window(bundles, keeps_members):
+    parts = [part for bundle in bundles for at_instant in bundle for part in at_instant]
+    counts = np.array([[len(at_instant) for at_instant in bundle] for bundle in bundles])
+    return PublishedWindow(
+        first_id=0,
+        first_set=0,
+        start=5,
+        stop=5 + counts.shape[1],
+        users=np.array([sum(size for _, size in bundle[0]) for bundle in bundles]),
+        counts=counts,
+        rectangles=np.array([box for box, _ in parts], np.float64).T,
+        sizes=np.array([size for _, size in parts]),
+        keeps_members=keeps_members,
+    )
+
+
+@examples(300)
+@given(bundles_in_parts(), st.tuples(regions(), regions()), st.booleans())
+def test_no_better_bounds_exist_with_parts(drawn, asked, is_tight):
+    bundles, keeps_members = drawn
+    if is_tight:
+        bundles = [
+            [[(shrink(box, size), size) for box, size in parts] for parts in bundle]
+            for bundle in bundles
+        ]
+    window = build_window(bundles, keeps_members)
+    grid = GRID if is_tight else None
+    steps = [RouteStep(region, 5 + i) for i, region in enumerate(asked)]
+    present = [bound_present(window, step, grid) for step in steps]
+    followers = bound_followers(window, steps, grid)
+    for b, bundle in enumerate(bundles):
+        worlds = list(zip(asked, bundle, strict=True))
+        for bounds, tried in [
+            (present[0], worlds[:1]),
+            (present[1], worlds[1:]),
+            (followers, worlds),
+        ]:
+            expected = queries.follow_parts_range(
+                tried, int(window.users[b]), is_tight=is_tight, keeps_members=keeps_members
+            )
+            assert (bounds.lower[b], bounds.upper[b]) == expected
+            assert bounds.lower[b] <= bounds.estimate[b] <= bounds.upper[b]
+
+
+def shrink(box, num_users):
+    """Cut a box to one cell if it is to be the bounding box of a single user."""
+    x0, y0 = box[:2]
+    return (x0, y0, x0 + 1, y0 + 1) if num_users == 1 else box
 
 
 def test_by_hand():

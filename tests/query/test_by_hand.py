@@ -7,6 +7,7 @@ import pytest
 import trajcloak as tc
 from query.conftest import LOG, publish
 from small_logs import UNIT_CELLS, read_rows
+from trajcloak.options import PARTS_PER
 from trajcloak.query import RequestAnswer, bounds
 
 LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
@@ -139,3 +140,43 @@ def test_values_that_are_null_or_numbers(tmp_path):
         None: RequestAnswer(tc.Answer(1, 1.0, 1), tc.Answer(1, 1.0, 4)),
     }
     assert set(release.count_requests(EVERYWHERE, "kind")) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("per", PARTS_PER)
+def test_parts(by_hand, tmp_path, per):
+    """All four users in one bundle, shown in the parts that are bundles of ``by_hand``."""
+    release = tc.open_release(publish(tmp_path, "parts", k=4, parts=2, parts_per=per))
+    for region in (LEFT_QUARTER, RIGHT_HALF, BOTTOM, EVERYWHERE):
+        assert release.count(region) == by_hand.count(region)
+    both_at_bottom = [(BOTTOM, 0), (BOTTOM, 1)]
+    if per == "window":
+        assert release.follow(both_at_bottom) == by_hand.follow(both_at_bottom)
+    else:
+        # Two of four at each time; nothing says that they are the same two.
+        assert release.follow(both_at_bottom) == tc.Answer(0, 1.0, 2)
+    # Requests belong to the bundle: half of its users are at the bottom.
+    assert release.count_requests(BOTTOM, "what", 0, 0) == {
+        "x": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2)),
+        "y": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("part", [0, 1, 1, 1], "rows are missing or out of order"),
+        ("part", [1, 1, 0, 1], "rows are missing or out of order"),
+        ("instant", [0, 1, 1, 1], "rows are missing or out of order"),
+        ("users", [2, 2, 1, 3], "other numbers of users at other times"),
+        ("users", [2, 2, 2, 3], "other numbers of users at other times"),
+    ],
+)
+def test_damaged_parts_are_refused(tmp_path, column, values, message):
+    path = publish(tmp_path, "parts", k=4, parts=2)
+    file = path / "bundles.parquet"
+    table = pq.read_table(file)
+    place = table.schema.get_field_index(column)
+    changed = pa.array(values, table.schema.field(column).type)
+    pq.write_table(table.set_column(place, table.schema.field(column), changed), file)
+    with pytest.raises(tc.InputError, match=message):
+        tc.open_release(path)

@@ -1,7 +1,7 @@
 """True answers, worked out from the rows of a log, lie within the bounds.
 
 Logs on a grid and off it, with gaps, windows, withheld windows, suppressed users; all
-algorithms, both kinds of cloaks.
+algorithms, both kinds of cloaks, with parts and without.
 """
 
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import trajcloak as tc
@@ -25,7 +25,7 @@ from small_logs import (
     read_published,
     read_rows,
 )
-from trajcloak.options import ALGORITHMS, CLOAKS
+from trajcloak.options import ALGORITHMS, CLOAKS, PARTS_PER
 from trajcloak.query.bounds import ZERO, RequestAnswer
 from zoo import examples
 
@@ -129,11 +129,19 @@ def check_release(release, truth, rng):
         check_route(release, truth, [(draw_region(rng), instant) for instant in chosen])
 
 
-@examples(200)
-@given(dense_logs(), st.integers(0, 2**32), st.sampled_from([None, 0.3]))
-def test_random_dense_logs(drawn, seed, max_suppressed):
+@examples(300)
+@given(
+    dense_logs(),
+    st.integers(0, 2**32),
+    st.sampled_from([None, 0.3]),
+    st.sampled_from([None, *PARTS_PER]),
+)
+def test_random_dense_logs(drawn, seed, max_suppressed, parts_per):
     if drawn.options["algorithm"] in ("traj-anon", "refined"):
         drawn.options["max_suppressed"] = max_suppressed
+    if parts_per is not None:
+        assume(len({row.user for row in drawn.rows}) >= 4)
+        drawn.options.update(members=4, parts=2, parts_per=parts_per)
     with opened(drawn) as found:
         assert found is not None
         release, truth, *_ = found
@@ -150,7 +158,7 @@ def test_random_logs_with_gaps_windows_and_suppression(seeds):
         rng = np.random.default_rng([seed, 1])
         drawn.options["algorithm"] = str(rng.choice(ALGORITHMS))
         drawn.options["cloak"] = str(rng.choice(CLOAKS))
-        drawn.options["rare"] = str(rng.choice(["drop", "keep"]))
+        drawn.options["rare"] = ("drop", "keep")[seed % 2]
         if drawn.options["algorithm"] in ("traj-anon", "refined") and rng.random() < 0.5:
             drawn.options["max_suppressed"] = 0.45
         with opened(drawn) as found:

@@ -4,7 +4,7 @@ A box is (x0, y0, x1, y1) in cells of side 1, half open; a region is a closed re
 in the same units. A user in a cell may stand anywhere in it, its edges included.
 """
 
-from itertools import product
+from itertools import permutations, product
 
 
 def count_range(box, num_users, region, *, is_tight):
@@ -37,6 +37,41 @@ def follow_range(ranges, num_users):
         if all(low <= len(s) <= high for s, (low, high) in zip(inside, ranges, strict=True))
     ]
     return min(found), max(found)
+
+
+def follow_parts_range(steps, num_users, *, is_tight, keeps_members):
+    """Find the least and the greatest number of users of a bundle inside at every step.
+
+    A step is a region and the parts at its instant: boxes, each with its number of users. Every
+    way to divide the users and to place them in their boxes is tried. If ``keeps_members``,
+    the n-th parts of all instants have the same users; who they are makes no difference.
+    """
+    everyone = list(permutations(range(num_users)))
+    orders = everyone[:1] if keeps_members else everyone
+    inside = [
+        {frozenset(order[i] for i in chosen) for order in orders for chosen in possible}
+        for possible in (_choose_inside(parts, region, is_tight) for region, parts in steps)
+    ]
+    found = [len(frozenset.intersection(*sets)) for sets in product(*inside)]
+    return min(found), max(found)
+
+
+def _choose_inside(parts, region, is_tight):
+    """List all sets of users who can be inside a region, users numbered part by part."""
+    sets, first = {frozenset()}, 0
+    for (x0, y0, x1, y1), num_users in parts:
+        users = range(first, first + num_users)
+        first += num_users
+        cells = list(product(range(x0, x1), range(y0, y1)))
+        in_part = set()
+        for chosen in product(cells, repeat=num_users):
+            if is_tight and bounding_box(chosen) != (x0, y0, x1, y1):
+                continue
+            can = [{is_within(cell, region), touches(cell, region)} for cell in chosen]
+            for are_inside in product(*can):
+                in_part.add(frozenset(u for u, i in zip(users, are_inside, strict=True) if i))
+        sets = {a | b for a in sets for b in in_part}
+    return sets
 
 
 def bounding_box(cells):

@@ -48,7 +48,23 @@ def own_phases():
     return [row._replace(time=row.time + 7 * int(row.user[1:])) for row in regular()]
 
 
+def seldom():
+    """Every 60 seconds, but most rows are missing."""
+    rng = np.random.default_rng(4)
+    return [row for row in regular(num_times=60) if rng.random() < 0.2]
+
+
+def rounded():
+    """At any minute; two rows of a user in one minute are nothing special."""
+    rng = np.random.default_rng(5)
+    minutes = [*rng.integers(0, 20_000, 300).tolist(), 500, 501, 900, 901]
+    rows = [Row(f"u{u}", 60 * minute, u, 0, "r") for u in range(9) for minute in minutes]
+    return rows + rows[::10]
+
+
 WITHOUT_EXCEPTIONS = {
+    "seldom": seldom(),
+    "rounded": rounded(),
     "regular": regular(),
     "with gaps": [row for number, row in enumerate(regular()) if number % 7],
     "jittered": jittered(),
@@ -64,6 +80,7 @@ WITHOUT_EXCEPTIONS = {
 LONE = Row("lone", 137, 3, 3, "r")
 WITH_EXCEPTIONS = {
     "another time": ([*regular(), Row("u1", 97, 2, 1, "r")], "60 apart, and 2 times"),
+    "beside a row that is seldom": ([*seldom(), Row("u1", 97, 2, 1, "r")], "60 apart, and 2 times"),
     "after the last": ([*regular(), Row("u1", 297, 2, 1, "r")], "60 apart, and 1 times"),
     "the same time twice": ([*regular(), regular()[8]], "60 apart, and 1 times"),
     "twice, and missing elsewhere": ([*regular()[:-1], regular()[8]], "60 apart, and 1 times"),

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import Log, match_ids
-from trajcloak.auditor.audited_values import Ints, decode_array
+from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.bounds import check_parquet
 
@@ -28,11 +29,15 @@ class Members:
         Where the members of each bundle start.
     window
         Of each bundle; ascending.
+    parts
+        Of each window, if bundles are shown in parts: the part of each member, in one column
+        for the whole window or in one for each instant. Empty without parts.
     """
 
     user: Ints
     first: Ints
     window: Ints
+    parts: dict[int, Ints]
 
     @property
     def sizes(self) -> Ints:
@@ -57,24 +62,19 @@ def find_exposure(policy: Path, release: Path) -> list[str]:
     return problems
 
 
-def read_policy(path: Path, log: Log, grid: InstantGrid) -> tuple[Members | None, list[str]]:
+def read_policy(
+    path: Path, log: Log, grid: InstantGrid, parts_per: str | None
+) -> tuple[Members | None, list[str]]:
     """Read who is in which bundle; returns that if it can be used, and what is wrong.
 
-    The order of rows is private, and may be any.
+    The order of rows is private, and may be any. ``parts_per`` says what a part keeps its
+    members for: ``window``, or ``instant``, which is in a second file; None without parts.
     """
-    try:
-        check_parquet(path)
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError, ValueError, MemoryError):
-        return None, ["the policy cannot be read as Parquet"]
-    if table.column_names != ["window", "user_id", "bundle_id"]:
-        return None, ["the policy has other columns than window, user_id and bundle_id"]
-    columns = [decode_array(table[name].combine_chunks()) for name in table.column_names]
-    types = [pa.int32(), log.ids.type, pa.int64()]
-    if any(c.type != t or c.null_count for c, t in zip(columns, types, strict=True)):
-        return None, ["the columns of the policy are not of the types int32, that of ids, int64"]
-    window, bundle = (columns[i].to_numpy().astype(np.int64) for i in (0, 2))
-    user = match_ids(columns[1], log.ids)
+    names = ["window", "user_id", "bundle_id", *(["part"] if parts_per == "window" else [])]
+    columns = _read_private(path, names, log)
+    if columns is None:
+        return None, [f"the policy is no Parquet file with the columns {', '.join(names)}"]
+    window, user, bundle, *part = columns
     if not len(user) or bundle.min() < 0 or bundle.max() >= len(bundle):
         return None, ["the bundles of the policy are not numbered 0, 1, 2, ..."]
     order = np.lexsort([user, bundle])
@@ -96,4 +96,66 @@ def read_policy(path: Path, log: Log, grid: InstantGrid) -> tuple[Members | None
         problems.append(f"a user more than once in a window: {first_rows(rows)}")
     if problems:
         return None, problems
-    return Members(user[order], first, of_bundle), []
+    members = Members(user[order], first, of_bundle, {})
+    if parts_per is None:
+        return members, []
+    if parts_per == "window":
+        for number in np.unique(of_bundle).tolist():
+            low, high = members.list_bundles(number)
+            members.parts[number] = part[0][order[first[low] : first[high]], None]
+    else:
+        problems = _read_parts(path.with_stem(f"{path.stem}-parts"), log, grid, members)
+    sizes = np.repeat(members.sizes, members.sizes)
+    for number, of_window in members.parts.items():
+        low, high = members.list_bundles(number)
+        most = sizes[first[low] : first[high], None]
+        if ((of_window < 0) | (of_window >= most)).any():
+            problems = ["the parts of a bundle are not numbered 0, 1, 2, ..."]
+    return (None, problems) if problems else (members, [])
+
+
+def _read_parts(path: Path, log: Log, grid: InstantGrid, members: Members) -> list[str]:
+    """Read who is in which part at each instant into ``members.parts``."""
+    names = ["window", "instant", "user_id", "part"]
+    columns = _read_private(path, names, log)
+    if columns is None:
+        return [f"{path.name} is no Parquet file with the columns {', '.join(names)}"]
+    order = np.argsort(columns[0], kind="stable")
+    window, instant, user, part = (column[order] for column in columns)
+    for number in np.unique(members.window).tolist():
+        low, high = members.list_bundles(number)
+        own = members.user[members.first[low] : members.first[high]]
+        place = np.full(len(log.ids) + 1, -1)
+        place[own] = np.arange(len(own))
+        rows = slice(*np.searchsorted(window, [number, number + 1]))
+        member, within = place[user[rows]], instant[rows] - grid.starts[number]
+        of_window = np.full((len(own), int(grid.lengths[number])), -1)
+        right = (member >= 0) & (within >= 0) & (within < of_window.shape[1])
+        of_window[member[right], within[right]] = part[rows][right]
+        if not right.all() or len(member) != of_window.size or (of_window < 0).any():
+            return [f"{path.name} has not one row for each member and instant of window {number}"]
+        members.parts[number] = of_window
+    if not np.isin(window, members.window).all():
+        return [f"{path.name} has rows of windows that have no bundles"]
+    return []
+
+
+def _read_private(path: Path, names: list[str], log: Log) -> list[Ints] | None:
+    """Read columns of a private file as numbers; None if it does not have exactly these."""
+    try:
+        check_parquet(path)
+        table = pq.read_table(path)
+        table.validate(full=True)
+        if table.column_names != names:
+            return None
+    except UNREADABLE:
+        return None
+    types = {"user_id": log.ids.type, "bundle_id": pa.int64()}
+    columns: list[Ints] = []
+    for name in names:
+        column = decode_array(table[name].combine_chunks())
+        if column.type != types.get(name, pa.int32()) or column.null_count:
+            return None
+        is_id = name == "user_id"
+        columns.append(match_ids(column, log.ids) if is_id else column.to_numpy().astype(np.int64))
+    return columns

@@ -35,6 +35,9 @@ _DURATION = re.compile(r"([0-9]{1,19}) ?(us|ms|s|m|h|d)")
 _DAY = _MICROSECONDS["d"]
 MOST_TICKS = 2**62
 
+UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError)
+"""What reading a damaged file raises."""
+
 
 @dataclass(frozen=True)
 class TimeColumn:

@@ -1,5 +1,6 @@
 """Judge a published table of any tool against a log: who could be in its rectangles."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +12,24 @@ import pyarrow.compute as pc
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_values import duration_to_ticks
 from trajcloak.auditor.findings import AuditReport, Findings, first_rows
+from trajcloak.auditor.foreign_candidates import (
+    CandidateCounts,
+    GroupMembers,
+    KnownEdges,
+    count_candidates,
+)
 from trajcloak.auditor.foreign_ids import count_numbers, list_ids
+from trajcloak.auditor.foreign_links import Link, list_links
 from trajcloak.auditor.foreign_locations import (
     LocationLog,
     find_runs,
     find_size_problems,
     read_locations,
 )
-from trajcloak.auditor.foreign_table import (
-    CandidateCounts,
-    ForeignTable,
-    GroupMembers,
-    count_candidates,
-    read_foreign,
-    read_plain_columns,
-)
+from trajcloak.auditor.foreign_table import ForeignTable, Ints, read_foreign, read_plain_columns
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.files import LogPath
-from trajcloak.options import HOLD, LogColumns
+from trajcloak.options import HOLD, TP_AWARE, LogColumns
 from trajcloak.progress import Progress, silent
 
 FOREIGN_CHECKS = (
@@ -46,6 +47,14 @@ MAX_INSTANTS = 2**31 - 1
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
 """More than ``MIN_FOUND``, and this many times more than expected by chance, are a problem."""
+
+NOBODY = np.zeros(0, np.int64)
+TRAJECTORY_AWARE = "trajectory-aware"
+ASSUMPTIONS = (
+    "Assumes that senders were inside their rectangles, that attackers know every location of "
+    "the log, and that rows are linked by single columns, or by all of them together.",
+    "How the tool chose its groups was not looked at: attackers who know that may learn more.",
+)
 
 MANY_VALUES = 200
 PATTERNS = {
@@ -79,14 +88,14 @@ def audit_foreign(
     table
         What was published, as CSV or Parquet: a rectangle per row, with its time.
     k
-        Least number of users who could be in a group at all its instants.
+        Least number of users who could have sent a row, and all rows that are linked to it.
     columns
         Which columns of the log mean what.
     policy
         A private table of users and their groups: then members count, not candidates.
     group
-        Column of the groups; default: ``bundle_id``, ``group`` and the like. Without
-        one each row is judged alone.
+        Column of groups, all of whose rows have one sender. Every other column is tried as
+        such a link, too; those that could be one are judged as well, and the worst is named.
     every, max_gap, missing
         The grid of instants, as in :class:`trajcloak.Options`.
     progress
@@ -107,19 +116,36 @@ def audit_foreign(
         raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
     read = read_locations(log, columns or LogColumns(), progress)
     grid = _lay_instants(read, every, max_gap, missing == HOLD)
-    foreign = read_foreign(Path(table), read, grid, group)
-    members = GroupMembers(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    foreign = read_foreign(Path(table), read, grid)
+    if group is not None and group not in foreign.columns:
+        raise InputError(
+            f"{table}: there is no column '{group}'; expected the groups in it; pass another "
+            f"--group"
+        )
     names = [name for name in FOREIGN_CHECKS if name != "members" or policy is not None]
     findings = Findings(tuple(names))
+    members, grouping = GroupMembers(NOBODY, NOBODY), np.arange(len(foreign.first))
     if policy is not None:
-        members = _read_members(Path(policy), foreign, read)
-    counts = count_candidates(foreign, read, grid, members, progress)
-    _record_counts(findings, foreign, grid, counts, members, k, policy is not None)
+        members, grouping = _read_members(Path(policy), foreign, read, group)
+    links = list_links(foreign, group)
+    named = {name: _find_users(column, read.ids) for name, column in foreign.columns.items()}
+    named = {name: users for name, users in named.items() if (users >= 0).any()}
+    groupings = [grouping, np.arange(len(foreign.first))]
+    groupings += [group for link in links for group in (link.group, link.shuffled)]
+    counts = count_candidates(
+        foreign, read, grid, groupings, members, list(named.values()), progress
+    )
+    findings.record("rectangles", len(foreign.first), _find_bad_rows(foreign, grid), "rows")
+    _record_links(findings, links, counts.candidates[1:], k)
+    _record_sizes(findings, foreign, counts, members, grouping, k, policy is not None)
+    findings.record("exact coordinates", counts.edges.num_edges, _find_exact(foreign, counts.edges),
+        "different edges")  # fmt: skip
     problems = find_id_problems(foreign, read)
+    problems += _find_own_ids(named, counts, read.num_users)
     findings.record("user ids", read.num_users, problems, "ids")
-    problems = find_lookalikes(foreign)
-    findings.record("identifiers", len(foreign.others), problems, "columns")
-    return findings.report(k)
+    findings.record("identifiers", len(foreign.columns), find_lookalikes(foreign), "columns")
+    findings.notes += ASSUMPTIONS
+    return findings.report(k, TRAJECTORY_AWARE if policy is None else TP_AWARE)
 
 
 def _lay_instants(
@@ -169,30 +195,30 @@ def _guess_step(log: LocationLog) -> int:
     return step
 
 
-def _read_members(path: Path, foreign: ForeignTable, log: LocationLog) -> GroupMembers:
-    """Read users and their groups; the groups are named as in the published table."""
+def _read_members(
+    path: Path, foreign: ForeignTable, log: LocationLog, group: str | None
+) -> tuple[GroupMembers, Ints]:
+    """Read users and their groups; the groups are named as in a column of the published table.
+
+    Returns who is in which group, and the group of each row of the table.
+    """
     columns = read_plain_columns(path)
-    if foreign.keys is None:
-        raise InputError(
-            "the published table has no groups; expected those of the policy file; name their "
-            "column with --group, or leave out --policy"
-        )
     names = [name for name in columns if name != "window"]
-    users = [name for name in names if _count_found(columns[name], log.ids) == len(columns[name])]
-    groups = [
-        name
-        for name in names
-        if name not in users[:1] and _count_found(columns[name], foreign.keys) == len(columns[name])
-    ]
-    if not users or not groups:
-        raise InputError(
-            f"{path}: has no column of users of the log beside one of groups of the table; "
-            f"expected both, in every row; check the path"
-        )
-    user = _find(columns[users[0]], log.ids)
-    group = _find(columns[groups[0]], foreign.keys)
-    pairs, _ = find_runs(np.sort(group * log.num_users + user))
-    return GroupMembers(pairs // log.num_users, pairs % log.num_users)
+    users = [name for name in names if _has_all(columns[name], log.ids)]
+    for name in names:
+        if name in users[:1]:
+            continue
+        for among in [group] if group is not None else list(foreign.columns):
+            keys = foreign.columns[among].unique()
+            if users and _has_all(columns[name], keys) and _has_all(keys, columns[name]):
+                user, number = _find(columns[users[0]], log.ids), _find(columns[name], keys)
+                pairs, _ = find_runs(np.sort(number * log.num_users + user))
+                members = GroupMembers(pairs // log.num_users, pairs % log.num_users)
+                return members, _find(foreign.columns[among], keys)
+    raise InputError(
+        f"{path}: has no column of users of the log beside one of groups of the table; "
+        f"expected both, in every row; check the path, or name the table's column with --group"
+    )
 
 
 def _find(values: Any, among: Any) -> npt.NDArray[np.int64]:
@@ -202,48 +228,117 @@ def _find(values: Any, among: Any) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def _count_found(values: Any, among: Any) -> int:
+def _has_all(values: Any, among: Any) -> bool:
     try:
-        return int((_find(values, among) >= 0).sum())
+        return bool((_find(values, among) >= 0).all())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return 0
+        return False
 
 
-def _record_counts(
+def _find_users(values: Any, ids: Any) -> Ints:
+    """Find the user that each row names: by the whole value, or by the only number in a text."""
+    try:
+        text = pc.cast(values, pa.string())
+        whole = _find(text, ids)
+        digits = pc.replace_substring_regex(text, "^[^0-9]*([0-9]+)[^0-9]*$", "\\1")
+        return np.where(whole >= 0, whole, _find(digits, ids))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return np.full(len(values), -1)
+
+
+def _find_own_ids(named: dict[str, Ints], counts: CandidateCounts, num_users: int) -> list[str]:
+    """Find columns that name users inside their row's rectangle, far more often than chance."""
+    problems = []
+    inside = counts.candidates[1] / num_users
+    for (name, users), own in zip(named.items(), counts.own, strict=True):
+        share = inside[users >= 0]
+        spread = math.sqrt(float((share * (1 - share)).sum()))
+        by_chance = float(share.sum()) + ABOVE_CHANCE * spread
+        if own >= MIN_FOUND and 2 * own >= len(share) and own > by_chance:
+            problems.append(
+                f"column '{name}' has the id of a user inside the rectangle in {own:,} of "
+                f"{len(share):,} rows with an id"
+            )
+    return problems
+
+
+def _record_links(findings: Findings, links: list[Link], candidates: list[Ints], k: int) -> None:
+    """Check each row alone, and with every link; names the worst."""
+    alone = np.flatnonzero(candidates[0] < k)
+    found = []
+    if len(alone):
+        said = _say_small("rows", alone, candidates[0], alone, k)
+        found.append((int(candidates[0].min()), -len(alone), said))
+    taken, fewest = [], int(candidates[0].min())
+    for link, own, by_chance in zip(links, candidates[1::2], candidates[2::2], strict=True):
+        if not link.could_link(own, by_chance):
+            continue
+        taken.append(f"'{link.name}'")
+        fewest = min(fewest, int(own[own >= link.least].min(initial=fewest)))
+        small = link.find_small(own, k)
+        if len(small):
+            rows = np.flatnonzero(np.isin(link.group, small))
+            said = _say_small("groups", small, own, rows, k)
+            said = f"with '{link.name}' as a link, {said}"
+            found.append((int(own[small].min()), -len(rows), said))
+    # The worst: the fewest candidates, and then for most rows.
+    problems = [min(found)[-1]] if found else []
+    if len(found) > 1:
+        problems.append(f"{len(found) - 1} other ways to read the table also give too few")
+    findings.record(
+        "candidates", len(candidates[0]), problems, f"{fewest:,} or more candidates; rows"
+    )
+    others = [f"'{link.name}'" for link in links if f"'{link.name}'" not in taken]
+    findings.notes.append(f"Taken as links between rows: {', '.join(taken) or 'none'}.")
+    if others:
+        findings.notes.append(
+            f"Not taken as links, since nobody fits most of their values: {', '.join(others)}."
+        )
+
+
+def _say_small(what: str, small: Ints, candidates: Ints, rows: Ints, k: int) -> str:
+    return (
+        f"{len(small):,} of {len(candidates):,} {what} have fewer than {k:,} candidates, the "
+        f"smallest {int(candidates[small].min()):,}: {first_rows(rows)}"
+    )
+
+
+def _record_sizes(
     findings: Findings,
     foreign: ForeignTable,
-    grid: InstantGrid,
     counts: CandidateCounts,
     members: GroupMembers,
+    grouping: Ints,
     k: int,
     has_members: bool,
 ) -> None:
-    num_rows = len(foreign.group)
-    findings.record("rectangles", num_rows, _find_bad_rows(foreign, grid), "rows")
-    sizes = np.bincount(members.group, minlength=foreign.num_groups)
-    problems = [] if has_members else _find_small(foreign, counts.candidates, k, "candidates")
-    findings.record("candidates", foreign.num_groups, problems, _summarise(counts.candidates))
+    """Check what the table says about numbers of users, and who is in which group."""
+    sizes = np.bincount(members.group, minlength=int(grouping.max()) + 1)
     problems = []
     if foreign.sizes is not None:
-        known = sizes if has_members else counts.candidates
-        wrong = foreign.sizes != known[foreign.group]
-        wrong = wrong if has_members else foreign.sizes > known[foreign.group]
+        known = sizes[grouping] if has_members else counts.candidates[1]
+        wrong = foreign.sizes != known if has_members else foreign.sizes > known
         if wrong.any():
             what = "not its number of members" if has_members else "more than its candidates"
             problems.append(f"the count of users is {what} in {first_rows(np.flatnonzero(wrong))}")
-    findings.record("claimed users", num_rows, problems, "rows")
-    if has_members:
-        problems = _find_small(foreign, sizes, k, "members")
-        outside = sizes - counts.inside
-        if outside.any():
-            rows = np.flatnonzero(outside[foreign.group] > 0)
-            problems.append(
-                f"{int(outside.sum()):,} members are not in all rectangles of their group, as in "
-                f"{first_rows(rows)}"
-            )
-        findings.record("members", int(sizes.sum()), problems, "members")
-    problems = _find_exact(foreign, counts)
-    findings.record("exact coordinates", counts.num_edges, problems, "edges")
+    findings.record("claimed users", len(foreign.first), problems, "rows")
+    if not has_members:
+        return
+    problems = []
+    small = np.flatnonzero(sizes < k)
+    if len(small):
+        rows = first_rows(np.flatnonzero(np.isin(grouping, small)))
+        problems.append(
+            f"{len(small):,} of {len(sizes):,} groups have fewer than {k:,} members, the smallest "
+            f"{int(sizes.min()):,}: {rows}"
+        )
+    outside = sizes - counts.inside
+    if outside.any():
+        rows = first_rows(np.flatnonzero(outside[grouping] > 0))
+        problems.append(
+            f"{int(outside.sum()):,} members are not in all rectangles of their group, as in {rows}"
+        )
+    findings.record("members", int(sizes.sum()), problems, "members")
 
 
 def _find_bad_rows(foreign: ForeignTable, grid: InstantGrid) -> list[str]:
@@ -258,33 +353,16 @@ def _find_bad_rows(foreign: ForeignTable, grid: InstantGrid) -> list[str]:
     return problems
 
 
-def _find_small(
-    foreign: ForeignTable, sizes: npt.NDArray[np.int64], k: int, what: str
-) -> list[str]:
-    small = sizes < k
-    if not small.any():
-        return []
-    rows = np.flatnonzero(small[foreign.group])
-    return [
-        f"{int(small.sum()):,} of {len(sizes):,} groups have fewer than {k:,} {what}, the smallest "
-        f"{int(sizes.min()):,}: {first_rows(rows)}"
-    ]
-
-
-def _summarise(candidates: npt.NDArray[np.int64]) -> str:
-    return f"{int(candidates.min()):,} or more candidates; groups"
-
-
-def _find_exact(foreign: ForeignTable, counts: CandidateCounts) -> list[str]:
+def _find_exact(foreign: ForeignTable, edges: KnownEdges) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
     problems = []
     flat = (x_min == x_max) | (y_min == y_max)
     if flat.any():
         problems.append(f"rectangles without an area in {first_rows(np.flatnonzero(flat))}")
-    if counts.edges > MIN_FOUND + ABOVE_CHANCE * counts.by_chance:
+    if edges.found > MIN_FOUND + ABOVE_CHANCE * edges.by_chance:
         problems.append(
-            f"{counts.edges:,} of {counts.num_edges:,} edges equal a coordinate of a user at that "
-            f"instant; chance would have {counts.by_chance:,.0f}"
+            f"{edges.found:,} of {edges.num_edges:,} different edges equal a coordinate of a user "
+            f"at that instant; chance would have {edges.by_chance:,.0f}"
         )
     return problems
 
@@ -293,11 +371,11 @@ def find_id_problems(foreign: ForeignTable, log: LocationLog) -> list[str]:
     """Search the table for ids of users that are long enough to tell from chance."""
     words, numbers = list_ids(log)
     problems = []
-    for number, values in foreign.text.items():
+    for name, values in foreign.columns.items():
         text = _join(values)
         num_found = int(words.find_in(text).sum()) + count_numbers(numbers, text)
         if num_found:
-            problems.append(f"column {number} of the table holds the ids of {num_found:,} users")
+            problems.append(f"column '{name}' holds the ids of {num_found:,} users")
     return problems
 
 
@@ -314,7 +392,7 @@ def _join(values: Any) -> bytes:
 def find_lookalikes(foreign: ForeignTable) -> list[str]:
     """Find other columns that look like identifiers or places."""
     problems = []
-    for number, values in foreign.others.items():
+    for name, values in foreign.columns.items():
         distinct = values.unique().drop_null()
         found = []
         if pa.types.is_string(distinct.type):
@@ -326,5 +404,5 @@ def find_lookalikes(foreign: ForeignTable) -> list[str]:
         if len(distinct) > max(MANY_VALUES, len(values) / 2):
             found.append("near-unique values")
         if found:
-            problems.append(f"column {number} of the table looks like {', '.join(found)}")
+            problems.append(f"column '{name}' looks like {', '.join(found)}")
     return problems

@@ -4,13 +4,18 @@ The only module of the auditor that uses what it judges: groups that were chosen
 requests pass every other check.
 """
 
+import filecmp
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_log import Log, match_ids
-from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_values import decode_array
+from trajcloak.auditor.canonical_files import BUNDLES
+from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.errors import TrajcloakError
 from trajcloak.options import LogColumns
 from trajcloak.pipeline import anonymize
@@ -30,19 +35,17 @@ def find_other_groups(
     given: "AuditInput",
     manifest: dict[str, Any],
     columns: LogColumns,
-    log: Log,
-    members: Members,
+    followed: Followed,
     progress: Progress,
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
-    parameters, region = manifest["parameters"], manifest["region"]
+    parameters, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
     try:
         again = anonymize(
             given.log,
             manifest["k"],
             columns=columns,
             request_log=given.request_log,
-            memory=given.memory,
             progress=progress,
             algorithm=manifest["algorithm"],
             cloak=manifest["cloak"],
@@ -52,22 +55,28 @@ def find_other_groups(
             region=(region["x_min"], region["y_min"], region["side"]),
             vocabulary=given.vocabulary if parameters["vocabulary"] else None,
             allow=tuple(parameters["allow"]),
+            **({} if parts is None else {"parts": parts["users"], "parts_per": parts["per"]}),
             **{name: parameters[name] for name in SAME},
         )
     except TrajcloakError as error:
         return [f"the release cannot be made again: {error}"]
-    policy = again.policy
-    user = match_ids(decode_array(policy["user_id"].combine_chunks()), log.ids)
+    with tempfile.TemporaryDirectory(prefix="trajcloak-audit-") as folder:
+        again.write(Path(folder) / "release", Path(folder) / "policy.parquet")
+        policy = pq.read_table(Path(folder) / "policy.parquet")
+        remade, found = (path / BUNDLES for path in (Path(folder) / "release", given.release))
+        is_same = filecmp.cmp(remade, found, shallow=False)
+    members = followed.members
+    user = match_ids(decode_array(policy["user_id"].combine_chunks()), followed.log.ids)
     window, bundle = (policy[name].to_numpy() for name in ("window", "bundle_id"))
-    found = np.repeat(np.arange(len(members.window)), members.sizes)
+    of_member = np.repeat(np.arange(len(members.window)), members.sizes)
     one = np.lexsort([user, window])
-    other = np.lexsort([members.user, members.window[found]])
-    if len(user) != len(found) or (user[one] != members.user[other]).any():
+    other = np.lexsort([members.user, members.window[of_member]])
+    if len(user) != len(of_member) or (user[one] != members.user[other]).any():
         return ["other users are in bundles if the algorithm is run again"]
-    moved = int((bundle[one] != found[other]).sum())
+    moved = int((bundle[one] != of_member[other]).sum())
     if moved:
         return [
-            f"{moved:,} of {len(found):,} members are in other bundles if the algorithm is run "
+            f"{moved:,} of {len(of_member):,} members are in other bundles if the algorithm is run "
             f"again: the groups were not made by it"
         ]
-    return []
+    return [] if is_same else ["bundles.parquet is another one if the algorithm is run again"]

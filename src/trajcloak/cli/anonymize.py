@@ -14,6 +14,7 @@ from trajcloak.cli.common import (
     json_option,
     log_options,
     out,
+    parts_options,
     print_json,
     progress_bars,
     request_options,
@@ -111,20 +112,7 @@ class Share(click.ParamType[float]):
     type=int,
     help="For algorithms that draw at random; same seed, same release.",
 )
-@click.option(
-    "--parts",
-    type=int,
-    metavar="M",
-    help="Show the members of each bundle in parts of at least M users, each with its own areas; "
-    "requests stay with the bundle.  [default: one area for all members]",
-)
-@click.option(
-    "--parts-per",
-    default="window",
-    show_default=True,
-    type=click.Choice(["window", "instant"]),
-    help="Parts keep their members for the whole window, or are made anew at every instant.",
-)
+@parts_options
 @request_options
 @click.option(
     "--rows-alike",

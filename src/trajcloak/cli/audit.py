@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 @click.option(
     "--group",
     metavar="COLUMN",
-    help="With --foreign: column of groups.  [default: bundle_id, group, cluster, ...]",
+    help="With --foreign: column whose equal values are known to link rows. Every other column is "
+    "tried, too.",
 )
 @partial(
     log_options,

@@ -82,6 +82,29 @@ threads_option = click.option(
 )
 
 
+def parts_options(function: F) -> F:
+    """Add the options that say how members of bundles are shown."""
+    for option in (
+        click.option(
+            "--parts-per",
+            default="window",
+            show_default=True,
+            type=click.Choice(["window", "instant"]),
+            help="Parts keep their members for the whole window, or are made anew at every "
+            "instant.",
+        ),
+        click.option(
+            "--parts",
+            type=int,
+            metavar="M",
+            help="Show the members of each bundle in parts of at least M users, each with its own "
+            "areas; requests stay with the bundle.  [default: one area for all members]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     """Add the options that say how to read a log.
 

@@ -12,6 +12,7 @@ from trajcloak.cli.common import (
     json_option,
     log_options,
     out,
+    parts_options,
     print_json,
     progress_bars,
     threads_option,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     type=click.Choice(["mbr", "quad"]),
     help="Kind of cloaks whose cost the algorithms are to lower.",
 )
+@parts_options
 @click.option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
 @threads_option
 @json_option
@@ -64,7 +66,8 @@ def command(
     """Run algorithms on the same LOG and show cost and time side by side.
 
     Costs are recomputed from the bundles: with bounding boxes (mbr), and with the
-    smallest quadrants and semi-quadrants around each bundle (quad).
+    smallest quadrants and semi-quadrants around each bundle (quad). With --parts also by
+    the area of the part that each user is in, and by that of all parts of the bundle.
     """
     from trajcloak.comparison import compare
     from trajcloak.log import read_log
@@ -122,6 +125,25 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
             f"{r.median_side:,.0f}",
         )
     out.print(costs, runs)
+    divided = [r for r in done if r.cost_parts is not None]
+    if divided:
+        parts = ValueTable(
+            "Cost with parts",
+            "algorithm",
+            ("own part", "of mbr", "all parts", "of mbr"),
+            caption="area of the part that each user is in; area that all parts of the user's "
+            "bundle cover; both also as shares of the cost of bounding boxes",
+        )
+        for r in divided:
+            own, union, whole = r.cost_parts or 0, r.cost_union or 0, r.cost_mbr or 1
+            parts.add_row(
+                to_markup(r.algorithm),
+                f"{own:.3g}",
+                f"{own / whole:.2f}",
+                f"{union:.3g}",
+                f"{union / whole:.2f}",
+            )
+        out.print(parts)
     out.print("of optimum: how many times the best possible quad cost, at most or exactly.")
     for r in results:
         if r.status != "ok":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trajcloak.attackers import Attack
     from trajcloak.auditor import AuditReport
     from trajcloak.generator import GeneratedLog
+    from trajcloak.release.result import Release
     from trajcloak.utility import Utility
 
 USERS = 20_000
@@ -114,10 +115,10 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
             manifest = result.manifest
             attacked = attack(request_log, k, algorithms=[manifest["algorithm"]], progress=progress)
         show(describe_attack(attacked, k))
-        show(describe_release(manifest, output / NAMES["release"], seconds))
+        show(describe_release(result, output / NAMES["release"], seconds))
         show(compare_attackers(attacked, manifest))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
-            utility = measure_utility(request_log, release, policy=policy, progress=progress)
+            utility = measure_utility(request_log, release, policy, progress=progress)
         show(describe_accuracy(manifest, utility))
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             report = audit(log, release, policy, columns, k=k, replay=True, progress=progress)
@@ -198,13 +199,15 @@ def describe_attack(attacked: "Attack", k: int) -> Paragraphs:
     yield Text(verdict, style="bold red")
 
 
-def describe_release(manifest: Mapping[str, Any], path: Path, seconds: float) -> Paragraphs:
+def describe_release(release: "Release", path: Path, seconds: float) -> Paragraphs:
     """Say what was published instead."""
+    manifest, figures = release.manifest, release.figures
     yield _heading(3, "Bundles instead")
     yield (
         f"People who moved alike [bold]all the time[/] are put into bundles of at least "
         f"{manifest['k']:,}. A bundle has one area per minute and the set of requests that were "
-        f"sent there: no names, no pseudonyms, no places."
+        f"sent there: no names, no pseudonyms, no places. A request that only one bundle would "
+        f"show is withheld: somebody might know who asks for such a thing."
     )
     yield facts_table(
         f"Release: {path}",
@@ -213,7 +216,11 @@ def describe_release(manifest: Mapping[str, Any], path: Path, seconds: float) ->
             ("bundles", f"{manifest['bundles']:,}"),
             ("smallest bundle", f"{manifest['smallest_bundle']:,} people"),
             ("requests", f"{manifest['requests']:,} (distinct per bundle and minute)"),
-            ("left out", f"{manifest['withheld']['users'] + manifest['suppressed']:,} people"),
+            (
+                "withheld",
+                f"{sum(figures['withheld'].values()):,} requests, "
+                f"{manifest['withheld']['users']:,} people",
+            ),
             ("made in", f"{seconds:.1f} s ({manifest['algorithm']})"),
         ],
     )
@@ -240,6 +247,9 @@ def compare_attackers(attacked: "Attack", manifest: Mapping[str, Any]) -> Paragr
             ),
         )
     yield table
+    if not manifest["requests"]:
+        yield "No request is published in bundles: there is but one, and it alone would show it."
+        return
     ours = [finding for finding in attacked.findings if finding.policy == manifest["algorithm"]]
     least = min(finding.smallest_candidate_set for finding in ours)
     yield (
@@ -260,13 +270,15 @@ def describe_accuracy(manifest: Mapping[str, Any], utility: "Sequence[Utility]")
     table = ValueTable(
         "Error of the answers, against the log (half of them are better)",
         "question",
-        ("error", "truth within bounds"),
+        ("error", "within bounds", "withheld"),
+        caption="withheld: whom the questions ask about, and the release leaves out",
     )
     for answered in utility:
         table.add_row(
             QUESTIONS[answered.question],
             f"{answered.median_error:.0%}",
             f"[{'green' if answered.within == 1 else 'bold red'}]{answered.within:.0%}",
+            f"{answered.withheld:.0%}",
         )
     yield table
 
@@ -304,7 +316,7 @@ def explain_guarantee(manifest: Mapping[str, Any]) -> Paragraphs:
         f"Somebody who knows where every one of the {manifest['users']:,} people was at every "
         f"minute, who knows this program and all its settings, and who has all the computers of "
         f"the world, still cannot tell who sent a request: for each published request at least "
-        f"{manifest['smallest_bundle']:,} people fit equally well. What a reader of the release "
+        f"{manifest['k']:,} people fit equally well. What a reader of the release "
         f"does learn: what was asked for, in which area, along which way."
     )
 

@@ -21,7 +21,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
-from trajcloak.cli.tables import ValueTable
+from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -61,11 +61,12 @@ def command(
     """
     from trajcloak.log import read_log
     from trajcloak.query import open_release
-    from trajcloak.utility import measure_utility
+    from trajcloak.utility import measure_areas, measure_utility
 
     check_release_time(release, time)
+    published = open_release(release)
     if not columns.requests:
-        columns = replace(columns, requests=tuple(open_release(release).attributes))
+        columns = replace(columns, requests=tuple(published.attributes))
     with progress_bars(hidden=as_json) as progress:
         read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
         results = measure_utility(
@@ -77,10 +78,20 @@ def command(
             threads=threads,
             progress=progress,
         )
+    areas = measure_areas(published)
     if as_json:
-        print_json({"results": [result.to_dict() for result in results]})
+        print_json({"areas": areas.to_dict(), "results": [result.to_dict() for result in results]})
     else:
         print_utility(results)
+        out.print(
+            facts_table(
+                "Area in which a user is shown, mean over users and instants",
+                [
+                    ("the user's own rectangle", f"{areas.own:.4g}"),
+                    ("all rectangles of the user's bundle", f"{areas.union:.4g}"),
+                ],
+            )
+        )
     if any(result.within < 1 for result in results):
         sys.exit(EXIT_BREACH)
 

@@ -37,6 +37,8 @@ class RowFilter:
         Rows that count: location reports, or requests; dropped ones included.
     dropped : dict
         Rows that were chosen, and then dropped, by reason.
+    dropped_requests : int
+        How many of them carry a request.
     is_needed : bool
         Whether some rows may be left out.
     has_left_out : bool
@@ -51,6 +53,7 @@ class RowFilter:
         self.num_chosen = 0
         self.has_left_out = False
         self.dropped: dict[str, int] = {}
+        self.dropped_requests = 0
         self.is_needed = (
             not has_place
             or columns.is_report is not None
@@ -68,7 +71,8 @@ class RowFilter:
         if not self.is_needed or not batch.num_rows:
             self.num_chosen += batch.num_rows
             return batch
-        keep = self._choose(batch)
+        chosen = self._choose(batch)
+        keep = chosen.copy()
         self.num_chosen += int(keep.sum())
         if EMPTY in self._columns.drop:
             for column in batch.columns[: NUM_PLACED if self._has_place else NUM_UNPLACED]:
@@ -78,6 +82,10 @@ class RowFilter:
         self._latest = np.flatnonzero(keep) + self._first
         if keep.all():
             return batch
+        gone = chosen & ~keep
+        if gone.any():
+            sent = find_sent(batch, self._columns.requests).to_numpy(zero_copy_only=False)
+            self.dropped_requests += int((sent & gone).sum())
         self.has_left_out = True
         return batch.filter(pa.array(keep))
 

@@ -34,7 +34,13 @@ from trajcloak.log.files import (
 )
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, merge_kinds
-from trajcloak.log.row_checks import RowChecker, RowColumns, check_time_span, no_rows
+from trajcloak.log.row_checks import (
+    MAX_TIME_SPAN,
+    RowChecker,
+    RowColumns,
+    check_time_span,
+    no_rows,
+)
 from trajcloak.log.sharded_log import (
     Change,
     LogFacts,
@@ -100,6 +106,7 @@ def read_log(
         dropped=facts.dropped,
         shifted=facts.shifted,
         unknown_requests=facts.unknown_requests,
+        dropped_requests=facts.dropped_requests,
     )
 
 
@@ -114,12 +121,15 @@ class ReadCounts(NamedTuple):
         Location reports, or requests, that were read, dropped ones included.
     has_integer_ids : bool
         Whether some file has ids that are numbers.
+    dropped_requests : int
+        Requests of rows that were dropped.
     """
 
     dropped: dict[str, int]
     shifted: dict[str, int]
     num_read: int
     has_integer_ids: bool
+    dropped_requests: int
 
 
 def read_shards(
@@ -182,10 +192,17 @@ def _read_locations(
     log = _describe_shards(engine, shards, columns, total)
     if system.has_text_ids:
         log = _settle_ids(log, columns, has_integer_ids=total.has_integer_ids)
+    num_requests = log.facts.num_requests + total.dropped_requests
     log, dropped = clean_shards(log, columns)
     if dropped:
         total = total._replace(dropped={**total.dropped, **dropped})
         log = _describe_shards(engine, log.shards, columns, total)
+    facts = replace(
+        log.facts,
+        num_requests=num_requests,
+        dropped_requests=num_requests - log.facts.num_requests,
+    )
+    log = replace(log, facts=facts)
     engine.progress(READING, log.facts.num_rows, log.facts.num_rows)
     return log
 
@@ -214,7 +231,8 @@ def _attach_requests(
     facts = replace(
         facts,
         num_requests=total.num_read,
-        unknown_requests=total.num_read - num_known,
+        unknown_requests=total.num_read - total.dropped_requests - num_known,
+        dropped_requests=total.dropped_requests,
         is_one_log=False,
         has_text_requests=system.has_text,
     )
@@ -303,8 +321,10 @@ def _end_chunk(
     threads: int,
     locations: LogFacts | None,
 ) -> list[Any]:
-    dropped, num_read = checker.filter.dropped, checker.filter.num_chosen
-    counts = ReadCounts(dropped, {}, num_read, checker.has_integer_ids)
+    found = checker.filter
+    counts = ReadCounts(
+        found.dropped, {}, found.num_chosen, checker.has_integer_ids, found.dropped_requests
+    )
     if locations is not None:
         sent = builder.finish_requests(checker, locations, threads=threads)
         is_split = num_shards > 1 and checker.has_rows
@@ -316,8 +336,14 @@ def _end_chunk(
 
 
 def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
-    dropped, shifted, num_read, has_integer_ids = zip(*counts, strict=True)
-    return ReadCounts(add_counts(dropped), add_counts(shifted), sum(num_read), any(has_integer_ids))
+    dropped, shifted, num_read, has_integer_ids, requests = zip(*counts, strict=True)
+    return ReadCounts(
+        add_counts(dropped),
+        add_counts(shifted),
+        sum(num_read),
+        any(has_integer_ids),
+        sum(requests),
+    )
 
 
 def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
@@ -418,8 +444,11 @@ class _RowBuilder:
         if checker.has_rows:
             checker.check_like(locations)
             users, rows = self._number_users(checker, threads)
+        # No instant is that early or late: such a request is outside all windows, and is no
+        # reason to refuse the others. Differences of times must not overflow.
+        time = np.clip(rows.time, -MAX_TIME_SPAN - 1, MAX_TIME_SPAN - 1)
         return SentRequests(
-            users, Requests(requests.kind, requests.kinds, user=rows.user, time=rows.time)
+            users, Requests(requests.kind, requests.kinds, user=rows.user, time=time)
         )
 
     def _number_users(self, checker: RowChecker, threads: int) -> tuple[pa.Array, RowColumns]:

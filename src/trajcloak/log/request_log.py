@@ -46,6 +46,8 @@ class RequestLog:
         Coordinate system of ``x`` and ``y``; None if it is not known.
     unknown_requests : int
         Two inputs: how many requests were left out, because their user is not in ``users``.
+    dropped_requests : int
+        How many requests were left out with rows that were dropped.
     has_text_requests : bool
         Whether requests were read from a text file, so that their values are all text.
     dropped : dict
@@ -75,6 +77,7 @@ class RequestLog:
     clock: str | None = None
     crs: str | None = None
     unknown_requests: int = 0
+    dropped_requests: int = 0
     has_text_requests: bool = False
     dropped: Mapping[str, int] = field(default_factory=dict)
     file_row: npt.NDArray[np.int64] | None = None

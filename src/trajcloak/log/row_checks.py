@@ -171,17 +171,6 @@ class RowChecker:
                 f"column '{time_column}' holds {_name_times(self.time_kind)}, and the locations "
                 f"have {_name_times(times)}; expected one kind; convert the times of one"
             )
-        (low, high), (early, late) = self._time_range, self._time_ends
-        for span, row in (
-            (high - locations.time_range[0], late),
-            (locations.time_range[1] - low, early),
-        ):
-            if span >= MAX_TIME_SPAN:
-                raise InputError(
-                    f"row {row}: column '{time_column}' is more than 2^62 units of time from the "
-                    f"locations; expected times near to each other; are they in the unit that "
-                    f"their type says? correct the row, or convert the column"
-                )
         is_text = isinstance(self._ids, TextIds) and not self.has_integer_ids
         if is_text == has_integer_ids and not (is_text and self._system.has_text_ids):
             raise InputError(

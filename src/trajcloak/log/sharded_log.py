@@ -34,7 +34,7 @@ class LogFacts:
     Attributes
     ----------
     num_requests : int
-        Two inputs: those of unknown users included.
+        Those of unknown users and of dropped rows included.
     some_time : int
         Any time of the shard. Differences of these times between shards are needed to
         compute the step of the whole log.
@@ -58,6 +58,7 @@ class LogFacts:
     reading: Mapping[str, object]
     is_one_log: bool
     unknown_requests: int
+    dropped_requests: int
     has_text_requests: bool
 
 
@@ -66,7 +67,7 @@ def describe(log: RequestLog) -> LogFacts:
     return LogFacts(
         num_rows=log.num_rows,
         num_users=log.num_users,
-        num_requests=log.num_requests + log.unknown_requests,
+        num_requests=log.num_requests + log.unknown_requests + log.dropped_requests,
         has_integer_ids=pa.types.is_integer(log.users.type),
         some_time=int(log.time[0]),
         has_timestamps=log.has_timestamps,
@@ -82,6 +83,7 @@ def describe(log: RequestLog) -> LogFacts:
         reading=log.reading,
         is_one_log=log.is_one_log,
         unknown_requests=log.unknown_requests,
+        dropped_requests=log.dropped_requests,
         has_text_requests=log.has_text_requests,
     )
 

@@ -1,9 +1,10 @@
 """Bounds that hold for certain, and estimates between them: proved in ``docs/queries.md``.
 
-First for the users of each bundle who are inside a region, then for the requests that
-they sent.
+First for the users of each part who are inside a region, then for those of each bundle, and
+then for the requests that they sent. In a release without parts each bundle is one part.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from typing import Any
@@ -11,16 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.query.questions import Rectangle
+from trajcloak.query.questions import Rectangle, RouteStep
 from trajcloak.query.release_arrays import CellGrid, Edges, Numbers, PublishedWindow, RequestRows
 
 Flags = npt.NDArray[np.bool_]
 
 ASSUMPTIONS = (
     "Bounds assume nothing but that the release is what its manifest says.",
-    "Estimates assume that users are spread evenly over their cloaks, independently of each "
-    "other, of other instants and of what they send, and that every published request has one "
-    "sender.",
+    "Estimates assume that users are spread evenly over the rectangle that they are in, "
+    "independently of each other, of other instants and of what they send, and that every "
+    "published request has one sender.",
     "Answers are about what is published: users and requests that were withheld are not in the "
     "release.",
 )
@@ -76,12 +77,12 @@ class RequestAnswer:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How many users of each bundle are counted.
+    """How many users of each bundle, or of each part, are counted.
 
     Attributes
     ----------
-    lower, upper : (bundles,) int64
-    estimate : (bundles,) float64
+    lower, upper : (bundles or parts,) int64
+    estimate : (bundles or parts,) float64
         Between the bounds.
     """
 
@@ -92,6 +93,18 @@ class Bounds:
     def sum(self) -> Answer:
         """Add up all bundles, which have no user in common."""
         return Answer(int(self.lower.sum()), float(self.estimate.sum()), int(self.upper.sum()))
+
+    def add_parts(self, counts: Numbers) -> "Bounds":
+        """Add up the parts of each bundle, which have no user in common.
+
+        ``counts`` are the numbers of parts, at least one, of each bundle.
+        """
+        starts = np.cumsum(counts) - counts
+        return Bounds(
+            np.add.reduceat(self.lower, starts),
+            np.add.reduceat(self.estimate, starts),
+            np.add.reduceat(self.upper, starts),
+        )
 
 
 @dataclass(frozen=True)
@@ -115,21 +128,51 @@ class Presence:
     most: Numbers
 
 
-def bound_inside(
-    cloaks: Edges, users: Numbers, region: Rectangle, boxes: CellGrid | None
+def bound_present(window: PublishedWindow, step: RouteStep, boxes: CellGrid | None) -> Bounds:
+    """Bound how many users of each bundle of a window are inside a region at an instant.
+
+    ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells.
+    """
+    return _bound_parts(window, step, boxes).add_parts(window.counts_at(step.instant))
+
+
+def bound_followers(
+    window: PublishedWindow, steps: Sequence[RouteStep], boxes: CellGrid | None
 ) -> Bounds:
-    """Bound how many users of each bundle are inside a region at an instant.
+    """Bound how many users of each bundle of a window are at all steps.
+
+    A part that keeps its members is followed by itself. Otherwise nothing but the bundle links
+    the parts of two instants.
+    """
+    if window.keeps_members:
+        parts = window.find_parts(steps[0].instant)
+        bounds = [_bound_parts(window, step, boxes) for step in steps]
+        followers = intersect_bounds(bounds, window.sizes[parts])
+        return followers.add_parts(window.counts_at(steps[0].instant))
+    return intersect_bounds([bound_present(window, step, boxes) for step in steps], window.users)
+
+
+def _bound_parts(window: PublishedWindow, step: RouteStep, boxes: CellGrid | None) -> Bounds:
+    """Bound how many users of each part of a window are inside a region at an instant."""
+    parts = window.find_parts(step.instant)
+    return bound_inside(window.rectangles[:, parts], window.sizes[parts], step.region, boxes)
+
+
+def bound_inside(
+    rectangles: Edges, users: Numbers, region: Rectangle, boxes: CellGrid | None
+) -> Bounds:
+    """Bound how many of the users in each rectangle are inside a region.
 
     Parameters
     ----------
-    cloaks : (4, bundles) float64
+    rectangles : (4, rectangles) float64
         Least x and y, greatest x and y.
-    users : (bundles,) int64
+    users : (rectangles,) int64
     region : Rectangle
     boxes : CellGrid, optional
-        If the cloaks are bounding boxes of their users' cells: the grid of cells.
+        If rectangles are bounding boxes of their users' cells: the grid of cells.
     """
-    x_min, y_min, x_max, y_max = cloaks
+    x_min, y_min, x_max, y_max = rectangles
     left, bottom, right, top = region
     meets = (x_min <= right) & (left <= x_max) & (y_min <= top) & (bottom <= y_max)
     spans_x = (left <= x_min) & (x_max <= right)
@@ -162,7 +205,10 @@ def _look_at_sides(
 
 
 def intersect_bounds(steps: list[Bounds], users: Numbers) -> Bounds:
-    """Bound how many users of each bundle are counted at every step."""
+    """Bound how many users of each bundle, or of each part, are counted at every step.
+
+    ``users`` are all users of each, the same at every step.
+    """
     outside = sum(users - step.lower for step in steps)
     lower = np.maximum(users - outside, 0)
     upper = reduce(np.minimum, (step.upper for step in steps))
@@ -246,8 +292,9 @@ def _select(rows: RequestRows, presence: Presence) -> tuple[Numbers, Numbers, Nu
     """
     is_possible = np.stack([b.upper > 0 for b in presence.bounds])
     bundle, column = np.nonzero(is_possible.T)
-    row = presence.window.to_rows(bundle, np.array(presence.instants)[column])
-    start, count = rows.first[row], rows.first[row + 1] - rows.first[row]
+    of_set = presence.window.to_sets(bundle, np.array(presence.instants)[column])
+    start = rows.first[of_set]
+    count = rows.first[of_set + 1] - start
     shift = start - np.cumsum(count) + count
     chosen = np.repeat(shift, count) + np.arange(int(count.sum()))
     return (

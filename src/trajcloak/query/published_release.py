@@ -16,13 +16,14 @@ from trajcloak.query.bounds import (
     Bounds,
     Presence,
     RequestAnswer,
-    bound_inside,
+    bound_followers,
+    bound_present,
     count_by_value,
     intersect_answers,
-    intersect_bounds,
 )
 from trajcloak.query.questions import PublishedTimes, Rectangle, RouteStep, check_region
 from trajcloak.query.release_arrays import (
+    CellGrid,
     PublishedWindow,
     RequestRows,
     build_cell_grid,
@@ -173,11 +174,14 @@ class PublishedRelease:
             self._rows[attribute] = read_request_rows(self.path, attribute, self.windows)
         return self._rows[attribute]
 
+    @property
+    def _boxes(self) -> CellGrid | None:
+        """The grid of cells, if rectangles are bounding boxes of their users' cells."""
+        return build_cell_grid(self.manifest) if self.manifest["cloak"] == MBR else None
+
     def _bound(self, step: RouteStep) -> Bounds:
         window = next(w for w in self.windows if w.start <= step.instant < w.stop)
-        cloaks = window.cloaks[:, :, step.instant - window.start]
-        boxes = build_cell_grid(self.manifest) if self.manifest["cloak"] == MBR else None
-        return bound_inside(cloaks, window.users, step.region, boxes)
+        return bound_present(window, step, self._boxes)
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], Bounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""
@@ -192,7 +196,7 @@ class PublishedRelease:
         for window in self.windows:
             inside = [step for step in checked if window.start <= step.instant < window.stop]
             if inside:
-                bounds = intersect_bounds([self._bound(step) for step in inside], window.users)
+                bounds = bound_followers(window, inside, self._boxes)
                 parts.append((window, [step.instant for step in inside], bounds))
         return parts
 

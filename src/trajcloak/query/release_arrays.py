@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trajcloak.options import PER_WINDOW
 from trajcloak.query.questions import PublishedTimes
 from trajcloak.release.manifest_schema import MAX_TICKS, Manifest
 from trajcloak.release.reading import REQUESTS_FILE, PublishedTable, damage_error, open_table
@@ -28,6 +30,8 @@ BUNDLE_TYPES = {
     "users": pa.int32(),
     "geometry": pa.binary(),
 }
+OUT_OF_ORDER = "rows are missing or out of order"
+
 MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 """Of ``t_start`` and ``t_end``, in files that have them."""
 
@@ -71,28 +75,68 @@ def build_cell_grid(manifest: Manifest) -> CellGrid:
 class PublishedWindow:
     """The bundles of a window.
 
+    Each bundle has at each instant a set of requests and one rectangle or, with parts, one
+    rectangle for each part.
+
     Attributes
     ----------
-    first_id, first_row : int
-        Its first bundle, and its first row of ``bundles.parquet``.
+    first_id, first_set : int
+        Its first bundle, and its first set, as sets are numbered over all windows.
     start, stop : int
         Half-open range of instants.
     users : (bundles,) int64
-    cloaks : (4, bundles, instants) float64
-        Least x and y, greatest x and y.
+    counts : (bundles, instants) int64
+        Parts of each bundle at each instant; 1 in a release without parts.
+    rectangles : (4, parts of all bundles and instants) float64
+        By bundle, instant and part: least x and y, greatest x and y.
+    sizes : (parts of all bundles and instants,) int64
+        Users of each part.
+    keeps_members : bool
+        Whether a part has the same users at all instants.
     """
 
     first_id: int
-    first_row: int
+    first_set: int
     start: int
     stop: int
     users: Numbers
-    cloaks: Edges
+    counts: Numbers
+    rectangles: Edges
+    sizes: Numbers
+    keeps_members: bool
 
-    def to_rows(self, bundle: Numbers, instant: Numbers) -> Numbers:
-        """Find the rows of ``bundles.parquet`` of bundles, counted from the first, at instants."""
-        rows: Numbers = self.first_row + bundle * (self.stop - self.start) + instant - self.start
-        return rows
+    @cached_property
+    def first(self) -> Numbers:
+        """Where the parts of each bundle and instant start; (bundles * instants + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
+
+    @cached_property
+    def cloaks(self) -> Edges:
+        """The boxes around all parts of each bundle and instant; (4, bundles, instants)."""
+        starts = self.first[:-1]
+        boxes = np.concatenate(
+            [
+                np.minimum.reduceat(self.rectangles[:2], starts, axis=1),
+                np.maximum.reduceat(self.rectangles[2:], starts, axis=1),
+            ]
+        )
+        return boxes.reshape(4, *self.counts.shape)
+
+    def counts_at(self, instant: int) -> Numbers:
+        """Return the number of parts of each bundle at an instant."""
+        return self.counts[:, instant - self.start]
+
+    def find_parts(self, instant: int) -> Numbers:
+        """Find the parts at an instant, by bundle and number."""
+        count = self.counts_at(instant)
+        start = self.first[instant - self.start : -1 : self.stop - self.start]
+        parts: Numbers = np.repeat(start - np.cumsum(count) + count, count)
+        return parts + np.arange(len(parts))
+
+    def to_sets(self, bundle: Numbers, instant: Numbers) -> Numbers:
+        """Number the sets of requests of bundles, counted from the first, at instants."""
+        sets: Numbers = self.first_set + bundle * (self.stop - self.start) + instant - self.start
+        return sets
 
 
 @dataclass(frozen=True)
@@ -101,10 +145,10 @@ class RequestRows:
 
     Attributes
     ----------
-    first : (rows of ``bundles.parquet`` + 1,) int64
-        Where the values of each bundle and instant start in ``code``.
+    first : (sets + 1,) int64
+        Where the values of each set start in ``code``.
     code : int64
-        The distinct values of each bundle and instant, as places in ``values``.
+        The distinct values of each set, as places in ``values``.
     num_entries : int64
         How many requests have the value.
     values : list
@@ -119,47 +163,85 @@ class RequestRows:
 
 def read_windows(published: PublishedTable, manifest: Manifest) -> list[PublishedWindow]:
     """Read the bundles, and put them into one block of numbers per window."""
-    file = published.file
-    published.check_types(BUNDLE_TYPES)
-    table = published.read([*KEYS, *EDGES, "users"])
+    file, parts = published.file, manifest["parts"]
+    part_types = {} if parts is None else {"part": pa.int32()}
+    published.check_types({**BUNDLE_TYPES, **part_types})
+    table = published.read([*KEYS, *part_types, *EDGES, "users"])
     if any(column.null_count for column in table.columns):
         raise damage_error(file, "values are missing")
-    number, bundle, instant, users = (table.column(name).to_numpy() for name in (*KEYS, "users"))
-    cloaks = np.stack([table.column(name).to_numpy() for name in EDGES])
-    _check_cloaks(file, cloaks, users, manifest)
+    rectangles = np.stack([table.column(name).to_numpy() for name in EDGES])
+    sizes = table.column("users").to_numpy().astype(np.int64)
+    _check_rectangles(file, rectangles, sizes, manifest)
+    first = np.arange(table.num_rows) if parts is None else _find_first_parts(file, table)
+    edges = np.append(first, table.num_rows)
+    number, bundle, instant = (table.column(name).to_numpy()[first] for name in KEYS)
     stops = [*np.flatnonzero(np.diff(number)) + 1, len(number)]
     windows: list[PublishedWindow] = []
     start = first_id = next_instant = 0
     for stop in map(int, stops):
         length = int(instant[stop - 1]) - int(instant[start]) + 1 if stop else 0
         if length < 1 or (stop - start) % length or instant[start] < next_instant:
-            raise damage_error(file, "rows are missing or out of order")
+            raise damage_error(file, OUT_OF_ORDER)
         shape = (stop - start) // length, length
         ids, instants = bundle[start:stop].reshape(shape), instant[start:stop].reshape(shape)
         expected = np.arange(first_id, first_id + shape[0])[:, None]
         in_order = (ids == expected).all()
         if not (in_order and (instants == instant[start] + np.arange(length)).all()):
-            raise damage_error(file, "rows are missing or out of order")
+            raise damage_error(file, OUT_OF_ORDER)
+        rows = slice(edges[start], edges[stop])
+        totals = np.add.reduceat(sizes[rows], edges[start:stop] - edges[start]).reshape(shape)
         windows.append(
             PublishedWindow(
                 first_id=first_id,
-                first_row=start,
+                first_set=start,
                 start=int(instant[start]),
                 stop=int(instant[start]) + length,
-                users=users[start:stop].reshape(shape)[:, 0].astype(np.int64),
-                cloaks=cloaks[:, start:stop].reshape(4, *shape),
+                users=totals[:, 0],
+                counts=np.diff(edges[start : stop + 1]).reshape(shape),
+                rectangles=rectangles[:, rows],
+                sizes=sizes[rows],
+                keeps_members=parts is None or parts["per"] == PER_WINDOW,
             )
         )
+        if (totals != totals[:, :1]).any() or not _keeps_sizes(windows[-1]):
+            raise damage_error(file, "a bundle or a part has other numbers of users at other times")
         first_id += shape[0]
         next_instant = windows[-1].stop
         start = stop
     return windows
 
 
-def _check_cloaks(file: Path, cloaks: Edges, users: Numbers, manifest: Manifest) -> None:
-    """Raise unless all cloaks are rectangles inside the region, and have users."""
+def _find_first_parts(file: Path, table: pa.Table) -> Numbers:
+    """Find the row of the first part of each bundle and instant."""
+    part = table.column("part").to_numpy()
+    is_first = part == 0
+    is_first[:1] = True
+    first = np.flatnonzero(is_first)
+    before = np.repeat(first, np.diff(first, append=len(part)))
+    is_good = part == np.arange(len(part)) - before
+    for name in KEYS:
+        key = table.column(name).to_numpy()
+        is_good &= key == key[before]
+    if not is_good.all():
+        raise damage_error(file, OUT_OF_ORDER)
+    return first
+
+
+def _keeps_sizes(window: PublishedWindow) -> bool:
+    """Tell whether parts that keep their users are as many, and as large, at all instants."""
+    counts = window.counts
+    if not window.keeps_members or (counts != counts[:, :1]).any():
+        return not window.keeps_members
+    num_rows = counts.sum(axis=1)
+    origin = np.repeat(np.cumsum(num_rows) - num_rows, num_rows)
+    part = (np.arange(len(origin)) - origin) % np.repeat(counts[:, 0], num_rows)
+    return bool((window.sizes == window.sizes[origin + part]).all())
+
+
+def _check_rectangles(file: Path, edges: Edges, users: Numbers, manifest: Manifest) -> None:
+    """Raise unless all rows have a rectangle inside the region, and users."""
     region = manifest["region"]
-    x_min, y_min, x_max, y_max = cloaks
+    x_min, y_min, x_max, y_max = edges
     is_good = (region["x_min"] <= x_min) & (x_min < x_max)
     is_good &= (region["y_min"] <= y_min) & (y_min < y_max)
     is_good &= (x_max <= region["x_min"] + region["side"]) & (users > 0)
@@ -206,45 +288,45 @@ def read_request_table(
 ) -> tuple[pa.Table, Numbers]:
     """Read the requests of a release with some attributes.
 
-    Returns ``bundle_id``, ``instant`` and the attributes, and for each request the row of
-    ``bundles.parquet`` that it belongs to.
+    Returns ``bundle_id``, ``instant`` and the attributes, and for each request the set that it
+    belongs to.
     """
     file = path / REQUESTS_FILE
     table = open_table(file).read(["bundle_id", "instant", *attributes])
     if table.column("bundle_id").null_count or table.column("instant").null_count:
         raise damage_error(file, "values are missing")
-    return table, _find_rows(file, table, windows)
+    return table, _find_sets(file, table, windows)
 
 
 def read_request_rows(
     release: Path, attribute: str, windows: Sequence[PublishedWindow]
 ) -> RequestRows:
     """Count how often each value of an attribute stands in each set of requests."""
-    table, row = read_request_table(release, [attribute], windows)
+    table, of_set = read_request_table(release, [attribute], windows)
     code, values = encode_values(release / REQUESTS_FILE, table.column(attribute))
     size = max(len(values), 1)
-    key, num_entries = np.unique(row * size + code, return_counts=True)
-    row, code = np.divmod(key, size)
-    num_rows = windows[-1].first_row + windows[-1].cloaks[0].size
-    first = np.searchsorted(row, np.arange(num_rows + 1))
+    key, num_entries = np.unique(of_set * size + code, return_counts=True)
+    of_set, code = np.divmod(key, size)
+    num_sets = windows[-1].first_set + windows[-1].counts.size
+    first = np.searchsorted(of_set, np.arange(num_sets + 1))
     return RequestRows(first, code, num_entries, values)
 
 
-def _find_rows(file: Path, table: pa.Table, windows: Sequence[PublishedWindow]) -> Numbers:
-    """Find the row of ``bundles.parquet`` that each request belongs to."""
+def _find_sets(file: Path, table: pa.Table, windows: Sequence[PublishedWindow]) -> Numbers:
+    """Find the set that each request belongs to."""
     bundle = table.column("bundle_id").to_numpy()
     instant = table.column("instant").to_numpy().astype(np.int64)
     edges = [w.first_id for w in windows] + [windows[-1].first_id + len(windows[-1].users)]
     stops = np.searchsorted(bundle, edges)
-    row = np.full(len(bundle), -1)
+    of_set = np.full(len(bundle), -1)
     for window, (start, stop) in zip(windows, pairwise(stops), strict=True):
-        part = slice(start, stop)
-        if ((instant[part] < window.start) | (instant[part] >= window.stop)).any():
+        here = slice(start, stop)
+        if ((instant[here] < window.start) | (instant[here] >= window.stop)).any():
             raise damage_error(file, "requests are at instants that their bundle does not have")
-        row[part] = window.to_rows(bundle[part] - window.first_id, instant[part])
-    if (np.diff(row, prepend=0) < 0).any():
+        of_set[here] = window.to_sets(bundle[here] - window.first_id, instant[here])
+    if (np.diff(of_set, prepend=0) < 0).any():
         raise damage_error(file, "requests are out of order, or of unknown bundles")
-    return row
+    return of_set
 
 
 def encode_values(file: Path, column: pa.ChunkedArray) -> tuple[Numbers, list[Any]]:

@@ -22,6 +22,7 @@ USER_REASONS = ("missing_location", "small_window", "suppressed")
 """Why users are not published in a window."""
 
 REASONS = {
+    "dropped_row": "row dropped",
     "unknown_user": "user without location reports",
     "outside_windows": "outside all windows",
     "missing_location": "location not known throughout the window",
@@ -234,8 +235,12 @@ def build_figures(
     ``counts`` is a :class:`trajcloak.requests.RequestCounts`.
     """
     withheld = {
+        "dropped_row": facts.dropped_requests,
         "unknown_user": facts.unknown_requests,
-        "outside_windows": facts.num_requests - facts.unknown_requests - left_out.num_requests,
+        "outside_windows": facts.num_requests
+        - facts.dropped_requests
+        - facts.unknown_requests
+        - left_out.num_requests,
         **{reason: left_out.requests[reason] for reason in (*USER_REASONS, "few_reporters")},
         "vocabulary": counts.vocabulary,
         "rare": counts.rare,

@@ -50,19 +50,19 @@ class Figures:
     sizes : Histogram
         Bundles by their number of users.
     sides : Histogram
-        Cloaks by their sides, each cloak with both.
+        Rectangles, one for each cloak or part, by their sides, each with both.
     instant : (instants,) int64
         The published instants, those of all windows.
     users, requests : (instants,) int64
         Published users and requests of each instant.
     cost_by_instant : (instants,) float64
-        Sum, over users, of the areas of their cloaks.
+        Sum, over users, of the area of the rectangle that each is in.
     num_bundles, smallest, largest : int
     num_sets : int
         Sets of requests, one for each bundle and instant.
     cost, mean_area : float
     area_breaks, size_breaks : list
-        Where the classes of the map's colours end: areas of cloaks, users of bundles.
+        Where the classes of the map's colours end: areas of rectangles, users of bundles.
     digests : dict
         SHA-256 of each file of the release.
     """
@@ -94,22 +94,22 @@ def count_figures(release: PublishedRelease, requests: Ints) -> Figures:
         Number of requests at each published instant.
     """
     windows = release.windows
-    areas = [_compute_cloak_areas(window) for window in windows]
+    areas = [_compute_areas(window) for window in windows]
     users = np.concatenate([window.users for window in windows])
-    costs = [area * window.users[:, None] for area, window in zip(areas, windows, strict=True)]
+    costs = [_add_by_instant(area * w.sizes, w) for area, w in zip(areas, windows, strict=True)]
     lengths = [window.stop - window.start for window in windows]
-    every_area = np.concatenate([area.ravel() for area in areas])
+    every_area = np.concatenate(areas)
     return Figures(
         sizes=build_size_histogram(users),
         sides=build_side_histogram(windows),
         instant=np.concatenate([np.arange(window.start, window.stop) for window in windows]),
         users=np.repeat([int(window.users.sum()) for window in windows], lengths),
         requests=requests,
-        cost_by_instant=np.concatenate([cost.sum(axis=0) for cost in costs]),
+        cost_by_instant=np.concatenate(costs),
         num_bundles=len(users),
         smallest=int(users.min()),
         largest=int(users.max()),
-        num_sets=len(every_area),
+        num_sets=sum(window.counts.size for window in windows),
         cost=math.fsum(float(cost.sum()) for cost in costs),
         mean_area=math.fsum(map(float, (a.sum() for a in areas))) / len(every_area),
         area_breaks=choose_area_breaks(every_area),
@@ -127,11 +127,18 @@ def digest_files(files: Iterable[Path]) -> list[str]:
     return digests
 
 
-def _compute_cloak_areas(window: PublishedWindow) -> Floats:
-    """Compute the area of each cloak of a window: (bundles, instants)."""
-    x_min, y_min, x_max, y_max = window.cloaks
+def _compute_areas(window: PublishedWindow) -> Floats:
+    """Compute the area of each rectangle of a window."""
+    x_min, y_min, x_max, y_max = window.rectangles
     areas: Floats = (x_max - x_min) * (y_max - y_min)
     return areas
+
+
+def _add_by_instant(values: Floats, window: PublishedWindow) -> Floats:
+    """Add up values of a window's rectangles, instant by instant."""
+    by_bundle = np.add.reduceat(values, window.first[:-1]).reshape(window.counts.shape)
+    sums: Floats = by_bundle.sum(axis=0)
+    return sums
 
 
 def build_size_histogram(users: Ints) -> Histogram:
@@ -144,8 +151,8 @@ def build_size_histogram(users: Ints) -> Histogram:
 
 
 def build_side_histogram(windows: list[PublishedWindow]) -> Histogram:
-    """Count cloaks by their sides, from 0 to a round number."""
-    sides = np.concatenate([(w.cloaks[2:] - w.cloaks[:2]).ravel() for w in windows])
+    """Count rectangles by their sides, from 0 to a round number."""
+    sides = np.concatenate([(w.rectangles[2:] - w.rectangles[:2]).ravel() for w in windows])
     step = round_up(float(sides.max()) / MOST_BARS)
     bars = max(1, math.ceil(float(sides.max()) / step))
     counts, edges = np.histogram(sides, bars, (0, bars * step))
@@ -229,6 +236,7 @@ def check_release(release: PublishedRelease, figures: Figures) -> list[PublicChe
         _compare("cost", manifest["cost"], figures.cost),
         _compare("mean cloak area", manifest["mean_cloak_area"], figures.mean_area),
         _check_cloaks(release),
+        *_check_parts(release),
     ]
 
 
@@ -241,15 +249,32 @@ def _compare(name: str, stated: float, counted: float) -> PublicCheck:
 def _check_cloaks(release: PublishedRelease) -> PublicCheck:
     grid = build_cell_grid(release.manifest)
     num_cells = 2 ** release.manifest["height"]
-    low = np.array([*grid.low, *grid.low])[:, None, None]
+    low = np.array([*grid.low, *grid.low])[:, None]
     wrong = 0
     for window in release.windows:
-        cells = grid.to_cells(window.cloaks)
-        is_good = (window.cloaks == low + cells * grid.cell).all(axis=0)
+        cells = grid.to_cells(window.rectangles)
+        is_good = (window.rectangles == low + cells * grid.cell).all(axis=0)
         is_good &= (cells[:2] >= 0).all(axis=0) & (cells[2:] <= num_cells).all(axis=0)
         is_good &= (cells[:2] < cells[2:]).all(axis=0)
         wrong += int((~is_good).sum())
-    total = sum(window.cloaks[0].size for window in release.windows)
+    total = sum(len(window.sizes) for window in release.windows)
     return PublicCheck(
-        "cloaks on the grid", wrong == 0, f"{wrong:,} of {total:,} cloaks are no rectangles of it"
+        "cloaks on the grid",
+        wrong == 0,
+        f"{wrong:,} of {total:,} published rectangles are none of the grid",
     )
+
+
+def _check_parts(release: PublishedRelease) -> list[PublicCheck]:
+    """Check the sizes of parts, in a release that has them."""
+    parts = release.manifest["parts"]
+    if parts is None:
+        return []
+    least = min(int(window.sizes.min()) for window in release.windows)
+    return [
+        PublicCheck(
+            "enough users in every part",
+            least >= parts["users"],
+            f"the smallest part states {least:,}; the manifest promises {parts['users']:,}",
+        )
+    ]

@@ -21,8 +21,9 @@ from trajcloak.trajectories.reports import Reports
 MOST = 0.5
 """At least this share of the gaps between reports makes a schedule."""
 
-EQUAL = 0.25
-"""At least this share of the gaps is the step of an exact schedule; others may be multiples."""
+FEW_STEPS = 5
+"""Most gaps of an exact schedule are at most this many steps; times that are merely rounded are
+multiples of a second or minute, too."""
 
 NEAR = 0.25
 """Gaps of a loose schedule differ from its step by at most this share."""
@@ -32,6 +33,9 @@ COMMON = 64
 
 FINE = 8
 """Decimals of a place are counted up to here."""
+
+SCALES = np.array([10.0**decimals for decimals in range(FINE)])
+"""By these, places with so many decimals become whole numbers."""
 
 MANY_DECIMALS = 5
 """If most places have this many decimals, some with fewer were rounded."""
@@ -106,7 +110,7 @@ def find_schedule(log: ShardedLog, reports: Reports | None) -> Schedule:
     # Of two that are as common, the shorter one.
     step = min(common, key=lambda gap: (-common[gap], gap))
     found = _add_up_gaps(log, step)
-    if common[step] >= EQUAL * found.total and found.fitting >= MOST * found.total:
+    if found.fitting_few >= MOST * found.total:
         odd_phases = _count_odd_phases(log, step)
         return Schedule(step, True, found.total - found.fitting, odd_phases, odd_places)
     # Few rows beside the schedule leave the median where it is.
@@ -134,10 +138,20 @@ def list_common_gaps(log: RequestLog) -> dict[int, int]:
 
 
 class GapCounts(NamedTuple):
-    """How many gaps there are: all, multiples of a step, near it, and shorter."""
+    """How many gaps there are.
+
+    Attributes
+    ----------
+    total : int
+    fitting, fitting_few : int
+        Multiples of a step; of these, at most ``FEW_STEPS`` steps.
+    near, short : int
+        About the step, as of a loose schedule; shorter than that.
+    """
 
     total: int
     fitting: int
+    fitting_few: int
     near: int
     short: int
 
@@ -152,7 +166,9 @@ def compare_gaps(log: RequestLog, step: int) -> GapCounts:
     is_short = gaps < (1 - NEAR) * step
     is_near = ~is_short & (gaps <= (1 + NEAR) * step)
     fits = (gaps > 0) & (gaps % step == 0)
-    return GapCounts(len(gaps), int(fits.sum()), int(is_near.sum()), int(is_short.sum()))
+    is_few = fits & (gaps <= FEW_STEPS * step)
+    counts = (mask.sum() for mask in (fits, is_few, is_near, is_short))
+    return GapCounts(len(gaps), *map(int, counts))
 
 
 def _count_odd_phases(log: ShardedLog, step: int) -> int:
@@ -224,14 +240,12 @@ def _count_decimals(x, y, start, stop):  # type: ignore[no-untyped-def]
         decimals = 0
         for value in (x[row], y[row]):
             d = FINE
-            scale = 10.0 ** (FINE - 1)
             # Most coordinates need all decimals, so the finest scale is tried first.
             while d > decimals:
-                scaled = value * scale
+                scaled = value * SCALES[d - 1]
                 if abs(scaled - np.rint(scaled)) > 1e-9 + 1e-15 * abs(scaled):
                     break
                 d -= 1
-                scale = 10.0 ** (d - 1)
             decimals = max(decimals, d)
         counts[decimals] += 1
     return counts

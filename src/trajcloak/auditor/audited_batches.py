@@ -1,0 +1,357 @@
+"""Reads the rows of a log, or of a request log, batch by batch; rows wait in shards.
+
+Only the decoding of files to columns of Arrow is shared with what is judged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.auditor.audited_requests import RequestValues
+from trajcloak.auditor.audited_values import (
+    PLAIN_INTEGER,
+    Codes,
+    Floats,
+    Ints,
+    Mask,
+    NumberedValues,
+    decode_array,
+    local_to_utc,
+    read_times,
+    try_cast,
+)
+from trajcloak.errors import InputError, OptionError
+from trajcloak.log.files import LogSystem, count_rows, stream_batches
+from trajcloak.options import LogColumns
+from trajcloak.progress import Progress
+
+REASONS_TO_DROP = (
+    "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
+)  # fmt: skip
+TRUTHS = {"false": False, "0": False, "true": True, "1": True}
+READING = "reading log"
+
+
+class WaitingRows:
+    """Columns of rows on their way into shards: in memory, or in files of a private folder.
+
+    Attributes
+    ----------
+    num_shards
+    chunk
+        Rows that are read before their users are numbered, and they are handed to shards.
+    counts
+        Rows of each shard so far.
+    """
+
+    def __init__(self, num_shards: int, chunk: int, folder: Path | None) -> None:
+        self.num_shards = num_shards
+        self.chunk = chunk
+        self._folder = folder
+        self._parts: dict[tuple[int, str], list[npt.NDArray[Any]]] = {}
+        self.counts = np.zeros(num_shards, np.int64)
+
+    def add(self, shard: int, columns: dict[str, npt.NDArray[Any]]) -> None:
+        """Append rows, or requests, to a shard."""
+        for name, values in columns.items():
+            parts = self._parts.setdefault((shard, name), [])
+            if self._folder is None:
+                parts.append(values)
+                continue
+            # An empty part keeps the type of what is in the file.
+            parts[:] = [values[:0]]
+            with (self._folder / f"{shard}-{name}").open("ab") as file:
+                values.tofile(file)
+
+    def look(self, shard: int, name: str) -> npt.NDArray[Any]:
+        """Join a column of a shard."""
+        parts = self._parts.get((shard, name), [np.zeros(0, np.int32)])
+        if self._folder is not None and (shard, name) in self._parts:
+            return np.fromfile(self._folder / f"{shard}-{name}", parts[0].dtype)
+        if len(parts) > 1:
+            parts[:] = [np.concatenate(parts)]
+        return parts[0]
+
+    def take(self, shard: int, name: str) -> npt.NDArray[Any]:
+        """Join a column of a shard, and forget it."""
+        values = self.look(shard, name)
+        if self._parts.pop((shard, name), None) is not None and self._folder is not None:
+            (self._folder / f"{shard}-{name}").unlink()
+        return values
+
+
+class LogReader:
+    """Reads the files of a log, or of a request log, batch by batch into shards.
+
+    Parameters
+    ----------
+    system
+        What the files say about all rows.
+    columns
+        What to read.
+    requests
+        Collects the requests.
+    waiting
+        Where rows go.
+    after
+        The reader of the locations, if the files are those of requests.
+    """
+
+    def __init__(
+        self,
+        system: LogSystem,
+        columns: LogColumns,
+        requests: RequestValues,
+        waiting: WaitingRows,
+        after: "LogReader | None" = None,
+    ) -> None:
+        self._system, self._columns = system, columns
+        self._requests, self._waiting, self._after = requests, waiting, after
+        self._users = NumberedValues()
+        self.kind: tuple[bool, bool] | None = None
+        self.num_read = self._num_seen = 0
+        self.dropped = dict.fromkeys(REASONS_TO_DROP, 0)
+        self.ambiguous = self.nonexistent = 0
+
+    def read(self, files: Sequence[Any], progress: Progress) -> None:
+        """Read all files."""
+        has_place = self._after is None
+        expected = count_rows(files)
+        chunk = _Chunk()
+        for batch in stream_batches(files, self._columns, has_place=has_place):
+            self._add(batch, chunk)
+            self._num_seen += batch.num_rows
+            # Sorting is still to come, so that the stage ends only after it.
+            progress(READING, self._num_seen, expected + 1 if expected else 0)
+            if chunk.num_rows >= self._waiting.chunk:
+                self._end_chunk(chunk)
+                chunk = _Chunk()
+        self._end_chunk(chunk)
+
+    def _add(self, batch: Any, chunk: "_Chunk") -> None:
+        """Check the rows of a batch; the first columns are user, time and place."""
+        if self._after is not None:
+            rows, values = self._requests.take(batch)
+            batch = batch.take(pa.array(rows))
+            keep = np.ones(len(rows), bool)
+            if "empty" in self._columns.drop:
+                keep = ~_find_empty(batch.columns[:2])
+            batch, values = batch.filter(pa.array(keep)), [v.filter(pa.array(keep)) for v in values]
+        else:
+            batch = self._drop_rows(batch)
+        for name, column in zip(
+            batch.schema.names, batch.columns[: 2 if self._after else 4], strict=False
+        ):
+            if column.null_count:
+                raise InputError(
+                    f"column '{name}' of the log is empty in a row; expected a value in every row; "
+                    f"correct it, or drop such rows with --drop empty"
+                )
+        if not batch.num_rows:
+            return
+        chunk.users.append(self._take_users(batch.column(0)))
+        chunk.times.append(self._take_times(batch.column(1)))
+        if self._after is not None:
+            chunk.values.append(values)
+            chunk.request_rows.append(np.arange(batch.num_rows) + chunk.num_rows)
+        else:
+            for axis, places in enumerate((chunk.x, chunk.y)):
+                places.append(self._take_coordinate(batch.column(2 + axis), axis))
+            rows, values = self._requests.take(batch)
+            chunk.values.append(values)
+            chunk.request_rows.append(rows + chunk.num_rows)
+        chunk.num_rows += batch.num_rows
+
+    def _drop_rows(self, batch: Any) -> Any:
+        """Choose location reports, leave out rows for their own values, and count them."""
+        columns, keep = self._columns, np.ones(batch.num_rows, bool)
+        if columns.is_report is not None:
+            keep = _read_truths(batch.column(columns.is_report), columns.is_report)
+        self.num_read += int(keep.sum())
+        if columns.clip is not None or columns.drop:
+            for reason, bad in _find_bad_rows(batch, columns, self._system.geographic).items():
+                self.dropped[reason] += int((bad & keep).sum())
+                keep &= ~bad
+        return batch if keep.all() else batch.filter(pa.array(keep))
+
+    def _take_users(self, column: Any) -> Any:
+        column = decode_array(column)
+        if pa.types.is_integer(column.type):
+            column = pc.cast(column, pa.string() if self._has_text_ids else pa.int64())
+        elif not pa.types.is_string(column.type):
+            raise InputError(
+                f"column '{self._columns.user}' is of type {column.type}; expected integers or "
+                f"text; convert the user ids"
+            )
+        return column
+
+    @property
+    def _has_text_ids(self) -> bool:
+        """Whether ids may be numbers that are written as text."""
+        own = self._system.has_text_ids
+        return own if self._after is None else own or self._after._has_text_ids
+
+    def _take_times(self, column: Any) -> Ints:
+        times = read_times(decode_array(column))
+        kind = None if times is None else (times.stamped, times.zoned)
+        self.kind = self.kind or kind
+        if times is None or kind != self.kind:
+            raise InputError(
+                f"column '{self._columns.time}' of the log holds times of different kinds, or "
+                f"none; expected integers, timestamps or ISO 8601 text, all with a zone or all "
+                f"without; convert the times"
+            )
+        if self._columns.tz is None or times.zoned:
+            return times.ticks
+        if not times.stamped:
+            raise OptionError(
+                "a time zone is given for a log with integer times; expected timestamps; leave it "
+                "out"
+            )
+        ticks, ambiguous, nonexistent = local_to_utc(times.ticks, self._columns.tz)
+        self.ambiguous += ambiguous
+        self.nonexistent += nonexistent
+        return ticks
+
+    def _take_coordinate(self, column: Any, axis: int) -> Floats:
+        values = try_cast(column, pa.float64())
+        bound = (180.0, 90.0)[axis] if self._system.geographic else np.inf
+        numbers = None if values is None else values.to_numpy(zero_copy_only=False)
+        if numbers is None or not (np.isfinite(numbers) & (np.abs(numbers) <= bound)).all():
+            raise InputError(
+                "the log holds coordinates that are no numbers, not finite, or beyond -180..180 "
+                "and -90..90 degrees; expected places; are longitude and latitude swapped? correct "
+                "them, or drop such rows with --drop out-of-range"
+            )
+        return np.ascontiguousarray(numbers)
+
+    def _end_chunk(self, chunk: "_Chunk") -> None:
+        """Number the users of a chunk, and hand its rows or requests to their shards."""
+        if not chunk.num_rows:
+            return
+        time = np.concatenate(chunk.times)
+        codes = self._requests.number(chunk.values) if self._requests.numbered else []
+        named_codes: dict[str, Any] = {f"code{a}": code for a, code in enumerate(codes)}
+        num_shards = self._waiting.num_shards
+        if self._after is not None:
+            user = self._after.find_users(chunk.users)
+            sent = {"request_user": user // num_shards, "request_time": time, **named_codes}
+            for shard in range(num_shards):
+                mine = (user % num_shards == shard) & (user >= 0)
+                self._waiting.add(shard, {name: values[mine] for name, values in sent.items()})
+            return
+        number = self._number_users(chunk)
+        rows = {"user": number // np.int32(num_shards), "time": time}
+        rows |= {"x": np.concatenate(chunk.x), "y": np.concatenate(chunk.y)}
+        request_row = np.concatenate(chunk.request_rows)
+        if num_shards == 1:
+            sent = {"request_row": request_row + self._waiting.counts[0], **named_codes}
+            self._waiting.add(0, rows | sent)
+            self._waiting.counts[0] += chunk.num_rows
+            return
+        for shard in range(num_shards):
+            mine = number % num_shards == shard
+            chosen = mine[request_row]
+            place = np.cumsum(mine)[request_row[chosen]] - 1 + self._waiting.counts[shard]
+            sent = {name: code[chosen] for name, code in named_codes.items()}
+            of_shard = {name: values[mine] for name, values in rows.items()}
+            self._waiting.add(shard, of_shard | sent | {"request_row": place})
+            self._waiting.counts[shard] += int(mine.sum())
+
+    def _number_users(self, chunk: "_Chunk") -> Codes:
+        if len({str(part.type) for part in chunk.users}) > 1:
+            raise InputError(
+                f"column '{self._columns.user}' of the log holds integers and text; expected one "
+                f"type; convert the user ids"
+            )
+        return self._users.number_all(chunk.users)
+
+    def find_users(self, parts: Sequence[Any]) -> Ints:
+        """Find the numbers of users by their ids; -1 for those without a row."""
+        ids = self._users.values
+        found = [match_ids(part, ids) for part in parts]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    @property
+    def ids(self) -> Any:
+        """The distinct user ids: integers if all texts of a text file are plain ones."""
+        ids = self._users.values
+        is_text = self._system.has_text_ids and len(ids)
+        if is_text and pc.all(pc.match_substring_regex(ids, PLAIN_INTEGER)).as_py():
+            return ids.cast(pa.int64())
+        return ids
+
+
+@dataclass
+class _Chunk:
+    """Rows that were read, and whose users are not numbered yet."""
+
+    num_rows: int = 0
+    users: list[Any] = field(default_factory=list)
+    times: list[Ints] = field(default_factory=list)
+    x: list[Floats] = field(default_factory=list)
+    y: list[Floats] = field(default_factory=list)
+    request_rows: list[Ints] = field(default_factory=list)
+    values: list[list[Any]] = field(default_factory=list)
+
+
+def match_ids(wanted: Any, ids: Any) -> Ints:
+    """Find the places of ids in a list of distinct ones; -1 for those that are not there."""
+    if wanted.type != ids.type:
+        wanted, ids = pc.cast(wanted, pa.string()), pc.cast(ids, pa.string())
+    place: Ints = pc.fill_null(pc.index_in(wanted, value_set=ids), -1).to_numpy().astype(np.int64)
+    return place
+
+
+def _find_empty(columns: Sequence[Any]) -> Mask:
+    empty = np.zeros(len(columns[0]), dtype=bool)
+    for column in columns:
+        empty |= column.is_null().to_numpy(zero_copy_only=False)
+    return empty
+
+
+def _find_bad_rows(batch: Any, columns: LogColumns, geographic: bool) -> dict[str, Mask]:
+    """Mark, by reason, the rows of a batch that are to be dropped for their own values."""
+    places = batch.columns[2:4]
+    x, y = (_to_floats(column) for column in places)
+    wild = np.zeros(batch.num_rows, dtype=bool)
+    for column, values, bound in zip(places, (x, y), (180.0, 90.0), strict=True):
+        good = np.isfinite(values) & (np.abs(values) <= (bound if geographic else np.inf))
+        wild |= ~good & column.is_valid().to_numpy(zero_copy_only=False)
+    found = {
+        "empty": _find_empty(batch.columns[:4]),
+        "out-of-range": wild,
+        "null-island": (x == 0.0) & (y == 0.0),
+    }
+    chosen = {reason: mask for reason, mask in found.items() if reason in columns.drop}
+    if columns.clip is not None:
+        low_x, low_y, high_x, high_y = columns.clip
+        chosen["clip"] = (x < low_x) | (y < low_y) | (x > high_x) | (y > high_y)
+    return chosen
+
+
+def _to_floats(column: Any) -> Floats:
+    values = try_cast(decode_array(column), pa.float64())
+    if values is None:
+        return np.full(len(column), np.nan)
+    numbers: Floats = values.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _read_truths(column: Any, name: str) -> Mask:
+    texts = try_cast(decode_array(column), pa.string())
+    texts = pa.nulls(len(column), pa.string()) if texts is None else pc.utf8_lower(texts)
+    code = pc.fill_null(pc.index_in(texts, value_set=pa.array(list(TRUTHS))), -1).to_numpy()
+    if (code < 0).any():
+        raise InputError(
+            f"column '{name}' does not say of every row whether it is a location report; expected "
+            f"true or false, or 1 or 0; correct it"
+        )
+    truths: Mask = np.array(list(TRUTHS.values()))[code]
+    return truths

@@ -1,0 +1,851 @@
+"""Damage to a release or its policy, one kind at a time: each is found, by the right check.
+
+``DAMAGES`` names for each world (see ``released.py``) what is done, and which checks must fail.
+"""
+
+import json
+import random
+import re
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.expected import list_failed
+from auditor.released import WORDS, WORLDS, write_canonical
+from trajcloak.parquet.thrift import decode_struct, encode_struct
+
+BUNDLES, REQUESTS, POLICY = "bundles.parquet", "requests.parquet", "policy.parquet"
+FILES = (BUNDLES, REQUESTS, "manifest.json")
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    """Make each world once, when it is first asked for."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            made[name] = WORLDS[name](tmp_path_factory.mktemp("worlds") / "world")
+        return made[name]
+
+    return get
+
+
+def edit(name, change):
+    """Damage the table of a file."""
+    return lambda world: world.change(name, change)
+
+
+def put(name, column, row, value):
+    """Set a value of a file."""
+
+    def change(table):
+        values = table[column].to_pylist()
+        values[row] = value(values[row]) if callable(value) else value
+        place = table.column_names.index(column)
+        return table.set_column(
+            place, table.field(place), pa.array(values, table.schema.types[place])
+        )
+
+    return edit(name, change)
+
+
+def swap(name, columns, one, other):
+    """Exchange the values of two rows in some columns of a file."""
+
+    def change(table):
+        order = np.arange(table.num_rows)
+        order[[one, other]] = order[[other, one]]
+        for column in columns:
+            place = table.column_names.index(column)
+            table = table.set_column(place, table.field(place), table[column].take(pa.array(order)))
+        return table
+
+    return edit(name, change)
+
+
+def set_fields(**fields):
+    """Change fields of the manifest, and spell it as usual."""
+
+    def damage(world):
+        manifest = read_manifest(world)
+        for name, value in fields.items():
+            *path, last = name.split("__")
+            inner = manifest
+            for step in path:
+                inner = inner[step]
+            inner[last] = value
+        write_manifest(world, manifest)
+
+    return damage
+
+
+def read_manifest(world):
+    return json.loads((world.release / "manifest.json").read_text(encoding="utf-8"))
+
+
+def write_manifest(world, manifest, **spelling):
+    spelling = {"indent": 2, "sort_keys": True, "ensure_ascii": False} | spelling
+    text = json.dumps(manifest, **spelling) + "\n"
+    (world.release / "manifest.json").write_text(text, encoding="utf-8")
+
+
+def change_text(old, new, count=1):
+    """Replace text of the manifest."""
+
+    def damage(world):
+        path = world.release / "manifest.json"
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, count), encoding="utf-8")
+
+    return damage
+
+
+def add_request(**values):
+    """Publish one more request in the first set that has any, where it sorts last."""
+
+    def change(table):
+        first = table.slice(0, 1).to_pylist()[0] | values
+        more = pa.Table.from_pylist([first], table.schema)
+        return pa.concat_tables([table, more]).sort_by(
+            [(name, "ascending") for name in table.column_names]
+        )
+
+    return edit(REQUESTS, change)
+
+
+def write_otherwise(name, **options):
+    """Write the same table with other settings of the encoder."""
+
+    def damage(world):
+        path = world.release / name
+        table = pq.read_table(path)
+        if "schema" in options:
+            table = table.cast(options["schema"](table.schema))
+        if "metadata" in options:
+            table = table.replace_schema_metadata(
+                (table.schema.metadata or {}) | options["metadata"]
+            )
+        rest = {n: v for n, v in options.items() if n not in ("schema", "metadata")}
+        pq.write_table(table, path, **{"compression": "zstd", "compression_level": 1} | rest)
+
+    return damage
+
+
+def change_footer(name, change):
+    """Change the footer of a Parquet file, which is Thrift."""
+
+    def damage(world):
+        path = world.release / name
+        data = path.read_bytes()
+        length = int.from_bytes(data[-8:-4], "little")
+        footer = decode_struct(data[-8 - length : -8])
+        change(footer)
+        text = encode_struct(footer)
+        path.write_bytes(data[: -8 - length] + text + len(text).to_bytes(4, "little") + b"PAR1")
+
+    return damage
+
+
+def get_chunk(footer, column=0):
+    """The metadata of a column in the first row group."""
+    return footer[4].value.items[0][1].value.items[column][3].value
+
+
+def set_value(struct, number, value):
+    struct[number].value = value
+
+
+def hide_in_dictionary(world):
+    """Put a text that no row has into the dictionary of a column."""
+    path = world.release / REQUESTS
+    table = pq.read_table(path)
+    encoded = table["what"].combine_chunks().dictionary_encode()
+    words = pa.concat_arrays([encoded.dictionary, pa.array(["user 700000 was here"])])
+    column = pa.DictionaryArray.from_arrays(encoded.indices, words)
+    pq.write_table(table.set_column(3, "what", column), path, compression="zstd")
+
+
+def hide_in_geometry(world):
+    path = world.release / BUNDLES
+    table = pq.read_table(path)
+    encoded = table["geometry"].combine_chunks().dictionary_encode()
+    words = pa.concat_arrays([encoded.dictionary, pa.array([b"user 700000 was here"])])
+    column = pa.DictionaryArray.from_arrays(encoded.indices, words)
+    place = table.column_names.index("geometry")
+    pq.write_table(table.set_column(place, "geometry", column), path, compression="zstd")
+
+
+def append_bytes(name, text):
+    def damage(world):
+        path = world.release / name
+        path.write_bytes(path.read_bytes() + text)
+
+    return damage
+
+
+def insert_bytes(name, at, text):
+    def damage(world):
+        path = world.release / name
+        data = path.read_bytes()
+        path.write_bytes(data[:at] + text + data[at:])
+
+    return damage
+
+
+def move_members(world):
+    """Exchange two members of different bundles of a window."""
+    table = pq.read_table(world.policy)
+    bundle = table["bundle_id"].to_pylist()
+    swap(POLICY, ["user_id"], 0, bundle.index(1))(world)
+
+
+def split_a_bundle(world):
+    """Give the last bundle's users to two bundles of fewer users each."""
+    table = pq.read_table(world.policy)
+    bundle = table["bundle_id"].to_numpy().copy()
+    bundle[-2:] = bundle.max() + 1
+    place = table.column_names.index("bundle_id")
+    write_canonical(world.policy, table.set_column(place, "bundle_id", pa.array(bundle)))
+
+
+def show_withheld_set(world):
+    """Publish a request in a set that is not eligible."""
+    log = pq.read_table(world.log).filter(pc.field("what").is_valid())
+    policy = pq.read_table(world.policy).to_pylist()
+    bundle_of = {(row["window"], row["user_id"]): row["bundle_id"] for row in policy}
+    shown = {
+        (row["bundle_id"], row["instant"])
+        for row in pq.read_table(world.release / REQUESTS).to_pylist()
+    }
+    for row in log.to_pylist():
+        window = row["time"] // 4
+        place = bundle_of.get((window, row["user_id"])), row["time"]
+        if place[0] is not None and place not in shown:
+            add_request(
+                window=window, bundle_id=place[0], instant=row["time"], what=row["what"],
+                level=row["level"],
+            )(world)  # fmt: skip
+            return
+    raise AssertionError("every set is shown")
+
+
+def publish(column, value):
+    return add_request(**{column: value})
+
+
+def link(name):
+    def damage(world):
+        path = world.release / name
+        shutil.move(path, world.folder / name)
+        path.symlink_to(world.folder / name)
+
+    return damage
+
+
+DAMAGES = {
+    "one log": {
+        # The folder and the private file.
+        "a file more": (lambda w: (w.release / "notes.txt").write_text("u"), {"release folder"}),
+        "a hidden file": (lambda w: (w.release / ".u700000").touch(), {"release folder"}),
+        "a folder more": (lambda w: (w.release / "more").mkdir(), {"release folder"}),
+        "a file is a link": (link(BUNDLES), {"release folder"}),
+        "no bundles": (lambda w: (w.release / BUNDLES).unlink(), {"release folder", "bundles"}),
+        "no requests": (lambda w: (w.release / REQUESTS).unlink(), {"release folder", "requests"}),
+        "no manifest": (lambda w: (w.release / "manifest.json").unlink(), {"manifest", "log"}),
+        "a policy for all to read": (lambda w: w.policy.chmod(0o644), {"policy"}),
+        "a policy that is no Parquet": (lambda w: w.policy.write_bytes(b"PAR1"), {"policy"}),
+        # Members.
+        "two members exchanged": (move_members, {"bundles"}),
+        "a member less": (edit(POLICY, lambda t: t.slice(1)), {"one bundle per user", "bundles"}),
+        "a member twice": (
+            edit(POLICY, lambda t: pa.concat_tables([t, t.slice(0, 1)])),
+            {"policy"},
+        ),
+        "a stranger": (put(POLICY, "user_id", 0, 5), {"policy"}),
+        "a user who does not take part": (
+            lambda w: put(POLICY, "user_id", 0, find_absent(w))(w),
+            {"one bundle per user"},
+        ),
+        "a bundle of two": (split_a_bundle, {"at least k users", "bundles"}),
+        "bundles numbered from 1": (
+            edit(POLICY, lambda t: t.set_column(2, "bundle_id", pc.add(t["bundle_id"], 1))),
+            {"policy"},
+        ),
+        "windows exchanged": (
+            edit(
+                POLICY,
+                lambda t: t.set_column(
+                    0, "window", pc.subtract(pa.scalar(1, pa.int32()), t["window"])
+                ),
+            ),
+            {"policy"},
+        ),
+        "a bundle in two windows": (put(POLICY, "window", 0, 1), {"policy"}),
+        "no window of the log": (
+            edit(
+                POLICY,
+                lambda t: t.set_column(0, "window", pc.add(t["window"], pa.scalar(7, pa.int32()))),
+            ),
+            {"policy"},
+        ),
+        "ids as text": (
+            edit(POLICY, lambda t: t.set_column(1, "user_id", t["user_id"].cast(pa.string()))),
+            {"policy"},
+        ),
+        "a policy with a column more": (
+            edit(POLICY, lambda t: t.append_column("part", pa.nulls(t.num_rows, pa.int32()))),
+            {"policy"},
+        ),
+        # Values of bundles.
+        "a wider cloak": (put(BUNDLES, "x_max", 3, lambda x: x + 1024 / 64), {"bundles"}),
+        "a narrower cloak": (put(BUNDLES, "x_min", 3, lambda x: x + 1024 / 64), {"bundles"}),
+        "an edge off by the least": (
+            put(BUNDLES, "y_min", 0, lambda y: np.nextafter(y, 1e9)),
+            {"bundles"},
+        ),
+        "an edge that is no number": (put(BUNDLES, "y_max", 0, float("nan")), {"bundles"}),
+        "cloaks of two instants exchanged": (
+            swap(BUNDLES, ["x_min", "y_min", "x_max", "y_max", "geometry"], 0, 1),
+            {"bundles"},
+        ),
+        "bundles exchanged": (
+            swap(BUNDLES, ["x_min", "y_min", "x_max", "y_max", "geometry", "users"], 0, 4),
+            {"bundles"},
+        ),
+        "rows exchanged": (
+            edit(BUNDLES, lambda t: t.take(pa.array([1, 0, *range(2, t.num_rows)]))),
+            {"bundles"},
+        ),
+        "users one more": (put(BUNDLES, "users", 0, lambda n: n + 1), {"bundles"}),
+        "another window": (put(BUNDLES, "window", 0, 1), {"bundles"}),
+        "another bundle": (put(BUNDLES, "bundle_id", 0, 9), {"bundles"}),
+        "another instant": (put(BUNDLES, "instant", 0, 1), {"bundles"}),
+        "another polygon": (put(BUNDLES, "geometry", 0, lambda g: g[:-1] + b"\1"), {"bundles"}),
+        "a longer polygon": (put(BUNDLES, "geometry", 0, lambda g: g + b"u700000"), {"bundles"}),
+        "a row less": (edit(BUNDLES, lambda t: t.slice(1)), {"bundles"}),
+        "a row twice": (edit(BUNDLES, lambda t: pa.concat_tables([t, t.slice(0, 1)])), {"bundles"}),
+        "no rows": (edit(BUNDLES, lambda t: t.slice(0, 0)), {"bundles"}),
+        "a null": (put(BUNDLES, "users", 2, None), {"bundles"}),
+        "a column more": (
+            edit(BUNDLES, lambda t: t.append_column("who", pa.array(["u"] * t.num_rows))),
+            {"bundles"},
+        ),
+        "a column less": (edit(BUNDLES, lambda t: t.drop_columns("users")), {"bundles"}),
+        "columns in another order": (
+            edit(BUNDLES, lambda t: t.select(t.column_names[::-1])),
+            {"bundles"},
+        ),
+        "wider numbers": (
+            edit(BUNDLES, lambda t: t.set_column(0, "window", t["window"].cast(pa.int64()))),
+            {"bundles"},
+        ),
+        "no metadata": (edit(BUNDLES, lambda t: t.replace_schema_metadata(None)), {"bytes"}),
+        # Values of requests.
+        "a request less": (edit(REQUESTS, lambda t: t.slice(1)), {"requests"}),
+        "no requests shown": (edit(REQUESTS, lambda t: t.slice(0, 0)), {"requests"}),
+        "a request never sent": (publish("what", "library"), {"requests"}),
+        "a rare request": (lambda w: publish("what", find_rare(w))(w), {"requests"}),
+        "a set that is not eligible": (show_withheld_set, {"requests"}),
+        "a request twice": (
+            edit(REQUESTS, lambda t: pa.concat_tables([t.slice(0, 1), t])),
+            {"requests"},
+        ),
+        "requests exchanged": (swap(REQUESTS, ["what", "level"], 0, 20), {"requests"}),
+        "requests out of order": (
+            edit(REQUESTS, lambda t: t.take(pa.array([1, 0, *range(2, t.num_rows)]))),
+            {"requests"},
+        ),
+        "a request of another bundle": (put(REQUESTS, "bundle_id", 0, 1), {"requests"}),
+        "a request of another instant": (put(REQUESTS, "instant", 0, 1), {"requests"}),
+        "a request of another window": (put(REQUESTS, "window", 0, 1), {"requests"}),
+        "another value": (put(REQUESTS, "what", 0, "u700000"), {"requests"}),
+        "a value that is a user's id": (put(REQUESTS, "level", 0, 700_000), {"requests"}),
+        "no value": (put(REQUESTS, "what", 0, None), {"requests"}),
+        "a blank more": (put(REQUESTS, "what", 0, lambda text: f"{text} "), {"requests"}),
+        "numbers as text": (
+            edit(REQUESTS, lambda t: t.set_column(4, "level", t["level"].cast(pa.string()))),
+            {"requests"},
+        ),
+        "narrower numbers": (
+            edit(REQUESTS, lambda t: t.set_column(4, "level", t["level"].cast(pa.int32()))),
+            {"requests"},
+        ),
+        "an attribute less": (edit(REQUESTS, lambda t: t.drop_columns("level")), {"requests"}),
+        "an attribute of another name": (
+            edit(REQUESTS, lambda t: t.rename_columns([*t.column_names[:-1], "u700000"])),
+            {"requests"},
+        ),
+        # The same values in other bytes.
+        "metadata": (write_otherwise(BUNDLES, metadata={b"u": b"700000"}), {"bytes"}),
+        "metadata of a column": (
+            write_otherwise(
+                REQUESTS, schema=lambda s: s.set(0, s.field(0).with_metadata({b"u": b"7"}))
+            ),
+            {"bytes"},
+        ),
+        "field ids": (
+            write_otherwise(
+                BUNDLES,
+                schema=lambda s: s.set(
+                    0, s.field(0).with_metadata({b"PARQUET:field_id": b"700000"})
+                ),
+            ),
+            {"bytes"},
+        ),
+        "no nulls allowed": (
+            write_otherwise(REQUESTS, schema=lambda s: s.set(0, s.field(0).with_nullable(False))),
+            {"bytes"},
+        ),
+        "sorting columns": (
+            write_otherwise(BUNDLES, sorting_columns=[pq.SortingColumn(3, True)]),
+            {"bytes"},
+        ),
+        "row groups": (write_otherwise(BUNDLES, row_group_size=7), {"bytes"}),
+        "pages": (write_otherwise(REQUESTS, data_page_size=64, write_batch_size=8), {"bytes"}),
+        "another compression": (
+            write_otherwise(REQUESTS, compression="gzip", compression_level=5),
+            {"bytes"},
+        ),
+        "another level": (write_otherwise(BUNDLES, compression_level=9), {"bytes"}),
+        "no statistics": (write_otherwise(BUNDLES, write_statistics=False), {"bytes"}),
+        "a page index": (write_otherwise(REQUESTS, write_page_index=True), {"bytes"}),
+        "other pages": (write_otherwise(REQUESTS, data_page_version="2.0"), {"bytes"}),
+        "no dictionaries": (write_otherwise(REQUESTS, use_dictionary=False), {"bytes"}),
+        "another version of Parquet": (write_otherwise(BUNDLES, version="1.0"), {"bytes"}),
+        "a checksum of pages": (write_otherwise(BUNDLES, write_page_checksum=True), {"bytes"}),
+        "a text in an unused dictionary entry": (hide_in_dictionary, {"bytes"}),
+        "a text in a dictionary of polygons": (hide_in_geometry, {"bytes"}),
+        "bytes at the end": (append_bytes(BUNDLES, b"u700000"), {"bytes"}),
+        "bytes at the start": (insert_bytes(BUNDLES, 4, b"u700000"), {"bytes"}),
+        "more rows in the footer": (
+            change_footer(BUNDLES, lambda f: set_value(f, 3, f[3].value + 17)),
+            {"bundles", "bytes"},
+        ),
+        "a footer of 10^12 rows": (
+            change_footer(BUNDLES, lambda f: set_value(f, 3, 10**12)),
+            {"bundles"},
+        ),
+        "another writer": (
+            change_footer(
+                REQUESTS, lambda f: set_value(f, 6, b"parquet-cpp-arrow version 700000.0.1")
+            ),
+            {"bytes"},
+        ),
+        "another offset": (
+            change_footer(BUNDLES, lambda f: set_value(f[4].value.items[0], 5, 700_000)),
+            {"bytes"},
+        ),
+        "another size": (
+            change_footer(BUNDLES, lambda f: set_value(get_chunk(f), 6, 700_000)),
+            {"bytes"},
+        ),
+        "statistics of another value": (
+            change_footer(BUNDLES, lambda f: set_value(get_chunk(f)[12].value, 5, b"\7\0\0\0")),
+            {"bytes"},
+        ),
+        # The manifest.
+        "a manifest that is no JSON": (
+            lambda w: (w.release / "manifest.json").write_text("{"),
+            {"manifest"},
+        ),
+        "a list as manifest": (
+            lambda w: (w.release / "manifest.json").write_text("[1]"),
+            {"manifest"},
+        ),
+        "deep nesting": (
+            lambda w: (w.release / "manifest.json").write_text("[" * 10**5 + "]" * 10**5),
+            {"manifest"},
+        ),
+        "a field more": (set_fields(who=700_000), {"figures"}),
+        "a figure more": (set_fields(withheld__requests=0), {"figures"}),
+        "users as a figure": (set_fields(ingest__who=[700_000, 700_013]), {"figures"}),
+        "a parameter more": (set_fields(parameters__who="u"), {"manifest"}),
+        "a key twice": (change_text('  "k": 3,', '  "k": 700000,\n  "k": 3,'), {"bytes"}),
+        "keys in another order": (
+            lambda w: write_manifest(w, dict(reversed(read_manifest(w).items())), sort_keys=False),
+            {"bytes"},
+        ),
+        "other blanks": (lambda w: write_manifest(w, read_manifest(w), indent=1), {"bytes"}),
+        "a number with a fraction": (
+            change_text('"format_version": 1', '"format_version": 1.0'),
+            {"manifest"},
+        ),
+        "a figure with a fraction": (change_text('"windows": 2', '"windows": 2.0'), {"figures"}),
+        "a truth instead of a number": (
+            change_text('"windows": 2', '"windows": true'),
+            {"figures"},
+        ),
+        "cost off by a billionth": (
+            lambda w: set_fields(cost=read_manifest(w)["cost"] * (1 + 1e-9))(w),
+            {"figures"},
+        ),
+        "cost off by the least": (
+            lambda w: set_fields(cost=float(np.nextafter(read_manifest(w)["cost"], 0)))(w),
+            {"figures"},
+        ),
+        "cost that is no number": (set_fields(cost=float("nan")), {"figures"}),
+        "k one less": (set_fields(k=2), {"figures"}),
+        "k one more": (set_fields(k=4), {"figures"}),
+        "k beyond the members": (set_fields(k=50, parameters__members=None), {"at least k users"}),
+        "k as text": (set_fields(k="3"), {"manifest"}),
+        "k of 1": (set_fields(k=1), {"manifest"}),
+        "less members than k": (set_fields(parameters__members=2), {"manifest"}),
+        "members not asked for": (set_fields(parameters__members=5), {"at least k users"}),
+        "another attacker": (set_fields(attacker="tp-aware"), {"figures"}),
+        "parts that are not there": (set_fields(parts={"users": 2, "per": "window"}), {"policy"}),
+        "a software with a note": (set_fields(software="trajcloak 0.1 u700000"), {"manifest"}),
+        "an unknown algorithm": (set_fields(algorithm="magic"), {"manifest"}),
+        "side 0": (set_fields(region__side=0), {"manifest"}),
+        "a region elsewhere": (set_fields(region__x_min=1e6), {"log"}),
+        "a tiny region": (set_fields(region__side=1.0), {"log"}),
+        "height 10^9": (set_fields(height=10**9), {"manifest"}),
+        "another height": (set_fields(height=5), {"bundles"}),
+        "a foreign crs": (set_fields(crs="EPSG:3857"), {"figures"}),
+        "a crs that is none": (set_fields(crs="u700000"), {"manifest"}),
+        "another origin": (set_fields(parameters__origin=1), {"log"}),
+        "another step": (set_fields(parameters__every=2), {"bundles"}),
+        "a step of 0": (set_fields(parameters__every=0), {"manifest"}),
+        "a step as text": (set_fields(parameters__every="1s"), {"log"}),
+        "a shorter gap": (set_fields(parameters__max_gap=1), {"one bundle per user"}),
+        "another length": (set_fields(parameters__length=3), {"bundles"}),
+        "positions held": (set_fields(parameters__missing="hold"), {"one bundle per user"}),
+        "hours of integer times": (set_fields(parameters__windows="08:00-09:00"), {"log"}),
+        "a clip that cuts rows off": (
+            set_fields(parameters__clip="0.0,0.0,500.0,500.0"),
+            {"bundles"},
+        ),
+        "a clip spelled otherwise": (set_fields(parameters__clip="0,0,5000,5000"), {"manifest"}),
+        "a speed that rows exceed": (set_fields(parameters__max_speed=1.0), {"log"}),
+        "teleports dropped": (
+            set_fields(parameters__max_speed=1.0, parameters__drop="teleport"),
+            {"one bundle per user"},
+        ),
+        "rare requests kept": (set_fields(parameters__rare="keep"), {"requests"}),
+        "rare at more bundles": (set_fields(parameters__rare_below=4), {"requests"}),
+        "safe against linking": (set_fields(parameters__link_safe=True), {"requests"}),
+        "attributes in another order": (
+            set_fields(parameters__requests=["level", "what"]),
+            {"log"},
+        ),
+        "an attribute not named": (set_fields(parameters__requests=["what"]), {"log"}),
+        "an attribute allowed that is none": (set_fields(parameters__allow=["who"]), {"log"}),
+        "a time zone": (set_fields(parameters__tz="Europe/Berlin"), {"log"}),
+        "a time zone that is none": (set_fields(parameters__tz="u700000"), {"manifest"}),
+        "a parameter less": (
+            lambda w: write_manifest(
+                w,
+                read_manifest(w)
+                | {
+                    "parameters": {
+                        n: v for n, v in read_manifest(w)["parameters"].items() if n != "seed"
+                    }
+                },
+            ),
+            {"manifest"},
+        ),
+        "suppressed without being asked to": (
+            lambda w: (
+                edit(POLICY, lambda t: t.slice(0, t.num_rows - 1))(w),
+                set_fields(suppressed=1)(w),
+            ),
+            {"one bundle per user"},
+        ),
+    },
+    "two inputs": {
+        "a moment shifted": (
+            edit(BUNDLES, lambda t: t.set_column(3, t.field(3), shift_first(t["t_start"]))),
+            {"bundles"},
+        ),
+        "times without a zone": (
+            edit(
+                BUNDLES,
+                lambda t: t.set_column(3, "t_start", t["t_start"].cast(pa.timestamp("us"))),
+            ),
+            {"bundles"},
+        ),
+        "another bounding box": (
+            lambda w: write_otherwise(BUNDLES, metadata={b"geo": b"{}"})(w),
+            {"bytes"},
+        ),
+        "a value off the list": (publish("what", "library"), {"requests"}),
+        "a rare value instead of the marker": (
+            lambda w: put(REQUESTS, "what", find_marker(w), "zoo")(w),
+            {"requests"},
+        ),
+        "another attacker": (set_fields(attacker="report-aware"), {"figures"}),
+        "no vocabulary": (set_fields(parameters__vocabulary=False), {"requests"}),
+        "rare requests dropped": (set_fields(parameters__rare="drop"), {"requests"}),
+        "safe against linking": (set_fields(parameters__link_safe=True), {"requests"}),
+        "another centre": (
+            lambda w: set_fields(crs=read_manifest(w)["crs"].replace("+lon_0=13.3", "+lon_0=13.4"))(
+                w
+            ),
+            {"figures"},
+        ),
+        "another step": (set_fields(parameters__every="30s"), {"bundles"}),
+        "a step spelled otherwise": (set_fields(parameters__every="1m"), {"log"}),
+        "an origin spelled otherwise": (
+            lambda w: change_text('.000000Z",\n    "rare"', '.000Z",\n    "rare"')(w),
+            {"log"},
+        ),
+        "another zone of the clock": (set_fields(parameters__tz="Asia/Tokyo"), {"figures"}),
+    },
+    "linked": {
+        "not safe against linking": (set_fields(parameters__link_safe=False), {"requests"}),
+        "a linked request": (lambda w: show_linked(w), {"requests"}),
+    },
+    "quadrants": {
+        "no quadrant": (put(BUNDLES, "x_max", 0, lambda x: x + 1e-3), {"cloaks"}),
+        "no cells of the grid": (
+            edit(BUNDLES, lambda t: t.set_column(3, "x_min", pc.add(t["x_min"], 0.5))),
+            {"cloaks"},
+        ),
+        "a quadrant that does not hold its members": (
+            swap(BUNDLES, ["x_min", "y_min", "x_max", "y_max", "geometry"], 0, 40),
+            {"cloaks"},
+        ),
+        "the whole region at one instant": (lambda w: widen(w, rows=[0])(w), {"cloaks"}),
+        "another tree": (set_fields(parameters__tree="u"), {"cloaks"}),
+        "another algorithm": (set_fields(algorithm="refined"), {"bundles"}),
+        "boxes": (set_fields(cloak="mbr"), {"bundles"}),
+        "a row less": (edit(BUNDLES, lambda t: t.slice(1)), {"cloaks", "bundles"}),
+        "cloaks as text": (
+            edit(BUNDLES, lambda t: t.set_column(3, "x_min", t["x_min"].cast(pa.string()))),
+            {"bundles"},
+        ),
+    },
+    "parts": {
+        "a member in another part": (put(POLICY, "part", 0, lambda p: 1 - min(p, 1)), {"bundles"}),
+        "parts exchanged": (lambda w: exchange_parts(w), {"cloaks", "bundles"}),
+        "a part of one": (
+            lambda w: put(POLICY, "part", 0, find_next_part(w))(w),
+            {"at least k users"},
+        ),
+        "parts numbered from 10^6": (put(POLICY, "part", 0, 10**6), {"policy"}),
+        "a part below 0": (put(POLICY, "part", 0, -1), {"policy"}),
+        "users of a part": (put(BUNDLES, "users", 0, lambda n: n + 1), {"bundles"}),
+        "number of a part": (put(BUNDLES, "part", 0, 1), {"bundles"}),
+        "larger parts asked for": (set_fields(parts__users=3), {"at least k users"}),
+        "parts as large as bundles": (set_fields(parts__users=4), {"at least k users"}),
+        "parts per day": (set_fields(parts__per="day"), {"manifest"}),
+        "no parts": (set_fields(parts=None), {"policy"}),
+    },
+    "parts per instant": {
+        "no second file": (lambda w: (w.folder / "policy-parts.parquet").unlink(), {"policy"}),
+        "a row less": (lambda w: change_parts(w, lambda t: t.slice(1)), {"policy"}),
+        "a row twice": (
+            lambda w: change_parts(
+                w, lambda t: pa.concat_tables([t.slice(0, 1), t.slice(0, 1), t.slice(2)])
+            ),
+            {"policy"},
+        ),
+        "an instant that is none": (
+            lambda w: change_parts(
+                w,
+                lambda t: t.set_column(
+                    1, "instant", pc.add(t["instant"], pa.scalar(1, pa.int32()))
+                ),
+            ),
+            {"policy"},
+        ),
+        "members exchanged": (
+            lambda w: change_parts(
+                w,
+                lambda t: t.set_column(
+                    3, "part", t["part"].take(pa.array(np.arange(t.num_rows)[::-1]))
+                ),
+            ),
+            {"bundles"},
+        ),
+    },
+}
+
+
+def find_absent(world):
+    """The id of a user who does not take part in the first window."""
+    users = set(pq.read_table(world.log)["user_id"].to_pylist())
+    policy = pq.read_table(world.policy).filter(pc.field("window") == 0)
+    return min(users - set(policy["user_id"].to_pylist()))
+
+
+def find_rare(world):
+    """A value of the log that is not published."""
+    shown = pq.read_table(world.release / REQUESTS)["what"].to_pylist()
+    return min(set(pq.read_table(world.log)["what"].drop_null().to_pylist()) - set(shown))
+
+
+def show_linked(world):
+    """Publish a request that was sent, and withheld."""
+    policy = pq.read_table(world.policy).to_pylist()
+    bundle_of = {(row["window"], row["user_id"]): row["bundle_id"] for row in policy}
+    shown = pq.read_table(world.release / REQUESTS).to_pylist()
+    start = min(pq.read_table(world.log)["time"].to_pylist())
+    for row in pq.read_table(world.request_log).to_pylist():
+        instant = (row["time"] - start).seconds // 60
+        window = instant // 4
+        place = {
+            "window": window,
+            "bundle_id": bundle_of[window, row["user_id"]],
+            "instant": instant,
+        }
+        entry = place | {"what": row["what"], "level": row["level"]}
+        if entry not in shown and row["what"] in WORDS:
+            add_request(**entry)(world)
+            return
+    raise AssertionError("all requests are shown")
+
+
+def find_marker(world):
+    return pq.read_table(world.release / REQUESTS)["what"].to_pylist().index("(other)")
+
+
+def shift_first(column):
+    values = column.cast(pa.int64()).to_pylist()
+    values[0] += 1
+    return pa.array(values).cast(column.type)
+
+
+def widen(world, rows):
+    """Make cloaks the whole region."""
+    region = read_manifest(world)["region"]
+    low, side = (region["x_min"], region["y_min"]), region["side"]
+    edges = {"x_min": low[0], "y_min": low[1], "x_max": low[0] + side, "y_max": low[1] + side}
+
+    def damage(world):
+        for name, value in edges.items():
+            for row in rows:
+                put(BUNDLES, name, row, value)(world)
+
+    return damage
+
+
+def exchange_parts(world):
+    """Number the parts of all bundles backwards, in the policy and the release."""
+    table = pq.read_table(world.policy)
+    part, bundle = table["part"].to_numpy(), table["bundle_id"].to_numpy()
+    last = np.array([part[bundle == b].max() for b in range(bundle.max() + 1)])
+    place = table.column_names.index("part")
+    write_canonical(
+        world.policy,
+        table.set_column(
+            place, table.field(place), pa.array((last[bundle] - part).astype(np.int32))
+        ),
+    )
+
+
+def find_next_part(world):
+    table = pq.read_table(world.policy)
+    part, bundle = table["part"].to_numpy(), table["bundle_id"].to_numpy()
+    return int(part[bundle == bundle[0]].max()) + 1
+
+
+def change_parts(world, change):
+    path = world.folder / "policy-parts.parquet"
+    pq.write_table(change(pq.read_table(path)), path, store_schema=False)
+
+
+@pytest.mark.parametrize(
+    ("world", "damage"), [(world, name) for world, damages in DAMAGES.items() for name in damages]
+)
+def test_damage_is_found(worlds, tmp_path, world, damage):
+    damaged = worlds(world).copy(tmp_path / "damaged")
+    change, expected = DAMAGES[world][damage]
+    change(damaged)
+    report = damaged.audit()
+    assert expected <= list_failed(report)
+    assert not report.passed
+    details = " ".join(check.detail for check in report.checks)
+    assert not re.search(r"7000|own\d", details)
+
+
+def mutate(rng, data):
+    """Change some bytes: turn bits, or insert, remove, repeat or blank out a stretch."""
+    at, size = rng.randrange(len(data)), rng.choice([1, 1, 2, 8, 40])
+    new = {
+        "turn": bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 : at + size],
+        "insert": rng.randbytes(size) + data[at : at + size],
+        "remove": b"",
+        "repeat": 2 * data[at : at + size],
+        "blank": bytes(size),
+        "draw": rng.randbytes(size),
+    }[rng.choice(["turn", "turn", "insert", "remove", "repeat", "blank", "draw"])]
+    return data[:at] + new + data[at + size :]
+
+
+FREE = {"software", "seed", "effort", "tree", "max_gap", "rare_below"}
+"""Fields of a manifest that may be others, with the same release."""
+
+
+def list_differing(one, other):
+    """List the fields in which two manifests differ."""
+    differing = set()
+    for name in one.keys() | other.keys():
+        if isinstance(one.get(name), dict) and isinstance(other.get(name), dict):
+            differing |= list_differing(one[name], other[name])
+        elif one.get(name) != other.get(name):
+            differing.add(name)
+    return differing
+
+
+def check_mutations(world, folder, seeds):
+    """Mutate files of a release, or its policy: what differs is found, or the same table."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        mutated = world.copy(folder / str(seed))
+        name = rng.choice([*FILES, POLICY])
+        path = mutated.policy if name == POLICY else mutated.release / name
+        before = path.read_bytes()
+        path.write_bytes(mutate(rng, before))
+        path.chmod(0o600)
+        passed = mutated.audit().passed
+        if path.read_bytes() == before:
+            assert passed
+        elif name == POLICY and passed:
+            assert pq.read_table(path).equals(pq.read_table(world.policy))
+        elif name == "manifest.json" and passed:
+            assert list_differing(read_manifest(world), read_manifest(mutated)) <= FREE, seed
+        else:
+            assert not passed, (seed, name)
+        shutil.rmtree(mutated.folder)
+
+
+@pytest.mark.parametrize("world", ["one log", "quadrants"])
+def test_few_mutations_of_bytes(worlds, tmp_path, world):
+    check_mutations(worlds(world), tmp_path, range(40))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("world", WORLDS)
+def test_many_mutations_of_bytes(worlds, tmp_path, world):
+    check_mutations(worlds(world), tmp_path, range(1000, 2200))
+
+
+def list_numbers(fields, path=()):
+    """List where the numbers of a manifest are."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from list_numbers(value, (*path, name))
+        elif type(value) in (int, float):
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("world", ["one log", "two inputs"])
+def test_every_number_of_a_manifest_is_checked(worlds, tmp_path, world):
+    damaged = worlds(world).copy(tmp_path / "damaged")
+    right = read_manifest(damaged)
+    numbers = [path for path in list_numbers(right) if path[-1] not in FREE]
+    assert len(numbers) > 30
+    for path in numbers:
+        manifest = json.loads(json.dumps(right))
+        inner = manifest
+        for name in path[:-1]:
+            inner = inner[name]
+        inner[path[-1]] += 1
+        write_manifest(damaged, manifest)
+        assert not damaged.audit().passed, path
