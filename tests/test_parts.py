@@ -294,7 +294,7 @@ def test_a_part_below_its_least_size_stops_the_run(monkeypatch):
 
     monkeypatch.setattr(parts_module, "divide_bundles", divide)
     with pytest.raises(AssertionError, match="a part has"):
-        publish_rows(clustered_rows(1, 7), 7, parts=4)
+        publish_rows(clustered_rows(1, 7), 7, parts=4, algorithm="traj-anon")
 
 
 def test_as_many_as_in_a_bundle_is_no_parts():

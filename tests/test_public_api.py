@@ -137,6 +137,6 @@ def test_signatures():
         "log", "release", "policy", "queries", "seed", "threads", "progress",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.write_report).parameters) == [
-        "release", "path", "log", "policy", "columns", "request_log", "network", "outline",
-        "attack", "threads", "progress",
+        "release", "path", "log", "policy", "columns", "request_log", "vocabulary", "network",
+        "outline", "attack", "threads", "progress",
     ]  # fmt: skip

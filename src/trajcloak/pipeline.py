@@ -44,7 +44,7 @@ from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
 from trajcloak.log.files import count_rows, list_files
 from trajcloak.log.sharded_log import build_shard
-from trajcloak.options import DAY, KEEP, LogColumns, Options
+from trajcloak.options import DAY, KEEP, PER_WINDOW, LogColumns, Options
 from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, merge_totals
@@ -379,6 +379,7 @@ def choose_algorithm(layout: Layout) -> Algorithm:
         effort=asked.effort,
         suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
         max_suppressed=asked.max_suppressed,
+        parts=asked.parts if asked.parts_per == PER_WINDOW else None,
     )
 
 

@@ -778,6 +778,21 @@ def mutate(rng, data):
     return data[:at] + new + data[at + size :]
 
 
+FREE = {"software", "seed", "effort", "tree", "max_gap", "rare_below"}
+"""Fields of a manifest that may be others, with the same release."""
+
+
+def list_differing(one, other):
+    """List the fields in which two manifests differ."""
+    differing = set()
+    for name in one.keys() | other.keys():
+        if isinstance(one.get(name), dict) and isinstance(other.get(name), dict):
+            differing |= list_differing(one[name], other[name])
+        elif one.get(name) != other.get(name):
+            differing.add(name)
+    return differing
+
+
 def check_mutations(world, folder, seeds):
     """Mutate files of a release, or its policy: what differs is found, or the same table."""
     for seed in seeds:
@@ -793,6 +808,8 @@ def check_mutations(world, folder, seeds):
             assert passed
         elif name == POLICY and passed:
             assert pq.read_table(path).equals(pq.read_table(world.policy))
+        elif name == "manifest.json" and passed:
+            assert list_differing(read_manifest(world), read_manifest(mutated)) <= FREE, seed
         else:
             assert not passed, (seed, name)
         shutil.rmtree(mutated.folder)
@@ -816,10 +833,6 @@ def list_numbers(fields, path=()):
             yield from list_numbers(value, (*path, name))
         elif type(value) in (int, float):
             yield (*path, name)
-
-
-FREE = {"seed", "effort", "max_gap", "rare_below"}
-"""Numbers that may be others, with the same release."""
 
 
 @pytest.mark.parametrize("world", ["one log", "two inputs"])

@@ -90,10 +90,11 @@ def follow(bundles, rows, requests):
     ]
     nobody = np.zeros(WINDOWS, np.int64)
     found = Followed(
-        first_set, first_set, None, None, np.array(reporters), has_row, nobody, nobody, [], nobody
-    )
+        *(None, None, None, members, first_set, first_set, None, None),
+        np.array(reporters), nobody, nobody, [], has_row,
+    )  # fmt: skip
     found.sent.append(np.unique(np.array(keys, np.int64)))
-    return found, members, kinds
+    return found, kinds
 
 
 @given(draw_world())
@@ -102,11 +103,10 @@ def test_expected_requests_are_those_of_the_slow_twin(world):
     windows = {w: range(w * LENGTH, (w + 1) * LENGTH) for w in bundles}
     publisher = Publisher(rows, windows, bundles, rules)
     expected = set(publisher.publish(requests).values())
-    found, members, kinds = follow(bundles, set(rows), requests)
+    found, kinds = follow(bundles, set(rows), requests)
     words = rules.vocabulary and dict(zip(("one", "two"), rules.vocabulary, strict=True))
     entries, table = expect_requests(
         found,
-        members,
         kinds,
         RequestRules(rules.k, rules.one_log, rules.rare, rules.rare_below, rules.link_safe, words),
     )

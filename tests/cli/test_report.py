@@ -25,6 +25,17 @@ def test_private(run, copied):
     assert stat.S_IMODE((copied / "report.html").stat().st_mode) == 0o600
 
 
+def test_private_with_a_vocabulary(run, copied):
+    words = copied / "words.csv"
+    words.write_text("category\nfood\nfuel\n")
+    options = ("--request", "category", "--vocabulary", "words.csv", "--policy", "p.parquet")
+    assert run("anonymize", "log.parquet", "-o", "listed", "--k", 5, *options).code == 0
+    given = ("report", "listed", "-o", "report.html", "--log", "log.parquet", "--no-attack")
+    assert run(*given, "--policy", "p.parquet").code == 2
+    assert run(*given, "--policy", "p.parquet", "--vocabulary", "words.csv").code == 0
+    assert "not in the vocabulary" in (copied / "report.html").read_text()
+
+
 def test_for_machines(run, copied):
     done = run("report", "release", "-o", "report.html", "--json")
     told = json.loads(done.out)

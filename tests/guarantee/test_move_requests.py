@@ -29,7 +29,7 @@ NUM_TESTS = 15
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("test", first_quick(range(NUM_TESTS), 3))
+@pytest.mark.parametrize("test", first_quick(range(NUM_TESTS), 2))
 def test_in_memory(test, kind):
     check_all(kind, test * PER_TEST, anonymize_in_memory)
 
@@ -42,7 +42,7 @@ def check_all(kind, first, anonymize):
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("test", first_quick(range(1000, 1000 + NUM_TESTS), 2))
+@pytest.mark.parametrize("test", first_quick(range(1000, 1000 + NUM_TESTS), 1))
 def test_in_shards(test, kind):
     """Logs in many shards, and windows that are taken apart, also into blocks of ``refined``.
 

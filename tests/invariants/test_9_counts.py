@@ -78,7 +78,7 @@ def check_figures(figures, num_sent, num_shown):
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("first", first_quick(range(0, 6 * PER_TEST, PER_TEST), 2))
+@pytest.mark.parametrize("first", first_quick(range(0, 6 * PER_TEST, PER_TEST), 1))
 def test_invariant_9_one_figure_is_about_requests(first, kind):
     logs = [(*draw_movable(seed, kind), seed) for seed in range(first, first + PER_TEST)]
     assert sum(starmap(check_invariant_9, logs)) >= PER_TEST // 2

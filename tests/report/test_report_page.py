@@ -142,10 +142,14 @@ def test_what_became_of_the_requests_is_private(plain, tmp_path):
     tc.write_report(tmp_path / "release", tmp_path / "public.html")
     page = (tmp_path / "report.html").read_text()
     shown = page[page.index('id="sent"') : page.index('id="requests"')]
-    assert "<dt>requests in the log</dt><dd>160</dd>" in shown
-    assert "<dt>withheld</dt><dd>1 (0.6%)</dd>" in shown
-    assert re.search(r"<th[^>]*>shown by too few bundles</th><td>1</td><td>0.6%</td>", shown)
-    assert f"<dd>{result.figures['equal']}</dd>" in shown
+    rows = re.findall(r"<tr><th[^>]*>([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>", shown)
+    assert [row[:2] for row in rows] == [
+        ("in the log", "160"),
+        ("published, distinct in their bundle and instant", str(result.figures["published"])),
+        ("equal to another one of their bundle and instant", str(result.figures["equal"])),
+        ("withheld: shown by too few bundles", "1"),
+    ]
+    assert rows[-1][2] == "0.6%"
     public = (tmp_path / "public.html").read_text()
     assert 'id="sent"' not in public
     assert "in the log" not in public[public.index("<main") :]
@@ -239,7 +243,7 @@ def test_nothing_was_left_out(pages):
         ({"withheld": {"sets": 8}}, "8 of 88 sets of requests (9.1%), where too few users"),
         (
             {"withheld": {"sets": 8}},
-            "<dt>sets of requests withheld: too few users with a row</dt><dd>8 of 88</dd>",
+            ">sets of requests with too few users who have a row</th><td>8 of 88</td>",
         ),
         ({"suppressed": 3}, "3 users suppressed"),
         ({"ingest": {"dropped": {"teleport": 5}}}, "5 rows of the log dropped"),

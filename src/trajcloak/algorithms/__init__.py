@@ -70,6 +70,7 @@ def build_algorithm(
     effort: str = "normal",
     suppress_above: float | None = None,
     max_suppressed: float | None = None,
+    parts: int | None = None,
 ) -> Algorithm:
     """Build an algorithm by name.
 
@@ -87,11 +88,14 @@ def build_algorithm(
         Leave out trajectories that cost at least this much, in cells.
     max_suppressed : float, optional
         Leave out at most this share of the trajectories.
+    parts : int, optional
+        Least number of trajectories in a part, if members of bundles are shown in parts that
+        stay together. ``refined`` makes these itself.
     """
     if name == TrajAnon.name:
         return TrajAnon(tree, suppress_above, max_suppressed)
     if name == Refined.name:
-        return Refined(effort, suppress_above, max_suppressed)
+        return Refined(effort, suppress_above, max_suppressed, parts)
     rivals: dict[str, Callable[[], Algorithm]] = {
         Baseline.name: Baseline,
         "fast-clustering": lambda: Clustering(slow=False, seed=seed),

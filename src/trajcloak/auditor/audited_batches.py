@@ -31,9 +31,6 @@ from trajcloak.log.files import LogSystem, count_rows, stream_batches
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
-ROWS_PER_CHUNK = 1 << 24
-"""Rows that are read before their users are numbered."""
-
 REASONS_TO_DROP = (
     "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
 )  # fmt: skip
@@ -42,10 +39,20 @@ READING = "reading log"
 
 
 class WaitingRows:
-    """Columns of rows on their way into shards: in memory, or in files of a private folder."""
+    """Columns of rows on their way into shards: in memory, or in files of a private folder.
 
-    def __init__(self, num_shards: int, folder: Path | None) -> None:
+    Attributes
+    ----------
+    num_shards
+    chunk
+        Rows that are read before their users are numbered, and they are handed to shards.
+    counts
+        Rows of each shard so far.
+    """
+
+    def __init__(self, num_shards: int, chunk: int, folder: Path | None) -> None:
         self.num_shards = num_shards
+        self.chunk = chunk
         self._folder = folder
         self._parts: dict[tuple[int, str], list[npt.NDArray[Any]]] = {}
         self.counts = np.zeros(num_shards, np.int64)
@@ -122,7 +129,7 @@ class LogReader:
             self._num_seen += batch.num_rows
             # Sorting is still to come, so that the stage ends only after it.
             progress(READING, self._num_seen, expected + 1 if expected else 0)
-            if chunk.num_rows >= ROWS_PER_CHUNK:
+            if chunk.num_rows >= self._waiting.chunk:
                 self._end_chunk(chunk)
                 chunk = _Chunk()
         self._end_chunk(chunk)

@@ -3,6 +3,7 @@
 Follows "From rows to trajectories" and "Place" in ``docs/data-model.md`` word by word.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -180,3 +181,17 @@ def find_region_problems(region: dict[str, float], bounds: tuple[float, ...]) ->
         and high_y < region["y_min"] + region["side"]
     )
     return [] if inside else ["the region does not hold all reports of the log strictly inside"]
+
+
+def fit_region(bounds: tuple[float, ...], *, in_metres: bool) -> dict[str, float]:
+    """Fit a region to reports: its corner and side are multiples of a power of two.
+
+    That is about a thousandth of the extent of the reports.
+    """
+    low_x, low_y, high_x, high_y = bounds
+    least = max(10.0 if in_metres else 1.0, max(map(abs, bounds)) * 2.0**-30)
+    extent = max(high_x - low_x, high_y - low_y, least)
+    unit = 2.0 ** math.floor(math.log2(extent)) / 1024
+    left, bottom = ((math.ceil(low / unit) - 1) * unit for low in (low_x, low_y))
+    reach = max(high_x - left, high_y - bottom, least)
+    return {"x_min": left, "y_min": bottom, "side": (math.floor(reach / unit) + 1) * unit}

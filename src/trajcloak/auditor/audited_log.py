@@ -34,6 +34,7 @@ from trajcloak.log.files import LogPath, count_rows, find_system, list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
+ROWS_PER_CHUNK = 1 << 24
 BYTES_PER_ROW = 128
 """Memory that a row of a shard may take while the shard is worked on."""
 
@@ -198,11 +199,12 @@ def read_audited_log(
     """
     one_log = request_log is None and columns.is_report is None
     files = list_files(source)
-    num_shards = _count_shards(files, memory)
-    folder = None
-    if num_shards > 1:
+    num_shards = 1 if memory is None else _count_shards(files, memory)
+    folder, chunk = None, ROWS_PER_CHUNK
+    if memory is not None and num_shards > 1:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trajcloak-audit-")))
-    waiting = WaitingRows(num_shards, folder)
+        chunk = min(chunk, memory // BYTES_PER_ROW)
+    waiting = WaitingRows(num_shards, chunk, folder)
     system = find_system(files, columns)
     located = replace(columns, requests=columns.requests if one_log else ())
     requests = RequestValues(located.requests, system.has_text)
@@ -245,9 +247,7 @@ def read_audited_log(
     return log
 
 
-def _count_shards(files: Sequence[Any], memory: int | None) -> int:
-    if memory is None:
-        return 1
+def _count_shards(files: Sequence[Any], memory: int) -> int:
     # Rows of text have at least this many bytes.
     num_rows = (
         count_rows(files) or sum(f.stat().st_size for f in files if isinstance(f, Path)) // 16
@@ -297,7 +297,10 @@ def _finish_shard(log: Log, waiting: WaitingRows, shard: int, columns: LogColumn
     num_users = -(-(len(log.ids) - shard) // waiting.num_shards)
     order, first = sort_rows_by_user(user, time, num_users)
     del user
-    time, x, y = time[order], waiting.take(shard, "x")[order], waiting.take(shard, "y")[order]
+    # One after another, so that no two columns are there twice.
+    time = time[order]
+    x = waiting.take(shard, "x")[order]
+    y = waiting.take(shard, "y")[order]
     swapped = waiting.take(shard, "swapped")
 
     def remove(reason: str, bad: Mask) -> None:
@@ -357,14 +360,19 @@ def _add_up(log: Log, rows: Rows) -> None:
     log.num_users += int((np.diff(first) > 0).sum())
     log.earliest = min(log.earliest, int(time.min()))
     log.latest = max(log.latest, int(time.max()))
-    low_x, low_y, high_x, high_y = log.bounds
-    log.bounds = (
-        min(low_x, float(x.min())),
-        min(low_y, float(y.min())),
-        max(high_x, float(x.max())),
-        max(high_y, float(y.max())),
-    )
+    log.bounds = widen(log.bounds, x, y)
     if log.geographic:
         east = continue_east(x)
         low, high = log.eastern
         log.eastern = min(low, float(east.min())), max(high, float(east.max()))
+
+
+def widen(bounds: tuple[float, ...], x: Floats, y: Floats) -> tuple[float, ...]:
+    """Widen a box (least x and y, greatest x and y) to more places."""
+    if not len(x):
+        return bounds
+    low, high = (
+        np.minimum(bounds[:2], [x.min(), y.min()]),
+        np.maximum(bounds[2:], [x.max(), y.max()]),
+    )
+    return (*low.tolist(), *high.tolist())

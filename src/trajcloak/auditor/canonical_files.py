@@ -17,11 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyproj
 
-from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.audited_policy import Members
 from trajcloak.auditor.audited_values import UNREADABLE
-from trajcloak.auditor.expected_bundles import CellGrid
+from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.auditor.expected_requests import Entries
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.bounds import check_parquet
@@ -44,15 +41,10 @@ class ExpectedTables:
     Attributes
     ----------
     manifest
-    grid, cells, members
-    stamped, zoned
-        Whether times are timestamps, with a zone.
-    first_set
-        Where the sets of each bundle start.
-    first_row
-        Where the rows of each set start.
-    cloaks, sizes
-        Of each row of ``bundles.parquet``: its rectangle in cells, and its users.
+    followed
+        Who is where, in which bundle.
+    cloaks
+        Of each row of ``bundles.parquet``: its rectangle, in cells.
     entries
         The rows of ``requests.parquet``; ``kind`` is a row of ``kinds``.
     kinds
@@ -60,22 +52,10 @@ class ExpectedTables:
     """
 
     manifest: dict[str, Any]
-    grid: InstantGrid
-    cells: CellGrid
-    members: Members
-    stamped: bool
-    zoned: bool
-    first_set: Any
-    first_row: Any
+    followed: Followed
     cloaks: Any
-    sizes: Any
     entries: Entries
     kinds: Any
-
-    @classmethod
-    def of_log(cls, log: Log, **fields: Any) -> "ExpectedTables":
-        """Build the tables; what is known of times comes from the log."""
-        return cls(stamped=log.stamped, zoned=log.zoned, **fields)
 
     def spell_manifest(self) -> bytes:
         """Spell ``manifest.json``."""
@@ -85,21 +65,22 @@ class ExpectedTables:
     @property
     def bundles_schema(self) -> Any:
         """Names and types of ``bundles.parquet``, with its GeoParquet metadata."""
-        moment = pa.timestamp("us", "UTC" if self.zoned else None)
+        log = self.followed.log
+        moment = pa.timestamp("us", "UTC" if log.zoned else None)
         crs = self.manifest["crs"]
         low, high = self.cloaks[:, :2].min(axis=0), self.cloaks[:, 2:].max(axis=0)
         column = {
             "encoding": "WKB",
             "geometry_types": ["Polygon"],
             "crs": None if crs is None else pyproj.CRS(crs).to_json_dict(),
-            "bbox": self.cells.edges(np.concatenate([low, high])).tolist(),
+            "bbox": self.followed.cells.edges(np.concatenate([low, high])).tolist(),
         }
         geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
         return pa.schema(
             [
                 *KEYS,
-                *([("part", pa.int32())] if self.members.parts else []),
-                *([("t_start", moment), ("t_end", moment)] if self.stamped else []),
+                *([("part", pa.int32())] if self.followed.members.parts else []),
+                *([("t_start", moment), ("t_end", moment)] if log.stamped else []),
                 *((name, pa.float64()) for name in EDGES),
                 ("users", pa.int32()),
                 ("geometry", pa.binary()),
@@ -121,19 +102,20 @@ class ExpectedTables:
 
     def build_bundles(self) -> Iterator[Any]:
         """Build the rows of ``bundles.parquet``, a row group at a time."""
-        schema = self.bundles_schema
+        schema, found = self.bundles_schema, self.followed
+        grid, members = found.grid, found.members
         for start in range(0, len(self.cloaks), ROWS_PER_GROUP):
             row = np.arange(start, min(start + ROWS_PER_GROUP, len(self.cloaks)))
-            of_set = np.searchsorted(self.first_row, row, side="right") - 1
-            bundle = np.searchsorted(self.first_set, of_set, side="right") - 1
-            window = self.members.window[bundle]
-            instant = self.grid.starts[window] + of_set - self.first_set[bundle]
-            part = [row - self.first_row[of_set]] if self.members.parts else []
-            edges = self.cells.edges(self.cloaks[row])
+            of_set = np.searchsorted(found.first_row, row, side="right") - 1
+            bundle = np.searchsorted(found.first_set, of_set, side="right") - 1
+            window = members.window[bundle]
+            instant = grid.starts[window] + of_set - found.first_set[bundle]
+            part = [row - found.first_row[of_set]] if members.parts else []
+            edges = found.cells.edges(self.cloaks[row])
             moments = []
-            if self.stamped:
-                moment = self.grid.origin + instant * self.grid.every
-                moments = [moment, moment + self.grid.every]
+            if found.log.stamped:
+                moment = grid.origin + instant * grid.every
+                moments = [moment, moment + grid.every]
             yield _build_batch(
                 schema,
                 [
@@ -143,7 +125,7 @@ class ExpectedTables:
                     *part,
                     *moments,
                     *edges.T,
-                    self.sizes[row],
+                    found.sizes[row],
                     _draw(edges),
                 ],
             )
@@ -158,14 +140,14 @@ class ExpectedTables:
         for start in range(0, max(len(entries.kind), 1), ROWS_PER_GROUP):
             rows = slice(start, start + ROWS_PER_GROUP)
             bundle, window = entries.bundle[rows], entries.window[rows]
-            within = entries.of_set[rows] - self.first_set[bundle]
+            within = entries.of_set[rows] - self.followed.first_set[bundle]
             kind = pa.array(entries.kind[rows])
             yield _build_batch(
                 schema,
                 [
                     window,
                     bundle,
-                    self.grid.starts[window] + within,
+                    self.followed.grid.starts[window] + within,
                     *(v.take(kind) for v in values),
                 ],
             )

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from trajcloak.auditor.audited_instants import (
-    InstantGrid,
     build_instant_grid,
-    find_plane_crs,
     find_region_problems,
 )
 from trajcloak.auditor.audited_log import Log, read_audited_log
-from trajcloak.auditor.audited_policy import Members, find_exposure, read_policy
+from trajcloak.auditor.audited_policy import find_exposure, read_policy
 from trajcloak.auditor.canonical_files import (
     BUNDLES,
     MANIFEST,
@@ -51,7 +49,7 @@ from trajcloak.auditor.findings import CHECKS, AuditReport, Findings, first_few
 from trajcloak.auditor.replayed_groups import find_other_groups
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.files import LogPath
-from trajcloak.options import LogColumns
+from trajcloak.options import QUAD, REPORT_AWARE, TP_AWARE, LogColumns
 from trajcloak.output import new_folder
 from trajcloak.progress import Progress
 from trajcloak.release.manifest_schema import find_manifest_problems
@@ -102,21 +100,15 @@ def run_checks(given: AuditInput, progress: Progress) -> AuditReport:
     """Run all checks."""
     findings = Findings(CHECKS if given.replay else CHECKS[:-1])
     _check_folder(given.release, findings)
-    manifest, problems = _read_manifest(given.release / MANIFEST)
-    if manifest is not None and not SOFTWARE.fullmatch(manifest["software"]):
-        problems = ["field 'software' is not trajcloak and its version"]
-    findings.record("manifest", 1, problems, "files")
-    if manifest is not None and manifest["parameters"]["vocabulary"] and given.vocabulary is None:
-        raise OptionError(
-            "the release was made with a vocabulary; expected that list, to tell which requests "
-            "had to be withheld; pass --vocabulary"
-        )
+    manifest = _check_manifest(given, findings)
     with ExitStack() as stack:
         log, columns, problems = _read_log(given, manifest, stack, progress)
         if manifest is None:
             return findings.report(None)
-        _check_release(given, manifest, log, columns, problems, findings, progress)
-    return findings.report(manifest["k"], "report-aware" if log.one_log else "tp-aware")
+        followed = _follow(given, manifest, log, problems, findings, progress)
+        if followed is not None:
+            _check_release(given, manifest, columns, followed, findings, progress)
+    return findings.report(manifest["k"], REPORT_AWARE if log.one_log else TP_AWARE)
 
 
 def _check_folder(folder: Path, findings: Findings) -> None:
@@ -130,17 +122,27 @@ def _check_folder(folder: Path, findings: Findings) -> None:
     findings.record("release folder", len(names), problems, "files")
 
 
-def _read_manifest(file: Path) -> tuple[dict[str, Any] | None, list[str]]:
-    """Read a manifest; returns it if it can be used, and what is wrong with it."""
+def _check_manifest(given: AuditInput, findings: Findings) -> dict[str, Any] | None:
+    """Check the form of the manifest; returns it if it can be used."""
     try:
-        manifest = parse_manifest(file)
+        manifest = parse_manifest(given.release / MANIFEST)
     except InputError:
-        return None, ["manifest.json cannot be read as JSON in UTF-8"]
+        findings.record("manifest", 1, ["manifest.json cannot be read as JSON in UTF-8"], "files")
+        return None
     problems = [
         f"field '{field}' is {found}; expected {expected}"
         for field, found, expected in find_manifest_problems(manifest)
     ]
-    return (None, problems) if problems else (manifest, [])
+    usable = not problems
+    if usable and not SOFTWARE.fullmatch(manifest["software"]):
+        problems = ["field 'software' is not trajcloak and its version"]
+    findings.record("manifest", 1, problems, "files")
+    if usable and manifest["parameters"]["vocabulary"] and given.vocabulary is None:
+        raise OptionError(
+            "the release was made with a vocabulary; expected that list, to tell which requests "
+            "had to be withheld; pass --vocabulary"
+        )
+    return manifest if usable else None
 
 
 def _read_log(
@@ -172,19 +174,19 @@ def _read_log(
         return log, given.columns, ["the log can be read, but not as the parameters say"]
 
 
-def _check_release(
+def _follow(
     given: AuditInput,
     manifest: dict[str, Any],
     log: Log,
-    columns: LogColumns,
     problems: list[str],
     findings: Findings,
     progress: Progress,
-) -> None:
-    """Compute what must have been published, and compare it with the files."""
-    parameters = manifest["parameters"]
-    crs = find_plane_crs(log)
-    grid = None
+) -> Followed | None:
+    """Follow the users of the log through the bundles of the policy, if both can be used.
+
+    ``problems`` are those of reading the log as the manifest says.
+    """
+    parameters, grid, members = manifest["parameters"], None, None
     if not problems:
         grid, problems = build_instant_grid(parameters, log)
         if not set(parameters["allow"]) <= set(parameters["requests"]):
@@ -193,70 +195,101 @@ def _check_release(
             problems = [*problems, f"{log.num_fast:,} rows of the log are faster than 'max_speed'"]
         if log.kinds.names != parameters["requests"]:
             problems = [*problems, "parameter 'requests' does not name the attributes of the log"]
-    exposure = find_exposure(given.policy, given.release)
-    if grid is None:
-        findings.record("log", log.num_rows, problems, "rows")
-        findings.record("policy", 0, [*exposure, "not compared with the log"], "members")
-        return
-    parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
-    members, policy_problems = read_policy(given.policy, log, grid, parts_per)
+    policy_problems = ["not compared with the log"]
+    if grid is not None:
+        parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
+        members, policy_problems = read_policy(given.policy, log, grid, parts_per)
+    policy_problems = find_exposure(given.policy, given.release) + policy_problems
     num_members = 0 if members is None else len(members.user)
-    findings.record("policy", num_members, exposure + policy_problems, "members")
-    if members is None:
-        findings.record("log", log.num_rows, problems, "rows")
-        return
-    cells = CellGrid(**manifest["region"], height=manifest["height"])
-    followed = follow_users(
-        log, crs, grid, cells, members,
-        keeps_marks=log.one_log and parameters["link_safe"], progress=progress,
-    )  # fmt: skip
-    problems = problems + find_region_problems(manifest["region"], followed.bounds)
+    findings.record("policy", num_members, policy_problems, "members")
+    followed = None
+    if grid is not None and members is not None:
+        cells = CellGrid(**manifest["region"], height=manifest["height"])
+        keeps_marks = log.one_log and parameters["link_safe"]
+        followed = follow_users(log, grid, cells, members, keeps_marks, progress)
+        problems = problems + find_region_problems(manifest["region"], followed.bounds)
     findings.record("log", log.num_rows, problems, "rows")
-    tables = _expect_tables(given, manifest, columns, log, grid, cells, members, followed, findings)
-    _compare_files(given, manifest, tables, findings)
+    return followed
+
+
+def _check_release(
+    given: AuditInput,
+    manifest: dict[str, Any],
+    columns: LogColumns,
+    followed: Followed,
+    findings: Findings,
+    progress: Progress,
+) -> None:
+    """Compute what must have been published, and compare it with the files."""
+    _check_members(given, manifest, followed, findings)
+    cloaks = _check_cloaks(given, manifest, followed, findings)
+    tables = _expect_tables(given, manifest, columns, followed, cloaks, findings)
     if given.replay:
-        problems = find_other_groups(given, manifest, columns, log, members, progress)
-        findings.record("replay", len(members.window), problems, "same bundles")
+        problems = find_other_groups(given, manifest, columns, followed, progress)
+        findings.record("replay", len(followed.members.window), problems, "same bundles")
     else:
         findings.notes.append(
             "The algorithm was not run again (--replay): groups that were chosen with a look at "
             "requests would not be found."
         )
+    _compare_files(given, manifest, tables, findings)
+    free = list_free_values(manifest, followed)
+    if free:
+        findings.notes.append(f"Chosen by the publisher, and in no other file: {', '.join(free)}.")
+
+
+def _check_members(
+    given: AuditInput, manifest: dict[str, Any], followed: Followed, findings: Findings
+) -> None:
+    """Check who is in which bundle."""
+    parameters, k, members = manifest["parameters"], manifest["k"], followed.members
+    least = parameters["members"] or k
+    suppressed = count_suppressed(followed, least)
+    problems = find_member_problems(followed, parameters, least, suppressed)
+    num_pairs = int(followed.participants.sum())
+    findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
+    problems = []
+    if given.k is not None and k < given.k:
+        problems.append(f"k is {k}; {given.k} was asked for")
+    wanted = [("bundles", members.sizes, least)]
+    if manifest["parts"] is not None:
+        wanted.append(("parts of bundles", followed.sizes, manifest["parts"]["users"]))
+    for what, sizes, least in wanted:
+        small = np.flatnonzero(sizes < least)
+        if len(small):
+            problems.append(
+                f"{len(small):,} {what} with fewer than {least} users, the smallest with "
+                f"{int(sizes.min())} ({first_few(small)})"
+            )
+    findings.record("at least k users", len(members.window), problems, "bundles")
+
+
+def _check_cloaks(
+    given: AuditInput, manifest: dict[str, Any], followed: Followed, findings: Findings
+) -> Any:
+    """Compute the cloaks that must have been published, or check those that may be."""
+    cloaks, problems = followed.boxes, list[str]()
+    if manifest["cloak"] == QUAD:
+        if manifest["algorithm"] == "traj-anon" and not followed.members.parts:
+            tree = manifest["parameters"]["tree"]
+            cloaks, problems = read_node_cloaks(given.release / BUNDLES, followed, tree)
+        else:
+            cloaks = cover_by_quads(followed.boxes)
+    problems = problems + find_order_problems(cloaks, followed)
+    findings.record("cloaks", len(cloaks), problems, "cloaks")
+    return cloaks
 
 
 def _expect_tables(
     given: AuditInput,
     manifest: dict[str, Any],
     columns: LogColumns,
-    log: Log,
-    grid: InstantGrid,
-    cells: CellGrid,
-    members: Members,
     followed: Followed,
+    cloaks: Any,
     findings: Findings,
 ) -> ExpectedTables:
-    """Compute the tables that must have been published, and check who is in them."""
-    parameters, k = manifest["parameters"], manifest["k"]
-    least = parameters["members"] or k
-    suppressed = count_suppressed(followed, least)
-    problems = find_member_problems(followed, parameters, least, suppressed)
-    num_pairs = int(followed.participants.sum())
-    findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
-    problems = _find_small(members, followed, manifest, given.k)
-    findings.record("at least k users", len(members.window), problems, "bundles")
-
-    boxes, problems = followed.boxes, []
-    if manifest["cloak"] == "mbr":
-        cloaks = boxes
-    elif manifest["algorithm"] == "traj-anon" and not members.parts:
-        cloaks, problems = read_node_cloaks(
-            given.release / BUNDLES, boxes, followed.first_set, cells, parameters["tree"]
-        )
-    else:
-        cloaks = cover_by_quads(boxes)
-    problems += find_order_problems(cloaks, followed, members)
-    findings.record("cloaks", len(cloaks), problems, "cloaks")
-
+    """Compute the tables that must have been published."""
+    parameters, k, log = manifest["parameters"], manifest["k"], followed.log
     rules = RequestRules(
         k=k,
         one_log=log.one_log,
@@ -265,50 +298,15 @@ def _expect_tables(
         link_safe=parameters["link_safe"],
         vocabulary=given.vocabulary if parameters["vocabulary"] else None,
     )
-    entries, kinds = expect_requests(followed, members, log.kinds, rules)
-    fewest = count_possible_senders(entries, followed, members, log.one_log)
+    entries, kinds = expect_requests(followed, log.kinds, rules)
+    num_requests = len(entries.kind)
+    fewest = count_possible_senders(entries, followed, log.one_log)
     problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
     what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
-    findings.record("possible senders", len(entries.kind), problems, what)
+    findings.record("possible senders", num_requests, problems, what)
     num_withheld = int((~find_eligible(followed, rules)).sum())
-    expected = expect_manifest(
-        manifest, columns, log, grid, members, followed, cloaks, cells, num_withheld,
-        len(entries.kind),
-    )  # fmt: skip
-    return ExpectedTables.of_log(
-        log,
-        manifest=expected,
-        grid=grid,
-        cells=cells,
-        members=members,
-        first_set=followed.first_set,
-        first_row=followed.first_row,
-        cloaks=cloaks,
-        sizes=followed.sizes,
-        entries=entries,
-        kinds=kinds,
-    )
-
-
-def _find_small(
-    members: Members, followed: Followed, manifest: dict[str, Any], asked: int | None
-) -> list[str]:
-    """Check that every bundle, and every part of one, has enough users."""
-    k = manifest["k"]
-    problems = []
-    if asked is not None and k < asked:
-        problems.append(f"k is {k}; {asked} was asked for")
-    least = [("bundles", members.sizes, manifest["parameters"]["members"] or k)]
-    if manifest["parts"] is not None:
-        least.append(("parts of bundles", followed.sizes, manifest["parts"]["users"]))
-    for what, sizes, wanted in least:
-        small = np.flatnonzero(sizes < wanted)
-        if len(small):
-            problems.append(
-                f"{len(small):,} {what} with fewer than {wanted} users, the smallest with "
-                f"{int(sizes.min())} ({first_few(small)})"
-            )
-    return problems
+    expected = expect_manifest(manifest, columns, followed, cloaks, num_withheld, num_requests)
+    return ExpectedTables(expected, followed, cloaks, entries, kinds)
 
 
 def _compare_files(
@@ -339,7 +337,7 @@ def _compare_files(
             f"could not be compared; text hidden in footers, statistics or dictionaries would not "
             f"be found; publish a clean copy (--rewrite) instead"
         ]
-    if agree and given.rewrite is not None:
+    if given.rewrite is not None and findings.passed:
         with new_folder(given.rewrite) as folder:
             for name in FILES:
                 with (folder / name).open("wb") as stream:
@@ -347,9 +345,6 @@ def _compare_files(
         findings.notes.append("A clean copy of the checked tables was written; publish that one.")
         problems = []
     findings.record("bytes", len(FILES), problems, "files")
-    free = list_free_values(manifest)
-    if free:
-        findings.notes.append(f"Chosen by the publisher, and in no other file: {', '.join(free)}.")
 
 
 def _is_of_another_version(release: Path, manifest: dict[str, Any]) -> bool:

@@ -5,16 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import Log, Rows
+from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
+from trajcloak.auditor.audited_log import Log, Rows, widen
 from trajcloak.auditor.audited_policy import Members
-from trajcloak.auditor.audited_values import MOST_TICKS, Ints, Mask
+from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.followed_users import (
-    enclose_members,
-    mark_participants,
-    run_in_parts,
-)
+from trajcloak.auditor.followed_users import enclose_bundles, find_participants
 from trajcloak.progress import Progress
 
 STAGE = "following users"
@@ -55,26 +51,21 @@ class Followed:
 
     Attributes
     ----------
-    first_set
-        Where the sets of each bundle start.
-    first_row
-        Where the rows of each set start.
-    boxes
-        Of each row: the box around the members, in cells: x and y of its first cell, and of
-        the one after its last.
-    sizes
-        Of each row: how many members it has.
+    log, grid, cells, members
+    first_set, first_row
+        Where the sets of each bundle start, and the rows of each set.
+    boxes, sizes
+        Of each row: the box around its members, in cells (x and y of the first one, and of the
+        one after the last), and how many members it has.
     reporters
         Of each set: how many members have a row in the instant.
+    participants, strangers
+        Of each window: how many users take part, and how many members do not.
+    unlisted
+        Of each window: users who take part, and are in no bundle.
     marks
         Of each window, if requests must be safe against linking: who of the members has a
         row in which instant.
-    participants
-        Of each window: how many users take part.
-    strangers
-        Of each window: how many members do not take part.
-    unlisted
-        Of each window: users who take part, and are in no bundle.
     located
         How many locations are reported, interpolated, held and missing.
     sent
@@ -83,60 +74,52 @@ class Followed:
         Of all reports on the plane: least x and y, greatest x and y.
     """
 
+    log: Log
+    grid: InstantGrid
+    cells: CellGrid
+    members: Members
     first_set: Ints
     first_row: Ints
     boxes: Any
     sizes: Any
     reporters: Any
-    marks: dict[int, Mask]
     participants: Ints
     strangers: Ints
     unlisted: list[list[Ints]]
-    located: Ints
+    marks: dict[int, Mask] = field(default_factory=dict)
+    located: Ints = field(default_factory=lambda: np.zeros(4, np.int64))
     sent: list[Ints] = field(default_factory=list)
     bounds: tuple[float, ...] = (np.inf, np.inf, -np.inf, -np.inf)
 
+    def list_sets(self, window: int) -> slice:
+        """Find the sets of a window."""
+        low, high = self.members.list_bundles(window)
+        return slice(int(self.first_set[low]), int(self.first_set[high]))
+
 
 def follow_users(
-    log: Log,
-    crs: str | None,
-    grid: InstantGrid,
-    cells: CellGrid,
-    members: Members,
-    *,
-    keeps_marks: bool,
+    log: Log, grid: InstantGrid, cells: CellGrid, members: Members, keeps_marks: bool,
     progress: Progress,
-) -> Followed:
+) -> Followed:  # fmt: skip
     """Follow every user through every window."""
-    lengths = grid.lengths[members.window]
-    first_set = np.append(0, np.cumsum(lengths))
+    first_set = np.append(0, np.cumsum(grid.lengths[members.window]))
     first_row = _place_rows(members, grid, first_set)
     boxes = np.empty((first_row[-1], 4), np.int32)
     boxes[:, :2], boxes[:, 2:] = NOWHERE, 0
     found = Followed(
-        first_set,
-        first_row,
-        boxes,
-        np.zeros(first_row[-1], np.int32),
-        np.zeros(first_set[-1], np.int32),
-        {},
-        np.zeros(grid.num_windows, np.int64),
-        np.zeros(grid.num_windows, np.int64),
-        [[] for _ in range(grid.num_windows)],
-        np.zeros(4, np.int64),
-    )
+        log, grid, cells, members, first_set, first_row, boxes,
+        sizes=np.zeros(first_row[-1], np.int32),
+        reporters=np.zeros(first_set[-1], np.int32),
+        participants=np.zeros(grid.num_windows, np.int64),
+        strangers=np.zeros(grid.num_windows, np.int64),
+        unlisted=[[] for _ in range(grid.num_windows)],
+    )  # fmt: skip
+    crs = find_plane_crs(log)
     for shard in range(log.num_shards):
         rows = log.load(shard)
         x, y = log.project(rows, crs)
-        if len(x):
-            low_x, low_y, high_x, high_y = found.bounds
-            found.bounds = (
-                min(low_x, float(x.min())),
-                min(low_y, float(y.min())),
-                max(high_x, float(x.max())),
-                max(high_y, float(y.max())),
-            )
-        _follow_shard(log, shard, rows, (x, y), grid, cells, members, found, keeps_marks, progress)
+        found.bounds = widen(found.bounds, x, y)
+        _follow_shard(found, shard, rows, (x, y), keeps_marks, progress)
     progress(STAGE, 1, 1)
     return found
 
@@ -156,98 +139,81 @@ def _place_rows(members: Members, grid: InstantGrid, first_set: Ints) -> Ints:
 
 
 def _follow_shard(
-    log: Log,
-    shard: int,
-    rows: Rows,
-    planar: tuple[Any, Any],
-    grid: InstantGrid,
-    cells: CellGrid,
-    members: Members,
-    found: Followed,
-    keeps_marks: bool,
+    found: Followed, shard: int, rows: Rows, planar: tuple[Any, Any], keeps_marks: bool,
     progress: Progress,
-) -> None:
-    num_users = len(rows.first) - 1
-    mine: Any = slice(None)
-    first = members.first
-    if log.num_shards > 1:
-        mine = np.flatnonzero(members.user % log.num_shards == shard)
-        first = np.searchsorted(mine, members.first)
-    member = members.user[mine] // log.num_shards
-    gaps = grid.max_gap, grid.hold
-    where = cells.x_min, cells.y_min, cells.cell, cells.num_cells
+) -> None:  # fmt: skip
+    """Follow the users of a shard, window by window."""
+    log, grid = found.log, found.grid
     # No instant is earlier or later, and differences must not overflow.
     sent = np.clip(rows.request_time, -MOST_TICKS, MOST_TICKS)
     instant = (sent - grid.origin) // grid.every
-    request_window = grid.find_windows(instant)
-    is_sorted = bool((request_window[1:] >= request_window[:-1]).all())
-    by_window: Any = slice(None) if is_sorted else np.argsort(request_window, kind="stable")
-    edges = np.searchsorted(request_window[by_window], np.arange(grid.num_windows + 1))
+    of_request = grid.find_windows(instant)
+    by_window = np.argsort(of_request, kind="stable")
+    edges = np.searchsorted(of_request[by_window], np.arange(grid.num_windows + 1))
     for window in range(grid.num_windows):
         progress(STAGE, shard * grid.num_windows + window, log.num_shards * grid.num_windows)
-        start, length = int(grid.starts[window]), int(grid.lengths[window])
-        when = grid.origin + start * grid.every, grid.every, length
-        takes_part = np.zeros(num_users, bool)
-        counts = []
-
-        def mark(begin: int, end: int, when: Any = when, takes_part: Any = takes_part) -> None:
-            of_part = np.zeros(4, np.int64)
-            counts.append(of_part)  # noqa: B023
-            mark_participants(rows.first, rows.time, when, gaps, begin, end, takes_part, of_part)
-
-        run_in_parts(num_users, mark)
-        found.located += np.sum(counts, axis=0)
+        when = _tell_when(grid, window)
+        takes_part, counts = find_participants(rows.first, rows.time, when, _tell_gaps(grid))
+        found.located += counts
         found.participants[window] += takes_part.sum()
-        low, high = members.list_bundles(window)
-        own = slice(first[low], first[high])
-        user = member[own]
-        found.strangers[window] += (~takes_part[user]).sum()
-        bundle = np.full(num_users, -1, np.int32)
-        bundle[user] = np.repeat(np.arange(low, high), np.diff(first[low : high + 1]))
+        bundle = _enclose(found, shard, rows, planar, window, keeps_marks)
+        found.strangers[window] += (~takes_part & (bundle >= 0)).sum()
         unlisted = np.flatnonzero(takes_part & (bundle < 0))
         found.unlisted[window].append(unlisted * log.num_shards + shard)
-        if low == high:
-            continue
-        sets = slice(found.first_set[low], found.first_set[high])
-        first_row = found.first_row[sets.start : sets.stop + 1]
-        whole = slice(members.first[low], members.first[high])
-        place: Any = mine[own] - whole.start if log.num_shards > 1 else slice(None)
-        part = members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64)
-        marks = np.zeros((len(user) if keeps_marks else 0, length), bool)
+        chosen = by_window[edges[window] : edges[window + 1]]
+        _collect_requests(found, rows, window, chosen, instant[chosen], bundle)
 
-        def enclose(
-            begin: int, end: int, when: Any = when, user: Any = user, low: int = low,
-            high: int = high, own: slice = own, sets: slice = sets, marks: Any = marks,
-            first_row: Any = first_row, part: Any = part,
-        ) -> None:  # fmt: skip
-            enclose_members(
-                rows.first, rows.time, *planar, when, gaps, where, user,
-                first[low : high + 1] - own.start, part, begin, end,
-                first_row, found.boxes, found.sizes, found.reporters[sets], marks,
-            )  # fmt: skip
 
-        run_in_parts(high - low, enclose)
-        if keeps_marks:
-            of_window = found.marks.setdefault(
-                window, np.zeros((whole.stop - whole.start, length), bool)
-            )
-            of_window[place] = marks
-        chosen: Any = slice(edges[window], edges[window + 1])
-        chosen = chosen if is_sorted else by_window[chosen]
-        _collect_requests(log, rows, chosen, instant[chosen] - start, bundle, sets, found)
+def _tell_when(grid: InstantGrid, window: int) -> tuple[int, int, int]:
+    first = grid.origin + int(grid.starts[window]) * grid.every
+    return first, grid.every, int(grid.lengths[window])
+
+
+def _tell_gaps(grid: InstantGrid) -> tuple[int, bool]:
+    return grid.max_gap, grid.hold
+
+
+def _enclose(
+    found: Followed, shard: int, rows: Rows, planar: tuple[Any, Any], window: int, keeps_marks: bool
+) -> Codes:
+    """Enclose the members of a window's bundles; returns the bundle of each user, -1: none."""
+    members, cells, num_shards = found.members, found.cells, found.log.num_shards
+    low, high = members.list_bundles(window)
+    bundle = np.full(len(rows.first) - 1, -1, np.int32)
+    if low == high:
+        return bundle
+    start, stop = members.first[low], members.first[high]
+    # Members of the window that are in the shard, and where those of each bundle start.
+    place = np.flatnonzero(members.user[start:stop] % num_shards == shard)
+    first = np.searchsorted(place, members.first[low : high + 1] - start)
+    user = members.user[start:stop][place] // num_shards
+    bundle[user] = np.repeat(np.arange(low, high), np.diff(first))
+    when, sets = _tell_when(found.grid, window), found.list_sets(window)
+    marks = np.zeros((len(user) if keeps_marks else 0, when[2]), bool)
+    enclose_bundles(
+        high - low, rows.first, rows.time, *planar, when, _tell_gaps(found.grid),
+        (cells.x_min, cells.y_min, cells.cell, cells.num_cells), user, first,
+        members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64),
+        found.first_row[sets], found.boxes, found.sizes, found.reporters[sets], marks,
+    )  # fmt: skip
+    if keeps_marks:
+        everybody = np.zeros((stop - start, when[2]), bool)
+        found.marks.setdefault(window, everybody)[place] = marks
+    return bundle
 
 
 def _collect_requests(
-    log: Log, rows: Rows, chosen: Any, instant: Ints, bundle: Any, sets: slice, found: Followed
+    found: Followed, rows: Rows, window: int, chosen: Ints, instant: Ints, bundle: Codes
 ) -> None:
-    """List the distinct requests of the sets of a window."""
+    """List the distinct requests of the sets of a window; ``chosen`` are those sent in it."""
     sender = bundle[rows.request_user[chosen]]
     is_member = sender >= 0
-    of_set = found.first_set[sender[is_member]] + instant[is_member] - sets.start
-    kind = log.kind_number[rows.request_kind[chosen][is_member]]
-    num_kinds = len(log.kinds)
-    keys, size = of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds
-    found.sent.append(list_distinct(keys, size) + sets.start * num_kinds)
+    within = instant[is_member] - found.grid.starts[window]
+    sets, num_kinds = found.list_sets(window), len(found.log.kinds)
+    of_set = found.first_set[sender[is_member]] + within - sets.start
+    kind = found.log.kind_number[rows.request_kind[chosen][is_member]]
+    keys = list_distinct(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
+    found.sent.append(keys + sets.start * num_kinds)
 
 
 def list_distinct(numbers: Ints, size: int) -> Ints:
@@ -303,13 +269,14 @@ def bound_rows(cloaks: Any, first_row: Ints) -> Any:
     return np.concatenate([low, np.maximum.reduceat(cloaks[:, 2:], first_row[:-1])], axis=1)
 
 
-def find_order_problems(cloaks: Any, found: Followed, members: Members) -> list[str]:
+def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
     """Check that the numbers of bundles and parts tell nothing beyond their rectangles.
 
     Bundles of a window are in the order of their cloak sequences, then of their sizes; with
     parts, then in the order of these. Parts are in the order of their rectangles, then sizes.
     """
     wrong: list[int] = []
+    members = found.members
     bounds = bound_rows(cloaks, found.first_row)
     ends = found.first_row[found.first_set]
     for window in np.unique(members.window).tolist():
@@ -327,7 +294,7 @@ def find_order_problems(cloaks: Any, found: Followed, members: Members) -> list[
             f"{len(wrong):,} bundles are not in the order of their cloak sequences "
             f"({first_few(wrong)})"
         )
-    if members.parts and _has_unsorted_parts(cloaks, found, members):
+    if members.parts and _has_unsorted_parts(cloaks, found):
         problems.append("the parts of a bundle are not in the order of their rectangles")
     return problems
 
@@ -348,7 +315,8 @@ def _list_parts(bundle: int, cloaks: Any, found: Followed, ends: Ints) -> list[A
     return [np.diff(sets).tolist(), cloaks[rows].tolist(), found.sizes[rows].tolist()]
 
 
-def _has_unsorted_parts(cloaks: Any, found: Followed, members: Members) -> bool:
+def _has_unsorted_parts(cloaks: Any, found: Followed) -> bool:
+    members = found.members
     counts = np.diff(found.first_row)
     for window, part in members.parts.items():
         low, high = members.list_bundles(window)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_values import UNREADABLE, Ints
 from trajcloak.auditor.canonical_files import EDGES
-from trajcloak.auditor.expected_bundles import CellGrid
+from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.bounds import check_parquet
 
@@ -29,13 +29,12 @@ def cover_by_quads(boxes: Any) -> Any:
     return np.concatenate([corner, corner + (1 << bits)], axis=1).astype(np.int32)
 
 
-def read_node_cloaks(
-    file: Path, boxes: Any, first_set: Ints, cells: CellGrid, tree: str
-) -> tuple[Any, list[str]]:
+def read_node_cloaks(file: Path, followed: Followed, tree: str) -> tuple[Any, list[str]]:
     """Read the cloaks of a release of ``traj-anon``, in cells, and check each of them.
 
     Returns the smallest quadrants instead of those that cannot be used, and what is wrong.
     """
+    boxes, cells = followed.boxes, followed.cells
     cover = cover_by_quads(boxes)
     try:
         check_parquet(file)
@@ -64,7 +63,7 @@ def read_node_cloaks(
         rows = first_rows(np.flatnonzero(outside))
         problems.append(f"cloaks that do not hold all locations of their members in {rows}")
     if not problems:
-        problems = _find_foreign_nodes(found, first_set, cells.height, tree)
+        problems = _find_foreign_nodes(found, followed.first_set, cells.height, tree)
     return found, problems
 
 

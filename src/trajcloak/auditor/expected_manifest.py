@@ -1,16 +1,14 @@
 """The manifest that must have been published: every figure, computed again."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
+from trajcloak.auditor.audited_instants import find_plane_crs, fit_region
 from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.audited_policy import Members
 from trajcloak.auditor.audited_values import spell_duration, spell_moment
-from trajcloak.auditor.expected_bundles import CellGrid, Followed, count_suppressed
+from trajcloak.auditor.expected_bundles import Followed, count_suppressed
 from trajcloak.options import LogColumns
 
 PERCENT = {"p5": 5, "median": 50, "p95": 95}
@@ -19,20 +17,17 @@ PERCENT = {"p5": 5, "median": 50, "p95": 95}
 def expect_manifest(
     found: dict[str, Any],
     columns: LogColumns,
-    log: Log,
-    grid: InstantGrid,
-    members: Members,
     followed: Followed,
     cloaks: Any,
-    cells: CellGrid,
     num_withheld_sets: int,
     num_requests: int,
 ) -> dict[str, Any]:
     """Build the manifest; only what the publisher alone knows is taken from the one found."""
+    log, grid, members = followed.log, followed.grid, followed.members
     least = found["parameters"]["members"] or found["k"]
     windows = np.unique(members.window)
     suppressed = count_suppressed(followed, least)
-    cost, area = _sum_areas(cells, cloaks, members, followed)
+    cost, area = _sum_areas(followed, cloaks)
     published = np.zeros(len(log.ids), bool)
     published[members.user] = True
     on_purpose = np.zeros(len(log.ids), bool)
@@ -66,24 +61,23 @@ def expect_manifest(
         "suppressed": int(suppressed.sum()),
         "attacker": "report-aware" if log.one_log else "tp-aware",
         "parts": found["parts"],
-        "ingest": _expect_ingest(log, grid, followed),
+        "ingest": _expect_ingest(followed),
     }
 
 
-def _sum_areas(
-    cells: CellGrid, cloaks: Any, members: Members, followed: Followed
-) -> tuple[float, float]:
+def _sum_areas(followed: Followed, cloaks: Any) -> tuple[float, float]:
     """Sum the areas of rectangles, once for each user in them and once for each rectangle.
 
     The sum over a bundle is rounded; over bundles it is exact, rounded once.
     """
+    members = followed.members
     costs: list[float] = []
     areas: list[float] = []
     ends = followed.first_row[followed.first_set]
     for window in np.unique(members.window).tolist():
         low, high = members.list_bundles(window)
         rows = slice(ends[low], ends[high])
-        edges = cells.edges(cloaks[rows])
+        edges = followed.cells.edges(cloaks[rows])
         of_row = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
         if members.parts:
             starts = ends[low:high] - ends[low]
@@ -97,7 +91,8 @@ def _sum_areas(
     return math.fsum(costs), math.fsum(areas)
 
 
-def _expect_ingest(log: Log, grid: InstantGrid, followed: Followed) -> dict[str, Any]:
+def _expect_ingest(followed: Followed) -> dict[str, Any]:
+    log, grid = followed.log, followed.grid
     names = ("reported", "interpolated", "held", "missing")
     end = grid.origin + grid.num_instants * grid.every
     return {
@@ -179,13 +174,11 @@ def _show(value: Any) -> str:
     )
 
 
-def list_free_values(found: dict[str, Any]) -> Sequence[str]:
-    """List the parameters of the publisher's choice that no file can confirm, with their values."""
+def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:
+    """List what the publisher chose and no file can confirm, in words."""
     parameters = found["parameters"]
-    free = {
-        "seed": parameters["seed"] or None,
-        "suppress_above": parameters["suppress_above"],
-        "max_suppressed": parameters["max_suppressed"],
-        "blocks": parameters.get("blocks"),
-    }
-    return [f"{name} {value}" for name, value in free.items() if value is not None]
+    names = ("seed", "suppress_above", "max_suppressed", "blocks")
+    free = [f"{name} {parameters[name]}" for name in names if parameters.get(name)]
+    if found["region"] != fit_region(followed.bounds, in_metres=found["crs"] is not None):
+        free.append("a region that is not the one fitted to the log")
+    return free

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_policy import Members
 from trajcloak.auditor.audited_requests import Kinds
 from trajcloak.auditor.audited_values import Ints, Mask, compress, number_tuples, text_to_numbers
 from trajcloak.auditor.expected_bundles import Followed
@@ -95,13 +94,12 @@ def find_eligible(found: Followed, rules: RequestRules) -> Mask:
     return np.ones(len(found.reporters), bool)
 
 
-def expect_requests(
-    found: Followed, members: Members, kinds: Kinds, rules: RequestRules
-) -> tuple[Entries, Any]:
+def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple[Entries, Any]:
     """Apply the rules; returns the entries to publish, and the table of distinct requests.
 
     The requests of the entries are rows of that table, which is sorted, null first.
     """
+    members = found.members
     keys = np.concatenate([np.zeros(0, np.int64), *found.sent])
     of_set, kind = np.divmod(keys, max(len(kinds), 1))
     allowed = find_eligible(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
@@ -116,7 +114,7 @@ def expect_requests(
         shown = entries.count_bundles(entries.kind, len(kinds))
         entries = entries.keep(shown >= rules.rare_below)
     if rules.link_safe:
-        entries = entries.keep(_find_link_safe(entries, found, members, rules))
+        entries = entries.keep(_find_link_safe(entries, found, rules))
     return _sort_kinds(entries, kinds, rules)
 
 
@@ -154,9 +152,7 @@ def _replace_rare_values(entries: Entries, kinds: Kinds, below: int) -> tuple[En
     return entries.replace(kind, len(replaced)), replaced
 
 
-def _find_link_safe(
-    entries: Entries, found: Followed, members: Members, rules: RequestRules
-) -> Mask:
+def _find_link_safe(entries: Entries, found: Followed, rules: RequestRules) -> Mask:
     """Find the entries that stay safe if equal requests are taken for those of one sender.
 
     A request is shown in a window only if, of the members of each bundle that shows it there
@@ -169,7 +165,7 @@ def _find_link_safe(
     groups = np.column_stack([entries.window, entries.kind])[order]
     edges = np.flatnonzero((groups[1:] != groups[:-1]).any(axis=1)) + 1
     for here in np.split(order, edges) if len(order) else []:
-        user, bundle = _list_possible(entries.keep(here), found, members, rules)  # type: ignore[arg-type]
+        user, bundle = _list_possible(entries.keep(here), found, rules)  # type: ignore[arg-type]
         shows = np.unique(entries.bundle[here])
         kind = int(entries.kind[here[0]])
         common = user
@@ -185,13 +181,12 @@ def _find_link_safe(
     return safe
 
 
-def _list_possible(
-    here: Entries, found: Followed, members: Members, rules: RequestRules
-) -> tuple[Ints, Ints]:
+def _list_possible(here: Entries, found: Followed, rules: RequestRules) -> tuple[Ints, Ints]:
     """List who may have sent a request of a window at every instant where their bundle shows it.
 
     Returns the users, and the bundle of each.
     """
+    members = found.members
     shows, place = np.unique(here.bundle, return_inverse=True)
     sizes = members.sizes[shows]
     rank = np.repeat(np.arange(len(shows)), sizes)
@@ -235,13 +230,11 @@ def _sort_kinds(entries: Entries, kinds: Kinds, rules: RequestRules) -> tuple[En
     return entries.replace(number[place], table.num_rows), table
 
 
-def count_possible_senders(
-    entries: Entries, found: Followed, members: Members, one_log: bool
-) -> int:
+def count_possible_senders(entries: Entries, found: Followed, one_log: bool) -> int:
     """Find how many possible senders the request with the fewest has; 0 if there is none."""
     if not len(entries.of_set):
         return 0
-    counts = found.reporters[entries.of_set] if one_log else members.sizes[entries.bundle]
+    counts = found.reporters[entries.of_set] if one_log else found.members.sizes[entries.bundle]
     return int(counts.min())
 
 

@@ -132,6 +132,11 @@ class Findings:
         self._recorded[name] = Check(name, not problems, checked, detail)
         return not problems
 
+    @property
+    def passed(self) -> bool:
+        """Whether all checks passed that were recorded so far."""
+        return all(check.passed for check in self._recorded.values())
+
     def report(self, k: int | None, attacker: str | None = None) -> AuditReport:
         """List all checks, with those that could not be run."""
         checks = (self._recorded.get(name, Check(name, False, 0, NOT_RUN)) for name in self.names)

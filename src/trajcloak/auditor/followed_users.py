@@ -9,9 +9,12 @@ axis. See "From rows to trajectories" in ``docs/data-model.md``.
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numba import njit
+
+from trajcloak.auditor.audited_values import Ints, Mask
 
 REPORTED, INTERPOLATED, HELD, MISSING = range(4)
 """How a location is known."""
@@ -21,12 +24,30 @@ FEW = 1 << 14
 """So few users or bundles are followed by one thread."""
 
 
-def run_in_parts(count: int, work: Callable[[int, int], object]) -> None:
+def _run_in_parts(count: int, work: Callable[[int, int], Any]) -> list[Any]:
     """Call ``work`` for ranges that cover 0 up to ``count``, side by side."""
     parts = THREADS if count > FEW else 1
     edges = [count * i // parts for i in range(parts + 1)]
     with ThreadPoolExecutor(parts) as pool:
-        list(pool.map(work, edges[:-1], edges[1:]))
+        return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+def find_participants(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Mask, Ints]:
+    """Find the users whose location is known at all instants of a window.
+
+    Also counts how the locations of all users are known.
+    """
+    takes_part = np.zeros(len(first) - 1, bool)
+    counts = _run_in_parts(
+        len(takes_part),
+        lambda begin, end: _mark_participants(first, time, when, gaps, begin, end, takes_part),
+    )
+    return takes_part, np.sum(counts, axis=0)
+
+
+def enclose_bundles(num_bundles: int, *arguments: Any) -> None:
+    """Call :func:`_enclose_members` for all bundles of a window."""
+    _run_in_parts(num_bundles, lambda begin, end: _enclose_members(begin, end, *arguments))
 
 
 @njit(cache=True, nogil=True)
@@ -64,9 +85,10 @@ def _find_cell(value, low, cell, num_cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def mark_participants(first, time, when, gaps, begin, end, takes_part, counts):  # type: ignore[no-untyped-def]
-    """Mark the users whose location is known at all instants; ``counts`` how locations are."""
+def _mark_participants(first, time, when, gaps, begin, end, takes_part):  # type: ignore[no-untyped-def]
+    """Mark the users who take part; returns how many locations are known in each way."""
     moment, every, length = when
+    counts = np.zeros(4, np.int64)
     for u in range(begin, end):
         start, stop = first[u], first[u + 1]
         if start == stop:
@@ -81,11 +103,12 @@ def mark_participants(first, time, when, gaps, begin, end, takes_part, counts): 
             counts[how] += 1
             known += how != MISSING
         takes_part[u] = known == length
+    return counts
 
 
 @njit(cache=True, nogil=True)
-def enclose_members(  # type: ignore[no-untyped-def]
-    first, time, x, y, when, gaps, where, user, members, part, begin, end,
+def _enclose_members(  # type: ignore[no-untyped-def]
+    begin, end, first, time, x, y, when, gaps, where, user, members, part,
     first_row, boxes, sizes, reporters, marks,
 ):  # fmt: skip
     """Widen the boxes of bundles to the cells of their members, and count who has a row.

@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_batches import match_ids
-from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.audited_policy import Members
 from trajcloak.auditor.audited_values import decode_array
 from trajcloak.auditor.canonical_files import BUNDLES
+from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.errors import TrajcloakError
 from trajcloak.options import LogColumns
 from trajcloak.pipeline import anonymize
@@ -36,8 +35,7 @@ def find_other_groups(
     given: "AuditInput",
     manifest: dict[str, Any],
     columns: LogColumns,
-    log: Log,
-    members: Members,
+    followed: Followed,
     progress: Progress,
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
@@ -67,7 +65,8 @@ def find_other_groups(
         policy = pq.read_table(Path(folder) / "policy.parquet")
         remade, found = (path / BUNDLES for path in (Path(folder) / "release", given.release))
         is_same = filecmp.cmp(remade, found, shallow=False)
-    user = match_ids(decode_array(policy["user_id"].combine_chunks()), log.ids)
+    members = followed.members
+    user = match_ids(decode_array(policy["user_id"].combine_chunks()), followed.log.ids)
     window, bundle = (policy[name].to_numpy() for name in ("window", "bundle_id"))
     of_member = np.repeat(np.arange(len(members.window)), members.sizes)
     one = np.lexsort([user, window])

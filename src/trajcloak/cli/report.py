@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 )
 @click.option("--policy", type=PATH, help="The private policy file; goes with --log.")
 @click.option(
+    "--vocabulary",
+    type=PATH,
+    metavar="FILE",
+    help="With --log: the values that requests may have, if the release was made with such a list.",
+)
+@click.option(
     "--network",
     metavar="city|PATH",
     help="Streets to draw under the cloaks, as generate takes them.",
@@ -63,6 +69,7 @@ def command(
     output: Path,
     log: tuple[Path, ...],
     policy: Path | None,
+    vocabulary: Path | None,
     network: str | None,
     outline: Path | None,
     no_attack: bool,
@@ -79,6 +86,7 @@ def command(
     code 3 if a check fails; the page is written and says so.
     """
     from trajcloak.report import write_report
+    from trajcloak.requests.vocabulary import read_vocabulary
 
     check_release_time(release, time)
     with progress_bars(hidden=as_json, kernel=None) as progress:
@@ -89,6 +97,7 @@ def command(
             policy=policy,
             columns=columns,
             request_log=request_log,
+            vocabulary=None if vocabulary is None else read_vocabulary(vocabulary),
             network=network,
             outline=outline,
             attack=not no_attack,

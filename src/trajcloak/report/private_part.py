@@ -1,7 +1,7 @@
 """The private part of a report: what only the holder of log and policy file can find out."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,7 @@ def audit_and_attack(
     columns: LogColumns,
     *,
     request_log: Sequence[Path] | None = None,
+    vocabulary: Mapping[str, Sequence[Any]] | None = None,
     with_attack: bool,
     threads: int | None,
     progress: Progress,
@@ -109,6 +110,7 @@ def audit_and_attack(
         policy,
         columns,
         request_log=None if request_log is None else list(request_log),
+        vocabulary=vocabulary,
         progress=progress,
     )
     digests = _digest_private(list_files([*log, *(request_log or [])]), policy)
@@ -126,7 +128,12 @@ def audit_and_attack(
     sent = None
     if release.attributes:
         sent = recount_requests(
-            read, release, policy, threads=choose_threads(threads), progress=progress
+            read,
+            release,
+            policy,
+            vocabulary=vocabulary,
+            threads=choose_threads(threads),
+            progress=progress,
         )
     return PrivateFindings(report, found, sent, digests)
 
@@ -281,13 +288,23 @@ def _build_sent_section(sent: dict[str, Any] | None, manifest: Manifest) -> Elem
             title,
             element("p", "Not counted: the audit failed, or the release has no request attribute."),
         )
-    withheld = sum(sent["withheld"].values())
+    below = manifest["parameters"]["rare_below"]
+    counted = [
+        ("in the log", sent["requests"]),
+        ("published, distinct in their bundle and instant", sent["published"]),
+        ("equal to another one of their bundle and instant", sent["equal"]),
+        *((f"withheld: {REASONS[reason]}", number) for reason, number in sent["withheld"].items()),
+        ("published with a rare value replaced", sent["replaced"]),
+        (
+            f"published though fewer than {below:,} bundles of their window show them",
+            sent["kept_rare"],
+        ),
+    ]
     rows: TableRows = [
-        [REASONS[reason], f"{number:,}", show_share(number / max(sent["requests"], 1))]
-        for reason, number in sent["withheld"].items()
+        [what, f"{number:,}", show_share(number / max(sent["requests"], 1))]
+        for what, number in counted
         if number
     ]
-    below = manifest["parameters"]["rare_below"]
     return section(
         "sent",
         title,
@@ -296,18 +313,5 @@ def _build_sent_section(sent: dict[str, Any] | None, manifest: Manifest) -> Elem
             "Counted in the log when this page was made. The release says nothing of this, for it "
             "depends on who sent what.",
         ),
-        facts(
-            [
-                ("requests in the log", f"{sent['requests']:,}"),
-                ("published, distinct in their bundle and instant", f"{sent['published']:,}"),
-                ("equal to another one of their bundle and instant", f"{sent['equal']:,}"),
-                ("withheld", f"{withheld:,} ({show_share(withheld / max(sent['requests'], 1))})"),
-                ("published with a rare value replaced", f"{sent['replaced']:,}"),
-                (
-                    f"published though fewer than {below:,} bundles of their window show them",
-                    f"{sent['kept_rare']:,}",
-                ),
-            ]
-        ),
-        table(["withheld because", "requests", "share"], rows, class_="numeric") if rows else None,
+        table(["requests", "number", "share"], rows, class_="numeric"),
     )

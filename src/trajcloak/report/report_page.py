@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -111,6 +111,7 @@ def write_report(
     policy: str | Path | None = None,
     columns: LogColumns | None = None,
     request_log: LogPaths | None = None,
+    vocabulary: Mapping[str, Sequence[Any]] | None = None,
     network: str | os.PathLike[str] | None = None,
     outline: str | os.PathLike[str] | None = None,
     attack: bool = True,
@@ -133,6 +134,8 @@ def write_report(
         Which columns of the log mean what.
     request_log
         The requests, if the log has locations only.
+    vocabulary
+        With the log: the values that requests may have, if the release was made with such a list.
     network
         Streets to draw under the cloaks: ``city`` or a path, as
         :func:`trajcloak.generate_log` takes it.
@@ -175,7 +178,8 @@ def write_report(
     if policy is not None:
         found = audit_and_attack(
             published, sources, Path(policy), columns or LogColumns(),
-            request_log=requests or None, with_attack=attack, threads=threads, progress=progress,
+            request_log=requests or None, vocabulary=vocabulary, with_attack=attack,
+            threads=threads, progress=progress,
         )  # fmt: skip
     progress(STAGE, 0, 1)
     backdrop = build_backdrop(published, network, outline)

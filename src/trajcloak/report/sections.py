@@ -22,7 +22,8 @@ from trajcloak.report.quantities import Unit, show_count, show_moment, show_numb
 from trajcloak.version import __version__
 
 NOT_PROMISED = (
-    "A request whose own text names its sender or a place is published as it is.",
+    "A request whose own text names its sender or a place is published as it is, if the rules "
+    "about rare requests let it pass.",
     "The suspects need not be equally likely: somebody with beliefs of their own may weigh them, "
     "and somebody who knows that a user sent nothing, or made no report at all, at an instant can "
     "exclude that user there.",
@@ -49,12 +50,12 @@ ALL_REQUESTS = (
 
 def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
     """Say in plain words what is promised, and what is not."""
-    k = manifest["k"]
+    k, made = manifest["k"], manifest["parameters"]
     is_one_log = manifest["attacker"] == REPORT_AWARE
     limits = [
         *NOT_PROMISED,
         *([LINKED, ALL_REQUESTS] if is_one_log else []),
-        *([RECURRING] if not manifest["parameters"]["link_safe"] else []),
+        *([RECURRING] if manifest["windows"] > 1 and not made["link_safe"] else []),
     ]
     steps = [
         f"Users who moved alike were put into {show_count(figures.num_bundles, 'bundle')} of at "
@@ -199,7 +200,7 @@ def show_result(passed: bool) -> Element:
 def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
     """Show who and what is not published, and why."""
     withheld, made = manifest["withheld"], manifest["parameters"]
-    rules = {DROP: "withheld", OTHER: "rare values replaced, then withheld", KEEP: "published"}
+    rules = {DROP: "all", OTHER: "all, after rare values were replaced", KEEP: "none"}
     return section(
         "left-out",
         "What was withheld or suppressed",
@@ -209,28 +210,29 @@ def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
             "How many requests were withheld is not said: that would tell something about who sent "
             "them.",
         ),
-        facts(
+        table(
+            ["what", "withheld"],
             [
-                ("users withheld throughout", f"{withheld['users']:,}"),
-                ("windows withheld: too few users", f"{withheld['windows']:,}"),
-                ("users suppressed, window by window", f"{manifest['suppressed']:,}"),
-                (
-                    "sets of requests withheld: too few users with a row",
+                ["users, throughout", f"{withheld['users']:,}"],
+                ["windows with too few users", f"{withheld['windows']:,}"],
+                ["users suppressed, window by window", f"{manifest['suppressed']:,}"],
+                [
+                    "sets of requests with too few users who have a row",
                     f"{withheld['sets']:,} of {figures.num_sets:,}",
-                ),
-                (
+                ],
+                [
                     f"requests that fewer than {made['rare_below']:,} bundles of a window show",
                     rules[made["rare"]],
-                ),
-                (
+                ],
+                [
                     "requests with values that are not on a public list",
-                    "withheld" if made["vocabulary"] else "published: there is no such list",
-                ),
-                (
+                    "all" if made["vocabulary"] else "none: there is no such list",
+                ],
+                [
                     "requests that narrow down their sender over several windows",
-                    "withheld" if made["link_safe"] else "published",
-                ),
-            ]
+                    "all" if made["link_safe"] else "none",
+                ],
+            ],
         ),
     )
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.bundles import KindMap, count_shown
+from trajcloak.bundles import KindMap, count_by_kind, count_shown
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.request_values import infer_types, merge_kinds
@@ -314,15 +314,14 @@ def _count_values(
 ) -> ValueCounts:
     """Count the bundles of a range that show each value in a request that is not withheld."""
     bundles = get_bundles(value, place)
-    number = np.full(len(codes[0]), -1, np.int32)
-    number[kept.kind] = kept.number
-    is_left = number[bundles.request_kind] >= 0
-    kind, bundle = bundles.request_kind[is_left], bundles.request_bundle[is_left]
+    is_left = np.zeros(len(codes[0]), np.bool_)
+    is_left[kept.kind] = kept.number >= 0
     counts = []
     for code in codes:
-        of_entry = code[kind]
-        pairs = np.unique(np.column_stack([of_entry[of_entry >= 0], bundle[of_entry >= 0]]), axis=0)
-        counts.append(np.unique(pairs[:, 0], return_counts=True))
+        of_entry = np.where(is_left, code, -1)[bundles.request_kind]
+        total = count_by_kind(bundles.request_bundle, of_entry, int(code.max(initial=-1)) + 1)[0]
+        shown = np.flatnonzero(total)
+        counts.append((shown, total[shown]))
     return counts
 
 

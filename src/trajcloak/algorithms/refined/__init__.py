@@ -19,6 +19,10 @@ end. The other bundles then exchange their most expensive members for members of
 
 The result is compared with the bundles of ``traj-anon``, and the cheaper ones are returned. So
 the cost is at most ``length`` times the cost of the best quad-cloak policy, as in the paper.
+
+If members are shown in parts of at least m, the parts are found in this way, with m instead of k.
+Then bundles are made of parts (:mod:`.grouping`). If users are to be left out as well, bundles are
+found first, as without parts, and are divided later (:mod:`trajcloak.algorithms.division`).
 """
 
 from dataclasses import dataclass
@@ -32,11 +36,18 @@ from trajcloak.algorithms.refined.boxes import Points, build_points, move_to_ori
 from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
+from trajcloak.algorithms.refined.grouping import group_parts
 from trajcloak.algorithms.refined.left_out import choose_left_out, leave_out
-from trajcloak.algorithms.refined.rounds import LEVELS, fit_effort, improve_bundles
+from trajcloak.algorithms.refined.rounds import (
+    LEVELS,
+    Effort,
+    aim_at_parts,
+    fit_effort,
+    improve_bundles,
+)
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
-from trajcloak.cloaks import build_cloaks, compute_areas
+from trajcloak.cloaks import build_cloaks, compute_areas, group_members
 from trajcloak.kernels.threads import run_all
 from trajcloak.options import QUAD
 from trajcloak.progress import Progress, silent
@@ -61,11 +72,14 @@ class Refined:
         the cloaks, in cells).
     max_suppressed
         Leave out the most expensive bundles, at most this share of the trajectories.
+    parts
+        Make parts of at least so many trajectories, which stay together for all instants.
     """
 
     effort: str = "normal"
     suppress_above: float | None = None
     max_suppressed: float | None = None
+    parts: int | None = None
 
     name = "refined"
 
@@ -80,6 +94,24 @@ class Refined:
         progress: Progress = silent,
     ) -> Policy:
         """Bundle trajectories; see :class:`trajcloak.algorithms.Algorithm`."""
+        effort = LEVELS[self.effort]
+        if self.parts is not None and self.suppress_above is None and self.max_suppressed is None:
+            least, effort = self.parts, aim_at_parts(effort)
+            parts = self._find_bundles(cells, height, least, cloak, effort, threads, progress)
+            return _bundle_parts(cells, parts.bundle, k, cloak, threads)
+        return self._find_bundles(cells, height, k, cloak, effort, threads, progress)
+
+    def _find_bundles(
+        self,
+        cells: npt.NDArray[np.uint32],
+        height: int,
+        k: int,
+        cloak: str,
+        effort: Effort,
+        threads: int,
+        progress: Progress,
+    ) -> Policy:
+        """Find bundles of at least k, the cheaper ones of refined's and the tree's."""
         layout = build_layout(cells.shape[1], height)
         progress("sorting trajectories", 0, 1)
         keys = sort_keys(cells, layout, threads)
@@ -95,7 +127,7 @@ class Refined:
         start = by_tree
         if cloak == QUAD and (by_tree < 0).any():
             start = TrajAnon().bundle_keys(keys, layout, k, threads)[0]
-        found = self._refine(cells, k, cloak, start, threads, progress)
+        found = self._refine(cells, k, cloak, effort, start, threads, progress)
         best = min(
             (
                 Policy(bundle, build_cloaks(cells, bundle, cloak, threads))
@@ -112,6 +144,7 @@ class Refined:
         cells: npt.NDArray[np.uint32],
         k: int,
         cloak: str,
+        effort: Effort,
         of_tree: npt.NDArray[np.int32],
         threads: int,
         progress: Progress,
@@ -119,7 +152,7 @@ class Refined:
         """Find bundles, starting from blocks (``mbr``) or from the tree's bundles (``quad``)."""
         points = build_points(cells)
         count, _, length = points.shape
-        effort = fit_effort(LEVELS[self.effort], count, length, k)
+        effort = fit_effort(effort, count, length, k)
         short = length <= SHORT
         bundle = of_tree if cloak == QUAD else _bundle_blocks(points, k, short, threads)
         if cloak == QUAD or short:
@@ -145,6 +178,22 @@ class Refined:
     def _total(self, policy: Policy) -> float:
         """Compute the cost, plus the price of every trajectory in no bundle."""
         return policy.cost() + (self.suppress_above or 0.0) * policy.num_suppressed
+
+
+def _bundle_parts(
+    cells: npt.NDArray[np.uint32],
+    part: npt.NDArray[np.int32],
+    k: int,
+    cloak: str,
+    threads: int,
+) -> Policy:
+    """Make bundles of parts; ``part`` is that of each trajectory, numbered over all bundles."""
+    of_part = group_parts(cells, part, k, threads)
+    in_order, first = group_members(of_part, int(of_part.max()) + 1)
+    number = np.empty_like(of_part)
+    number[in_order] = np.arange(len(of_part)) - first[of_part[in_order]]
+    bundle = of_part[part]
+    return Policy(bundle, build_cloaks(cells, bundle, cloak, threads), number[part][:, None])
 
 
 def _bundle_blocks(points: Points, k: int, short: bool, threads: int) -> npt.NDArray[np.int32]:

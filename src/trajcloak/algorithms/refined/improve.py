@@ -67,7 +67,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
         changes = 0
         for heat in heats:
             scale = (sizes * areas).mean()
-            neighbours = _find_neighbours(boxes)
+            neighbours = find_neighbours(boxes)
             rises = np.empty(neighbours.shape[1])
             changes_in_pass = 0
             for _ in range(passes):
@@ -212,7 +212,7 @@ def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
+def find_neighbours(boxes):  # type: ignore[no-untyped-def]
     """Find the bundles whose boxes have the nearest centres: (bundles, NEIGHBOURS) int64."""
     num_bundles, _, length = boxes.low.shape
     # Twice the centres, which are whole numbers and just as good to compare.
@@ -223,8 +223,10 @@ def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
                 middles[axis * length + i, b] = np.float64(boxes.low[b, axis, i]) + np.float64(
                     boxes.high[b, axis, i]
                 )
-    neighbours = np.empty((num_bundles, min(NEIGHBOURS, num_bundles - 1)), np.int64)
+    count = min(NEIGHBOURS, num_bundles - 1)
+    neighbours = np.empty((num_bundles, count), np.int64)
     distance = np.empty(num_bundles)
+    kept = np.empty(count)
     for a in range(num_bundles):
         distance[:] = 0.0
         for along in middles:
@@ -232,7 +234,18 @@ def _find_neighbours(boxes):  # type: ignore[no-untyped-def]
                 apart = along[b] - along[a]
                 distance[b] += apart * apart
         distance[a] = np.inf
-        neighbours[a] = np.argsort(distance, kind="mergesort")[: neighbours.shape[1]]
+        # Insert into the nearest so far, which are far fewer than all; of equals the first is kept.
+        kept[:] = np.inf
+        for b in range(num_bundles):
+            if count == 0 or distance[b] >= kept[count - 1]:
+                continue
+            place = count - 1
+            while place > 0 and kept[place - 1] > distance[b]:
+                kept[place] = kept[place - 1]
+                neighbours[a, place] = neighbours[a, place - 1]
+                place -= 1
+            kept[place] = distance[b]
+            neighbours[a, place] = b
     return neighbours
 
 

@@ -99,6 +99,15 @@ LEVELS = {
 ``normal`` takes 46 seconds on two cores."""
 
 
+def aim_at_parts(effort: Effort) -> Effort:
+    """Adapt the effort to parts, which are smaller and more than bundles.
+
+    Measured with parts of 5 and 10 on three logs of 20,000 trajectories: they cost 1% less, in
+    at most a fifth more time.
+    """
+    return effort._replace(group=3 * effort.group, near=effort.near + 1, heat=0.6 * effort.heat)
+
+
 def fit_effort(effort: Effort, count: int, length: int, k: int) -> Effort:
     """Use the time that short or few trajectories save for more rounds, and adapt the heat.
 

@@ -1,0 +1,302 @@
+"""Group parts into bundles of at least k users.
+
+Where members are shown in parts, the parts are made first, as small as they can be, and bundles
+are made of them. The cost of a bundle is here the area of the box around all its parts, times its
+users, as if there were no parts: requests are known to come from somewhere in it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from trajcloak.algorithms.refined.blocks import build_blocks
+from trajcloak.algorithms.refined.boxes import WIDE, Points, area, empty_boxes, pad_instants
+from trajcloak.algorithms.refined.improve import LEAST_GAIN, draw_exponential, find_neighbours
+from trajcloak.algorithms.refined.rounds import SHARES
+from trajcloak.cloaks import build_bounding_boxes, group_members
+from trajcloak.kernels.threads import run_all
+
+BLOCK = 400
+"""Parts that are grouped greedily at a time, or those of 20 bundles if they are more."""
+
+GROUP = 100
+"""Bundles that exchange parts at a time."""
+
+HEAT = 0.1
+NEAR = 8
+"""Heat of the first round, and bundles that a part can go to."""
+
+
+class PartBoxes(NamedTuple):
+    """Boxes of parts, each array (parts, 2, instants) uint32, and how many users each part has.
+
+    The last one is an empty part, with no users: to exchange a part for it is to give it away.
+    """
+
+    low: Points
+    high: Points
+    users: npt.NDArray[np.int64]
+
+    def take(self, chosen: npt.NDArray[np.integer]) -> "PartBoxes":
+        """Select some parts, and the empty one."""
+        chosen = np.append(chosen, len(self.users) - 1)
+        return PartBoxes(self.low[chosen], self.high[chosen], self.users[chosen])
+
+
+def group_parts(
+    cells: npt.NDArray[np.uint32], part: npt.NDArray[np.int32], k: int, threads: int
+) -> npt.NDArray[np.int32]:
+    """Group parts into bundles; returns the bundle of each part, from 0.
+
+    Parameters
+    ----------
+    cells : (n, instants, 2) uint32
+        At least k trajectories.
+    part : (n,) int32
+        Part of each trajectory, from 0.
+    k : int
+    threads : int
+        Changes the time, never the result.
+    """
+    boxes = build_bounding_boxes(cells, part, int(part.max()) + 1, threads).transpose(0, 2, 1)
+    nothing = np.zeros((1, *boxes.shape[1:]), np.uint32)
+    parts = PartBoxes(
+        pad_instants(np.concatenate([boxes[:, :2], ~nothing[:, :2]])),
+        pad_instants(np.concatenate([boxes[:, 2:] - np.uint32(1), nothing[:, 2:]])),
+        np.append(np.bincount(part), 0),
+    )
+    bundle = _group_blocks(parts, k, threads)
+    for number, share in enumerate(SHARES):
+        heat = HEAT * (1 - number / (len(SHARES) - 1))
+        _exchange_parts(parts, bundle, k, heat, share, number, threads)
+    return bundle
+
+
+def _group_blocks(parts: PartBoxes, k: int, threads: int) -> npt.NDArray[np.int32]:
+    """Group parts greedily, block by block of near ones."""
+    rows = np.arange(len(parts.users) - 1, dtype=np.int32)
+    users = int(parts.users[:-1].min())
+    blocks = build_blocks(parts.low + parts.high, rows, max(BLOCK, 20 * k // users), 0.5, threads)
+    bundle = np.empty(len(rows), np.int32)
+    first = 0
+    jobs = [(parts.take(block), k) for block in blocks]
+    for block, found in zip(blocks, run_all(_group_block, jobs, threads), strict=True):
+        bundle[block] = first + found
+        first += int(found.max()) + 1
+    return bundle
+
+
+def _exchange_parts(
+    parts: PartBoxes,
+    bundle: npt.NDArray[np.int32],
+    k: int,
+    heat: float,
+    share: float,
+    number: int,
+    threads: int,
+) -> None:
+    """Let neighbouring bundles exchange parts; changes ``bundle`` in place."""
+    members, first = group_members(bundle, int(bundle.max()) + 1)
+    starts = first[:-1]
+    # Twice the centre of the box around a bundle.
+    middles = np.minimum.reduceat(parts.low[members], starts)
+    middles += np.maximum.reduceat(parts.high[members], starts)
+    groups = build_blocks(middles, np.arange(len(starts), dtype=np.int32), GROUP, share, threads)
+
+    def exchange(i: int, group: npt.NDArray[np.int32]) -> None:
+        rows = np.concatenate([members[first[b] : first[b + 1]] for b in group])
+        counts = first[group + 1] - first[group]
+        room = 2 * int(counts.max())
+        held = np.full((len(group), room), len(rows))
+        held[np.arange(room) < counts[:, None]] = np.arange(len(rows))
+        seed = np.uint64((number << 32) + i)
+        _exchange_in_group(parts.take(rows), held, counts, k, heat, seed)
+        inside = np.arange(room) < counts[:, None]
+        bundle[rows[held[inside]]] = np.repeat(group, counts)
+
+    run_all(exchange, list(enumerate(groups)), threads)
+
+
+@njit(cache=True, nogil=True)
+def _group_block(parts, k):  # type: ignore[no-untyped-def]
+    """Group the parts of a block; returns the bundle of each, from 0.
+
+    A bundle starts with the part farthest from the block's centre, and takes others until it has
+    k users: each time the part that least raises its area. Parts that are left at the end join
+    the bundle whose cost they raise least.
+
+    Requires: at least k users. O(instants) for each two parts.
+    """
+    low, high, users = parts
+    count, length = len(users) - 1, low.shape[2]
+    bundle = np.full(count, -1, np.int32)
+    boxes = empty_boxes(count, length)
+    total = np.zeros(count, np.int64)
+    areas = np.zeros(count)
+    num_bundles = 0
+    left = users.sum()
+    for start in _order_by_distance(low[:count], high[:count]):
+        if bundle[start] >= 0:
+            continue
+        if left < k:
+            break
+        b = num_bundles
+        num_bundles += 1
+        boxes.low[b] = low[start]
+        boxes.high[b] = high[start]
+        added = start
+        while True:
+            bundle[added] = b
+            total[b] += users[added]
+            np.minimum(boxes.low[b], low[added], boxes.low[b])
+            np.maximum(boxes.high[b], high[added], boxes.high[b])
+            areas[b] = area(boxes.low[b], boxes.high[b], WIDE)
+            if total[b] >= k:
+                break
+            least = np.inf
+            for p in range(count):
+                if bundle[p] < 0:
+                    grown = _area_with(boxes, b, low[p], high[p])
+                    if grown < least:
+                        least = grown
+                        added = p
+        left -= total[b]
+    for p in range(count):
+        if bundle[p] < 0:
+            least = np.inf
+            for b in range(num_bundles):
+                grown = _area_with(boxes, b, low[p], high[p])
+                rise = grown * (total[b] + users[p]) - areas[b] * total[b]
+                if rise < least:
+                    least = rise
+                    bundle[p] = b
+            total[bundle[p]] += users[p]
+    return bundle
+
+
+@njit(cache=True, nogil=True)
+def _order_by_distance(low, high):  # type: ignore[no-untyped-def]
+    """List parts, the one farthest from the mean of all first."""
+    count, axes, length = low.shape
+    distance = np.zeros(count)
+    for axis in range(axes):
+        for i in range(length):
+            middle = low[:, axis, i] + high[:, axis, i].astype(np.float64)
+            apart = middle - middle.sum() / count
+            distance += apart * apart
+    return np.argsort(-distance, kind="mergesort")
+
+
+@njit(cache=True, nogil=True)
+def _area_with(boxes, b, low, high):  # type: ignore[no-untyped-def]
+    """Sum the areas around bundle ``b`` and one more part."""
+    total = 0.0
+    for i in range(low.shape[1]):
+        width = max(boxes.high[b, 0, i], high[0, i]) - min(boxes.low[b, 0, i], low[0, i])
+        height = max(boxes.high[b, 1, i], high[1, i]) - min(boxes.low[b, 1, i], low[1, i])
+        total += (np.float64(width) + 1.0) * (np.float64(height) + 1.0)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-untyped-def]
+    """Let bundles exchange parts, or give them away; changes ``held`` and ``counts`` in place.
+
+    Row b of ``held`` has the parts of bundle b, ``counts[b]`` of them, and then the empty part.
+    The best change for a part is made if it lowers the cost, or raises it by less than a random
+    limit, as in :data:`trajcloak.algorithms.refined.improve.IMPROVE_GROUP`.
+
+    Ensures: bundles of at least k users, if they are before.
+    """
+    users = parts.users
+    num_bundles, room = held.shape
+    boxes = empty_boxes(num_bundles, parts.low.shape[2])
+    total = np.zeros(num_bundles, np.int64)
+    areas = np.empty(num_bundles)
+    for b in range(num_bundles):
+        _renew(parts, held, counts, boxes, total, areas, b)
+    random = np.array([seed])
+    scale = (total * areas).mean()
+    neighbours = find_neighbours(boxes)[:, :NEAR]
+    for a in range(num_bundles):
+        for j in range(room):
+            if j >= counts[a]:
+                break
+            p = held[a, j]
+            best = -LEAST_GAIN * scale
+            if heat > 0.0:
+                best = heat * scale * draw_exponential(random)
+            to = place = -1
+            for b in neighbours[a]:
+                # The last place is that of the empty part, if there is room for one more.
+                for q in range(min(counts[b] + 1, room)):
+                    other = held[b, q]
+                    users_a = total[a] - users[p] + users[other]
+                    users_b = total[b] + users[p] - users[other]
+                    if users_a < k or users_b < k:
+                        continue
+                    change = users_a * _area_exchanged(boxes, a, parts, p, other)
+                    change -= total[a] * areas[a] + total[b] * areas[b]
+                    # Even if b's area fell to 0, this change would not be the best.
+                    if change >= best:
+                        continue
+                    change += users_b * _area_exchanged(boxes, b, parts, other, p)
+                    if change < best:
+                        best = change
+                        to = b
+                        place = q
+            if to < 0:
+                continue
+            held[a, j], held[to, place] = held[to, place], p
+            if place == counts[to]:
+                # The part was given away: the last one of its bundle fills the gap.
+                counts[to] += 1
+                counts[a] -= 1
+                held[a, j], held[a, counts[a]] = held[a, counts[a]], held[a, j]
+            _renew(parts, held, counts, boxes, total, areas, a)
+            _renew(parts, held, counts, boxes, total, areas, to)
+
+
+@njit(cache=True, nogil=True)
+def _renew(parts, held, counts, boxes, total, areas, b):  # type: ignore[no-untyped-def]
+    """Compute box, users and area of bundle ``b`` again."""
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    low[:] = low2[:] = np.uint32(0xFFFFFFFF)
+    high[:] = high2[:] = np.uint32(0)
+    total[b] = 0
+    for j in range(counts[b]):
+        p = held[b, j]
+        total[b] += parts.users[p]
+        for axis in range(2):
+            for i in range(low.shape[1]):
+                # The second least before the least: it needs the old one.
+                least = parts.low[p, axis, i]
+                low2[axis, i] = min(low2[axis, i], max(low[axis, i], least))
+                low[axis, i] = min(low[axis, i], least)
+                greatest = parts.high[p, axis, i]
+                high2[axis, i] = max(high2[axis, i], min(high[axis, i], greatest))
+                high[axis, i] = max(high[axis, i], greatest)
+    areas[b] = area(low, high, WIDE)
+
+
+@njit(cache=True, nogil=True)
+def _area_exchanged(boxes, b, parts, leaving, coming):  # type: ignore[no-untyped-def]
+    """Sum the areas around bundle ``b`` with part ``leaving`` replaced by ``coming``.
+
+    Either may be the empty part, whose edges change nothing.
+    """
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    gone_low, gone_high = parts.low[leaving], parts.high[leaving]
+    new_low, new_high = parts.low[coming], parts.high[coming]
+    total = 0.0
+    for i in range(low.shape[1]):
+        left = low2[0, i] if gone_low[0, i] == low[0, i] else low[0, i]
+        right = high2[0, i] if gone_high[0, i] == high[0, i] else high[0, i]
+        bottom = low2[1, i] if gone_low[1, i] == low[1, i] else low[1, i]
+        top = high2[1, i] if gone_high[1, i] == high[1, i] else high[1, i]
+        width = max(right, new_high[0, i]) - min(left, new_low[0, i])
+        height = max(top, new_high[1, i]) - min(bottom, new_low[1, i])
+        total += (np.float64(width) + 1.0) * (np.float64(height) + 1.0)
+    return total
