@@ -29,7 +29,7 @@ def draw_world(draw):
         # Every bundle has at least k users: small groups are one with the next larger one.
         groups = sorted((group for group in groups if group), key=len)
         while len(groups) > 1 and len(groups[0]) < k:
-            groups[:2] = [groups[0] + groups[1]]
+            groups = sorted([groups[0] + groups[1], *groups[2:]], key=len)
         bundles[window] = dict(enumerate(groups, first_id))
         first_id += len(groups)
     instants = range(WINDOWS * LENGTH)

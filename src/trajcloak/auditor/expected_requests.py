@@ -124,7 +124,8 @@ def _find_listed(kinds: Kinds, vocabulary: Vocabulary | None) -> Mask:
     if vocabulary is None:
         return listed
     for name, values, code in zip(kinds.names, kinds.values, kinds.codes, strict=True):
-        words = pa.array(sorted({str(word) for word in vocabulary.get(name, ())}), pa.string())
+        listed_here = [pc.cast(pa.scalar(word), pa.string()) for word in vocabulary.get(name, ())]
+        words = pa.array([word.as_py() for word in listed_here], pa.string())
         is_word = pc.is_in(pc.cast(values, pa.string()), value_set=words)
         # Null is no value, and takes the last entry.
         listed &= np.append(is_word.to_numpy(zero_copy_only=False), True)[code]

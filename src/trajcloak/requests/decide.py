@@ -214,7 +214,8 @@ def find_known(
     if vocabulary is None:
         return is_known
     for name in kinds.column_names:
-        allowed = pa.array([str(value) for value in vocabulary[name]], pa.string())
+        words = [pa.scalar(value).cast(pa.string()) for value in vocabulary[name]]
+        allowed = pa.array([word.as_py() for word in words], pa.string())
         values = kinds[name].cast(pa.string())
         is_allowed = pc.or_(values.is_null(), pc.is_in(values, value_set=allowed))
         is_known &= is_allowed.to_numpy()
