@@ -57,6 +57,8 @@ def test_a_release_for_a_smaller_k_than_asked_for(world, k, passed):
     report = world.audit(k=k)
     assert report.passed == passed
     assert list_failed(report) == (set() if passed else {"at least k users"})
+    assert "at least 3 possible senders for every request" in report.verdict
+    assert ("Not proven" in report.verdict) == (not passed)
 
 
 @pytest.mark.parametrize(

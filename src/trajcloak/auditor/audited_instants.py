@@ -20,6 +20,10 @@ PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_def
 HALF_TURN = 180.0
 MAX_INSTANTS = 2**31 - 1
 MAX_WINDOWS = 2**20
+FEW_LOCATIONS = 2**28
+MOST_PER_ROW = 2**14
+"""More locations than few come from a damaged manifest, if they are so many for each row."""
+
 DAY = 24 * 60
 _STRETCH = re.compile(r"([0-2][0-9]):([0-5][0-9])-([0-2][0-9]):([0-5][0-9])")
 
@@ -85,7 +89,10 @@ def build_instant_grid(
         return None, [
             "parameters 'align', 'windows' and 'length' do not cut such a log into windows"
         ]
-    return InstantGrid(start, every, max_gap, num_instants, hold, *edges), []
+    grid = InstantGrid(start, every, max_gap, num_instants, hold, *edges)
+    if log.num_users * int(grid.lengths.sum()) > max(FEW_LOCATIONS, MOST_PER_ROW * log.num_rows):
+        return None, ["the parameters make far more locations of the log than it has rows"]
+    return grid, []
 
 
 def _find_edges(

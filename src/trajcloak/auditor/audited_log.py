@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyproj
 
 from trajcloak.auditor.audited_batches import READING, LogReader, WaitingRows
@@ -34,7 +35,7 @@ from trajcloak.log.files import LogPath, count_rows, find_system, list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
-ROWS_PER_CHUNK = 1 << 24
+ROWS_PER_CHUNK = 1 << 22
 BYTES_PER_ROW = 128
 """Memory that a row of a shard may take while the shard is worked on."""
 
@@ -234,6 +235,8 @@ def read_audited_log(
         ambiguous=reader.ambiguous,
         nonexistent=reader.nonexistent,
     )
+    # What Arrow keeps for the next file would count as memory in use.
+    pa.default_memory_pool().release_unused()
     _drop_swapped(log, waiting, columns)
     for shard in range(num_shards):
         rows = _finish_shard(log, waiting, shard, columns)
