@@ -260,7 +260,7 @@ DAMAGES = {
         "no manifest": (lambda w: (w.release / "manifest.json").unlink(), {"manifest", "log"}),
         "a policy for all to read": (lambda w: w.policy.chmod(0o644), {"policy"}),
         "a policy that is no Parquet": (lambda w: w.policy.write_bytes(b"PAR1"), {"policy"}),
-        # Members.
+        # BundleMembers.
         "two members exchanged": (move_members, {"bundles"}),
         "a member less": (edit(POLICY, lambda t: t.slice(1)), {"one bundle per user", "bundles"}),
         "a member twice": (

@@ -187,6 +187,15 @@ def test_inputs_are_not_exchanged(tmp_path):
         world.audit(request_log=None)
 
 
+def test_two_inputs_have_times_of_one_kind(tmp_path):
+    world = WORLDS["two inputs"](tmp_path / "world")
+    sent = pq.read_table(world.request_log)
+    without_zone = sent["time"].cast(pa.timestamp("us"))
+    pq.write_table(sent.set_column(1, "time", without_zone), world.request_log)
+    with pytest.raises(tc.InputError, match="times of different kinds"):
+        world.audit()
+
+
 @pytest.mark.parametrize("missing", ["log", "release", "policy"])
 def test_paths_that_lead_nowhere(world, tmp_path, missing):
     paths = {name: getattr(world, name) for name in ("log", "release", "policy")}

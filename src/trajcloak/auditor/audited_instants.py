@@ -17,7 +17,6 @@ from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_values import Ints, duration_to_ticks, spell_duration, spell_moment
 
 PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
-HALF_TURN = 180.0
 MAX_INSTANTS = 2**31 - 1
 MAX_WINDOWS = 2**20
 FEW_LOCATIONS = 2**28
@@ -190,7 +189,7 @@ def find_region_problems(region: dict[str, float], bounds: tuple[float, ...]) ->
     return [] if inside else ["the region does not hold all reports of the log strictly inside"]
 
 
-def fit_region(bounds: tuple[float, ...], *, in_metres: bool) -> dict[str, float]:
+def fit_square(bounds: tuple[float, ...], *, in_metres: bool) -> dict[str, float]:
     """Fit a region to reports: its corner and side are multiples of a power of two.
 
     That is about a thousandth of the extent of the reports.

@@ -219,6 +219,11 @@ def read_audited_log(
         requests = RequestValues(columns.requests, told.has_text)
         second = LogReader(told, asked, requests, waiting, after=reader)
         second.read(sent, progress)
+        if second.kind not in (None, reader.kind):
+            raise InputError(
+                "locations and requests have times of different kinds; expected integers in both, "
+                "or timestamps, with a zone in both or in neither; convert the times of one"
+            )
     stamped, zoned = reader.kind or (False, False)
     log = Log(
         ids=reader.ids,
@@ -226,7 +231,7 @@ def read_audited_log(
         requests=requests,
         one_log=one_log,
         stamped=stamped,
-        zoned=zoned or (stamped and columns.tz is not None),
+        zoned=zoned,
         clock=columns.tz,
         geographic=system.geographic,
         crs=system.crs,
