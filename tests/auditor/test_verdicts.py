@@ -1,6 +1,7 @@
 """What an audit says, for which k and against whom; groups made otherwise; clean copies."""
 
 import filecmp
+import json
 import shutil
 from dataclasses import replace
 
@@ -58,6 +59,28 @@ def test_a_release_for_a_smaller_k_than_asked_for(world, k, passed):
     assert list_failed(report) == (set() if passed else {"at least k users"})
     assert "at least 3 possible senders for every request" in report.verdict
     assert ("Not proven" in report.verdict) == (not passed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 100_017),
+        ("clip", "-100017.0,-90.0,180.0,90.0"),
+        ("max_speed", 100_017.0),
+        ("max_gap", "100017s"),
+        ("blocks", 100_017),
+    ],
+)
+def test_numbers_that_no_file_confirms_are_listed(world, name, value):
+    """They could hold anything, such as the id of a user."""
+    assert not any(f"{name} {value}" in note for note in world.audit().notes)
+    manifest = json.loads((world.release / "manifest.json").read_text())
+    manifest["parameters"][name] = value
+    text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
+    (world.release / "manifest.json").write_text(text)
+    report = world.audit()
+    is_listed = any(f"{name} {value}" in note for note in report.notes)
+    assert is_listed or not report.passed
 
 
 class GroupBySenders:
