@@ -56,6 +56,8 @@ def test_a_release_for_a_smaller_k_than_asked_for(world, k, passed):
     report = world.audit(k=k)
     assert report.passed == passed
     assert list_failed(report) == (set() if passed else {"at least k users"})
+    assert "at least 3 possible senders for every request" in report.verdict
+    assert ("Not proven" in report.verdict) == (not passed)
 
 
 class GroupBySenders:
@@ -160,6 +162,15 @@ def test_inputs_are_not_exchanged(tmp_path):
     world = WORLDS["two inputs"](tmp_path / "world")
     with pytest.raises(tc.InputError, match="what"):
         world.audit(request_log=None)
+
+
+def test_two_inputs_have_times_of_one_kind(tmp_path):
+    world = WORLDS["two inputs"](tmp_path / "world")
+    sent = pq.read_table(world.request_log)
+    without_zone = sent["time"].cast(pa.timestamp("us"))
+    pq.write_table(sent.set_column(1, "time", without_zone), world.request_log)
+    with pytest.raises(tc.InputError, match="times of different kinds"):
+        world.audit()
 
 
 @pytest.mark.parametrize("missing", ["log", "release", "policy"])

@@ -23,7 +23,7 @@ from trajcloak.auditor.audited_values import (
     NumberedValues,
     decode_array,
     local_to_utc,
-    read_times,
+    read_ticks,
     try_cast,
 )
 from trajcloak.errors import InputError, OptionError
@@ -114,7 +114,7 @@ class LogReader:
         self._system, self._columns = system, columns
         self._requests, self._waiting, self._after = requests, waiting, after
         self._users = NumberedValues()
-        self.kind: tuple[bool, bool] | None = None
+        self._own_kind: tuple[bool, bool] | None = None
         self.num_read = self._num_seen = 0
         self.dropped = dict.fromkeys(REASONS_TO_DROP, 0)
         self.ambiguous = self.nonexistent = 0
@@ -198,10 +198,10 @@ class LogReader:
         return own if self._after is None else own or self._after._has_text_ids
 
     def _take_times(self, column: Any) -> Ints:
-        times = read_times(decode_array(column))
+        times = read_ticks(decode_array(column))
         kind = None if times is None else (times.stamped, times.zoned)
-        self.kind = self.kind or kind
-        if times is None or kind != self.kind:
+        self._own_kind = self._own_kind or kind
+        if times is None or kind != self._own_kind:
             raise InputError(
                 f"column '{self._columns.time}' of the log holds times of different kinds, or "
                 f"none; expected integers, timestamps or ISO 8601 text, all with a zone or all "
@@ -218,6 +218,14 @@ class LogReader:
         self.ambiguous += ambiguous
         self.nonexistent += nonexistent
         return ticks
+
+    @property
+    def kind(self) -> tuple[bool, bool] | None:
+        """Whether times are timestamps, and whether in UTC; None before the first row."""
+        if self._own_kind is None:
+            return None
+        stamped, zoned = self._own_kind
+        return stamped, zoned or (stamped and self._columns.tz is not None)
 
     def _take_coordinate(self, column: Any, axis: int) -> Floats:
         values = try_cast(column, pa.float64())

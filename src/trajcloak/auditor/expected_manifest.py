@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import find_plane_crs, fit_region
+from trajcloak.auditor.audited_instants import find_plane_crs, fit_square
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_values import spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import Followed, count_suppressed
@@ -179,6 +179,6 @@ def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:
     parameters = found["parameters"]
     names = ("seed", "suppress_above", "max_suppressed", "blocks")
     free = [f"{name} {parameters[name]}" for name in names if parameters.get(name)]
-    if found["region"] != fit_region(followed.bounds, in_metres=found["crs"] is not None):
+    if found["region"] != fit_square(followed.bounds, in_metres=found["crs"] is not None):
         free.append("a region that is not the one fitted to the log")
     return free

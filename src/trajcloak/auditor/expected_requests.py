@@ -87,7 +87,7 @@ class Entries:
         return np.bincount(pairs % max(num_places, 1), minlength=num_places)[place]
 
 
-def find_eligible(found: Followed, rules: RequestRules) -> Mask:
+def find_eligible_sets(found: Followed, rules: RequestRules) -> Mask:
     """Find the sets that may be published: at least k members may have sent a request."""
     if rules.one_log:
         return np.asarray(found.reporters >= rules.k)
@@ -102,7 +102,7 @@ def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple
     members = found.members
     keys = np.concatenate([np.zeros(0, np.int64), *found.sent])
     of_set, kind = np.divmod(keys, max(len(kinds), 1))
-    allowed = find_eligible(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
+    allowed = find_eligible_sets(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
     of_set, kind = of_set[allowed], kind[allowed]
     bundle = np.repeat(np.arange(len(members.window)), np.diff(found.first_set))[of_set]
     entries = Entries(of_set, bundle, members.window[bundle], kind)
