@@ -132,6 +132,21 @@ def test_a_release_that_cannot_be_made_again(world):
     assert list_failed(world.audit(replay=True)) == {"replay"}
 
 
+def test_windows_that_were_bundled_in_blocks_cannot_be_made_again(world):
+    set_fields(parameters__blocks=3)(world)
+    report = world.audit(replay=True)
+    assert list_failed(report) == {"replay"}
+    assert "in blocks" in report["replay"].detail
+    assert any("blocks 3" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("region", [None, (-3000.0, -3000.0, 7000.0)])
+def test_a_region_that_was_given_is_named(tmp_path, region):
+    report = release_one_log(tmp_path / "world", region=region).audit()
+    assert report.passed
+    assert any("a region" in note for note in report.notes) == (region is not None)
+
+
 def test_a_clean_copy(world, tmp_path):
     write_otherwise(REQUESTS, metadata={b"u": b"700000"})(world)
     assert list_failed(world.audit()) == {"bytes"}
