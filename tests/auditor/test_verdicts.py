@@ -1,6 +1,7 @@
 """What an audit says, for which k and against whom; groups made otherwise; clean copies."""
 
 import filecmp
+import json
 import shutil
 from dataclasses import replace
 
@@ -60,6 +61,28 @@ def test_a_release_for_a_smaller_k_than_asked_for(world, k, passed):
     assert ("Not proven" in report.verdict) == (not passed)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 100_017),
+        ("clip", "-100017.0,-90.0,180.0,90.0"),
+        ("max_speed", 100_017.0),
+        ("max_gap", "100017s"),
+        ("blocks", 100_017),
+    ],
+)
+def test_numbers_that_no_file_confirms_are_listed(world, name, value):
+    """They could hold anything, such as the id of a user."""
+    assert not any(f"{name} {value}" in note for note in world.audit().notes)
+    manifest = json.loads((world.release / "manifest.json").read_text())
+    manifest["parameters"][name] = value
+    text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
+    (world.release / "manifest.json").write_text(text)
+    report = world.audit()
+    is_listed = any(f"{name} {value}" in note for note in report.notes)
+    assert is_listed or not report.passed
+
+
 class GroupBySenders:
     """Groups whoever sends the same word: a valid policy that looks at requests."""
 
@@ -107,6 +130,21 @@ def test_a_release_that_cannot_be_made_again(world):
     set_fields(parameters__rows_alike=False)(world)
     assert world.audit().passed
     assert list_failed(world.audit(replay=True)) == {"replay"}
+
+
+def test_windows_that_were_bundled_in_blocks_cannot_be_made_again(world):
+    set_fields(parameters__blocks=3)(world)
+    report = world.audit(replay=True)
+    assert list_failed(report) == {"replay"}
+    assert "in blocks" in report["replay"].detail
+    assert any("blocks 3" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("region", [None, (-3000.0, -3000.0, 7000.0)])
+def test_a_region_that_was_given_is_named(tmp_path, region):
+    report = release_one_log(tmp_path / "world", region=region).audit()
+    assert report.passed
+    assert any("a region" in note for note in report.notes) == (region is not None)
 
 
 def test_a_clean_copy(world, tmp_path):

@@ -168,6 +168,17 @@ def decide_requests(
     return DecidedRequests(_apply(engine, windows, maps), kinds, counts)
 
 
+def check_vocabulary(vocabulary: Mapping[str, Sequence[Any]] | None, names: Sequence[str]) -> None:
+    """Raise if a vocabulary has lists for other attributes than these."""
+    if vocabulary is not None and set(vocabulary) != set(names):
+        odd = sorted(set(vocabulary) ^ set(names))[0]
+        what = "no list" if odd in names else "a list, but is no request attribute"
+        raise OptionError(
+            f"'{odd}' has {what} in the vocabulary; expected a list of values for each request "
+            f"attribute; check --vocabulary and --request"
+        )
+
+
 def check_request_options(kinds: pa.Table, asked: Options) -> None:
     """Raise if the options do not fit the request attributes, whatever was sent.
 
@@ -188,13 +199,7 @@ def check_request_options(kinds: pa.Table, asked: Options) -> None:
                 f"'{name}' is allowed but is no request column; expected one of those named with "
                 f"--request; check --allow"
             )
-    if asked.vocabulary is not None and set(asked.vocabulary) != set(names):
-        odd = sorted(set(asked.vocabulary) ^ set(names))[0]
-        what = "no list" if odd in names else "a list, but is no request attribute"
-        raise OptionError(
-            f"'{odd}' has {what} in the vocabulary; expected a list of values for each request "
-            f"attribute; check --vocabulary and --request"
-        )
+    check_vocabulary(asked.vocabulary, names)
     if asked.vocabulary is None and asked.rare != OTHER:
         return
     for attribute in kinds.schema:
