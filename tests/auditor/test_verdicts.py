@@ -1,9 +1,11 @@
 """What an audit says, for which k and against whom; groups made otherwise; clean copies."""
 
+import errno
 import filecmp
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -223,6 +225,19 @@ def test_progress_reaches_its_end(world):
     world.audit(progress=lambda *step: told.append(step))
     ended = {stage for stage, done, total in told if done == total}
     assert ended == {stage for stage, _, _ in told}
+
+
+def test_a_full_disk(world, monkeypatch):
+    opened = Path.open
+
+    def fail(path, mode="r", **options):
+        if mode == "ab":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(tc.OutputError, match="No space left on device"):
+        world.audit(memory=2000)
 
 
 def test_no_files_are_left_behind(world, tmp_path, monkeypatch):

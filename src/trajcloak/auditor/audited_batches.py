@@ -26,7 +26,7 @@ from trajcloak.auditor.audited_values import (
     read_ticks,
     try_cast,
 )
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log.files import LogSystem, count_rows, stream_batches
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
@@ -66,8 +66,14 @@ class WaitingRows:
                 continue
             # An empty part keeps the type of what is in the file.
             parts[:] = [values[:0]]
-            with (self._folder / f"{shard}-{name}").open("ab") as file:
-                values.tofile(file)
+            try:
+                with (self._folder / f"{shard}-{name}").open("ab") as file:
+                    file.write(values.tobytes())
+            except OSError as error:
+                raise OutputError(
+                    f"{self._folder}: cannot be written ({error.strerror}); expected room for the "
+                    f"rows of the log; free some, or pass a larger --memory"
+                ) from error
 
     def look(self, shard: int, name: str) -> npt.NDArray[Any]:
         """Join a column of a shard."""
