@@ -1,9 +1,11 @@
 """What an audit says, for which k and against whom; groups made otherwise; clean copies."""
 
+import errno
 import filecmp
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -132,6 +134,21 @@ def test_a_release_that_cannot_be_made_again(world):
     assert list_failed(world.audit(replay=True)) == {"replay"}
 
 
+def test_windows_that_were_bundled_in_blocks_cannot_be_made_again(world):
+    set_fields(parameters__blocks=3)(world)
+    report = world.audit(replay=True)
+    assert list_failed(report) == {"replay"}
+    assert "in blocks" in report["replay"].detail
+    assert any("blocks 3" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("region", [None, (-3000.0, -3000.0, 7000.0)])
+def test_a_region_that_was_given_is_named(tmp_path, region):
+    report = release_one_log(tmp_path / "world", region=region).audit()
+    assert report.passed
+    assert any("a region" in note for note in report.notes) == (region is not None)
+
+
 def test_a_clean_copy(world, tmp_path):
     write_otherwise(REQUESTS, metadata={b"u": b"700000"})(world)
     assert list_failed(world.audit()) == {"bytes"}
@@ -208,6 +225,19 @@ def test_progress_reaches_its_end(world):
     world.audit(progress=lambda *step: told.append(step))
     ended = {stage for stage, done, total in told if done == total}
     assert ended == {stage for stage, _, _ in told}
+
+
+def test_a_full_disk(world, monkeypatch):
+    opened = Path.open
+
+    def fail(path, mode="r", **options):
+        if mode == "ab":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(tc.OutputError, match="No space left on device"):
+        world.audit(memory=2000)
 
 
 def test_no_files_are_left_behind(world, tmp_path, monkeypatch):

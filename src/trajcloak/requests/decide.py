@@ -323,9 +323,10 @@ def _count_values(
     is_left = np.zeros(len(codes[0]), np.bool_)
     is_left[kept.kind] = kept.number >= 0
     counts = []
-    for code in codes:
-        of_entry = np.where(is_left, code, -1)[bundles.request_kind]
-        total = count_by_kind(bundles.request_bundle, of_entry, int(code.max(initial=-1)) + 1)[0]
+    for of_kind in codes:
+        of_entry = np.where(is_left, of_kind, -1)[bundles.request_kind]
+        num_values = int(of_kind.max(initial=-1)) + 1
+        total = count_by_kind(bundles.request_bundle, of_entry, num_values)[0]
         shown = np.flatnonzero(total)
         counts.append((shown, total[shown]))
     return counts
