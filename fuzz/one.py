@@ -5,7 +5,11 @@ from importlib import import_module
 
 import atheris
 
-INSTRUMENTED = ["trajcloak.log", "trajcloak.movement", "trajcloak.kernels", "trajcloak.options"]
+INSTRUMENTED = [
+    "trajcloak.log", "trajcloak.movement", "trajcloak.kernels", "trajcloak.options",
+    "trajcloak.parquet", "trajcloak.release.reading", "trajcloak.release.manifest_schema",
+    "trajcloak.query", "trajcloak.auditor", "trajcloak.report",
+]  # fmt: skip
 
 
 def main() -> None:

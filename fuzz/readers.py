@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import trajcloak as tc
+from fuzz.releases import read_release
 from trajcloak.options import DROPPABLE
 
 Target = Callable[[bytes], bool]
@@ -262,4 +263,5 @@ TARGETS: dict[str, Target] = {
     "table": table,
     "points": points,
     "convert": convert,
+    "release": read_release,
 }

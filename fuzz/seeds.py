@@ -101,4 +101,11 @@ SEEDS: dict[str, list[bytes]] = {
         for choice, content in enumerate((FCD, GPX, PLT, CAB, BRINKHOFF))
         for packed in (False, True)
     ],
+    "release": [
+        bytes([damage, file]) + more
+        for damage in range(6)
+        for file in range(3)
+        for more in (b"", b"\x05\0\x01\0\x07\0\x03\0")
+        if more or damage < 5
+    ],
 }

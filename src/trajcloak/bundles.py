@@ -141,7 +141,7 @@ def count_shown(bundles: Bundles) -> ShownKinds:
     """Count, for each distinct request, the bundles and the sets that show it."""
     num_kinds = int(bundles.request_kind.max(initial=-1)) + 1
     kind, place = compress_numbers(bundles.request_kind, num_kinds)
-    counts = _count_shown(bundles.request_bundle, place, len(kind))
+    counts = count_by_kind(bundles.request_bundle, place, len(kind))
     return ShownKinds(kind.astype(np.int32), counts[0], counts[1])
 
 
@@ -392,11 +392,16 @@ def _mark(bundle, user, instant, kind, is_eligible, start, stop, marks, sent):  
 
 
 @njit(cache=True, nogil=True)
-def _count_shown(bundle, kind, num_kinds):  # type: ignore[no-untyped-def]
-    """Count the bundles, and the entries, of each kind; entries are in order of bundles."""
+def count_by_kind(bundle, kind, num_kinds):  # type: ignore[no-untyped-def]
+    """Count the bundles, and the entries, of each kind; entries are in order of bundles.
+
+    Negative kinds are left out.
+    """
     counts = np.zeros((2, num_kinds), np.int64)
     last = np.full(num_kinds, -1, np.int32)
     for i in range(len(kind)):
+        if kind[i] < 0:
+            continue
         counts[1, kind[i]] += 1
         if last[kind[i]] != bundle[i]:
             last[kind[i]] = bundle[i]

@@ -32,7 +32,7 @@ from trajcloak.cloaks import (
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import QUAD, Options
+from trajcloak.options import PER_WINDOW, QUAD, Options
 from trajcloak.parts import PartSettings, build_parts
 from trajcloak.pipeline import prepare
 from trajcloak.progress import Progress, silent
@@ -194,7 +194,13 @@ def _build(name: str, asked: Options) -> Algorithm:
             f"algorithm '{name}' is given the variant '{setting}', and has none; expected a tree "
             f"with {TrajAnon.name} or an effort with {Refined.name}; leave it out"
         )
-    return build_algorithm(asked.algorithm, seed=asked.seed, tree=asked.tree, effort=asked.effort)
+    return build_algorithm(
+        asked.algorithm,
+        seed=asked.seed,
+        tree=asked.tree,
+        effort=asked.effort,
+        parts=asked.parts if asked.parts_per == PER_WINDOW else None,
+    )
 
 
 def bound_optimum(cells: npt.NDArray[np.uint32], height: int, k: int, threads: int) -> float:

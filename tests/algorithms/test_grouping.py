@@ -12,6 +12,8 @@ from trajcloak.cloaks import build_bounding_boxes, compute_areas
 from zoo import EFFORT, build_zoo, draw_uniform, draw_walks, needs_jit
 
 ZOO = build_zoo()
+LARGE = "thousands_of_duplicates"
+NAMES = [*(name for name in ZOO if name != LARGE), pytest.param(LARGE, marks=pytest.mark.slow)]
 
 
 def measure(cells, group):
@@ -30,7 +32,7 @@ def check_policy(policy, k, least):
 
 
 @needs_jit
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 def test_parts_and_bundles_are_large_enough(name, cloak):
     cells, height, k = ZOO[name]

@@ -260,7 +260,7 @@ DAMAGES = {
         "no manifest": (lambda w: (w.release / "manifest.json").unlink(), {"manifest", "log"}),
         "a policy for all to read": (lambda w: w.policy.chmod(0o644), {"policy"}),
         "a policy that is no Parquet": (lambda w: w.policy.write_bytes(b"PAR1"), {"policy"}),
-        # Members.
+        # BundleMembers.
         "two members exchanged": (move_members, {"bundles"}),
         "a member less": (edit(POLICY, lambda t: t.slice(1)), {"one bundle per user", "bundles"}),
         "a member twice": (
@@ -589,6 +589,11 @@ DAMAGES = {
             {"figures"},
         ),
         "another step": (set_fields(parameters__every="30s"), {"bundles"}),
+        "a step of a microsecond": (set_fields(parameters__every="1us"), {"log"}),
+        "a step of a microsecond, in one window": (
+            set_fields(parameters__every="1us", parameters__length=None),
+            {"log"},
+        ),
         "a step spelled otherwise": (set_fields(parameters__every="1m"), {"log"}),
         "an origin spelled otherwise": (
             lambda w: change_text('.000000Z",\n    "rare"', '.000Z",\n    "rare"')(w),
@@ -760,6 +765,7 @@ def test_damage_is_found(worlds, tmp_path, world, damage):
     report = damaged.audit()
     assert expected <= list_failed(report)
     assert not report.passed
+    assert "Do not publish this release." in report.verdict
     details = " ".join(check.detail for check in report.checks)
     assert not re.search(r"7000|own\d", details)
 

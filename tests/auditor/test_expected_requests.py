@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference.publishing import Publisher, Rules
-from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_policy import BundleMembers
 from trajcloak.auditor.audited_requests import RequestValues
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.auditor.expected_requests import RequestRules, expect_requests
@@ -29,7 +29,7 @@ def draw_world(draw):
         # Every bundle has at least k users: small groups are one with the next larger one.
         groups = sorted((group for group in groups if group), key=len)
         while len(groups) > 1 and len(groups[0]) < k:
-            groups[:2] = [groups[0] + groups[1]]
+            groups = sorted([groups[0] + groups[1], *groups[2:]], key=len)
         bundles[window] = dict(enumerate(groups, first_id))
         first_id += len(groups)
     instants = range(WINDOWS * LENGTH)
@@ -58,7 +58,7 @@ def follow(bundles, rows, requests):
     groups = [(w, members) for w, of_window in bundles.items() for members in of_window.values()]
     first = np.append(0, np.cumsum([len(members) for _, members in groups]))
     user = np.concatenate([members for _, members in groups])
-    members = Members(user, first, np.array([window for window, _ in groups]), {})
+    members = BundleMembers(user, first, np.array([window for window, _ in groups]), {})
     first_set = np.arange(len(groups) + 1) * LENGTH
     has_row = {
         window: np.array(

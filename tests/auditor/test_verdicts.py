@@ -1,8 +1,11 @@
 """What an audit says, for which k and against whom; groups made otherwise; clean copies."""
 
+import errno
 import filecmp
+import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +59,30 @@ def test_a_release_for_a_smaller_k_than_asked_for(world, k, passed):
     report = world.audit(k=k)
     assert report.passed == passed
     assert list_failed(report) == (set() if passed else {"at least k users"})
+    assert "at least 3 possible senders for every request" in report.verdict
+    assert ("Not proven" in report.verdict) == (not passed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 100_017),
+        ("clip", "-100017.0,-90.0,180.0,90.0"),
+        ("max_speed", 100_017.0),
+        ("max_gap", "100017s"),
+        ("blocks", 100_017),
+    ],
+)
+def test_numbers_that_no_file_confirms_are_listed(world, name, value):
+    """They could hold anything, such as the id of a user."""
+    assert not any(f"{name} {value}" in note for note in world.audit().notes)
+    manifest = json.loads((world.release / "manifest.json").read_text())
+    manifest["parameters"][name] = value
+    text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
+    (world.release / "manifest.json").write_text(text)
+    report = world.audit()
+    is_listed = any(f"{name} {value}" in note for note in report.notes)
+    assert is_listed or not report.passed
 
 
 class GroupBySenders:
@@ -105,6 +132,21 @@ def test_a_release_that_cannot_be_made_again(world):
     set_fields(parameters__rows_alike=False)(world)
     assert world.audit().passed
     assert list_failed(world.audit(replay=True)) == {"replay"}
+
+
+def test_windows_that_were_bundled_in_blocks_cannot_be_made_again(world):
+    set_fields(parameters__blocks=3)(world)
+    report = world.audit(replay=True)
+    assert list_failed(report) == {"replay"}
+    assert "in blocks" in report["replay"].detail
+    assert any("blocks 3" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("region", [None, (-3000.0, -3000.0, 7000.0)])
+def test_a_region_that_was_given_is_named(tmp_path, region):
+    report = release_one_log(tmp_path / "world", region=region).audit()
+    assert report.passed
+    assert any("a region" in note for note in report.notes) == (region is not None)
 
 
 def test_a_clean_copy(world, tmp_path):
@@ -162,6 +204,15 @@ def test_inputs_are_not_exchanged(tmp_path):
         world.audit(request_log=None)
 
 
+def test_two_inputs_have_times_of_one_kind(tmp_path):
+    world = WORLDS["two inputs"](tmp_path / "world")
+    sent = pq.read_table(world.request_log)
+    without_zone = sent["time"].cast(pa.timestamp("us"))
+    pq.write_table(sent.set_column(1, "time", without_zone), world.request_log)
+    with pytest.raises(tc.InputError, match="times of different kinds"):
+        world.audit()
+
+
 @pytest.mark.parametrize("missing", ["log", "release", "policy"])
 def test_paths_that_lead_nowhere(world, tmp_path, missing):
     paths = {name: getattr(world, name) for name in ("log", "release", "policy")}
@@ -174,6 +225,19 @@ def test_progress_reaches_its_end(world):
     world.audit(progress=lambda *step: told.append(step))
     ended = {stage for stage, done, total in told if done == total}
     assert ended == {stage for stage, _, _ in told}
+
+
+def test_a_full_disk(world, monkeypatch):
+    opened = Path.open
+
+    def fail(path, mode="r", **options):
+        if mode == "ab":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(tc.OutputError, match="No space left on device"):
+        world.audit(memory=2000)
 
 
 def test_no_files_are_left_behind(world, tmp_path, monkeypatch):

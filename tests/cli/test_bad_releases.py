@@ -243,6 +243,7 @@ MANIFESTS = {
     "ingest": (put({}, "ingest"), "'ingest.rows' is missing"),
     "interval": (put("often", "ingest", "interval"), "'ingest.interval' is text"),
     "dropped": (put({"dogs": 1}, "ingest", "dropped"), "'ingest.dropped' is an object"),
+    "blocks": (put("3", "parameters", "blocks"), "'parameters.blocks' is text; expected a whole"),
     "unknown": (put(1, "who"), "an object with 1 fields that the format does not have"),
     "a folder": (make_folder("manifest.json"), "cannot be read as JSON"),
     "a pipe": (make_pipe("manifest.json"), "cannot be read as JSON"),
@@ -346,6 +347,11 @@ DAMAGES = {
 def test_the_release_is_read_by_every_command(copied, run):
     for name, args in COMMANDS.items():
         assert run(*args).code in ((0, 3) if name == "audit" else (0,)), name
+
+
+def test_a_field_that_only_some_manifests_have(copied):
+    put(3, "parameters", "blocks")(copied)
+    assert tc.open_release(copied / "release").manifest["parameters"]["blocks"] == 3
 
 
 @pytest.mark.parametrize("name", DAMAGES)

@@ -53,7 +53,7 @@ def interrupt(run, out, monkeypatch, after=3, error=Stop):
 
     def bundle(shards, *rest):
         if len(done) == after:
-            raise error
+            raise error("stopped")
         done.append(shards[0][0].window.number)
         return runs.bundle_run(shards, *rest)
 

@@ -100,6 +100,14 @@ def test_document_type_is_refused(tmp_path):
         load_network(path, 0)
 
 
+def test_encodings_that_are_not_read(tmp_path):
+    path = write(tmp_path, *SQUARE, *BOTH)
+    text = path.read_text().partition("\n")[2]
+    path.write_text(f'<?xml version="1.0" encoding="UTF-7"?>\n{text}')
+    with pytest.raises(InputError, match="line 1: the text has an encoding that is not read"):
+        load_network(path, 0)
+
+
 @pytest.mark.parametrize(
     ("items", "crs", "says"),
     [

@@ -56,6 +56,15 @@ def test_a_row_with_null_in_all_attributes_is_no_request(tmp_path):
     ]
 
 
+def test_an_attribute_without_any_value_in_several_files(tmp_path):
+    files = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    for time, file in enumerate(files):
+        row = {"user_id": ["u"], "time": [time], "x": [1.0], "y": [1.0], "what": ["cafe"]}
+        pq.write_table(pa.table(row | {"where": pa.nulls(1)}), file)
+    requests = tc.read_log(files, tc.LogColumns(requests=("what", "where"))).requests
+    assert sent(requests) == [("cafe", None), ("cafe", None)]
+
+
 def test_only_named_columns_are_read(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,what,phone\nu1,0,1,1,cafe,555\n")
     log = tc.read_log(tmp_path / "log.csv", tc.LogColumns(requests=("what",)))

@@ -41,6 +41,27 @@ def test_a_document_type_is_refused(refuse, tmp_path, name, text, doctype):
 
 
 @FILES
+@pytest.mark.parametrize(
+    "encoding",
+    ["UTF-7", "utf_7", "UTF-32", "cp037", "GB18030", "shift_jis", "rot13", "idna", "zlib", "none"],
+)
+def test_encodings_that_are_not_read(refuse, tmp_path, name, text, encoding):
+    _, _, rest = text.partition("\n")
+    head = f'<?xml version="1.0" encoding="{encoding}"?>'
+    message = refuse(write(tmp_path / name, f"{head}\n{rest}"))
+    assert f"{name}: line 1: the text has an encoding that is not read; expected UTF-8" in message
+
+
+@FILES
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "iso-8859-15", "windows-1252"])
+def test_encodings_that_are_read(convert, tmp_path, name, text, encoding):
+    _, _, rest = text.partition("\n")
+    head = f'<?xml version="1.0" encoding="{encoding.replace("6-le", "6LE")}"?>'
+    (tmp_path / name).write_bytes(f"{head}\n{rest}".encode(encoding))
+    assert convert(tmp_path / name).table.num_rows == 1
+
+
+@FILES
 def test_an_entity_that_is_not_declared(refuse, tmp_path, name, text):
     message = refuse(write(tmp_path / name, text.replace("2", "&two;")))
     assert "not well-formed XML" in message

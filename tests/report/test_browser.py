@@ -185,6 +185,30 @@ def test_click_shows_a_journey(public, made):
     assert picture(public) == before
 
 
+def test_the_pointer_tells_place_and_density(public):
+    place = public.locator("#place")
+    corners = place.inner_text()
+    assert re.fullmatch(r"From x [-\d,.]+, y [-\d,.]+ to x [-\d,.]+, y [-\d,.]+", corners)
+    public.locator("#canvas").hover()
+    assert re.fullmatch(
+        r"x [-\d,.]+, y [-\d,.]+ · (nobody|(about|at least) [\d.,]+ users) expected .*",
+        place.inner_text(),
+    )
+    public.locator("h1").hover()
+    assert place.inner_text() == corners
+
+
+def test_a_bundle_in_parts(open_page, tmp_path):
+    publish(tmp_path, 60, 4, 12, ["fuel", "bus"], parts=3)
+    tc.write_report(tmp_path / "release", tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html")
+    press(page, "ArrowDown")
+    window = tc.open_release(tmp_path / "release").windows[0]
+    assert window.counts.max() > 1
+    parts = page.locator("#bundle-list tbody tr td:nth-child(2)").all_text_contents()
+    assert parts == [str(count) for count in window.counts[0].tolist()]
+
+
 def test_keys_choose_bundles(public):
     title = public.locator("#bundle-title")
     press(public, "ArrowDown")
@@ -221,11 +245,16 @@ def test_zoom_and_drag(public):
 
 def test_windows_and_colours(public):
     assert public.locator("#window option").count() == 2
-    by_size = picture(public)
-    public.locator("#colour").select_option("users")
-    assert picture(public) != by_size
-    assert public.locator("#legend-users").is_visible()
-    assert not public.locator("#legend-area").is_visible()
+    seen = set()
+    for view in ("density", "area", "users"):
+        public.locator("#view").select_option(view)
+        seen.add(picture(public))
+        shown = [
+            name for name in ("density", "area", "users")
+            if public.locator(f"#legend-{name}").is_visible()
+        ]  # fmt: skip
+        assert shown == [view]
+    assert len(seen) == 3
     public.locator("#window").select_option("1")
     assert public.locator("#moment").inner_text() == "2024-05-06 08:04 · instant 1 of 4"
 
@@ -304,7 +333,7 @@ def test_tab_reaches_every_control_and_shows_it(public):
             break
         reached.append(name)
         assert outline != "none", name
-    controls = ["theme", "play", "time", "window", "colour", "previous", "next"]
+    controls = ["theme", "play", "time", "window", "view", "previous", "next"]
     controls += ["closer", "farther", "all", "canvas"]
     assert [name for name in reached if name in controls] == controls
     assert reached[0] == "Skip to the content"
@@ -317,7 +346,7 @@ def test_the_toolbar_has_two_whole_lines(public):
           const box = document.getElementById(id).getBoundingClientRect();
           return Math.round((box.top + box.bottom) / 2);
         })""",
-        ["play", "time", "window", "colour", "previous", "next", "closer", "all"],
+        ["play", "time", "window", "view", "previous", "next", "closer", "all"],
     )
     assert len(set(tops[:3])) == len(set(tops[3:])) == 1, tops
     assert tops[3] > tops[2]
@@ -448,11 +477,13 @@ def test_thousands_of_bundles_play_smoothly(browser, tmp_path):
     page.add_init_script(MEASURE.replace("NUM_SQUARES", str(report.bundles_drawn)))
     page.goto((tmp_path / "report.html").as_uri())
     page.locator("#canvas").scroll_into_view_if_needed()
-    page.evaluate("window.work.length = window.squares.length = 0")
-    page.locator("#play").click()
-    expect(page.locator("#time")).to_have_value("12")
-    page.locator("#play").click()
-    work, squares = page.evaluate("[window.work, window.squares]")
+    for view, last in (("density", "8"), ("area", "16")):
+        page.locator("#view").select_option(view)
+        page.evaluate("window.work.length = window.squares.length = 0")
+        page.locator("#play").click()
+        expect(page.locator("#time")).to_have_value(last)
+        page.locator("#play").click()
+        work, squares = page.evaluate("[window.work, window.squares]")
+        assert len(work) >= 8
+        assert statistics.median(work) < MOST_TIMES * statistics.median(squares)
     page.close()
-    assert len(work) >= 12
-    assert statistics.median(work) < MOST_TIMES * statistics.median(squares)

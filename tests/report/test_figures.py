@@ -118,10 +118,10 @@ def test_all_bundles_of_a_small_release_are_drawn(release):
 
 def test_a_sample_is_even_and_within_its_bounds(release):
     cloaks = sum(window.cloaks[0].size for window in release.windows)
-    (one, two) = choose_drawn(release, most_cloaks=cloaks // 2)
+    (one, two) = choose_drawn(release, most_rectangles=cloaks // 2)
     assert len(one.bundle) == len(release.windows[0].users) // 2
     assert sum(len(p.bundle) * 4 for p in (one, two)) <= cloaks // 2
-    assert [len(p.bundle) for p in choose_drawn(release, most_bundles=3)] == [3, 3]
+    assert [len(p.bundle) for p in choose_drawn(release, most_at_once=3)] == [3, 3]
     assert len(choose_drawn(release, most_windows=1)) == 1
     assert space_evenly(100, 4).tolist() == [0, 25, 50, 75]
 
@@ -130,7 +130,7 @@ def test_requests_of_the_bundles_on_the_map(release, made):
     """Window by window, bundle by bundle, instant by instant, as the file has them."""
     table = pq.read_table(made / "release" / "requests.parquet").to_pylist()
     requests = read_requests(release)
-    drawn = choose_drawn(release, most_bundles=4)
+    drawn = choose_drawn(release, most_at_once=4)
     listed = list_drawn(requests, drawn)
     for part, totals, codes in zip(drawn, listed.totals, listed.codes, strict=True):
         window = part.window

@@ -4,11 +4,12 @@ import base64
 import json
 
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import trajcloak as tc
 from small_logs import UNIT_CELLS, Row, dense_logs, draw_log, new_folder, read_rows
+from trajcloak.options import PARTS_PER
 from zoo import examples
 
 
@@ -18,6 +19,16 @@ def unpack(packed):
 
 def read_data(page):
     return json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])
+
+
+def check_density(shades, density, window):
+    """All users are on the surface, as far as colours tell them: none is the strongest."""
+    most = density["greatest"] * (shades / 255) ** 2
+    least = density["greatest"] * (np.maximum(shades - 1, 0) / 255) ** 2
+    is_whole = (shades < 255).all(axis=1)
+    users = int(window.users.sum())
+    assert (least.sum(axis=1) <= users).all()
+    assert (most.sum(axis=1)[is_whole] >= users * (1 - 1e-6)).all()
 
 
 def check_page(folder):
@@ -32,11 +43,16 @@ def check_page(folder):
     for packed, window in zip(data["windows"], release.windows, strict=True):
         length = window.stop - window.start
         assert (packed["start"], packed["length"]) == (window.start, length)
-        cells = unpack(packed["cloaks"]).reshape(length, len(window.users), 4)
-        corner = low + cells[..., :2] * data["cell"]
-        sides = (cells[..., 2:] + 1) * data["cell"]
-        drawn = np.concatenate([corner, corner + sides], axis=-1).transpose(2, 1, 0)
-        assert (drawn == window.cloaks).all()
+        counts = unpack(packed["counts"]).reshape(length, len(window.users))
+        assert (window.counts == counts.T).all()
+        cells = unpack(packed["rectangles"]).reshape(-1, 4)
+        corner = low + cells[:, :2] * data["cell"]
+        sides = (cells[:, 2:] + 1) * data["cell"]
+        drawn = np.concatenate([corner, corner + sides], axis=1)
+        instants = range(window.start, window.stop)
+        rows = np.concatenate([window.find_parts(instant) for instant in instants])
+        assert (drawn == window.rectangles[:, rows].T).all()
+        check_density(unpack(packed["density"]).reshape(length, -1), data["density"], window)
         assert unpack(packed["users"]).tolist() == window.users.tolist()
         assert unpack(packed["ids"]).tolist() == [
             *range(window.first_id, window.first_id + len(window.users))
@@ -49,10 +65,13 @@ def check_page(folder):
 
 
 @examples(30)
-@given(dense_logs(), st.sampled_from([None, 1, 2]))
-def test_dense_logs(drawn, length):
+@given(dense_logs(), st.sampled_from([None, 1, 2]), st.sampled_from([None, *PARTS_PER]))
+def test_dense_logs(drawn, length, parts_per):
+    options = {**drawn.run_options, "length": length}
+    if parts_per is not None:
+        assume(len({row.user for row in drawn.rows}) >= 4)
+        options |= {"members": 4, "parts": 2, "parts_per": parts_per}
     with new_folder() as folder:
-        options = {**drawn.run_options, "length": length}
         tc.anonymize(read_rows(drawn.rows), drawn.k, **options).write(folder / "release")
         check_page(folder)
 
@@ -81,4 +100,4 @@ def test_a_fine_grid(tmp_path):
         tmp_path / "release"
     )
     check_page(tmp_path)
-    assert read_data(tmp_path / "report.html")["windows"][0]["cloaks"]["bytes"] == 4
+    assert read_data(tmp_path / "report.html")["windows"][0]["rectangles"]["bytes"] == 4

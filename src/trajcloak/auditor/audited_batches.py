@@ -23,10 +23,10 @@ from trajcloak.auditor.audited_values import (
     NumberedValues,
     decode_array,
     local_to_utc,
-    read_times,
+    read_ticks,
     try_cast,
 )
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log.files import LogSystem, count_rows, stream_batches
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
@@ -66,8 +66,14 @@ class WaitingRows:
                 continue
             # An empty part keeps the type of what is in the file.
             parts[:] = [values[:0]]
-            with (self._folder / f"{shard}-{name}").open("ab") as file:
-                values.tofile(file)
+            try:
+                with (self._folder / f"{shard}-{name}").open("ab") as file:
+                    file.write(values.tobytes())
+            except OSError as error:
+                raise OutputError(
+                    f"{self._folder}: cannot be written ({error.strerror}); expected room for the "
+                    f"rows of the log; free some, or pass a larger --memory"
+                ) from error
 
     def look(self, shard: int, name: str) -> npt.NDArray[Any]:
         """Join a column of a shard."""
@@ -114,7 +120,7 @@ class LogReader:
         self._system, self._columns = system, columns
         self._requests, self._waiting, self._after = requests, waiting, after
         self._users = NumberedValues()
-        self.kind: tuple[bool, bool] | None = None
+        self._own_kind: tuple[bool, bool] | None = None
         self.num_read = self._num_seen = 0
         self.dropped = dict.fromkeys(REASONS_TO_DROP, 0)
         self.ambiguous = self.nonexistent = 0
@@ -136,36 +142,28 @@ class LogReader:
 
     def _add(self, batch: Any, chunk: "_Chunk") -> None:
         """Check the rows of a batch; the first columns are user, time and place."""
-        if self._after is not None:
-            rows, values = self._requests.take(batch)
-            batch = batch.take(pa.array(rows))
-            keep = np.ones(len(rows), bool)
-            if "empty" in self._columns.drop:
-                keep = ~_find_empty(batch.columns[:2])
-            batch, values = batch.filter(pa.array(keep)), [v.filter(pa.array(keep)) for v in values]
-        else:
+        if self._after is None:
             batch = self._drop_rows(batch)
-        for name, column in zip(
-            batch.schema.names, batch.columns[: 2 if self._after else 4], strict=False
-        ):
-            if column.null_count:
-                raise InputError(
-                    f"column '{name}' of the log is empty in a row; expected a value in every row; "
-                    f"correct it, or drop such rows with --drop empty"
-                )
-        if not batch.num_rows:
-            return
-        chunk.users.append(self._take_users(batch.column(0)))
-        chunk.times.append(self._take_times(batch.column(1)))
-        if self._after is not None:
-            chunk.values.append(values)
-            chunk.request_rows.append(np.arange(batch.num_rows) + chunk.num_rows)
-        else:
+            _check_filled(batch, batch.schema.names[:4])
+            if not batch.num_rows:
+                return
+            rows, values = self._requests.take(batch)
             for axis, places in enumerate((chunk.x, chunk.y)):
                 places.append(self._take_coordinate(batch.column(2 + axis), axis))
+        else:
             rows, values = self._requests.take(batch)
-            chunk.values.append(values)
-            chunk.request_rows.append(rows + chunk.num_rows)
+            batch = batch.take(pa.array(rows))
+            if "empty" in self._columns.drop:
+                filled = pa.array(~_find_empty(batch.columns[:2]))
+                batch, values = batch.filter(filled), [v.filter(filled) for v in values]
+            _check_filled(batch, batch.schema.names[:2])
+            if not batch.num_rows:
+                return
+            rows = np.arange(batch.num_rows)
+        chunk.users.append(self._take_users(batch.column(0)))
+        chunk.times.append(self._take_times(batch.column(1)))
+        chunk.values.append(values)
+        chunk.request_rows.append(rows + chunk.num_rows)
         chunk.num_rows += batch.num_rows
 
     def _drop_rows(self, batch: Any) -> Any:
@@ -198,10 +196,10 @@ class LogReader:
         return own if self._after is None else own or self._after._has_text_ids
 
     def _take_times(self, column: Any) -> Ints:
-        times = read_times(decode_array(column))
+        times = read_ticks(decode_array(column))
         kind = None if times is None else (times.stamped, times.zoned)
-        self.kind = self.kind or kind
-        if times is None or kind != self.kind:
+        self._own_kind = self._own_kind or kind
+        if times is None or kind != self._own_kind:
             raise InputError(
                 f"column '{self._columns.time}' of the log holds times of different kinds, or "
                 f"none; expected integers, timestamps or ISO 8601 text, all with a zone or all "
@@ -218,6 +216,14 @@ class LogReader:
         self.ambiguous += ambiguous
         self.nonexistent += nonexistent
         return ticks
+
+    @property
+    def kind(self) -> tuple[bool, bool] | None:
+        """Whether times are timestamps, and whether in UTC; None before the first row."""
+        if self._own_kind is None:
+            return None
+        stamped, zoned = self._own_kind
+        return stamped, zoned or (stamped and self._columns.tz is not None)
 
     def _take_coordinate(self, column: Any, axis: int) -> Floats:
         values = try_cast(column, pa.float64())
@@ -307,6 +313,16 @@ def match_ids(wanted: Any, ids: Any) -> Ints:
         wanted, ids = pc.cast(wanted, pa.string()), pc.cast(ids, pa.string())
     place: Ints = pc.fill_null(pc.index_in(wanted, value_set=ids), -1).to_numpy().astype(np.int64)
     return place
+
+
+def _check_filled(batch: Any, names: Sequence[str]) -> None:
+    """Raise if a value of some columns is missing."""
+    for name in names:
+        if batch.column(name).null_count:
+            raise InputError(
+                f"column '{name}' of the log is empty in a row; expected a value in every row; "
+                f"correct it, or drop such rows with --drop empty"
+            )
 
 
 def _find_empty(columns: Sequence[Any]) -> Mask:

@@ -17,9 +17,12 @@ from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_values import Ints, duration_to_ticks, spell_duration, spell_moment
 
 PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
-HALF_TURN = 180.0
 MAX_INSTANTS = 2**31 - 1
 MAX_WINDOWS = 2**20
+FEW_LOCATIONS = 2**28
+MOST_PER_ROW = 2**14
+"""More locations than few come from a damaged manifest, if they are so many for each row."""
+
 DAY = 24 * 60
 _STRETCH = re.compile(r"([0-2][0-9]):([0-5][0-9])-([0-2][0-9]):([0-5][0-9])")
 
@@ -85,7 +88,10 @@ def build_instant_grid(
         return None, [
             "parameters 'align', 'windows' and 'length' do not cut such a log into windows"
         ]
-    return InstantGrid(start, every, max_gap, num_instants, hold, *edges), []
+    grid = InstantGrid(start, every, max_gap, num_instants, hold, *edges)
+    if log.num_users * int(grid.lengths.sum()) > max(FEW_LOCATIONS, MOST_PER_ROW * log.num_rows):
+        return None, ["the parameters make far more locations of the log than it has rows"]
+    return grid, []
 
 
 def _find_edges(
@@ -183,7 +189,7 @@ def find_region_problems(region: dict[str, float], bounds: tuple[float, ...]) ->
     return [] if inside else ["the region does not hold all reports of the log strictly inside"]
 
 
-def fit_region(bounds: tuple[float, ...], *, in_metres: bool) -> dict[str, float]:
+def fit_square(bounds: tuple[float, ...], *, in_metres: bool) -> dict[str, float]:
     """Fit a region to reports: its corner and side are multiples of a power of two.
 
     That is about a thousandth of the extent of the reports.

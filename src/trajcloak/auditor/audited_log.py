@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyproj
 
 from trajcloak.auditor.audited_batches import READING, LogReader, WaitingRows
@@ -34,7 +35,7 @@ from trajcloak.log.files import LogPath, count_rows, find_system, list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
-ROWS_PER_CHUNK = 1 << 24
+ROWS_PER_CHUNK = 1 << 22
 BYTES_PER_ROW = 128
 """Memory that a row of a shard may take while the shard is worked on."""
 
@@ -218,6 +219,11 @@ def read_audited_log(
         requests = RequestValues(columns.requests, told.has_text)
         second = LogReader(told, asked, requests, waiting, after=reader)
         second.read(sent, progress)
+        if second.kind not in (None, reader.kind):
+            raise InputError(
+                "locations and requests have times of different kinds; expected integers in both, "
+                "or timestamps, with a zone in both or in neither; convert the times of one"
+            )
     stamped, zoned = reader.kind or (False, False)
     log = Log(
         ids=reader.ids,
@@ -225,7 +231,7 @@ def read_audited_log(
         requests=requests,
         one_log=one_log,
         stamped=stamped,
-        zoned=zoned or (stamped and columns.tz is not None),
+        zoned=zoned,
         clock=columns.tz,
         geographic=system.geographic,
         crs=system.crs,
@@ -234,6 +240,8 @@ def read_audited_log(
         ambiguous=reader.ambiguous,
         nonexistent=reader.nonexistent,
     )
+    # What Arrow keeps for the next file would count as memory in use.
+    pa.default_memory_pool().release_unused()
     _drop_swapped(log, waiting, columns)
     for shard in range(num_shards):
         rows = _finish_shard(log, waiting, shard, columns)

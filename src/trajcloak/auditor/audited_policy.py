@@ -18,7 +18,7 @@ from trajcloak.parquet.bounds import check_parquet
 
 
 @dataclass(frozen=True)
-class Members:
+class BundleMembers:
     """The members of all bundles, bundle after bundle.
 
     Attributes
@@ -64,7 +64,7 @@ def find_exposure(policy: Path, release: Path) -> list[str]:
 
 def read_policy(
     path: Path, log: Log, grid: InstantGrid, parts_per: str | None
-) -> tuple[Members | None, list[str]]:
+) -> tuple[BundleMembers | None, list[str]]:
     """Read who is in which bundle; returns that if it can be used, and what is wrong.
 
     The order of rows is private, and may be any. ``parts_per`` says what a part keeps its
@@ -96,7 +96,7 @@ def read_policy(
         problems.append(f"a user more than once in a window: {first_rows(rows)}")
     if problems:
         return None, problems
-    members = Members(user[order], first, of_bundle, {})
+    members = BundleMembers(user[order], first, of_bundle, {})
     if parts_per is None:
         return members, []
     if parts_per == "window":
@@ -114,7 +114,7 @@ def read_policy(
     return (None, problems) if problems else (members, [])
 
 
-def _read_parts(path: Path, log: Log, grid: InstantGrid, members: Members) -> list[str]:
+def _read_parts(path: Path, log: Log, grid: InstantGrid, members: BundleMembers) -> list[str]:
     """Read who is in which part at each instant into ``members.parts``."""
     names = ["window", "instant", "user_id", "part"]
     columns = _read_private(path, names, log)

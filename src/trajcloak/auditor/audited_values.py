@@ -6,7 +6,6 @@ A tick is one instant of a log with integer times, otherwise a microsecond.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ class TimeColumn:
     zoned: bool
 
 
-def read_times(column: Any) -> TimeColumn | None:
+def read_ticks(column: Any) -> TimeColumn | None:
     """Read a column without nulls as times; None if its values are no times."""
     kind = column.type
     if pa.types.is_integer(kind):
@@ -83,23 +82,6 @@ def _take(column: Any, kind: Any) -> TimeColumn | None:
     return TimeColumn(
         ticks.to_numpy(zero_copy_only=False), stamped, stamped and kind.tz is not None
     )
-
-
-def moment_to_ticks(value: object, stamped: bool, zoned: bool) -> int | None:
-    """Read a moment of the manifest; None if it is not one of such a log."""
-    if not stamped:
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-    if not isinstance(value, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    if (moment.tzinfo is not None) != zoned:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def duration_to_ticks(value: object, stamped: bool) -> int | None:

@@ -25,8 +25,8 @@ from trajcloak.auditor.canonical_files import (
     has_same_bytes,
 )
 from trajcloak.auditor.expected_bundles import (
-    CellGrid,
     Followed,
+    RegionCells,
     count_suppressed,
     find_member_problems,
     find_order_problems,
@@ -43,7 +43,7 @@ from trajcloak.auditor.expected_requests import (
     Vocabulary,
     count_possible_senders,
     expect_requests,
-    find_eligible,
+    find_eligible_sets,
 )
 from trajcloak.auditor.findings import CHECKS, AuditReport, Findings, first_few
 from trajcloak.auditor.replayed_groups import find_other_groups
@@ -204,7 +204,7 @@ def _follow(
     findings.record("policy", num_members, policy_problems, "members")
     followed = None
     if grid is not None and members is not None:
-        cells = CellGrid(**manifest["region"], height=manifest["height"])
+        cells = RegionCells(**manifest["region"], height=manifest["height"])
         keeps_marks = log.one_log and parameters["link_safe"]
         followed = follow_users(log, grid, cells, members, keeps_marks, progress)
         problems = problems + find_region_problems(manifest["region"], followed.bounds)
@@ -304,7 +304,7 @@ def _expect_tables(
     problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
     what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
     findings.record("possible senders", num_requests, problems, what)
-    num_withheld = int((~find_eligible(followed, rules)).sum())
+    num_withheld = int((~find_eligible_sets(followed, rules)).sum())
     expected = expect_manifest(manifest, columns, followed, cloaks, num_withheld, num_requests)
     return ExpectedTables(expected, followed, cloaks, entries, kinds)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
 from trajcloak.auditor.audited_log import Log, Rows, widen
-from trajcloak.auditor.audited_policy import Members
+from trajcloak.auditor.audited_policy import BundleMembers
 from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask
 from trajcloak.auditor.findings import first_few
 from trajcloak.auditor.followed_users import enclose_bundles, find_participants
@@ -18,7 +18,7 @@ NOWHERE = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
-class CellGrid:
+class RegionCells:
     """The region, cut into cells."""
 
     x_min: float
@@ -76,8 +76,8 @@ class Followed:
 
     log: Log
     grid: InstantGrid
-    cells: CellGrid
-    members: Members
+    cells: RegionCells
+    members: BundleMembers
     first_set: Ints
     first_row: Ints
     boxes: Any
@@ -98,7 +98,7 @@ class Followed:
 
 
 def follow_users(
-    log: Log, grid: InstantGrid, cells: CellGrid, members: Members, keeps_marks: bool,
+    log: Log, grid: InstantGrid, cells: RegionCells, members: BundleMembers, keeps_marks: bool,
     progress: Progress,
 ) -> Followed:  # fmt: skip
     """Follow every user through every window."""
@@ -124,7 +124,7 @@ def follow_users(
     return found
 
 
-def _place_rows(members: Members, grid: InstantGrid, first_set: Ints) -> Ints:
+def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints) -> Ints:
     """Find where the rows of each set start."""
     if not members.parts:
         return np.arange(first_set[-1] + 1)
@@ -183,7 +183,7 @@ def _enclose(
     if low == high:
         return bundle
     start, stop = members.first[low], members.first[high]
-    # Members of the window that are in the shard, and where those of each bundle start.
+    # BundleMembers of the window that are in the shard, and where those of each bundle start.
     place = np.flatnonzero(members.user[start:stop] % num_shards == shard)
     first = np.searchsorted(place, members.first[low : high + 1] - start)
     user = members.user[start:stop][place] // num_shards

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import find_plane_crs, fit_region
+from trajcloak.auditor.audited_instants import find_plane_crs, fit_square
 from trajcloak.auditor.audited_log import Log
-from trajcloak.auditor.audited_values import spell_duration, spell_moment
+from trajcloak.auditor.audited_values import duration_to_ticks, spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import Followed, count_suppressed
 from trajcloak.options import LogColumns
+from trajcloak.version import __version__
 
 PERCENT = {"p5": 5, "median": 50, "p95": 95}
 
@@ -177,8 +178,22 @@ def _show(value: Any) -> str:
 def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:
     """List what the publisher chose and no file can confirm, in words."""
     parameters = found["parameters"]
-    names = ("seed", "suppress_above", "max_suppressed", "blocks")
-    free = [f"{name} {parameters[name]}" for name in names if parameters.get(name)]
-    if found["region"] != fit_region(followed.bounds, in_metres=found["crs"] is not None):
+    stamped = isinstance(parameters["every"], str)
+    every, max_gap = (duration_to_ticks(parameters[n], stamped) or 0 for n in ("every", "max_gap"))
+    usual = {"seed": 0, "rare_below": 2}
+    if max_gap == 2 * every:
+        usual["max_gap"] = parameters["max_gap"]
+    names = (
+        "seed", "suppress_above", "max_suppressed", "blocks", "clip", "max_speed", "max_gap",
+        "rare_below",
+    )  # fmt: skip
+    free = [
+        f"{name} {parameters[name]}"
+        for name in names
+        if parameters.get(name) not in (None, usual.get(name))
+    ]
+    if found["software"] != f"trajcloak {__version__}":
+        free.append("the version of the software")
+    if found["region"] != fit_square(followed.bounds, in_metres=found["crs"] is not None):
         free.append("a region that is not the one fitted to the log")
     return free

@@ -87,7 +87,7 @@ class Entries:
         return np.bincount(pairs % max(num_places, 1), minlength=num_places)[place]
 
 
-def find_eligible(found: Followed, rules: RequestRules) -> Mask:
+def find_eligible_sets(found: Followed, rules: RequestRules) -> Mask:
     """Find the sets that may be published: at least k members may have sent a request."""
     if rules.one_log:
         return np.asarray(found.reporters >= rules.k)
@@ -102,7 +102,7 @@ def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple
     members = found.members
     keys = np.concatenate([np.zeros(0, np.int64), *found.sent])
     of_set, kind = np.divmod(keys, max(len(kinds), 1))
-    allowed = find_eligible(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
+    allowed = find_eligible_sets(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
     of_set, kind = of_set[allowed], kind[allowed]
     bundle = np.repeat(np.arange(len(members.window)), np.diff(found.first_set))[of_set]
     entries = Entries(of_set, bundle, members.window[bundle], kind)
@@ -124,7 +124,8 @@ def _find_listed(kinds: Kinds, vocabulary: Vocabulary | None) -> Mask:
     if vocabulary is None:
         return listed
     for name, values, code in zip(kinds.names, kinds.values, kinds.codes, strict=True):
-        words = pa.array(sorted({str(word) for word in vocabulary.get(name, ())}), pa.string())
+        listed_here = [pc.cast(pa.scalar(word), pa.string()) for word in vocabulary.get(name, ())]
+        words = pa.array([word.as_py() for word in listed_here], pa.string())
         is_word = pc.is_in(pc.cast(values, pa.string()), value_set=words)
         # Null is no value, and takes the last entry.
         listed &= np.append(is_word.to_numpy(zero_copy_only=False), True)[code]

@@ -77,17 +77,19 @@ class AuditReport:
     def verdict(self) -> str:
         """The outcome in a sentence."""
         failed = sum(not check.passed for check in self.checks)
+        promise = (
+            f"at least {self.k} possible senders for every request, against the {self.attacker} "
+            f"attacker"
+        )
         if failed:
+            unproven = "" if self.attacker is None else f"Not proven: {promise}. "
             return (
-                f"Breach: {failed} of {len(self.checks)} checks failed. "
+                f"Breach: {failed} of {len(self.checks)} checks failed. {unproven}"
                 f"Do not publish this release."
             )
         if self.attacker is None:
             return f"Passed: all {len(self.checks)} checks hold."
-        return (
-            f"Passed: at least {self.k} possible senders for every request, against the "
-            f"{self.attacker} attacker."
-        )
+        return f"Passed: {promise}."
 
     def __getitem__(self, name: str) -> Check:
         """Find a check by its name."""

@@ -60,7 +60,7 @@ class CandidateCounts:
     candidates : list of (groups,) int64
         For each grouping: users who are inside all rectangles of a group.
     inside : (groups,) int64
-        Members of each group of the first grouping who are.
+        BundleMembers of each group of the first grouping who are.
     own : list of int
         For each column of users: rows whose user is inside their rectangle.
     edges : KnownEdges

@@ -82,12 +82,6 @@ class Locations:
             return self
         return Locations(*(values[mask] for values in vars(self).values()))
 
-    def count_kinds(self) -> Ints:
-        """Count the locations that are reported at their moment, interpolated, held."""
-        held = int(self.held.sum())
-        reported = int(self.reported.sum())
-        return np.array([reported - held, len(self.reported) - reported, held])
-
 
 def _weigh_users(log: LocationLog, grid: InstantGrid) -> tuple[Ints, Ints, Ints]:
     """Find where the rows of each user start and stop, and a bound on the user's locations."""

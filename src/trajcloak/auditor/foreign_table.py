@@ -13,7 +13,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_values import decode_array, read_times
+from trajcloak.auditor.audited_values import decode_array, read_ticks
 from trajcloak.auditor.foreign_locations import (
     LocationLog,
 )
@@ -171,7 +171,7 @@ def _read_instants(
         if name not in columns:
             continue
         column = columns[name]
-        times = None if column.null_count else read_times(column)
+        times = None if column.null_count else read_ticks(column)
         if times is None or (times.stamped, times.zoned) != (log.stamped, log.zoned):
             raise InputError(
                 f"{path}: column '{name}' holds no times like those of the log; expected integers, "

@@ -16,6 +16,7 @@ import pyproj
 
 from trajcloak.errors import InputError
 from trajcloak.generator.network import Network, build_network, number_ends, project_nodes
+from trajcloak.xml_encodings import is_read
 
 HIGHWAY_CLASSES = {
     "motorway": 0,
@@ -70,6 +71,7 @@ class _Reader:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text.append
+        parser.XmlDeclHandler = self._check_encoding
         parser.StartDoctypeDeclHandler = self._refuse_doctype
         try:
             with self.path.open("rb") as file:
@@ -83,6 +85,13 @@ class _Reader:
 
     def place(self, line: int) -> str:
         return f"{self.path}: line {line}"
+
+    def _check_encoding(self, version: str, encoding: str | None, standalone: int) -> None:
+        if not is_read(encoding):
+            raise InputError(
+                f"{self.place(self._parser.CurrentLineNumber)}: the text has an encoding that is "
+                f"not read; expected UTF-8; convert it, such as with iconv"
+            )
 
     def _refuse_doctype(self, *_: object) -> None:
         raise InputError(

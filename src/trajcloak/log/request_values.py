@@ -306,6 +306,9 @@ def _sort_codes(
     chunks: list[pa.DictionaryArray], type_: pa.DataType
 ) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Encode a column as the rank of each value, from 1; 0 is null."""
+    if pa.types.is_null(type_):
+        # Arrow does not unify dictionaries without values.
+        return np.zeros(sum(map(len, chunks)), np.int64), pa.array([], type_)
     same_type = [
         chunk
         if chunk.type.value_type == type_

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from trajcloak.errors import InputError
 from trajcloak.log.csv_text import find_bad_value
 from trajcloak.movement.movement_source import MovementSource
+from trajcloak.xml_encodings import is_read
 
 CHUNK_BYTES = 1 << 18
 BATCH_ROWS = 1 << 16
@@ -46,6 +47,7 @@ class PointParser:
         self.rows: list[tuple[str | int | None, ...]] = []
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True
+        self.parser.XmlDeclHandler = self._check_encoding
         self.parser.StartDoctypeDeclHandler = self._refuse_doctype
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
@@ -155,6 +157,14 @@ class PointParser:
     def _end(self, name: str) -> None:
         self.end(name, self._depth)
         self._depth -= 1
+
+    def _check_encoding(self, version: str, encoding: str | None, standalone: int) -> None:
+        """Raise if a file names an encoding that is not read."""
+        if not is_read(encoding):
+            raise self.error(
+                "the text has an encoding that is not read; expected UTF-8; convert it, such as "
+                "with iconv"
+            )
 
     def _refuse_doctype(self, *_: Any) -> None:
         raise self.error(

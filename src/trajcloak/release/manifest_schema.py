@@ -292,6 +292,8 @@ def _find_in_fields(value: Any, type_: Any, field: str) -> Iterator[FieldProblem
         return
     hints = get_type_hints(type_, include_extras=True)
     for name, hint in hints.items():
+        if get_origin(hint) is NotRequired:
+            (hint,) = get_args(hint)
         place = f"{field}.{name}" if field else name
         if name in value:
             yield from _find_problems(value[name], hint, place)

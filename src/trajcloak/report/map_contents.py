@@ -15,11 +15,11 @@ from trajcloak.shown_text import show_text
 
 Ints = npt.NDArray[np.int64]
 
-MOST_CLOAKS = 250_000
-"""Cloaks on the map, over all windows and instants; what a page can hold."""
+MOST_RECTANGLES = 250_000
+"""Rectangles on the map, over all windows and instants; what a page can hold."""
 
-MOST_BUNDLES = 6_000
-"""Bundles of a window on the map; what a browser draws without stutter."""
+MOST_AT_ONCE = 6_000
+"""Rectangles of an instant on the map; what a browser draws without stutter."""
 
 MOST_WINDOWS = 400
 """Windows on the map."""
@@ -57,21 +57,20 @@ class DrawnWindow:
 
 def choose_drawn(
     release: PublishedRelease,
-    most_cloaks: int = MOST_CLOAKS,
-    most_bundles: int = MOST_BUNDLES,
+    most_rectangles: int = MOST_RECTANGLES,
+    most_at_once: int = MOST_AT_ONCE,
     most_windows: int = MOST_WINDOWS,
 ) -> list[DrawnWindow]:
     """Choose windows, and in each the same share of bundles."""
     windows = release.windows
     chosen = space_evenly(len(windows), most_windows)
-    lengths = [windows[i].stop - windows[i].start for i in chosen]
-    cloaks = sum(length * len(windows[i].users) for i, length in zip(chosen, lengths, strict=True))
-    share = min(1.0, most_cloaks / cloaks)
+    share = min(1.0, most_rectangles / sum(len(windows[i].sizes) for i in chosen))
     drawn = []
     for number in map(int, chosen):
-        num_bundles = len(windows[number].users)
-        most = max(1, min(most_bundles, int(share * num_bundles)))
-        drawn.append(DrawnWindow(number, windows[number], space_evenly(num_bundles, most)))
+        window = windows[number]
+        num_bundles, at_once = len(window.users), int(window.counts.sum(axis=0).max())
+        most = max(1, int(min(share, most_at_once / at_once) * num_bundles))
+        drawn.append(DrawnWindow(number, window, space_evenly(num_bundles, most)))
     return drawn
 
 

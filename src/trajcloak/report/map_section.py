@@ -8,14 +8,15 @@ import numpy as np
 
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
+from trajcloak.report.density import MapDensity, find_bounds
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests
-from trajcloak.report.quantities import Unit, show_count
+from trajcloak.report.quantities import Unit, show_count, show_number
 from trajcloak.report.sections import describe_instant
 from trajcloak.shown_text import show_text
 
-SIZE = "size of the cloak, as the side of a square as large"
+SIZE = "size of the rectangle, as the side of a square as large"
 
 
 def build_map_section(
@@ -23,17 +24,19 @@ def build_map_section(
     figures: Figures,
     drawn: Sequence[DrawnWindow],
     unit: Unit,
+    density: MapDensity,
     backdrop: str | None,
 ) -> Element:
     """Build the map's controls, its legend and the panel of the chosen bundle."""
+    cell = build_cell_grid(release.manifest).cell
     return section(
         "map",
-        "Where the cloaks are",
+        "Where users were",
         element(
             "p",
-            "Each rectangle is a cloak: the area in which all users of one bundle were at that "
-            "instant, and all that is published of where they were. Choose one to follow its "
-            "bundle through time.",
+            "The colour says how many users to expect in a place at that instant, if those of each "
+            f"published rectangle were spread evenly over it. {_explain_rectangles(release)} "
+            "Choose a place to follow its bundle through time.",
         ),
         element("p", describe_sample(release, drawn), backdrop, class_="note"),
         element("noscript", element("p", "The map needs JavaScript; the rest does not.")),
@@ -49,12 +52,19 @@ def build_map_section(
                         id="canvas",
                         tabindex=0,
                         role="img",
-                        aria_label="Map of the cloaks",
+                        aria_label="Map of users",
                         aria_describedby="map-keys",
                     ),
                     element(
                         "figcaption",
                         element("p", id="moment", class_="moment"),
+                        element("p", id="place", class_="note"),
+                        _build_legend(
+                            "density",
+                            _name_density(density, cell, unit),
+                            label_density(density.greatest),
+                            scale="d",
+                        ),
                         _build_legend("area", SIZE, _area_labels(figures, unit)),
                         _build_legend("users", "users of the bundle", _size_labels(figures)),
                     ),
@@ -64,8 +74,8 @@ def build_map_section(
                     element("h3", "No bundle chosen", id="bundle-title"),
                     element(
                         "p",
-                        "Click a cloak, or step through the bundles with the buttons above. A "
-                        "second click at the same place takes the next larger cloak there.",
+                        "Click a place, or step through the bundles with the buttons above. A "
+                        "second click at the same place takes the next larger rectangle there.",
                         id="bundle-note",
                     ),
                     element("div", id="bundle-list", tabindex=0, role="region",
@@ -88,6 +98,18 @@ def build_map_section(
     )  # fmt: skip
 
 
+def _explain_rectangles(release: PublishedRelease) -> str:
+    if release.manifest["parts"] is None:
+        return (
+            "A rectangle is a cloak, the area in which all users of one bundle were, and all that "
+            "is published of where they were."
+        )
+    return (
+        "A rectangle is the area in which a part of a bundle's users were, and all that is "
+        "published of where they were; requests belong to the bundle as a whole."
+    )
+
+
 def describe_sample(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> str:
     """Say how much of the release the map shows."""
     shown = sum(len(part.bundle) for part in drawn)
@@ -105,8 +127,8 @@ def describe_sample(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> 
     if len(drawn) > 1:
         windows += ", one window at a time"
     return (
-        f"The map shows {shown:,} of {total:,} bundles{windows}, evenly spaced by number, so that "
-        f"the page stays small and quick. All figures elsewhere count all bundles."
+        f"The colours count all bundles of a window. Of single bundles the map shows {shown:,} of "
+        f"{total:,}{windows}, evenly spaced by number, so that the page stays small and quick."
     )
 
 
@@ -134,12 +156,13 @@ def _build_controls(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> 
         else None,
         element(
             "label",
-            "Colour ",
+            "Show ",
             element(
                 "select",
-                element("option", "size of the cloak", value="area"),
-                element("option", "number of users", value="users"),
-                id="colour",
+                element("option", "density of users", value="density"),
+                element("option", "outlines by size", value="area"),
+                element("option", "outlines by users", value="users"),
+                id="view",
             ),
         ),
         _build_group(
@@ -169,9 +192,26 @@ def _build_group(name: str, *buttons: tuple[str, str, str]) -> Element:
                    role="group", aria_label=name)  # fmt: skip
 
 
-def _build_legend(name: str, title: str, labels: list[str]) -> Element:
+def _name_density(density: MapDensity, cell: float, unit: Unit) -> str:
+    return f"expected users in a square with sides of {unit.length(density.grid.side * cell)}"
+
+
+def label_density(greatest: float) -> list[str]:
+    """Name the colours of the density, whose shades grow with its square root.
+
+    Examples
+    --------
+    >>> label_density(36.0)
+    ['1', '4', '9', '16', '25', '36 and more']
+    """
+    users = [greatest * (i / CLASSES) ** 2 for i in range(1, CLASSES + 1)]
+    labels = [show_number(float(f"{number:.2g}")) for number in users]
+    return [*labels[:-1], f"{labels[-1]} and more"]
+
+
+def _build_legend(name: str, title: str, labels: list[str], scale: str = "c") -> Element:
     items = (
-        element("li", element("span", class_=f"swatch c{colour}"), label)
+        element("li", element("span", class_=f"swatch {scale}{colour}"), label)
         for colour, label in zip(spread_colours(len(labels)), labels, strict=True)
     )
     return element(
@@ -180,7 +220,7 @@ def _build_legend(name: str, title: str, labels: list[str]) -> Element:
         element("ul", *items),
         class_="legend",
         id=f"legend-{name}",
-        hidden="" if name == "users" else None,
+        hidden=None if name == "density" else "",
     )
 
 
@@ -220,23 +260,29 @@ def build_map_data(
     figures: Figures,
     drawn: Sequence[DrawnWindow],
     listed: ListedRequests,
+    density: MapDensity,
     unit: Unit,
     roads: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Gather what the script reads, cloaks in cells of the grid."""
+    """Gather what the script reads, rectangles in cells of the grid."""
     grid = build_cell_grid(release.manifest)
-    corners = np.stack([
-        np.min([part.window.cloaks[:2].min(axis=(1, 2)) for part in drawn], axis=0),
-        np.max([part.window.cloaks[2:].max(axis=(1, 2)) for part in drawn], axis=0),
-    ])  # fmt: skip
-    low, high = ((corner - np.array(grid.low)) / grid.cell for corner in corners)
+    squares = density.grid
     return {
         "cell": grid.cell,
         "cells": 2 ** release.manifest["height"],
-        "bounds": np.rint([*low, *high]).astype(int).tolist(),
+        "corner": grid.low,
+        "bounds": find_bounds(release, drawn),
         "metres": unit.in_metres,
         "moments": release.times.moments,
         "zone": release.times.zone,
+        "density": {
+            "low": squares.low,
+            "side": squares.side,
+            "columns": squares.columns,
+            "rows": squares.rows,
+            "greatest": density.greatest,
+        },
+        "hasParts": release.manifest["parts"] is not None,
         "areaBreaks": [area / grid.cell**2 for area in figures.area_breaks],
         "areaColours": spread_colours(len(figures.area_breaks) + 1),
         "sizeBreaks": figures.size_breaks,
@@ -245,7 +291,10 @@ def build_map_data(
         "kinds": listed.kinds,
         "mostListed": listed.most,
         "roads": roads,
-        "windows": [_build_window(part, grid, listed, i) for i, part in enumerate(drawn)],
+        "windows": [
+            _build_window(part, grid, listed, i) | {"density": pack(density.shades[i].ravel())}
+            for i, part in enumerate(drawn)
+        ],
     }
 
 
@@ -253,7 +302,12 @@ def _build_window(
     drawn: DrawnWindow, grid: CellGrid, listed: ListedRequests, i: int
 ) -> dict[str, Any]:
     window, bundle = drawn.window, drawn.bundle
-    cells = grid.to_cells(window.cloaks[:, bundle])
+    counts = window.counts[bundle].T
+    # The script reads instant by instant.
+    start = window.first[:-1].reshape(window.counts.shape)[bundle].T.ravel()
+    count = counts.ravel()
+    rows = np.repeat(start - np.cumsum(count) + count, count) + np.arange(count.sum())
+    cells = grid.to_cells(window.rectangles[:, rows])
     # Corner and extent less one: they fit into as many bits as the height of the grid.
     cells = np.concatenate([cells[:2], cells[2:] - cells[:2] - 1])
     return {
@@ -261,7 +315,8 @@ def _build_window(
         "length": window.stop - window.start,
         "ids": pack(bundle + window.first_id),
         "users": pack(window.users[bundle]),
-        "cloaks": pack(cells.transpose(2, 1, 0).ravel()),
+        "counts": pack(count),
+        "rectangles": pack(cells.T.ravel()),
         "totals": pack(listed.totals[i]),
         "codes": pack(listed.codes[i]),
     }

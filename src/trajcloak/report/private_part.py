@@ -168,12 +168,6 @@ def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[E
 
 def _build_audit_section(report: AuditReport) -> Element:
     """Show every check of the audit."""
-    failed = sum(not check.passed for check in report.checks)
-    verdict = (
-        f"{failed} of {len(report.checks)} checks failed. Do not publish this release."
-        if failed
-        else f"All {len(report.checks)} checks hold."
-    )
     rows: TableRows = (
         [check.name, show_result(check.passed), check.detail, MEANINGS.get(check.name, "")]
         for check in report.checks
@@ -183,9 +177,10 @@ def _build_audit_section(report: AuditReport) -> Element:
         "Audit against the log",
         element(
             "p",
-            element("strong", verdict),
-            " The audit reads log, release and policy file, and shares no code with what made "
-            "them.",
+            element("strong", report.verdict),
+            " The audit computes from log and policy file, with code of its own, what must have "
+            "been published, and compares it with the release byte for byte. ",
+            " ".join(report.notes),
         ),
         table(["check", "result", "finding", "what it asks for"], rows, class_="checks"),
     )

@@ -17,6 +17,7 @@ from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease, open_release
 from trajcloak.release.output_checks import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
+from trajcloak.report.density import build_density
 from trajcloak.report.figures import check_release, count_figures
 from trajcloak.report.html_elements import Element, element, render, to_script
 from trajcloak.report.map_contents import choose_drawn, list_drawn, read_requests
@@ -204,6 +205,7 @@ def build_page(
     requests = read_requests(release)
     figures = count_figures(release, requests.count_by_instant(release))
     drawn = choose_drawn(release)
+    density = build_density(release, drawn)
     checks = check_release(release, figures)
     audited = None
     if found is not None:
@@ -212,7 +214,12 @@ def build_page(
     verdict = judge(manifest, checks, audited)
     sections = [
         build_map_section(
-            release, figures, drawn, unit, None if backdrop is None else f" {backdrop.words}"
+            release,
+            figures,
+            drawn,
+            unit,
+            density,
+            None if backdrop is None else f" {backdrop.words}",
         ),
         build_figures_section(release, figures, unit),
         build_guarantee_section(manifest, figures),
@@ -232,7 +239,7 @@ def build_page(
         build_footer(figures.digests, None if found is None else found.digests),
     ]
     data = build_map_data(
-        release, figures, drawn, list_drawn(requests, drawn), unit,
+        release, figures, drawn, list_drawn(requests, drawn), density, unit,
         None if backdrop is None else backdrop.to_dict(),
     )  # fmt: skip
     page = _assemble(f"Release report: {verdict.headline}", body, data)

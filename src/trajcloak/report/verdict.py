@@ -83,9 +83,10 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
             SAFE,
             capital,
             passed,
-            f"Yes, in the sense of sender k-anonymity with k = {manifest['k']}. An audit that "
-            f"shares no code with what made the release compared it with the log and the policy "
-            f"file, row by row: all {audited.num_checks} checks hold.{rare}",
+            f"Yes, in the sense of sender k-anonymity with k = {manifest['k']}. An audit "
+            f"computed from log and policy file, with code of its own, what must have been "
+            f"published, and compared it byte for byte: all {audited.num_checks} checks "
+            f"hold.{rare}",
         )
     if names:
         return Verdict(

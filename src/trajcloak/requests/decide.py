@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.bundles import KindMap, count_shown
+from trajcloak.bundles import KindMap, count_by_kind, count_shown
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.request_values import infer_types, merge_kinds
@@ -168,6 +168,17 @@ def decide_requests(
     return DecidedRequests(_apply(engine, windows, maps), kinds, counts)
 
 
+def check_vocabulary(vocabulary: Mapping[str, Sequence[Any]] | None, names: Sequence[str]) -> None:
+    """Raise if a vocabulary has lists for other attributes than these."""
+    if vocabulary is not None and set(vocabulary) != set(names):
+        odd = sorted(set(vocabulary) ^ set(names))[0]
+        what = "no list" if odd in names else "a list, but is no request attribute"
+        raise OptionError(
+            f"'{odd}' has {what} in the vocabulary; expected a list of values for each request "
+            f"attribute; check --vocabulary and --request"
+        )
+
+
 def check_request_options(kinds: pa.Table, asked: Options) -> None:
     """Raise if the options do not fit the request attributes, whatever was sent.
 
@@ -188,13 +199,7 @@ def check_request_options(kinds: pa.Table, asked: Options) -> None:
                 f"'{name}' is allowed but is no request column; expected one of those named with "
                 f"--request; check --allow"
             )
-    if asked.vocabulary is not None and set(asked.vocabulary) != set(names):
-        odd = sorted(set(asked.vocabulary) ^ set(names))[0]
-        what = "no list" if odd in names else "a list, but is no request attribute"
-        raise OptionError(
-            f"'{odd}' has {what} in the vocabulary; expected a list of values for each request "
-            f"attribute; check --vocabulary and --request"
-        )
+    check_vocabulary(asked.vocabulary, names)
     if asked.vocabulary is None and asked.rare != OTHER:
         return
     for attribute in kinds.schema:
@@ -214,7 +219,8 @@ def find_known(
     if vocabulary is None:
         return is_known
     for name in kinds.column_names:
-        allowed = pa.array([str(value) for value in vocabulary[name]], pa.string())
+        words = [pa.scalar(value).cast(pa.string()) for value in vocabulary[name]]
+        allowed = pa.array([word.as_py() for word in words], pa.string())
         values = kinds[name].cast(pa.string())
         is_allowed = pc.or_(values.is_null(), pc.is_in(values, value_set=allowed))
         is_known &= is_allowed.to_numpy()
@@ -314,15 +320,15 @@ def _count_values(
 ) -> ValueCounts:
     """Count the bundles of a range that show each value in a request that is not withheld."""
     bundles = get_bundles(value, place)
-    number = np.full(len(codes[0]), -1, np.int32)
-    number[kept.kind] = kept.number
-    is_left = number[bundles.request_kind] >= 0
-    kind, bundle = bundles.request_kind[is_left], bundles.request_bundle[is_left]
+    is_left = np.zeros(len(codes[0]), np.bool_)
+    is_left[kept.kind] = kept.number >= 0
     counts = []
-    for code in codes:
-        of_entry = code[kind]
-        pairs = np.unique(np.column_stack([of_entry[of_entry >= 0], bundle[of_entry >= 0]]), axis=0)
-        counts.append(np.unique(pairs[:, 0], return_counts=True))
+    for of_kind in codes:
+        of_entry = np.where(is_left, of_kind, -1)[bundles.request_kind]
+        num_values = int(of_kind.max(initial=-1)) + 1
+        total = count_by_kind(bundles.request_bundle, of_entry, num_values)[0]
+        shown = np.flatnonzero(total)
+        counts.append((shown, total[shown]))
     return counts
 
 

@@ -114,10 +114,11 @@ def narrow(before: Possible | None, here: Possible, k: int) -> Possible | None:
 
     The bundles of ``here`` have no member in common.
     """
-    whole = here if before is None else _join(before, here)
-    both = here.user if before is None else np.intersect1d(before.user, here.user)
-    is_left = np.isin(whole.user, both)
-    left = Possible(whole.user[is_left], whole.bundle[is_left], whole.num_bundles)
+    left = here
+    if before is not None:
+        whole = _join(before, here)
+        is_left = np.isin(whole.user, here.user[np.isin(here.user, before.user)])
+        left = Possible(whole.user[is_left], whole.bundle[is_left], whole.num_bundles)
     counts = np.bincount(left.bundle, minlength=left.num_bundles)
     return left if counts.min(initial=k) >= k else None
 
@@ -126,8 +127,7 @@ def list_senders(value: Any, place: int | None, kinds: npt.NDArray[np.int64]) ->
     """List who could have sent each of some distinct requests, in a range of bundles."""
     bundles = get_bundles(value, place)
     length = bundles.stop - bundles.start
-    of_member = np.repeat(np.arange(len(bundles.sizes), dtype=np.int32), bundles.sizes)
-    first = np.append(0, np.cumsum(bundles.sizes))
+    last = np.cumsum(bundles.sizes)
     order = np.argsort(bundles.request_kind, kind="stable")
     edges = np.searchsorted(bundles.request_kind[order], np.append(kinds, kinds + 1))
     senders, num_bundles = [], []
@@ -136,14 +136,19 @@ def list_senders(value: Any, place: int | None, kinds: npt.NDArray[np.int64]) ->
     ):
         if start == stop:
             continue
-        entries = order[start:stop]
-        shows = np.unique(bundles.request_bundle[entries])
-        position = np.concatenate([np.arange(first[b], first[b + 1]) for b in shows])
-        rank = np.searchsorted(shows, of_member[position])
+        # Bundles and instants of the sets that show it; bundles ascending.
+        bundle, instant = (
+            column[order[start:stop]]
+            for column in (bundles.request_bundle, bundles.request_instant)
+        )
+        is_first = np.diff(bundle, prepend=-1) > 0
+        shows = bundle[is_first]
+        sizes = bundles.sizes[shows]
+        rank = np.repeat(np.arange(len(shows)), sizes)
+        position = np.arange(len(rank)) + (last[shows] - np.cumsum(sizes))[rank]
         if bundles.has_row is not None:
             needed = np.zeros((len(shows), length), np.bool_)
-            place_of = np.searchsorted(shows, bundles.request_bundle[entries])
-            needed[place_of, bundles.request_instant[entries]] = True
+            needed[np.cumsum(is_first) - 1, instant] = True
             is_possible = (bundles.has_row[position] | ~needed[rank]).all(axis=1)
             position, rank = position[is_possible], rank[is_possible]
         senders.append((kind, position.astype(np.int32), rank.astype(np.int32)))

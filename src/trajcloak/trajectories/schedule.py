@@ -34,6 +34,9 @@ COMMON = 64
 FINE = 8
 """Decimals of a place are counted up to here."""
 
+SCALES = np.array([10.0**decimals for decimals in range(FINE)])
+"""By these, places with so many decimals become whole numbers."""
+
 MANY_DECIMALS = 5
 """If most places have this many decimals, some with fewer were rounded."""
 
@@ -237,14 +240,12 @@ def _count_decimals(x, y, start, stop):  # type: ignore[no-untyped-def]
         decimals = 0
         for value in (x[row], y[row]):
             d = FINE
-            scale = 10.0 ** (FINE - 1)
             # Most coordinates need all decimals, so the finest scale is tried first.
             while d > decimals:
-                scaled = value * scale
+                scaled = value * SCALES[d - 1]
                 if abs(scaled - np.rint(scaled)) > 1e-9 + 1e-15 * abs(scaled):
                     break
                 d -= 1
-                scale = 10.0 ** (d - 1)
             decimals = max(decimals, d)
         counts[decimals] += 1
     return counts

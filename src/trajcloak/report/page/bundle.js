@@ -45,14 +45,18 @@ function showBundle(shown, bundle) {
   const table = make("table", null, list);
   const head = make("tr", null, make("thead", null, table));
   const names = data.attributes.length ? data.attributes.join(" · ") : "requests";
-  for (const name of ["time", `cloak (${data.metres ? "km" : "units"})`, names]) make("th", name, head).scope = "col";
+  const size = `${data.hasParts ? "all parts" : "cloak"} (${data.metres ? "km" : "units"})`;
+  const headings = ["time", ...(data.hasParts ? ["parts"] : []), size, names];
+  for (const name of headings) make("th", name, head).scope = "col";
   const body = make("tbody", null, table);
   for (let t = 0; t < shown.length; t++) {
     const row = make("tr", null, body);
     const words = describeInstant(shown.start + t);
     make("th", data.moments ? words.slice(11) : words, row).scope = "row";
-    const at = 4 * (t * shown.count + bundle);
-    make("td", describeSides(shown.cloaks[at + 2] + 1, shown.cloaks[at + 3] + 1), row);
+    const at = t * shown.count + bundle;
+    if (data.hasParts) make("td", String(shown.rows[at + 1] - shown.rows[at]), row);
+    const { left, bottom, right, top } = boundBundle(shown, t, bundle);
+    make("td", describeSides(right - left, top - bottom), row).className = "size";
     listRequests(shown, bundle, t, make("td", null, row));
   }
 }

@@ -4,15 +4,16 @@ const find = (id) => document.getElementById(id);
 const [canvas, slider, play] = ["canvas", "time", "play"].map(find);
 const drawing = new MapDrawing(canvas);
 const STEP = 450;
+const views = { density: "the density of users", area: "outlines by size", users: "outlines by users" };
 
-const state = { shown: null, instant: 0, colouring: "area", chosen: -1, timer: 0, waiting: false };
+const state = { shown: null, instant: 0, view: "density", chosen: -1, timer: 0, waiting: false };
 
 function redraw() {
   if (state.waiting) return;
   state.waiting = true;
   requestAnimationFrame(() => {
     state.waiting = false;
-    drawing.draw(state.shown, state.instant, state.colouring, state.chosen);
+    drawing.draw(state.shown, state.instant, state.view, state.chosen);
   });
 }
 
@@ -34,7 +35,7 @@ function chooseInstant(t) {
   slider.value = state.instant;
   slider.setAttribute("aria-valuetext", `${words}, ${place}`);
   find("moment").textContent = data.moments ? `${words} · ${place}` : place;
-  canvas.setAttribute("aria-label", `Map of ${state.shown.count} cloaks, ${words}`);
+  canvas.setAttribute("aria-label", `Map of ${views[state.view]}, ${words}`);
   markInstant(state.instant);
   redraw();
 }
@@ -65,21 +66,28 @@ function setPlaying(isPlaying) {
   if (!isPlaying) announce(`Paused at ${find("moment").textContent}`);
 }
 
-// The smallest cloak under a point; where it is chosen already, the next larger one.
+// The bundle of the smallest rectangle under a point; where it is chosen already, the next larger.
 function chooseAt({ x, y }) {
   const { shown, instant } = state;
-  const base = instant * shown.count;
-  const hit = [];
-  for (let i = shown.count - 1; i >= 0; i--) {
-    const bundle = shown.order[base + i];
-    const at = 4 * (base + bundle);
-    const right = shown.cloaks[at] + shown.cloaks[at + 2] + 1;
-    const top = shown.cloaks[at + 1] + shown.cloaks[at + 3] + 1;
-    if (shown.cloaks[at] <= x && x <= right && shown.cloaks[at + 1] <= y && y <= top) hit.push(bundle);
+  const { rectangles, rows, count } = shown;
+  const hit = new Set();
+  for (let i = rows[(instant + 1) * count] - 1; i >= rows[instant * count]; i--) {
+    const r = shown.order[i];
+    const [left, bottom, width, height] = rectangles.subarray(4 * r, 4 * r + 4);
+    if (left <= x && x <= left + width + 1 && bottom <= y && y <= bottom + height + 1) hit.add(shown.owner[r]);
   }
-  const next = hit[(hit.indexOf(state.chosen) + 1) % hit.length];
+  const found = [...hit];
+  const next = found[(found.indexOf(state.chosen) + 1) % found.length];
   chooseBundle(next === undefined ? -1 : next);
   announce(next === undefined ? "No bundle here" : describeBundle(shown, next));
+}
+
+// Where the pointer is, and how many users are expected there; without it, the map's corner.
+function showPlace(place) {
+  const [left, bottom, right, top] = data.bounds;
+  find("place").textContent = place
+    ? `${describePlace(place.x, place.y)} · ${describeDensity(drawing.findShade(state.shown, state.instant, place))}`
+    : `From ${describePlace(left, bottom)} to ${describePlace(right, top)}`;
 }
 
 function zoom(factor) {
@@ -116,7 +124,9 @@ canvas.addEventListener("pointerdown", (event) => {
   drag.from = [event.clientX, event.clientY];
   drag.moved = false;
 });
+canvas.addEventListener("pointerleave", () => showPlace(null));
 canvas.addEventListener("pointermove", (event) => {
+  showPlace(drawing.locate(event));
   if (!drag.from) return;
   const [dx, dy] = [event.clientX - drag.from[0], event.clientY - drag.from[1]];
   if (!drag.moved && Math.hypot(dx, dy) < 5) return;
@@ -138,10 +148,10 @@ find("closer").addEventListener("click", () => zoom(1.5));
 find("farther").addEventListener("click", () => zoom(1 / 1.5));
 find("all").addEventListener("click", () => zoom(0));
 find("window")?.addEventListener("change", (event) => chooseWindow(Number(event.target.value)));
-find("colour").addEventListener("change", (event) => {
-  state.colouring = event.target.value;
-  for (const name of ["area", "users"]) find(`legend-${name}`).hidden = name !== state.colouring;
-  redraw();
+find("view").addEventListener("change", (event) => {
+  state.view = event.target.value;
+  for (const name of Object.keys(views)) find(`legend-${name}`).hidden = name !== state.view;
+  chooseInstant(state.instant);
 });
 
 // Light and dark: as the system says, until the reader says otherwise. Paper is light.
@@ -153,7 +163,7 @@ function applyTheme(isPrinting = false) {
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
   find("theme").setAttribute("aria-pressed", String(isDark));
   drawing.resize();
-  drawing.draw(state.shown, state.instant, state.colouring, state.chosen);
+  drawing.draw(state.shown, state.instant, state.view, state.chosen);
 }
 
 find("theme").addEventListener("click", () => {
@@ -167,4 +177,5 @@ window.addEventListener("resize", () => { drawing.resize(); redraw(); });
 document.documentElement.classList.add("scripted");
 find("bundle-note").dataset.words = find("bundle-note").textContent;
 chooseWindow(0);
+showPlace(null);
 applyTheme();

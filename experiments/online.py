@@ -1,0 +1,224 @@
+"""Measure what it costs to publish at once instead of in hindsight.
+
+``python -m experiments.online`` writes one result file per point to
+``experiments/results/online`` and leaves out the points that have one;
+``python -m experiments.online --plot FIGURE`` draws the figure from these files, and from
+nothing else.
+
+A point is a number of instants in an epoch, a lag and a predictor. After a warm-up, which is all
+that predictions have seen, some epochs are grouped as the stream would group them; the cost of
+their true cloaks is compared with that of ``refined`` on the true ways of the same epochs, at the
+same effort. Each is measured with whole cloaks, and with parts per instant online.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+from matplotlib.figure import Figure
+
+from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED
+from experiments.run import RESULTS, Logs, console, read_result, write_result
+from trajcloak.algorithms import Policy
+from trajcloak.algorithms.refined import Refined
+from trajcloak.cloaks import build_cloaks, compute_areas
+from trajcloak.kernels.threads import default_threads
+from trajcloak.online.grouping import (
+    choose_effort,
+    form_groups,
+    lay_side_by_side,
+    plan_stages,
+    split_groups,
+)
+from trajcloak.online.history import Recorder
+from trajcloak.online.prediction import PREDICTORS
+from trajcloak.options import MBR, PER_INSTANT
+from trajcloak.parts import PartSettings, build_parts
+from trajcloak.space import fit_region
+
+FOLDER = RESULTS / "online"
+USERS = 20_000
+K = 50
+LENGTHS = (3, 5, 10)
+LAGS = (0, 1)
+PART_USERS = 10
+WARM_UP = 60
+SPACING = 20
+"""Instants from the start of one measured epoch to that of the next."""
+EPOCHS = 3
+
+Cells = npt.NDArray[np.int32]
+"""(users, instants, 2)"""
+
+STYLES: dict[str, tuple[str, str]] = {
+    "hold": (RED, "v"),
+    "damped": (BLUE, "s"),
+    "learned": (BLACK, "o"),
+}
+"""Colour and marker of each predictor."""
+
+
+@dataclass(frozen=True)
+class OnlinePoint:
+    """What is compared with hindsight.
+
+    Attributes
+    ----------
+    epoch, lag : int
+        Instants.
+    predictor : str
+    """
+
+    epoch: int
+    lag: int
+    predictor: str
+
+    @property
+    def name(self) -> str:
+        """Name of the result file, without its ending."""
+        return f"{self.predictor}-{self.epoch}-{self.lag}"
+
+
+def main() -> None:
+    """Measure what is missing, or draw what is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plot", type=Path)
+    figure = parser.parse_args().plot
+    if figure is not None:
+        draw(FOLDER, figure)
+        return
+    length = WARM_UP + SPACING * (EPOCHS - 1) + max(LENGTHS)
+    log = Logs(FOLDER / "logs", USERS, length).get(USERS, length)
+    cells, height = read_cells(log, length)
+    for point in plan():
+        path = FOLDER / f"{point.name}.json"
+        if not read_result(path)["status"]:
+            write_result({**asdict(point), **measure(point, cells, height)}, path)
+        console.print(f"{point.name}: {read_result(path)['ratio']:.2f} of hindsight")
+
+
+def plan() -> Iterator[OnlinePoint]:
+    """List all points."""
+    for predictor in PREDICTORS:
+        for epoch in LENGTHS:
+            for lag in LAGS:
+                yield OnlinePoint(epoch, lag, predictor)
+
+
+def read_cells(log: Path, length: int) -> tuple[Cells, int]:
+    """Read a generated log, which has all users in the same order at each instant."""
+    table = pq.read_table(log, columns=["x", "y"])
+    places = np.stack([table[name].to_numpy().reshape(length, -1) for name in "xy"], axis=-1)
+    low, high = places.min(axis=(0, 1)), places.max(axis=(0, 1))
+    region = fit_region((*low, *high), None, in_metres=True)
+    cells = np.floor((places - (region.x_min, region.y_min)) / region.cell).astype(np.int32)
+    return np.ascontiguousarray(cells.transpose(1, 0, 2)), region.height
+
+
+def measure(point: OnlinePoint, cells: Cells, height: int) -> dict[str, Any]:
+    """Compare the cost of some epochs with hindsight, in cells for each user and instant."""
+    online, parts, hindsight = [], [], []
+    level = choose_effort(len(cells), point.epoch).level
+    for start in range(WARM_UP, WARM_UP + SPACING * EPOCHS, SPACING):
+        whole, in_parts = group_epoch(point, cells, height, start)
+        online.append(whole)
+        parts.append(in_parts)
+        true = np.ascontiguousarray(cells[:, start : start + point.epoch].astype(np.uint32))
+        best = Refined(level).solve(true, height, K, MBR, threads=default_threads())
+        hindsight.append(cost(true, best.bundle))
+    return {
+        "status": "ok",
+        "users": len(cells),
+        "k": K,
+        "online": np.mean(online, axis=0).tolist(),
+        "hindsight": np.mean(hindsight, axis=0).tolist(),
+        "ratio": float(np.sum(online) / np.sum(hindsight)),
+        "ratio_parts": float(np.sum(parts) / np.sum(hindsight)),
+    }
+
+
+def group_epoch(
+    point: OnlinePoint, cells: Cells, height: int, start: int
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Group an epoch as the stream does.
+
+    Returns the cost at each of its instants, and the sum of their costs with parts.
+    """
+    users = np.arange(len(cells))
+    effort = choose_effort(len(cells), point.epoch)
+    recorder = Recorder(point.epoch, point.lag)
+    group, costs, in_parts = None, [], 0.0
+    for instant in range(start):
+        recorder.add(cells[:, instant])
+    for stage in plan_stages(point.epoch, point.lag):
+        known = start + min(stage.start + point.lag, point.epoch - 1) + 1
+        for instant in range(recorder.num_frames, known):
+            recorder.add(cells[:, instant])
+        length = start + point.epoch - known
+        futures = np.empty((len(cells), 1, 0, 2), np.int32)
+        if length:
+            futures = PREDICTORS[point.predictor].predict(
+                recorder.look_back(len(cells)),
+                users,
+                length,
+                effort.num_futures,
+                threads=default_threads(),
+            )
+        ways = lay_side_by_side(cells[:, start + stage.start : known], futures, height)
+        members, threads = K * stage.times, default_threads()
+        if group is None:
+            group = form_groups(ways, height, members, effort.level, threads)
+        else:
+            group = split_groups(ways, group, height, members, effort.level, threads)
+        true = np.ascontiguousarray(
+            cells[:, start + stage.start : start + stage.stop].astype(np.uint32)
+        )
+        costs.append(cost(true, group))
+        policy = Policy(group, build_cloaks(true, group, MBR, threads))
+        parts = build_parts(true, policy, PartSettings(PART_USERS, PER_INSTANT), MBR, threads)
+        in_parts += float(compute_areas(parts.cloaks) @ parts.sizes) / len(cells)
+    return np.concatenate(costs), in_parts
+
+
+def cost(cells: npt.NDArray[np.uint32], group: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    """Compute the mean area of users' cloaks at each instant, in cells."""
+    areas = compute_areas(build_cloaks(cells, group, MBR, default_threads()))
+    mean: npt.NDArray[np.float64] = (areas * np.bincount(group)[:, None]).sum(axis=0) / len(cells)
+    return mean
+
+
+def draw(results: Path, path: Path) -> None:
+    """Draw the cost against the length of an epoch, for each predictor and lag."""
+    with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
+        figure = Figure(figsize=(6, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for predictor, (colour, marker) in STYLES.items():
+            for lag, line in zip(LAGS, ("-", ":"), strict=True):
+                found = [
+                    read_result(results / f"{OnlinePoint(epoch, lag, predictor).name}.json")
+                    for epoch in LENGTHS
+                ]
+                axes.plot(
+                    LENGTHS,
+                    [result["ratio"] for result in found],
+                    color=colour,
+                    marker=marker,
+                    linestyle=line,
+                    label=f"{predictor}, lag {lag}",
+                )
+        axes.axhline(1, color="#999999", linewidth=0.8)
+        axes.set_xlabel("instants in an epoch")
+        axes.set_ylabel("cost, hindsight = 1")
+        axes.set_xticks(LENGTHS)
+        axes.legend(frameon=False)
+        figure.savefig(path, dpi=DPI, metadata=UNDATED[path.suffix[1:]])
+
+
+if __name__ == "__main__":
+    main()

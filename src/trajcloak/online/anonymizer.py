@@ -1,0 +1,384 @@
+"""The same guarantee, instant by instant: what is published while reports still arrive.
+
+Time is cut into instants and these into epochs. At the first instant of an epoch its users are
+put into groups, on what is known and predicted of their ways; then each instant that closes is
+published in these groups. A member who is absent once is out until the epoch ends, and a group
+with fewer than k members left is silent. See ``docs/online.md``.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from trajcloak.algorithms import Policy
+from trajcloak.cloaks import build_bounding_boxes
+from trajcloak.errors import OptionError
+from trajcloak.kernels.threads import choose_threads
+from trajcloak.online.grouping import (
+    Stage,
+    choose_effort,
+    choose_members,
+    form_groups,
+    lay_side_by_side,
+    plan_stages,
+    split_groups,
+)
+from trajcloak.online.history import ABSENT, Recorder
+from trajcloak.online.instant_requests import (
+    InstantRequests,
+    build_no_requests,
+    decide_instant,
+)
+from trajcloak.online.online_options import OnlineOptions
+from trajcloak.online.open_instant import NEVER, OpenInstant
+from trajcloak.online.prediction import PREDICTORS, Futures
+from trajcloak.online.stream_users import StreamUsers
+from trajcloak.options import MBR, PER_INSTANT
+from trajcloak.parts import Parts, PartSettings, build_parts
+from trajcloak.requests.decide import check_vocabulary
+from trajcloak.space import Region, find_cell
+
+USER, TIME, X, Y = "user_id", "time", "x", "y"
+NO_GROUP = -1
+
+
+@dataclass(frozen=True)
+class PublishedInstant:
+    """What is published of an instant.
+
+    Attributes
+    ----------
+    window : int
+        A stretch of an epoch in which groups stay the same: the epoch, or half of it if groups
+        are split.
+    instant : int
+    bundle_id : int32
+        Numbers of the groups that are published, ascending.
+    cloaks : (groups, 4) uint32
+        Cells, as :data:`trajcloak.cloaks.Cloaks`.
+    users : int32
+        How many members each cloak holds.
+    parts : Parts or None
+        The rectangles in which members are shown, if parts are asked for; its ``part`` is private.
+    requests : InstantRequests
+    """
+
+    window: int
+    instant: int
+    bundle_id: npt.NDArray[np.int32]
+    cloaks: npt.NDArray[np.uint32]
+    users: npt.NDArray[np.int32]
+    parts: Parts | None
+    requests: InstantRequests
+
+
+class OnlineAnonymizer:
+    """Takes location reports and requests as they come, and says what may be published.
+
+    Attributes
+    ----------
+    counts : Counter
+        Lines that were not used, by reason; private.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from trajcloak.space import Region
+    >>> options = OnlineOptions(k=2, every=60, epoch=3, rare="keep")
+    >>> online = OnlineAnonymizer(options, Region(0.0, 0.0, 64.0, 6), ["category"], origin=0)
+    >>> online.observe(
+    ...     pa.table({"user_id": [1, 2], "time": [5, 7], "x": [1.5, 2.5], "y": [3.0, 3.0]})
+    ... )
+    >>> online.ask(pa.table({"user_id": [2], "time": [8], "category": ["food"]}))
+    >>> published = online.advance(60)
+    >>> published[0].users.tolist(), published[0].requests.kinds["category"].to_pylist()
+    ([2], ['food'])
+    """
+
+    def __init__(
+        self,
+        options: OnlineOptions,
+        region: Region,
+        requests: Sequence[str],
+        *,
+        origin: int,
+        threads: int | None = None,
+    ) -> None:
+        """Start with nobody known.
+
+        Parameters
+        ----------
+        options : OnlineOptions
+        region : Region
+            Whoever is outside counts as absent.
+        requests : sequence of str
+            Names of the request attributes.
+        origin : int
+            When instant 0 begins; epochs are counted from there.
+        threads : int, optional
+            Default: all cores. Never changes what is published.
+        """
+        self._asked = options
+        self._region = region
+        self._names = list(requests)
+        self._origin = origin
+        self._threads = choose_threads(threads)
+        check_vocabulary(options.vocabulary, self._names)
+        self._stages = plan_stages(options.epoch, options.lag)
+        self._predictor = PREDICTORS[options.predictor]
+        self._users = StreamUsers()
+        # Of each user: instants since the last report, time of the latest one, and the group.
+        self._missed = np.empty(0, np.int32)
+        self._latest = np.empty(0, np.int64)
+        self._group = np.empty(0, np.int32)
+        self._open: dict[int, OpenInstant] = {}
+        # Requests of instants that are closed and not published.
+        self._waiting: dict[int, pa.Table] = {}
+        self._next = 0
+        self._recorder = Recorder(options.epoch, options.lag)
+        # Members who were absent, and present, after the instant at which groups were made.
+        self._num_left = self._num_stayed = 0
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def clock(self) -> int | None:
+        """The time that k users have reached, which fewer wrong clocks cannot move."""
+        reached = self._latest[self._latest != NEVER]
+        if len(reached) < self._asked.k:
+            return None
+        place = len(reached) - self._asked.k
+        return int(np.partition(reached, place)[place])
+
+    def observe(self, reports: pa.Table) -> None:
+        """Take location reports: ``user_id`` (integers or text), ``time`` (integers), ``x``, ``y``.
+
+        With one input also the request attributes, all null in a report without a request.
+        """
+        user = self._users.number(reports[USER])
+        self._add_newcomers()
+        time = reports[TIME].to_numpy()
+        np.maximum.at(self._latest, user, time)
+        cell = _find_cells(reports[X].to_numpy(), reports[Y].to_numpy(), self._region)
+        is_inside = cell[:, 0] != ABSENT
+        self.counts["outside the region"] += int((~is_inside).sum())
+        for instant, rows in self._select_open(time, is_inside):
+            opened = self._open.setdefault(instant, OpenInstant())
+            opened.extend(self._users.count)
+            opened.report(user[rows], time[rows], cell[rows])
+            if self._asked.one_input:
+                opened.requests.append(self._take_requests(reports, rows))
+
+    def ask(self, requests: pa.Table) -> None:
+        """Take requests: ``user_id``, ``time`` and the request attributes; for two inputs."""
+        if self._asked.one_input:
+            raise OptionError(
+                "a request came without a report; expected one input, in which reports carry "
+                "requests; pass them to observe, or use two inputs"
+            )
+        time = requests[TIME].to_numpy()
+        for instant, rows in self._select_open(time, np.ones(len(time), np.bool_)):
+            opened = self._open.setdefault(instant, OpenInstant())
+            opened.requests.append(self._take_requests(requests, rows))
+
+    def advance(self, now: int) -> list[PublishedInstant]:
+        """Close all instants that ended ``late`` before ``now``; returns what is published."""
+        asked, published = self._asked, []
+        while self._origin + (self._next + 1) * asked.every + asked.late <= now:
+            self._close(self._next)
+            if self._next >= asked.lag:
+                published.append(self._publish(self._next - asked.lag))
+            self._next += 1
+        return published
+
+    def list_members(self) -> pa.Table:
+        """List who is in which group at the instant that was published last; private."""
+        user = np.flatnonzero(self._group != NO_GROUP)
+        return pa.table(
+            {
+                USER: self._users.list_ids().take(pa.array(user)),
+                "bundle_id": self._group[user],
+            }
+        )
+
+    def _take_requests(self, table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+        return table.select([USER, TIME, *self._names]).take(pa.array(rows))
+
+    def _add_newcomers(self) -> None:
+        """Make room for users who were numbered since; they are in no group."""
+        more = self._users.count - len(self._latest)
+        self._latest = np.append(self._latest, np.full(more, NEVER))
+        self._missed = np.append(self._missed, np.full(more, self._asked.hold, np.int32))
+        self._group = np.append(self._group, np.full(more, NO_GROUP, np.int32))
+
+    def _select_open(
+        self, time: npt.NDArray[np.int64], is_good: npt.NDArray[np.bool_]
+    ) -> list[tuple[int, npt.NDArray[np.int64]]]:
+        """List the instants of some times, and the rows of each, but those too late or early."""
+        instant = (time - self._origin) // self._asked.every
+        is_late = instant < self._next
+        # What is far ahead is of a wrong clock, and must not fill the memory.
+        is_early = instant > self._next + self._asked.epoch + self._asked.lag
+        self.counts["late"] += int((is_good & is_late).sum())
+        self.counts["early"] += int((is_good & is_early).sum())
+        rows = np.flatnonzero(is_good & ~is_late & ~is_early)
+        found, place = np.unique(instant[rows], return_inverse=True)
+        return [(int(i), rows[place == n]) for n, i in enumerate(found)]
+
+    def _close(self, instant: int) -> None:
+        """Settle where users were at an instant, and which requests count."""
+        opened = self._open.pop(instant, OpenInstant())
+        opened.extend(self._users.count)
+        is_reported = opened.time != NEVER
+        if self._asked.one_input:
+            # Which of two rows at one time is the last cannot be told: the user counts as absent.
+            self.counts["repeated"] += int(opened.is_repeated.sum())
+            is_reported &= ~opened.is_repeated
+        frame = np.where(is_reported[:, None], opened.cell, np.int32(ABSENT))
+        self._missed = np.where(is_reported, np.int32(0), self._missed + np.int32(1))
+        is_held = ~is_reported & (self._missed <= self._asked.hold)
+        if is_held.any():
+            frame[is_held] = self._recorder.get_frame(0, self._users.count)[is_held]
+        self._recorder.add(frame)
+        if not opened.requests:
+            return
+        requests = pa.concat_tables(opened.requests)
+        if self._asked.one_input:
+            last = opened.time[self._users.find(requests[USER])]
+            requests = requests.filter(pa.array(requests[TIME].to_numpy() == last))
+        self._waiting[instant] = requests
+
+    def _publish(self, instant: int) -> PublishedInstant:
+        """Publish an instant, in groups that are formed, split or as they were."""
+        place = instant % self._asked.epoch
+        number, stage = next(
+            (n, s) for n, s in enumerate(self._stages) if s.start <= place < s.stop
+        )
+        if place == 0:
+            self._forget()
+        if place == stage.start:
+            self._group = self._form(place, stage)
+        frame = self._recorder.get_frame(self._asked.lag, self._users.count)
+        is_gone = (self._group != NO_GROUP) & (frame[:, 0] == ABSENT)
+        self._group[is_gone] = NO_GROUP
+        is_member = self._group != NO_GROUP
+        if place != stage.start:
+            self._num_left += int(is_gone.sum())
+            self._num_stayed += int(is_member.sum())
+        users = np.bincount(self._group[is_member]).astype(np.int32)
+        bundle_id = np.flatnonzero(users >= self._asked.k).astype(np.int32)
+        # Numbers of members only fall while a stage lasts: a silent group stays silent.
+        rank = np.full(len(users) + 1, NO_GROUP, np.int32)
+        rank[bundle_id] = np.arange(len(bundle_id), dtype=np.int32)
+        shown = rank[self._group]
+        self._group[shown == NO_GROUP] = NO_GROUP
+        cells = frame[:, None].astype(np.uint32)
+        cloaks = build_bounding_boxes(cells, shown, len(bundle_id), self._threads)
+        return PublishedInstant(
+            window=instant // self._asked.epoch * len(self._stages) + number,
+            instant=instant,
+            bundle_id=bundle_id,
+            cloaks=cloaks[:, 0],
+            users=users[bundle_id],
+            parts=self._divide(cells, Policy(shown, cloaks)),
+            requests=self._decide(instant),
+        )
+
+    def _divide(self, cells: npt.NDArray[np.uint32], policy: Policy) -> Parts | None:
+        """Show the members of groups in parts, from where they are at this instant alone."""
+        if self._asked.parts is None:
+            return None
+        settings = PartSettings(self._asked.parts, PER_INSTANT)
+        return build_parts(cells, policy, settings, MBR, self._threads)
+
+    def _decide(self, instant: int) -> InstantRequests:
+        """Choose the requests of an instant that are published."""
+        sent = self._waiting.pop(instant, None)
+        if sent is None or not self._names:
+            return build_no_requests(self._names)
+        group = np.append(self._group, np.int32(NO_GROUP))[self._users.find(sent[USER])]
+        shown, num_withheld = decide_instant(sent.select(self._names), group, self._asked)
+        self.counts["requests withheld"] += num_withheld
+        return shown
+
+    def _form(self, place: int, stage: Stage) -> npt.NDArray[np.int32]:
+        """Form the groups of a stage, or split those of the stage before.
+
+        Returns the group of each user. Those who are known to be absent at an instant that is
+        waited for take no part.
+        """
+        asked = self._asked
+        num_waited = min(asked.lag, asked.epoch - 1 - place)
+        frames = [
+            self._recorder.get_frame(asked.lag - i, self._users.count)
+            for i in range(num_waited + 1)
+        ]
+        is_here = np.all([frame[:, 0] != ABSENT for frame in frames], axis=0)
+        if place:
+            is_here &= self._group != NO_GROUP
+            sizes = np.bincount(self._group[is_here], minlength=1)
+            # A parent with too few members left is silent from here on.
+            is_here[is_here] = sizes[self._group[is_here]] >= asked.k
+        users = np.flatnonzero(is_here)
+        group = np.full(self._users.count, NO_GROUP, np.int32)
+        if len(users) < asked.k:
+            return group
+        length = asked.epoch - place - num_waited
+        effort = choose_effort(len(users), asked.epoch)
+        futures = self._predict(users, length - 1, effort.num_futures)
+        known = np.stack([frame[users] for frame in frames], axis=1)
+        height = self._region.height
+        cells = lay_side_by_side(known, futures, height)
+        absence = self._num_left / max(1, self._num_left + self._num_stayed)
+        members = stage.times * choose_members(asked.k, absence, length)
+        if place:
+            _, parent = np.unique(self._group[users], return_inverse=True)
+            group[users] = split_groups(
+                cells, parent.astype(np.int32), height, members, effort.level, self._threads
+            )
+        else:
+            group[users] = form_groups(cells, height, members, effort.level, self._threads)
+        return group
+
+    def _predict(self, users: npt.NDArray[np.int64], length: int, num_futures: int) -> Futures:
+        if not length:
+            return np.empty((len(users), 1, 0, 2), np.int32)
+        history = self._recorder.look_back(self._users.count)
+        return self._predictor.predict(history, users, length, num_futures, threads=self._threads)
+
+    def _forget(self) -> None:
+        """Forget users who were not seen for long, so that memory does not grow with time."""
+        self._recorder.trim(self._users.count)
+        is_seen = self._recorder.is_seen(self._users.count)
+        for opened in self._open.values():
+            opened.extend(self._users.count)
+            is_seen |= opened.time != NEVER
+        order = self._users.keep(is_seen)
+        for opened in self._open.values():
+            opened.renumber(order)
+        self._recorder.renumber(order)
+        self._missed, self._latest = self._missed[order], self._latest[order]
+        self._group = np.full(len(order), NO_GROUP, np.int32)
+
+
+def _find_cells(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], region: Region
+) -> npt.NDArray[np.int32]:
+    """Find the cells of places; ABSENT where a place is outside the region, or no number."""
+    cells = np.full((len(x), 2), ABSENT, np.int32)
+    _fill_cells(x, y, region.x_min, region.y_min, region.side, region.cell, region.height, cells)
+    return cells
+
+
+@njit(cache=True, nogil=True)
+def _fill_cells(x, y, x_min, y_min, side, cell, height, cells):  # type: ignore[no-untyped-def]
+    num_cells = 1 << height
+    for row in range(len(x)):
+        # NaN fails every comparison.
+        if x_min <= x[row] < x_min + side and y_min <= y[row] < y_min + side:
+            cells[row, 0] = find_cell(x[row], x_min, cell, num_cells)
+            cells[row, 1] = find_cell(y[row], y_min, cell, num_cells)

@@ -1,0 +1,103 @@
+"""Where users were at the last few instants, from location reports alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+ABSENT = -1
+"""Cell of a user whose location is not known."""
+
+Frame = npt.NDArray[np.int32]
+"""(users, 2): the cell of each user at one instant; ABSENT where it is not known."""
+
+MOST_MOVEMENTS = 2_000_000
+"""Users times instants to learn from. Three million of them predicted 3% better than one."""
+
+
+class History(NamedTuple):
+    """The last instants, the newest last; a value, not changed once it is made.
+
+    Attributes
+    ----------
+    frames : (instants, users, 2) int32
+        See :data:`Frame`.
+    top_speed : (users,) int32
+        The longest way that each user went from one instant to the next, as far as is known.
+    """
+
+    frames: npt.NDArray[np.int32]
+    top_speed: npt.NDArray[np.int32]
+
+
+class Recorder:
+    """Keeps the last instants of all users; memory is bounded by the number of users."""
+
+    def __init__(self, epoch: int, lag: int) -> None:
+        self._needed = epoch + lag + 2
+        self._frames: list[Frame] = []
+        self._top_speed = np.zeros(0, np.int32)
+
+    @property
+    def num_frames(self) -> int:
+        """How many instants are kept."""
+        return len(self._frames)
+
+    def add(self, frame: Frame) -> None:
+        """Add the newest instant, which may have more users than those before."""
+        speed = np.zeros(len(frame), np.int32)
+        speed[: len(self._top_speed)] = self._top_speed
+        if self._frames:
+            before = self._frames[-1]
+            now = frame[: len(before)]
+            is_known = (before[:, 0] >= 0) & (now[:, 0] >= 0)
+            way = now[is_known].astype(np.float64) - before[is_known]
+            length = np.sqrt((way * way).sum(axis=1)).astype(np.int32)
+            rows = np.flatnonzero(is_known)
+            speed[rows] = np.maximum(speed[rows], length)
+        self._top_speed = speed
+        self._frames.append(frame)
+
+    def trim(self, num_users: int) -> None:
+        """Forget the oldest instants: few users are remembered for longer than many."""
+        kept = self._needed + MOST_MOVEMENTS // max(1, num_users)
+        del self._frames[:-kept]
+
+    def is_seen(self, num_users: int) -> npt.NDArray[np.bool_]:
+        """Mark the users whose location is known at some instant that is kept."""
+        seen = np.zeros(num_users, np.bool_)
+        for frame in self._frames:
+            seen[: len(frame)] |= frame[:, 0] >= 0
+        return seen
+
+    def renumber(self, order: npt.NDArray[np.int64]) -> None:
+        """Keep these users only, in this order."""
+        self._frames = [_take(frame, order) for frame in self._frames]
+        speed = np.zeros(int(order.max(initial=-1)) + 1, np.int32)
+        speed[: len(self._top_speed)] = self._top_speed[: len(speed)]
+        self._top_speed = speed[order]
+
+    def get_frame(self, back: int, num_users: int) -> Frame:
+        """Return the instant that is so many before the newest, for so many users."""
+        return _extend(self._frames[-1 - back], num_users)
+
+    def look_back(self, num_users: int) -> History:
+        """Return all instants that are kept."""
+        frames = np.stack([_extend(frame, num_users) for frame in self._frames])
+        speed = np.zeros(num_users, np.int32)
+        speed[: len(self._top_speed)] = self._top_speed
+        return History(frames, speed)
+
+
+def _extend(frame: Frame, num_users: int) -> Frame:
+    """Add users whose location is not known."""
+    if len(frame) == num_users:
+        return frame
+    longer = np.full((num_users, 2), ABSENT, np.int32)
+    longer[: len(frame)] = frame
+    return longer
+
+
+def _take(frame: Frame, order: npt.NDArray[np.int64]) -> Frame:
+    """Take the users of a frame in an order that may name users who came later."""
+    return _extend(frame, max(len(frame), int(order.max(initial=-1)) + 1))[order]

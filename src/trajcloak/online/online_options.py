@@ -1,0 +1,96 @@
+"""What a caller can ask of a stream."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trajcloak.errors import OptionError
+from trajcloak.online.prediction import PREDICTORS
+from trajcloak.options import DROP, KEEP, MIN_K
+
+
+@dataclass(frozen=True)
+class OnlineOptions:
+    """All settings of a stream; all of them are public.
+
+    Attributes
+    ----------
+    k : int
+        Least number of users in a group; at least 2.
+    every : int
+        Length of an instant, in the unit of the times of reports.
+    epoch : int
+        Instants for which groups stay together, or are split: how long requests of one sender
+        may be linked.
+    lag : int
+        Instants that are waited for before one is published.
+    late : int
+        How long after its end an instant waits for reports, in the unit of ``every``.
+    one_input : bool
+        Whether requests come with reports. Otherwise they come on their own, and users are
+        known to have reported whether or not they sent any.
+    hold : int
+        Instants for which the last known place of a user counts if reports are missing. With
+        one input 0: who has not reported cannot have sent anything.
+    parts : int, optional
+        Least number of users in a part: at each instant, the members of a group are shown in
+        parts, each with a rectangle of its own. Default: each group has one rectangle.
+    predictor : str
+        One of :data:`trajcloak.online.prediction.PREDICTORS`.
+    rare : {"drop", "keep"}
+    rare_below : int
+        With ``drop``, a request is published only if at least so many groups show it at the
+        instant.
+    vocabulary : dict of list, optional
+        For each request attribute the values that may be published.
+    """
+
+    k: int
+    every: int
+    epoch: int
+    lag: int = 0
+    late: int = 0
+    one_input: bool = False
+    hold: int = 0
+    parts: int | None = None
+    predictor: str = "learned"
+    rare: str = DROP
+    rare_below: int = 2
+    vocabulary: Mapping[str, Sequence[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("k", MIN_K), ("every", 1), ("epoch", 1), ("lag", 0), ("late", 0), ("hold", 0),
+            ("rare_below", 1), ("parts", 2),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            if not (is_whole and value >= least) and (name, value) != ("parts", None):
+                raise OptionError(
+                    f"{name} is {value}; expected a whole number of at least {least}; pass another "
+                    f"--{name.replace('_', '-')}"
+                )
+        if self.lag >= self.epoch:
+            raise OptionError(
+                f"lag is {self.lag} and the epoch {self.epoch}; expected a lag shorter than the "
+                f"epoch; pass another --lag or --epoch"
+            )
+        if self.parts is not None and self.parts > self.k:
+            raise OptionError(
+                f"parts is {self.parts} and k is {self.k}; expected parts of at most k users; "
+                f"pass a smaller --parts, or leave it out"
+            )
+        if self.one_input and self.hold:
+            raise OptionError(
+                "hold is asked for with one input; expected two inputs: a user without a report "
+                "cannot have sent a request with it; leave out --hold"
+            )
+        for name, value, known in (
+            ("predictor", self.predictor, tuple(PREDICTORS)),
+            ("rare", self.rare, (DROP, KEEP)),
+        ):
+            if value not in known:
+                raise OptionError(
+                    f"{name} is '{value}'; expected one of {', '.join(known)}; pass another "
+                    f"--{name}"
+                )

@@ -1,0 +1,72 @@
+"""What has arrived for an instant that is not closed yet."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.online.history import ABSENT
+
+NEVER = np.iinfo(np.int64).min
+"""Time of the last report of a user who has not reported."""
+
+
+@dataclass
+class OpenInstant:
+    """The last report of each user in an instant, and the requests that were sent in it.
+
+    What is kept is the same in whatever order lines arrive.
+
+    Attributes
+    ----------
+    time : (users,) int64
+        Of the last report; NEVER where there is none.
+    cell : (users, 2) int32
+        Of that report. If a user has several at that time, the greatest by x, then y.
+    is_repeated : (users,) bool
+        Whether there are several reports of the user at that time.
+    requests : list of pyarrow.Table
+        As they came.
+    """
+
+    time: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    cell: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 2), np.int32))
+    is_repeated: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    requests: list[pa.Table] = field(default_factory=list)
+
+    def extend(self, num_users: int) -> None:
+        """Add users who have not reported."""
+        more = num_users - len(self.time)
+        if more > 0:
+            self.time = np.concatenate([self.time, np.full(more, NEVER)])
+            self.cell = np.concatenate([self.cell, np.full((more, 2), ABSENT, np.int32)])
+            self.is_repeated = np.concatenate([self.is_repeated, np.zeros(more, np.bool_)])
+
+    def renumber(self, order: npt.NDArray[np.int64]) -> None:
+        """Keep these users only, in this order."""
+        self.time = self.time[order]
+        self.cell = self.cell[order]
+        self.is_repeated = self.is_repeated[order]
+
+    def report(
+        self,
+        user: npt.NDArray[np.int32],
+        time: npt.NDArray[np.int64],
+        cell: npt.NDArray[np.int32],
+    ) -> None:
+        """Add location reports; ``user`` are numbers below those that :meth:`extend` was told."""
+        # What is known joins as one more report of each user, and as two where it is repeated.
+        known = np.unique(user)
+        known = known[self.time[known] != NEVER]
+        known = np.concatenate([known, known[self.is_repeated[known]]])
+        user = np.concatenate([user, known])
+        time = np.concatenate([time, self.time[known]])
+        cell = np.concatenate([cell, self.cell[known]])
+        order = np.lexsort((cell[:, 1], cell[:, 0], time, user))
+        user, time, cell = user[order], time[order], cell[order]
+        is_last = np.append(user[1:] != user[:-1], True)
+        is_same = np.insert((user[1:] == user[:-1]) & (time[1:] == time[:-1]), 0, False)
+        self.time[user[is_last]] = time[is_last]
+        self.cell[user[is_last]] = cell[is_last]
+        self.is_repeated[user[is_last]] = is_same[is_last]

@@ -1,0 +1,57 @@
+"""Users of a stream, numbered."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
+
+
+class StreamUsers:
+    """Numbers the users who have reported; private.
+
+    Attributes
+    ----------
+    count : int
+    """
+
+    def __init__(self) -> None:
+        self._ids: IntegerIds | TextIds = TextIds()
+        self.count = 0
+
+    def number(self, column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+        """Number users, whose ids are all integers or all text; new ones get the next numbers."""
+        ids = column.combine_chunks()
+        if pa.types.is_integer(ids.type):
+            ids = ids.cast(pa.int64())
+        if not self.count:
+            self._ids = IntegerIds() if ids.type == pa.int64() else TextIds()
+        user = np.empty(len(ids), np.int32)
+        intern_array(self._ids, ids, user)
+        self.count = max(self.count, int(user.max(initial=-1)) + 1)
+        return user
+
+    def find(self, column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+        """Find the numbers of users; -1 for those who have not reported."""
+        known = self._ids.distinct()
+        found = pc.index_in(column.combine_chunks().cast(known.type), value_set=known)
+        number: npt.NDArray[np.int32] = found.fill_null(-1).to_numpy(zero_copy_only=False)
+        return number
+
+    def list_ids(self) -> pa.Array:
+        """List the ids by number."""
+        return self._ids.distinct()
+
+    def keep(self, is_kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """Forget the others, and number users in the order of their ids; returns the old numbers.
+
+        New users are numbered as they come. The order in which lines arrive must decide
+        nothing, not even a tie.
+        """
+        ids = self._ids.distinct()
+        order: npt.NDArray[np.int64] = pc.array_sort_indices(ids).to_numpy().astype(np.int64)
+        order = order[is_kept[order]]
+        self.count = 0
+        self.number(pa.chunked_array([ids.take(pa.array(order))]))
+        return order

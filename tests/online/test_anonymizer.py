@@ -1,0 +1,188 @@
+"""Lines that are late, early, outside, repeated; and options."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from online.streams import NAMES, REGION, read
+from trajcloak.errors import OptionError
+from trajcloak.online import OnlineAnonymizer, OnlineOptions
+
+FOUR = ["a", "b", "c", "d"]
+
+
+def build(**options):
+    asked = {"k": 2, "every": 10, "epoch": 3, "rare": "keep", **options}
+    return OnlineAnonymizer(OnlineOptions(**asked), REGION, NAMES, origin=100, threads=1)
+
+
+def report(online, users, time, x=1.5, y=1.5):
+    time = [time] * len(users) if isinstance(time, int) else time
+    count = len(users)
+    online.observe(pa.table({"user_id": users, "time": time, "x": [x] * count, "y": [y] * count}))
+
+
+def ask(online, user, time, category="food"):
+    online.ask(
+        pa.table(
+            {
+                "user_id": [user],
+                "time": [time],
+                "category": [category],
+                "detail": pa.array([None], pa.string()),
+            }
+        )
+    )
+
+
+def count_users(published):
+    return [sum(users for _, users, _ in read(p).values()) for p in published]
+
+
+def list_requests(published):
+    return [
+        sorted(values[0] for _, _, requests in read(p).values() for values in requests)
+        for p in published
+    ]
+
+
+def test_late_reports_and_requests_change_nothing():
+    online = build(late=5)
+    report(online, FOUR, 100)
+    assert online.advance(114) == []
+    report(online, ["e"], 109)
+    assert count_users(online.advance(115)) == [5]
+    report(online, ["f"], 109)
+    ask(online, "a", 109)
+    assert online.counts["late"] == 2
+    report(online, FOUR, 110)
+    assert list_requests(online.advance(125)) == [[]]
+
+
+def test_what_is_far_ahead_is_not_kept():
+    online = build()
+    report(online, FOUR, 100)
+    report(online, ["a"], 10**12)
+    ask(online, "a", 10**12)
+    assert online.counts["early"] == 2
+    assert len(online._open) == 1
+
+
+def test_one_wrong_clock_does_not_close_instants():
+    online = build(k=3)
+    assert online.clock is None
+    report(online, FOUR, [101, 103, 105, 10**15])
+    assert online.clock == 103
+    report(online, ["b"], 107)
+    assert online.clock == 105
+
+
+@pytest.mark.parametrize(("x", "y"), [(-0.1, 1), (1, 16), (np.nan, 1), (1, np.inf), (1e300, 1)])
+def test_outside_the_region_is_absent(x, y):
+    online = build()
+    report(online, FOUR, 100)
+    report(online, ["e"], 100, x, y)
+    assert online.counts["outside the region"] == 1
+    assert count_users(online.advance(110)) == [4]
+
+
+def test_who_is_absent_once_is_out_until_the_epoch_ends():
+    online = build(k=3)
+    for instant, users in enumerate([FOUR, FOUR[1:], FOUR, FOUR]):
+        report(online, users, 100 + 10 * instant)
+        ask(online, "a", 101 + 10 * instant)
+    published = online.advance(140)
+    assert count_users(published) == [4, 3, 3, 4]
+    assert list_requests(published) == [["food"], [], [], ["food"]]
+    assert online.counts["requests withheld"] == 2
+
+
+def test_newcomers_wait():
+    online = build()
+    for instant in range(4):
+        report(online, FOUR if instant == 0 else [*FOUR, "e"], 100 + 10 * instant)
+    assert count_users(online.advance(140)) == [4, 4, 4, 5]
+
+
+def test_a_group_with_too_few_members_left_is_silent():
+    online = build(k=3)
+    for instant, users in enumerate([FOUR, FOUR[:2], FOUR]):
+        report(online, users, 100 + 10 * instant)
+    assert [read(p) for p in online.advance(130)][1:] == [{}, {}]
+
+
+def test_users_who_are_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr("trajcloak.online.history.MOST_MOVEMENTS", 0)
+    online = build(epoch=2)
+    for instant in range(40):
+        report(online, [f"{instant}-{n}" for n in range(50)], 100 + 10 * instant)
+        online.advance(110 + 10 * instant)
+    assert online._users.count <= 50 * 6
+
+
+def test_groups_get_slack_for_the_absence_that_is_seen():
+    random = np.random.default_rng(3)
+    online = build(k=5, epoch=4, one_input=True, predictor="hold")
+    ids = np.arange(200)
+    sizes = []
+    for instant in range(24):
+        here = ids if instant % 4 == 0 else ids[random.random(200) > 0.1]
+        nothing = pa.nulls(len(here), pa.string())
+        online.observe(
+            pa.table(
+                {
+                    "user_id": here,
+                    "time": np.full(len(here), 100 + 10 * instant),
+                    "x": random.random(len(here)) * 16,
+                    "y": random.random(len(here)) * 16,
+                    "category": nothing,
+                    "detail": nothing,
+                }
+            )
+        )
+        for published in online.advance(110 + 10 * instant):
+            sizes.append(len(published.users) and int(published.users.min()))
+            if instant == 20:
+                first = len(published.users)
+            if instant > 20:
+                assert len(published.users) >= 0.8 * first
+    assert sizes[0] == 5
+    assert sizes[20] >= 8
+
+
+def test_requests_off_the_vocabulary_are_withheld():
+    online = build(vocabulary={"category": ["food"], "detail": []})
+    report(online, FOUR, 100)
+    ask(online, "a", 100)
+    ask(online, "b", 100, "secret")
+    assert list_requests(online.advance(110)) == [["food"]]
+    with pytest.raises(OptionError, match="vocabulary"):
+        build(vocabulary={"other": []})
+
+
+def test_with_one_input_requests_come_with_reports():
+    with pytest.raises(OptionError, match="without a report"):
+        ask(build(one_input=True), "a", 100)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"k": 1}, "k is 1"),
+        ({"k": True}, "k is True"),
+        ({"every": 0}, "every is 0"),
+        ({"epoch": 0}, "epoch is 0"),
+        ({"lag": 3}, "shorter than the epoch"),
+        ({"late": -1}, "late is -1"),
+        ({"parts": 1}, "parts is 1"),
+        ({"parts": 3}, "at most k"),
+        ({"hold": 1, "one_input": True}, "two inputs"),
+        ({"predictor": "crystal ball"}, "predictor is"),
+        ({"rare": "other"}, "rare is"),
+        ({"rare_below": 0}, "rare_below is 0"),
+    ],
+)
+def test_options_that_cannot_be_used(options, words):
+    with pytest.raises(OptionError, match=words) as raised:
+        build(**options)
+    assert "; expected" in str(raised.value)

@@ -1,0 +1,106 @@
+"""Groups of an epoch, and how many members they need."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trajcloak.cloaks import build_cloaks, compute_areas
+from trajcloak.online.grouping import (
+    MOST_TIMES_K,
+    choose_effort,
+    choose_members,
+    form_groups,
+    lay_side_by_side,
+    plan_stages,
+    split_groups,
+)
+from trajcloak.options import MBR
+from zoo import examples
+
+
+def expect_full(members, k, absence, length):
+    """Compute, from binomials, the share of instants at which at least k are expected."""
+    total = 0.0
+    for instant in range(length):
+        share = (1 - absence) ** instant
+        total += sum(
+            math.comb(members, m) * share**m * (1 - share) ** (members - m)
+            for m in range(k, members + 1)
+        )
+    return total / length
+
+
+@given(k=st.integers(2, 60), absence=st.floats(0, 0.1), length=st.integers(1, 12))
+@examples(60)
+def test_enough_members_are_left_in_most_sets(k, absence, length):
+    members = choose_members(k, absence, length)
+    assert k <= members <= MOST_TIMES_K * k
+    assert expect_full(members, k, absence, length) >= 0.95
+
+
+@pytest.mark.parametrize(("absence", "length"), [(1.0, 5), (0.9, 100), (0.999999, 2)])
+def test_nobody_waits_for_those_who_are_gone(absence, length):
+    assert choose_members(10, absence, length) == MOST_TIMES_K * 10
+
+
+@pytest.mark.parametrize("epoch", range(1, 40))
+def test_stages_cover_the_epoch(epoch):
+    for lag in range(min(4, epoch)):
+        stages = plan_stages(epoch, lag)
+        assert [s.start for s in stages] == [0, *(s.stop for s in stages[:-1])]
+        assert stages[-1].stop == epoch
+        assert stages[-1].times == 1
+        assert all(s.start < s.stop for s in stages)
+
+
+def test_effort_falls_with_users():
+    efforts = [choose_effort(users, 5) for users in (100, 50_000, 2_000_000)]
+    assert [e.level for e in efforts] == ["high", "normal", "low"]
+
+
+def test_all_futures_count_alike():
+    known = np.array([[[1, 2]], [[3, 4]]], np.int32)
+    futures = np.array([[[[1, 3]], [[-5, 99]]], [[[3, 5]], [[4, 4]]]], np.int32)
+    assert lay_side_by_side(known, futures, 4).tolist() == [
+        [[1, 2], [1, 2], [1, 3], [0, 15]],
+        [[3, 4], [3, 4], [3, 5], [4, 4]],
+    ]
+    nothing = np.empty((2, 1, 0, 2), np.int32)
+    assert lay_side_by_side(known, nothing, 4).tolist() == known.tolist()
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    users=st.integers(4, 150),
+    members=st.integers(2, 12),
+    threads=st.integers(1, 3),
+)
+@examples(40)
+def test_splits_keep_groups_large_and_bring_nobody_together(seed, users, members, threads):
+    random = np.random.default_rng(seed)
+    cells = random.integers(0, 64, (users, 3, 2)).astype(np.uint32)
+    parents = form_groups(cells, 6, 2 * members, "low", threads)
+    later = random.integers(0, 64, (users, 2, 2)).astype(np.uint32)
+    groups = split_groups(later, parents, 6, members, "low", threads)
+    assert (np.bincount(parents) >= min(2 * members, users)).all()
+    assert (np.bincount(groups) >= min(members, users)).all()
+    assert len(np.unique(np.column_stack([parents, groups]), axis=0)) == groups.max() + 1
+    for g in range(int(parents.max()) + 1):
+        is_member = parents == g
+        if is_member.sum() >= 4 * members:
+            assert len(np.unique(groups[is_member])) > 1
+    areas = compute_areas(build_cloaks(later, groups, MBR, 1))[groups].sum()
+    assert areas <= compute_areas(build_cloaks(later, parents, MBR, 1))[parents].sum()
+
+
+def test_groups_are_numbered_by_their_cloaks():
+    random = np.random.default_rng(7)
+    cells = random.integers(0, 64, (60, 2, 2)).astype(np.uint32)
+    group = form_groups(cells, 6, 5, "low", 1)
+    cloaks = build_cloaks(cells, group, MBR, 1).reshape(-1, 8).tolist()
+    assert cloaks == sorted(cloaks)
+    order = random.permutation(60)
+    assert (form_groups(cells[order], 6, 5, "low", 1) == group[order]).all()
