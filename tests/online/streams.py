@@ -199,6 +199,7 @@ def read(published: PublishedInstant) -> dict[int, Any]:
         zip(published.requests.group.tolist(), published.requests.kind.tolist(), strict=True)
     )
     assert entries == sorted(set(entries)), "sets are not in order"
+    assert {group for group, _ in entries} <= set(published.bundle_id.tolist()), "silence is broken"
     return {
         bundle: (
             ((cloak[0], cloak[2]), (cloak[1], cloak[3])),
