@@ -106,6 +106,7 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
+	$(BIN)/python benchmarks/parts.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/windows.py
 
 # The dask engine on processes of this machine, against the memory engine, and Spark against dask;

@@ -128,6 +128,28 @@ def refined(log: str, k: str) -> dict[str, Any]:
     return {"seconds": seconds, "users": len(cells), "ratio": cost / tree}
 
 
+def parts(log: str, k: str, least: str, per: str) -> dict[str, Any]:
+    """Time ``refined`` with parts, from dense array to rectangles."""
+    _warm_up()
+    from trajcloak.algorithms import build_algorithm
+    from trajcloak.kernels.threads import default_threads
+    from trajcloak.parts import PartSettings, build_parts
+
+    threads = default_threads()
+
+    def show(cells: np.ndarray, height: int) -> int:
+        algorithm = build_algorithm("refined", parts=int(least) if per == "window" else None)
+        policy = algorithm.solve(cells, height, int(k), "mbr", threads=threads)
+        settings = PartSettings(int(least), per)
+        return len(build_parts(cells, policy, settings, "mbr", threads).sizes)
+
+    cells, height = _dense(log, None)
+    show(cells[: 20 * int(k)], height)
+    start = time.perf_counter()
+    rows = show(cells, height)
+    return {"seconds": time.perf_counter() - start, "users": len(cells), "rows": rows}
+
+
 class _Clock:
     """Calls functions and adds up the seconds under a name."""
 
@@ -165,7 +187,7 @@ def _warm_up() -> None:
             release.write(Path(folder) / algorithm)
 
 
-MEASUREMENTS = {f.__name__: f for f in (bare_read, stages, dense_to_policy, bounds, refined)}
+MEASUREMENTS = {f.__name__: f for f in (bare_read, stages, dense_to_policy, bounds, refined, parts)}
 
 if __name__ == "__main__":
     measured = MEASUREMENTS[sys.argv[1]](*sys.argv[2:])

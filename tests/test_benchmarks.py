@@ -29,7 +29,13 @@ def run_benchmark(name, *arguments):
 @pytest.mark.needs_jit
 @pytest.mark.parametrize(
     "arguments",
-    [("bare_read",), ("stages", 20), ("dense_to_policy", 20, 300), ("bounds", 20, 300)],
+    [
+        ("bare_read",),
+        ("stages", 20),
+        ("dense_to_policy", 20, 300),
+        ("bounds", 20, 300),
+        ("parts", 20, 5, "window"),
+    ],
     ids=lambda arguments: arguments[0],
 )
 def test_measurements(log, arguments):

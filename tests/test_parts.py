@@ -16,14 +16,17 @@ from small_logs import (
     Drawn,
     clustered_rows,
     dense_logs,
+    list_tree,
     new_folder,
     publish,
     publish_rows,
     read_rows,
+    write_parquet,
 )
 from trajcloak import parts as parts_module
 from trajcloak.algorithms import Policy
 from trajcloak.algorithms.division import divide_bundles
+from trajcloak.cli import main
 from trajcloak.cloaks import build_cloaks
 from trajcloak.parts import PartSettings, build_parts
 from zoo import as_trajectories, draw_uniform, draw_walks, examples
@@ -35,7 +38,8 @@ HEIGHT = 4
 
 def draw_policy(rng, n, length, k, cloak, *, suppresses=True):
     """Random trajectories in random bundles of at least k."""
-    cells = draw_uniform(rng, n, length, HEIGHT)
+    # The fewer cells there are, the more rectangles are the same.
+    cells = draw_uniform(rng, n, length, int(rng.integers(1, HEIGHT + 1)))
     num_bundles = int(rng.integers(1, n // k + 1))
     bundle = rng.permutation(np.arange(n) % num_bundles).astype(np.int32)
     if suppresses and n > (k + 1) * num_bundles:
@@ -139,6 +143,16 @@ def test_identical_members_are_divided():
     part = divide_bundles(cells, np.zeros(11, np.int32), 1, 3, "mbr", 1, per_instant=True)
     assert all((np.bincount(column) >= 3).all() for column in part.T)
     assert part.max() == 2
+
+
+def test_of_equal_rectangles_the_smaller_part_is_first():
+    cells = np.ones((5, 2, 2), np.uint32)
+    given = np.array([[0], [0], [0], [1], [1]], np.int32)
+    policy = Policy(np.zeros(5, np.int32), build_cloaks(cells, np.zeros(5, np.int32), "mbr", 1))
+    policy = replace(policy, part=given)
+    parts = build_parts(cells, policy, PartSettings(2, "window"), "mbr", 1)
+    assert parts.sizes.tolist() == [2, 3, 2, 3]
+    assert parts.part[:, 0].tolist() == [1, 1, 1, 0, 0]
 
 
 def test_ties_between_bundles_are_broken_by_their_parts():
@@ -246,11 +260,10 @@ def test_requests_never_influence_parts(per):
     rng = np.random.default_rng(3)
     drawn = with_parts(Drawn(clustered_rows(3, 6), 3, {"rare": "keep"}), 2, per)
     expected, of_instant = publish_parts(drawn)
-    for _ in range(5):
-        order = rng.permutation(len(drawn.rows))
-        requests = [drawn.rows[i].request for i in order]
+    for user in rng.permutation(18).tolist():
+        # One user sends all requests.
         rows = [
-            row._replace(request=request) for row, request in zip(drawn.rows, requests, strict=True)
+            row._replace(request="r1" if row.user == f"u{user:02d}" else None) for row in drawn.rows
         ]
         moved, moved_parts = publish_parts(replace(drawn, rows=rows))
         assert moved.files["bundles.parquet"] == expected.files["bundles.parquet"]
@@ -332,3 +345,20 @@ def test_private_files_stand_outside_the_release(tmp_path):
     with pytest.raises(tc.OutputError, match=r"who-parts\.parquet: exists already"):
         made.write_policy(tmp_path / "who.parquet")
     assert not (tmp_path / "who.parquet").exists()
+
+
+def test_parts_on_the_command_line(tmp_path, capsys):
+    log = write_parquet(tmp_path / "log.parquet", clustered_rows(3, 4))
+    for number, memory in enumerate([[], ["--memory", "1GiB"]]):
+        out = tmp_path / str(number)
+        out.mkdir()
+        options = ["--k", "4", "--parts", "2", "--parts-per", "instant", *memory]
+        outputs = ["-o", out / "release", "--policy", out / "who.parquet"]
+        with pytest.raises(SystemExit) as stopped:
+            main(list(map(str, ["anonymize", log, *outputs, *options])))
+        assert not stopped.value.code
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "at least 2 users, per instant" in printed
+        assert "who is in which part at each instant" in printed
+    assert list_tree(tmp_path / "0") == list_tree(tmp_path / "1")
+    assert (tmp_path / "0" / "who-parts.parquet").exists()

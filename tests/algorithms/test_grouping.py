@@ -9,7 +9,7 @@ from trajcloak.algorithms.refined.boxes import empty_boxes
 from trajcloak.algorithms.refined.grouping import group_parts
 from trajcloak.algorithms.refined.improve import NEIGHBOURS, find_neighbours
 from trajcloak.cloaks import build_bounding_boxes, compute_areas
-from zoo import EFFORT, build_zoo, draw_uniform, draw_walks
+from zoo import EFFORT, build_zoo, draw_uniform, draw_walks, needs_jit
 
 ZOO = build_zoo()
 LARGE = "thousands_of_duplicates"
@@ -31,6 +31,7 @@ def check_policy(policy, k, least):
         assert sizes.min() >= least
 
 
+@needs_jit
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("cloak", ["mbr", "quad"])
 def test_parts_and_bundles_are_large_enough(name, cloak):
@@ -43,6 +44,7 @@ def test_parts_and_bundles_are_large_enough(name, cloak):
     assert (again.part == policy.part).all()
 
 
+@needs_jit
 def test_parts_are_those_of_bundles_of_their_size():
     """They depend on the least size of parts, and not on k."""
     cells = draw_walks(np.random.default_rng(1), 400, 6, 10)
@@ -62,6 +64,7 @@ def test_parts_are_those_of_bundles_of_their_size():
     assert policies[2].num_bundles == 1
 
 
+@needs_jit
 def test_parts_are_smaller_than_divided_bundles():
     cells = draw_walks(np.random.default_rng(2), 600, 8, 10)
     first = build_algorithm("refined", parts=5).solve(cells, 10, 25, "mbr")

@@ -180,21 +180,31 @@ def test_more_memory_may_be_given(run, out, tmp_path, monkeypatch):
     assert list_tree(out) == list_tree(tmp_path / "whole")
 
 
-def test_a_policy_that_is_in_place_already(run, out, monkeypatch):
-    """Killed between the two last steps."""
+@pytest.mark.parametrize(
+    ("stopped_at", "in_place"),
+    [
+        ("policy.parquet", []),
+        ("policy-parts.parquet", ["policy.parquet"]),
+        ("release", ["policy-parts.parquet", "policy.parquet"]),
+    ],
+)
+def test_private_files_that_are_in_place_already(run, out, monkeypatch, stopped_at, in_place):
+    """Killed between the last steps."""
+    run = replace(run, options={**run.options, "parts": 2, "parts_per": "instant"})
     with monkeypatch.context() as patched:
 
         def move(source, path, *rest):
-            if path.name == "release":
+            if path.name == stopped_at:
                 raise Stop
             shutil.move(source, path)
 
         patched.setattr(folder_module, "move", move)
         with pytest.raises(Stop):
             start(run, out)
-    assert sorted(path.name for path in out.iterdir()) == [WORK, "policy.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == [WORK, *in_place]
     start(run, out, resume=True)
-    assert sorted(path.name for path in out.iterdir()) == ["policy.parquet", "release"]
+    expected = ["policy-parts.parquet", "policy.parquet", "release"]
+    assert sorted(path.name for path in out.iterdir()) == expected
 
 
 def test_a_folder_of_somebody_else_is_not_taken_over(run, out, tmp_path):

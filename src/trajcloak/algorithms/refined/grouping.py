@@ -150,8 +150,8 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
         while True:
             bundle[added] = b
             total[b] += users[added]
-            np.minimum(boxes.low[b], low[added], boxes.low[b])
-            np.maximum(boxes.high[b], high[added], boxes.high[b])
+            boxes.low[b] = np.minimum(boxes.low[b], low[added])
+            boxes.high[b] = np.maximum(boxes.high[b], high[added])
             areas[b] = area(boxes.low[b], boxes.high[b], WIDE)
             if total[b] >= k:
                 break
