@@ -12,7 +12,7 @@ Frame = npt.NDArray[np.int32]
 """(users, 2): the cell of each user at one instant; ABSENT where it is not known."""
 
 MOST_MOVEMENTS = 2_000_000
-"""Users times instants to learn from. Three million of them predicted 3% better than one."""
+"""Users times instants to learn from, which bounds memory and time."""
 
 
 class History(NamedTuple):
