@@ -42,8 +42,14 @@ def main() -> None:
         bare = best_of(lambda log=log: measure("bare_read", log))
         staged = best_of(lambda log=log: measure("stages", log, K))
         whole = best_of(lambda log=log: end_to_end(log))
-        results[kind] = {"bare_read": bare, "stages": staged, "end_to_end": whole}
-        print_stages(kind, bare, staged, whole)
+        audited = audit(log)
+        results[kind] = {
+            "bare_read": bare,
+            "stages": staged,
+            "end_to_end": whole,
+            "audit": audited,
+        }
+        print_stages(kind, bare, staged, {"anonymize": whole, "audit": audited})
         if kind == "integer":
             pivot = sum(staged["stages"][name] for name in PIVOT_STAGES)
             policy = sum(staged["stages"][name] for name in POLICY_STAGES)
@@ -52,6 +58,9 @@ def main() -> None:
             (f"end to end / bare read, {kind} ids", whole["seconds"] / bare["seconds"], 5.0)
         )
         targets.append((f"peak memory in GiB, {kind} ids", whole["peak_gib"], 6.0))
+        targets.append(
+            (f"audit / anonymize, {kind} ids", audited["seconds"] / whole["seconds"], 3.0)
+        )
     growth = print_growth(make_log(users, "integer"), users)
     results["growth"] = growth
     per_user = [point["seconds"] / point["users"] for point in growth]
@@ -100,7 +109,7 @@ def measure(name: str, *arguments: Any) -> dict[str, Any]:
     return measured
 
 
-def end_to_end(log: Path, kept: Path | None = None) -> dict[str, Any]:
+def end_to_end(log: Path, kept: Path | None = None, policy: Path | None = None) -> dict[str, Any]:
     """Time the command itself, from start to exit, and take its peak memory.
 
     The release is removed, unless there is a place to keep it.
@@ -109,13 +118,33 @@ def end_to_end(log: Path, kept: Path | None = None) -> dict[str, Any]:
     shutil.rmtree(release, ignore_errors=True)
     command = [trajcloak(), "anonymize", str(log), "-o", str(release), "--k", str(K), "--json"]
     command += ["--request", "category", "--request", "detail", "--algorithm", "traj-anon"]
+    command += [] if policy is None else ["--policy", str(policy)]
+    measured = time_command(command)
+    if kept is None:
+        shutil.rmtree(release, ignore_errors=True)
+    return measured
+
+
+def audit(log: Path) -> dict[str, Any]:
+    """Time the audit of a release of the log."""
+    release, policy = RESULTS / "audited", RESULTS / "audited-policy.parquet"
+    policy.unlink(missing_ok=True)
+    end_to_end(log, release, policy)
+    command = [trajcloak(), "audit", str(log), str(release), "--policy", str(policy), "--json"]
+    command += ["--request", "category", "--request", "detail"]
+    measured = time_command(command)
+    shutil.rmtree(release)
+    policy.unlink()
+    return measured
+
+
+def time_command(command: list[str]) -> dict[str, Any]:
+    """Run a command; returns its time, processor time and peak memory."""
     start = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     seconds = time.perf_counter() - start
     child.returncode = os.waitstatus_to_exitcode(status)
-    if kept is None:
-        shutil.rmtree(release, ignore_errors=True)
     if child.returncode:
         raise SystemExit(f"{' '.join(command)}: exit code {child.returncode}")
     return {
@@ -126,7 +155,7 @@ def end_to_end(log: Path, kept: Path | None = None) -> dict[str, Any]:
 
 
 def print_stages(
-    kind: str, bare: dict[str, Any], staged: dict[str, Any], whole: dict[str, Any]
+    kind: str, bare: dict[str, Any], staged: dict[str, Any], commands: dict[str, dict[str, Any]]
 ) -> None:
     table = Table(title=f"{bare['rows']:,} rows, {kind} ids", title_justify="left")
     for column in ("stage", "seconds", "of a bare read", "peak GiB"):
@@ -137,12 +166,13 @@ def print_stages(
         table.add_row(f"  {name}", f"{seconds:.2f}", f"{seconds / unit:.2f}", "")
     total = sum(staged["stages"].values())
     table.add_row("all stages", f"{total:.2f}", f"{total / unit:.2f}", f"{staged['peak_gib']:.2f}")
-    table.add_row(
-        "trajcloak anonymize",
-        f"{whole['seconds']:.2f}",
-        f"{whole['seconds'] / unit:.2f}",
-        f"{whole['peak_gib']:.2f}",
-    )
+    for name, whole in commands.items():
+        table.add_row(
+            f"trajcloak {name}",
+            f"{whole['seconds']:.2f}",
+            f"{whole['seconds'] / unit:.2f}",
+            f"{whole['peak_gib']:.2f}",
+        )
     console.print(table)
 
 
