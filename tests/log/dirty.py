@@ -157,4 +157,5 @@ def draw_reading(rng):
         options["length"] = int(rng.integers(1, 4))
     if rng.random() < 0.1:
         options["windows"] = "07:00-08:03"
+    options["rows_alike"] = bool(rng.random() < 0.8)
     return reading, options
