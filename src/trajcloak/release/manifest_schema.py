@@ -125,6 +125,7 @@ Coordinate = Annotated[float, _within(-MAX_COORDINATE, MAX_COORDINATE)]
 Area = Annotated[float, _within(0, MAX_AREA)]
 Text = Annotated[str, Rule("a short text", lambda text: len(text) <= LONGEST_TEXT)]
 Ticks = Annotated[int, _whole(-MAX_TICKS, MAX_TICKS)]
+Step = Annotated[int, _whole(1, MAX_TICKS)]
 Timestamp = Annotated[
     str, _like("a date and time", r"-?[0-9]{4,6}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z?")
 ]
@@ -159,7 +160,7 @@ class Parameters(TypedDict):
     """All public parameters of a run."""
 
     origin: Ticks | Timestamp
-    every: Number | Span
+    every: Step | Span
     max_gap: Ticks | Span
     length: Number | None
     missing: Annotated[str, _one_of(MISSING)]
