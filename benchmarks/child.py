@@ -42,7 +42,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     for stage, module, function in (
         ("read", pipeline, "read_shards"),
         ("grid and region", pipeline, "lay_out"),
-        ("request check", pipeline, "decide_values"),
+        ("schedule", pipeline, "check_schedule"),
         ("pivot", runs, "cut_input"),
         ("sort keys", traj_anon, "sort_keys"),
         ("build tree", traj_anon, "build_gtree"),
@@ -51,6 +51,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
         ("assign", traj_anon, "assign_bundles"),
         ("cloaks", traj_anon, "build_bounding_boxes"),
         ("bundle requests", runs, "bundle_input"),
+        ("decide requests", pipeline, "decide_requests"),
     ):
         setattr(module, function, partial(clock, stage, getattr(module, function)))
     start = time.perf_counter()

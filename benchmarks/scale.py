@@ -39,8 +39,7 @@ STAGES = {
     "join users": ("join_rows", "_renumber"),
     "check": (
         "list", "_is_there", "describe", "_list_kinds", "sum_spans", "_place_shard", "_bound_plane",
-        "count_places", "_find_far", "list_attributes", "count_digits_of_ids", "count_in_values",
-        "list_sent",
+        "count_places", "_find_far", "count_decimals",
     ),
     "windows": ("cut_shard", "count_participants", "count_left_out"),
     "cut": ("sample_input", "sample_ranges", "count_ranges", "split_by_key"),
@@ -48,6 +47,7 @@ STAGES = {
     "solve": ("solve_range", "summarise_forest"),
     "bundle": ("bundle_range", "bundle_top"),
     "order": ("sample_cloaks", "split_by_cloaks", "join_range", "total_part", "_get"),
+    "requests": ("renumber_requests", "get_value"),
     "write": ("encode_group",),
     JOINING: (JOINING,),
 }  # fmt: skip

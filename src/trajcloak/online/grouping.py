@@ -86,8 +86,8 @@ def choose_members(k: int, absence: float, length: int) -> int:
     """Choose how many members a group needs to lose some and be published nevertheless.
 
     If members leave independently of each other, the number of those left at the last instant
-    is binomial; k is one standard deviation below its mean. Then 96% to 99% of all sets have
-    k members, with k from 2 to 50 and up to a tenth of the members leaving at each instant.
+    is binomial; k is one standard deviation below its mean. Then more than 94% of all sets have
+    k members, with k from 2 to 60 and up to a tenth of the members leaving at each instant.
 
     Parameters
     ----------
