@@ -29,7 +29,7 @@ from trajcloak.algorithms import Policy
 from trajcloak.algorithms.refined import Refined
 from trajcloak.cloaks import build_cloaks, compute_areas
 from trajcloak.kernels.threads import default_threads
-from trajcloak.online.grouping import (
+from trajcloak.online.epoch_groups import (
     choose_effort,
     form_groups,
     lay_side_by_side,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from trajcloak.parquet import bounds
+from trajcloak.parquet import memory_check
 from trajcloak.parquet.format import MAGIC, NUM_ROWS, ROW_GROUPS, TAIL
 from trajcloak.parquet.thrift import decode_struct, encode_struct
 
@@ -371,7 +371,7 @@ def test_damaged_releases_are_refused(copied, run, name):
 
 
 def test_a_file_that_repeats_values_is_refused_before_it_is_read(copied, run, monkeypatch):
-    monkeypatch.setattr(bounds, "SMALL", 1 << 20)
+    monkeypatch.setattr(memory_check, "SMALL", 1 << 20)
     file = copied / "release" / "requests.parquet"
     table = pq.read_table(file)
     many = table.take(pa.repeat(0, 200_000))
@@ -383,7 +383,7 @@ def test_a_file_that_repeats_values_is_refused_before_it_is_read(copied, run, mo
 
 
 def test_a_page_that_unpacks_to_much_is_refused(copied, run, monkeypatch):
-    monkeypatch.setattr(bounds, "SMALL", 1 << 20)
+    monkeypatch.setattr(memory_check, "SMALL", 1 << 20)
     file = copied / "release" / "requests.parquet"
     table = pq.read_table(file)
     long = pa.array(["a" * (1 << 26), *table["category"].to_pylist()[1:]])

@@ -14,7 +14,7 @@ from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import Log
 from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
-from trajcloak.parquet.bounds import check_parquet
+from trajcloak.parquet.memory_check import check_parquet
 
 
 @dataclass(frozen=True)

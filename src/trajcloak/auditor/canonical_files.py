@@ -21,7 +21,7 @@ from trajcloak.auditor.audited_values import UNREADABLE
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.auditor.expected_requests import Entries
 from trajcloak.auditor.findings import first_rows
-from trajcloak.parquet.bounds import check_parquet
+from trajcloak.parquet.memory_check import check_parquet
 from trajcloak.release.row_groups import ROWS_PER_GROUP, encode_row_group, join_row_groups
 
 BUNDLES, MANIFEST, REQUESTS = "bundles.parquet", "manifest.json", "requests.parquet"

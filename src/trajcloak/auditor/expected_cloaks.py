@@ -14,7 +14,7 @@ from trajcloak.auditor.audited_values import UNREADABLE, Ints
 from trajcloak.auditor.canonical_files import EDGES
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.auditor.findings import first_rows
-from trajcloak.parquet.bounds import check_parquet
+from trajcloak.parquet.memory_check import check_parquet
 
 
 def cover_by_quads(boxes: Any) -> Any:

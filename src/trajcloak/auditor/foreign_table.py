@@ -18,7 +18,7 @@ from trajcloak.auditor.foreign_locations import (
     LocationLog,
 )
 from trajcloak.errors import InputError
-from trajcloak.parquet.bounds import check_parquet
+from trajcloak.parquet.memory_check import check_parquet
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

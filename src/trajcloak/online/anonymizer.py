@@ -19,7 +19,7 @@ from trajcloak.algorithms import Policy
 from trajcloak.cloaks import build_bounding_boxes
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.online.grouping import (
+from trajcloak.online.epoch_groups import (
     Stage,
     choose_effort,
     choose_members,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError
-from trajcloak.parquet.bounds import check_parquet
+from trajcloak.parquet.memory_check import check_parquet
 from trajcloak.release.manifest_schema import Manifest, find_manifest_problems
 
 BUNDLES_FILE = "bundles.parquet"

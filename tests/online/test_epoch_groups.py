@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trajcloak.cloaks import build_cloaks, compute_areas
-from trajcloak.online.grouping import (
+from trajcloak.online.epoch_groups import (
     MOST_TIMES_K,
     choose_effort,
     choose_members,
