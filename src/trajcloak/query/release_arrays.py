@@ -242,8 +242,10 @@ def _check_rectangles(file: Path, edges: Edges, users: Numbers, manifest: Manife
     """Raise unless all rows have a rectangle inside the region, and users."""
     region = manifest["region"]
     x_min, y_min, x_max, y_max = edges
-    is_good = (region["x_min"] <= x_min) & (x_min < x_max)
-    is_good &= (region["y_min"] <= y_min) & (y_min < y_max)
+    # Edges are edges of cells, so that no rectangle is thinner than a cell, but for rounding.
+    least = build_cell_grid(manifest).cell / 2
+    is_good = (region["x_min"] <= x_min) & (x_max - x_min > least)
+    is_good &= (region["y_min"] <= y_min) & (y_max - y_min > least)
     is_good &= (x_max <= region["x_min"] + region["side"]) & (users > 0)
     is_good &= y_max <= region["y_min"] + region["side"]
     if not is_good.all():
