@@ -39,7 +39,7 @@ from trajcloak.engines.folder import (
 )
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.engines.open import open_engine
-from trajcloak.errors import NotEnoughUsersError, OptionError
+from trajcloak.errors import NotEnoughUsersError, OptionError, Refusals
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
 from trajcloak.log.files import count_rows, list_files
@@ -63,14 +63,13 @@ from trajcloak.requests import (
 )
 from trajcloak.trajectories import (
     Layout,
-    Reports,
     Window,
     WindowCutter,
     build_ingest,
     check_conflicts,
-    check_schedule,
+    check_log,
+    check_rows,
     compare_all_reports,
-    is_dense,
     lay_out,
 )
 from trajcloak.version import __version__
@@ -281,9 +280,10 @@ def _identify_file(file: Path) -> list[Any]:
 def run_plan(log: ShardedLog, asked: Options) -> Release:
     """Bundle the users of a log in shards."""
     facts, engine = log.facts, log.engine
-    check_request_options(log.kinds, asked)
-    log, layout = lay_out(log, asked)
-    reports = _check_rows(log, layout, is_dense=is_dense(facts, layout.grid))
+    refusals = Refusals(facts.refusals)
+    with refusals.collecting():
+        check_request_options(log.kinds, asked)
+    log, layout, reports = check_log(log, asked, refusals)
     task = BundlingTask(
         asked.k,
         asked.bundle_size,
@@ -296,7 +296,9 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
     )
     bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows))
     if reports is None and bundled.located.reported != facts.num_rows:
-        reports = _check_rows(log, layout, is_dense=False)
+        reports = compare_all_reports(log, layout.max_gap)
+        check_rows(log, asked, reports, refusals)
+        refusals.check()
     _check_published(bundled, asked.bundle_size, facts.num_users)
     if asked.rare == KEEP and asked.vocabulary is None:
         check_values(log, list(chain.from_iterable(bundled.ranges)), log.kinds, asked.allow)
@@ -343,21 +345,6 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
     )
     figures = build_figures(facts, left_out, decided.counts, num_requests)
     return Release(manifest, figures, head, ranges, engine)
-
-
-def _check_rows(log: ShardedLog, layout: Layout, *, is_dense: bool) -> Reports | None:
-    """Raise if rows contradict each other, or some stand out as if they carried requests.
-
-    Returns how the rows of each user follow each other; None if ``is_dense``, which says that
-    each user has one row at each instant.
-    """
-    reports = None
-    if not is_dense:
-        reports = compare_all_reports(log, layout.max_gap)
-        check_conflicts(reports)
-    if log.facts.is_one_log and log.kinds.num_columns and not layout.asked.rows_alike:
-        check_schedule(log, reports)
-    return reports
 
 
 def _collect_kinds(unpublished: Sequence[Unpublished]) -> WindowKinds:
@@ -458,5 +445,5 @@ def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
         If a user has two different places at one time.
     """
     placed, layout = lay_out(hold_in_memory(log, MemoryEngine(threads)), asked)
-    check_conflicts(compare_all_reports(placed, 0))
+    check_conflicts(compare_all_reports(placed, 0), log.files)
     return Prepared(build_shard(placed.shards[0]), layout, threads)

@@ -7,11 +7,12 @@ import importlib
 import io
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
 
-from trajcloak.errors import TrajcloakError
+from trajcloak.errors import TrajcloakError, TrajcloakWarning
 from trajcloak.shown_text import show_text
 from trajcloak.version import __version__
 
@@ -81,9 +82,19 @@ def main(args: list[str] | None = None) -> Any:
         # A terminal that cannot show a character is no reason to stop after the work is done.
         sys.stdout.reconfigure(errors="replace")
     try:
-        return cli(args, prog_name="trajcloak")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", TrajcloakWarning)
+            warnings.showwarning = _show_warning
+            return cli(args, prog_name="trajcloak")
     except TrajcloakError as error:
         from trajcloak.cli.common import print_error
 
-        print_error(str(error))
+        print_error(error)
         sys.exit(EXIT_BAD_INPUT)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show what is probably meant otherwise."""
+    from trajcloak.cli.common import print_note
+
+    print_note(str(message))

@@ -23,8 +23,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from trajcloak.errors import InputError, OptionError
-from trajcloak.options import DROPPABLE, LogColumns
+from trajcloak.errors import InputError, OptionError, RefusedLogError, TrajcloakError
+from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 from trajcloak.progress import Progress as Listener
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -116,12 +116,12 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return click.option(f"--{name}", *names, metavar="COLUMN", help=help_, **settings)
 
-    @column("user", "Column of user ids.", default="user_id", show_default=True)
-    @column("time", "Column of times.", default="time", show_default=True)
-    @column("lon", "Column of longitudes (degrees).  [default: lon]")
-    @column("lat", "Column of latitudes (degrees).  [default: lat]")
-    @column("x", "Column of planar x coordinates.  [default: x]")
-    @column("y", "Column of planar y coordinates.  [default: y]")
+    @column("user", "Column of user ids.  [default: user_id, uid, device_id, ...]")
+    @column("time", "Column of times.  [default: time, timestamp, datetime, ...]")
+    @column("lon", "Column of longitudes (degrees).  [default: lon, lng, longitude, ...]")
+    @column("lat", "Column of latitudes (degrees).  [default: lat, latitude]")
+    @column("x", "Column of planar x coordinates.  [default: x, easting]")
+    @column("y", "Column of planar y coordinates.  [default: y, northing]")
     @column("request", request_help, "requests", multiple=True)
     @click.option(
         "--request-log",
@@ -140,6 +140,17 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         metavar="ZONE",
         help="Zone of times that have none, such as Europe/Berlin, and of the clock that windows "
         "follow.  [default: times as they are]",
+    )
+    @click.option(
+        "--time-unit",
+        type=click.Choice(list(TIME_UNITS)),
+        help="Times are numbers since 1970, UTC, in this unit.  [default: whole numbers are "
+        "instants]",
+    )
+    @click.option(
+        "--time-format",
+        metavar="FORMAT",
+        help="Form of times that are text, such as '%d.%m.%Y %H:%M'.  [default: ISO 8601]",
     )
     @click.option(
         "--delimiter",
@@ -173,8 +184,8 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     )
     @wraps(function)
     def wrapped(
-        user: str,
-        time: str,
+        user: str | None,
+        time: str | None,
         lon: str | None,
         lat: str | None,
         x: str | None,
@@ -187,11 +198,13 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         max_speed: float | None,
         drop: tuple[str, ...],
         delimiter: str | None,
+        time_unit: str | None,
+        time_format: str | None,
         **rest: Any,
     ) -> Any:
         columns = LogColumns(
             user, time, lon, lat, x, y, requests, is_report, tz, crs, clip, max_speed, drop,
-            delimiter,
+            delimiter, time_unit, time_format,
         )  # fmt: skip
         return function(columns=columns, **rest)
 
@@ -395,9 +408,25 @@ def _is_compiled(module: str, name: str) -> bool:
     return any(Path(str(kernel.stats.cache_path)).glob(pattern))
 
 
-def print_error(message: str) -> None:
-    """Print an error: words wrapped on a terminal, one line in a file."""
-    text = Text.assemble(("Error:", "bold red"), " ", message)
+def print_error(error: TrajcloakError) -> None:
+    """Print an error: words wrapped on a terminal, one line in a file.
+
+    If a log is refused for several reasons, each has a line.
+    """
+    reasons = error.reasons if isinstance(error, RefusedLogError) else []
+    message = f"the log is refused for {len(reasons)} reasons:" if reasons else str(error)
+    _print_message("Error:", "bold red", message)
+    for number, reason in enumerate(reasons, 1):
+        _print_message(f"  {number}.", "bold", reason)
+
+
+def print_note(message: str) -> None:
+    """Print a note about what is probably meant otherwise."""
+    _print_message("Note:", "bold yellow", message)
+
+
+def _print_message(sign: str, style: str, message: str) -> None:
+    text = Text.assemble((sign, style), " ", message)
     err.print(text, soft_wrap=not err.is_terminal)
 
 

@@ -18,11 +18,12 @@ from trajcloak.trajectories.ingest import (
     is_dense,
 )
 from trajcloak.trajectories.layout import Layout, lay_out
+from trajcloak.trajectories.log_checks import CheckedLog, check_log, check_rows
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
-from trajcloak.trajectories.schedule import check_schedule
 from trajcloak.trajectories.windows import Window, WindowCutter, join_marks
 
 __all__ = [
+    "CheckedLog",
     "Ingest",
     "Layout",
     "Located",
@@ -34,7 +35,8 @@ __all__ = [
     "build_ingest",
     "build_time_grid",
     "check_conflicts",
-    "check_schedule",
+    "check_log",
+    "check_rows",
     "compare_all_reports",
     "cut_windows",
     "format_duration",
