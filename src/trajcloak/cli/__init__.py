@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import warnings
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -48,6 +49,17 @@ class _Commands(click.Group):
         command: click.Command = importlib.import_module(f"trajcloak.cli.{name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        is_unknown = name not in COMMANDS and not name.startswith("-")
+        if is_unknown and not ctx.resilient_parsing:
+            close = get_close_matches(name, COMMANDS, 1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         # Inside click's own handler, which would say "Aborted!" and exit with 1.
         try:
@@ -67,7 +79,7 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Commands)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trajcloak")
 def cli() -> None:
     """Publish location-request logs without giving their senders away."""

@@ -12,6 +12,7 @@ from trajcloak.cli.common import (
     height_option,
     ingest_facts,
     json_option,
+    log_argument,
     log_options,
     out,
     parts_options,
@@ -27,6 +28,7 @@ from trajcloak.cli.engine_options import (
     engine_options,
     start_engine,
 )
+from trajcloak.cli.grouped import BUNDLES, PLACES, REQUESTS, WORK, GroupedCommand, option
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 
@@ -45,21 +47,23 @@ class Share(click.ParamType[float]):
             self.fail(f"'{value}' is not a share such as 1% or 0.01", param, ctx)
 
 
-@click.command("anonymize")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("anonymize", cls=GroupedCommand)
+@log_argument
 @click.option(
     "-o", "--output", required=True, type=PATH, help="Folder of the release, to be created."
 )
 @click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
-@click.option(
+@option(
     "--algorithm",
+    group=BUNDLES,
     default=AUTO,
     show_default="refined for mbr cloaks, traj-anon for quad",
     metavar="NAME",
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
 )
-@click.option(
+@option(
     "--cloak",
+    group=BUNDLES,
     default="mbr",
     show_default=True,
     type=click.Choice(["mbr", "quad"]),
@@ -73,40 +77,46 @@ class Share(click.ParamType[float]):
 @log_options
 @time_options
 @height_option
-@click.option(
+@option(
     "--region",
+    group=PLACES,
     type=Numbers(3, "x_min,y_min,side"),
     help="Square to use instead of one fitted to the log, in metres or the log's own units.",
 )
-@click.option(
+@option(
     "--suppress-above",
+    group=BUNDLES,
     type=float,
     metavar="AREA",
     help="Leave out users whose cloaks would sum to this area or more in a window.",
 )
-@click.option(
+@option(
     "--max-suppressed",
+    group=BUNDLES,
     type=Share(),
     help="Leave out at most this share of users, such as 1%, where it saves most area.",
 )
-@click.option(
+@option(
     "--tree",
+    group=BUNDLES,
     default="usb",
     show_default=True,
     type=click.Choice(["usb", "usb-instant", "us", "u"]),
     metavar="NAME",
     help="Tree of the paper that traj-anon searches: usb, usb-instant, us or u.",
 )
-@click.option(
+@option(
     "--effort",
+    group=BUNDLES,
     default="normal",
     show_default=True,
     type=click.Choice(["low", "normal", "high"]),
     metavar="LEVEL",
     help="How hard refined tries: low, normal or high.",
 )
-@click.option(
+@option(
     "--seed",
+    group=BUNDLES,
     default=0,
     show_default=True,
     type=int,
@@ -114,19 +124,22 @@ class Share(click.ParamType[float]):
 )
 @parts_options
 @request_options
-@click.option(
+@option(
     "--rows-alike",
+    group=REQUESTS,
     is_flag=True,
     help="Rows that do not follow the schedule of the others have nothing to do with requests.",
 )
-@click.option(
+@option(
     "--memory",
+    group=WORK,
     metavar="SIZE",
     help="Most memory to use, such as 4GiB; the log may be larger and is worked on window by "
     "window. Never changes the result.  [default: the log is held in memory]",
 )
-@click.option(
+@option(
     "--resume",
+    group=WORK,
     is_flag=True,
     help="Continue an interrupted run with --memory, if there is one.",
 )
@@ -147,8 +160,9 @@ def command(
 ) -> None:
     """Turn a request log into a release with at least K possible senders per request.
 
-    LOG is a .csv or .parquet file, a folder of them, or a glob. With --request-log or
-    --is-report, locations come from reports alone, and requests change nothing of them.
+    LOG is a .csv or .parquet file, a folder of them, a glob, or - for standard input. With
+    --request-log or --is-report, locations come from reports alone, and requests change nothing
+    of them.
     """
     from trajcloak.errors import OptionError
     from trajcloak.options import Options

@@ -5,13 +5,14 @@ from pathlib import Path
 import click
 
 from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import facts_table
 
 KERNEL = ("trajcloak.generator.contraction", "build_hierarchy")
 """Compiled by the first run that generates."""
 
 
-@click.command("generate")
+@click.command("generate", cls=GroupedCommand)
 @click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
 @click.option("--users", required=True, type=int, help="How many users.")
 @click.option("--length", required=True, type=int, help="How many instants.")

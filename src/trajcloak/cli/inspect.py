@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from trajcloak.cli.common import (
-    PATH,
     ingest_facts,
     json_option,
+    log_argument,
     log_options,
     out,
     print_json,
     progress_bars,
     threads_option,
 )
+from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
 from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
@@ -30,18 +31,28 @@ SUSPECTED = {
 }
 
 
-@click.command("inspect")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("inspect", cls=GroupedCommand)
+@log_argument
 @partial(log_options, request_help="Request attribute; never looked at here.")
 @click.option(
     "--k",
     type=click.IntRange(min=2),
     help="Also count the sets of requests that would be withheld, and propose --members.",
 )
-@click.option("--every", metavar="DURATION", help="Keep this step.  [default: proposed]")
-@click.option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
-@click.option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
-@click.option("--members", type=click.IntRange(min=2), help="Keep this many.  [default: proposed]")
+@option("--every", group=TIMES, metavar="DURATION", help="Keep this step.  [default: proposed]")
+@option("--max-gap", group=TIMES, metavar="DURATION", help="Keep this gap.  [default: proposed]")
+@option(
+    "--length",
+    group=TIMES,
+    type=click.IntRange(min=1),
+    help="Keep this length.  [default: proposed]",
+)
+@option(
+    "--members",
+    group=BUNDLES,
+    type=click.IntRange(min=2),
+    help="Keep this many.  [default: proposed]",
+)
 @threads_option
 @json_option
 def command(

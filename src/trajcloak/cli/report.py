@@ -20,6 +20,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from trajcloak.report import Report
 
 
-@click.command("report")
+@click.command("report", cls=GroupedCommand)
 @click.argument("release", type=PATH)
 @click.option("-o", "--output", required=True, type=PATH, help="Page to create, an .html file.")
 @click.option(

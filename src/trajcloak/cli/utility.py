@@ -14,6 +14,7 @@ from trajcloak.cli.common import (
     TIME_DEFAULTS,
     check_release_time,
     json_option,
+    log_argument,
     log_options,
     out,
     print_json,
@@ -21,6 +22,7 @@ from trajcloak.cli.common import (
     threads_option,
     time_options,
 )
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.options import LogColumns
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from trajcloak.utility import Utility
 
 
-@click.command("utility")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("utility", cls=GroupedCommand)
+@log_argument
 @click.argument("release", type=PATH)
 @click.option("--policy", type=PATH, required=True, help="Private policy file of the release.")
 @click.option("--queries", default=200, show_default=True, type=int, help="Of each kind.")

@@ -1,5 +1,7 @@
 """Convert columns to common types, and check that their values are not damaged."""
 
+from datetime import datetime
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -95,9 +97,22 @@ def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]
             f"column '{wanted.time}' is of type {type_}, and --time-format is given; expected "
             f"text; leave out --time-format"
         )
+    assert wanted.time_format is not None
     texts = pc.utf8_trim_whitespace(column)
+    if "%f" in wanted.time_format:
+        # Arrow knows no fractions of a second here.
+        times = [_read_text(text, wanted.time_format) for text in texts.to_pylist()]
+        zone = "UTC" if "%z" in wanted.time_format else None
+        return pa.array(times, pa.timestamp("us", zone)), "cannot be read"
     times = pc.strptime(texts, format=wanted.time_format, unit="us", error_is_null=True)
     return times, "cannot be read"
+
+
+def _read_text(text: str | None, form: str) -> datetime | None:
+    try:
+        return None if text is None else datetime.strptime(text, form)
+    except ValueError:
+        return None
 
 
 def check_batch(batch: pa.RecordBatch, label: str, rows_before: int) -> None:
