@@ -5,6 +5,7 @@ Nothing here looks at requests: a proposal made by them would tell who sent some
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ from numba import njit
 
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.bundles import find_eligible
-from trajcloak.errors import InputError
+from trajcloak.engines.memory import MemoryEngine
+from trajcloak.errors import InputError, OptionError, Refusals
 from trajcloak.kernels.threads import choose_threads, run_sliced
 from trajcloak.log import RequestLog, hold_in_memory, sort_rows
 from trajcloak.log.clean import DEFAULT_SPEED, find_teleports
@@ -26,16 +28,19 @@ from trajcloak.log.misplaced import (
     may_be_at_zero,
     may_be_swapped,
 )
-from trajcloak.log.sharded_log import build_shard
-from trajcloak.options import MBR, NULL_ISLAND, SWAPPED, TELEPORT, Options
+from trajcloak.log.sharded_log import ShardedLog, build_shard
+from trajcloak.options import MBR, MIN_K, NULL_ISLAND, SWAPPED, TELEPORT, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import (
     Ingest,
+    Layout,
     Located,
     TimeGrid,
     WindowCutter,
     build_ingest,
     build_time_grid,
+    change_times,
+    check_log,
     format_duration,
     is_dense,
     lay_out,
@@ -58,13 +63,20 @@ MEMBERS_PERCENT = (100, 120, 150, 200, 300, 500)
 """Members of bundles that are tried, in percent of k."""
 
 LONGEST = 86400 * SECOND
-"""Longest instants that are proposed to keep more rows."""
+"""Longest instants that are proposed to keep more rows, and longest gap to be interpolated, unless
+it is the least gap that instants need."""
 
 MOST_CELLS = 200_000
 """Users times instants that are bundled for a choice."""
 
 MOST = 0.95
 """Least share of the gaps that a proposal bridges, and of the reports that it keeps."""
+
+MOST_GUESSED = 0.5
+"""Largest share of locations without a report of their own that is believable."""
+
+USEFUL = 0.2
+"""A release that keeps less than this share of the rows is hardly of use."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,11 @@ class Choice:
         Share of the users who take part in at least one window.
     reports : float
         Share of the rows whose user takes part in their window.
+    guessed : float
+        Share of the published locations of users without a report in that instant: points of a
+        straight line between two reports.
+    most_users : int
+        Users who take part in the window with most of them.
     members : int or None
         Least number of users in a bundle; None if k is not known.
     sets : float or None
@@ -114,6 +131,8 @@ class Choice:
     length: int
     users: float
     reports: float
+    guessed: float
+    most_users: int
     members: int | None = None
     sets: float | None = None
     rows: float | None = None
@@ -134,6 +153,10 @@ class Inspection:
         Whether rows follow a schedule, and the exceptions to it.
     suspects : list of Suspect
         Rows that are probably wrong.
+    refusals : list of str
+        Why :func:`trajcloak.anonymize` would refuse the log with the proposed settings.
+    doubts : list of str
+        Why a release with the proposed settings would hardly be of use.
     """
 
     ingest: Ingest
@@ -144,6 +167,8 @@ class Inspection:
     by_members: list[Choice]
     schedule: Schedule
     suspects: list[Suspect]
+    refusals: list[str]
+    doubts: list[str]
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, for JSON."""
@@ -156,6 +181,8 @@ class Inspection:
             },
             "schedule": self.schedule._asdict(),
             "suspects": {suspect.reason: len(suspect.rows) for suspect in self.suspects},
+            "refusals": self.refusals,
+            "doubts": self.doubts,
         }
 
 
@@ -167,6 +194,8 @@ def inspect_log(
     max_gap: str | None = None,
     length: int | None = None,
     members: int | None = None,
+    rows_alike: bool = False,
+    region: tuple[float, float, float] | None = None,
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Inspection:
@@ -176,13 +205,14 @@ def inspect_log(
     median time between reports, rounded up; as ``length``, the longest that keeps at least
     80% of what the shortest windows keep, if 95% of the gaps are bridged; as ``max_gap``,
     the least of 2, 3, 5, 10 and 30 steps that then keeps at least 95% of the reports, or
-    the one that keeps most.
+    the one that keeps most. Settings by which more than half of the locations would have no
+    report of their own are proposed only if there are no others.
 
     If ``k`` is given and rows may carry requests, sets of requests are withheld where fewer
     than k members of a bundle have a row. If that concerns many rows, users are bundled for
-    many choices, on some windows of a large log. Proposed is then, of the choices that keep at
-    least 80% of the rows that the best one keeps, the one with the shortest instants, the
-    fewest members and the longest windows.
+    many choices, on some windows of a large log. Proposed is then, of the believable choices that
+    keep at least 80% of the rows that the best of them keeps, the one with the shortest instants,
+    the fewest members and the longest windows.
 
     Parameters
     ----------
@@ -192,6 +222,8 @@ def inspect_log(
         As for :func:`trajcloak.anonymize`.
     every, max_gap, length, members : optional
         Values that are decided already; the others are proposed.
+    rows_alike, region : optional
+        As for :func:`trajcloak.anonymize`; they decide whether it would refuse the log.
     threads : int, optional
         Default: all cores.
     progress : Progress
@@ -218,7 +250,7 @@ def inspect_log(
     gap = gap or _propose_gap(counter, step, size)
     bundled = None
     if k is not None and log.is_one_log:
-        bundled = _SetCounter(log, k, counter.threads)
+        bundled = _SetCounter(log, k, step, region, counter.threads)
         members = members or k
         if bundled.count(step, gap, size, members)[1] < ENOUGH:
             step, gap, size, members = _search(counter, bundled, step, asked, progress)
@@ -235,9 +267,10 @@ def inspect_log(
     reports = None
     if not (is_dense(whole.facts, grid) and located.reported == log.num_rows):
         reports = compare_reports(log, gap, counter.threads)
+    proposed = count(step, gap, size, members)
     return Inspection(
         ingest=build_ingest(whole.facts, grid, gap, located, reports),
-        proposed=count(step, gap, size, members),
+        proposed=proposed,
         by_every=[
             count(other, max(gap, 2 * other), max(1, size * step // other), members)
             for other in _near(_list_steps(log), step, log)
@@ -250,7 +283,55 @@ def inspect_log(
         ],
         schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
+        refusals=_list_refusals(whole, proposed, k, rows_alike=rows_alike, region=region),
+        doubts=_list_doubts(proposed, log.num_users, k),
     )
+
+
+def _list_refusals(
+    log: ShardedLog,
+    proposed: Choice,
+    k: int | None,
+    *,
+    rows_alike: bool,
+    region: tuple[float, float, float] | None,
+) -> list[str]:
+    """Check a log as :func:`trajcloak.anonymize` does."""
+    asked = Options(
+        k=k or MIN_K,
+        every=str(proposed.every),
+        max_gap=str(proposed.max_gap),
+        length=proposed.length,
+        members=proposed.members,
+        rows_alike=rows_alike,
+        region=region,
+    )
+    refusals = Refusals(log.facts.refusals)
+    with suppress(InputError, OptionError):
+        check_log(log, asked, refusals)
+    return refusals.reasons
+
+
+def _list_doubts(proposed: Choice, num_users: int, k: int | None) -> list[str]:
+    """Say why a release would hardly be of use."""
+    doubts = []
+    needed = max(proposed.members or 0, k or MIN_K)
+    if proposed.most_users < needed:
+        doubts.append(
+            f"at most {proposed.most_users:,} of {num_users:,} users take part in a window, and "
+            f"{needed:,} are needed"
+        )
+    kept, what = proposed.reports, "users who take part in their window"
+    if proposed.rows is not None:
+        kept, what = proposed.rows, f"sets of requests with {k:,} members who have a row"
+    if kept < USEFUL:
+        doubts.append(f"only {kept:.1%} of the rows are of {what}")
+    if proposed.guessed > MOST_GUESSED:
+        doubts.append(
+            f"{proposed.guessed:.1%} of the locations have no report in their instant: they are "
+            f"points of straight lines across gaps of up to {proposed.max_gap}"
+        )
+    return doubts
 
 
 def list_suspects(log: RequestLog) -> list[Suspect]:
@@ -289,7 +370,7 @@ class _KeptCounter:
 
     def locate(self, grid: TimeGrid, max_gap: int) -> Located:
         """Count the locations that are reported, interpolated and missing."""
-        *_, known, reported = self._count(grid, max_gap, 1)
+        _, _, known, reported, *_ = self._count(grid, max_gap, 1)
         return Located(
             reported, known - reported, missing=self.log.num_users * grid.num_instants - known
         )
@@ -298,7 +379,7 @@ class _KeptCounter:
         """Count what a choice would keep."""
         key = every, max_gap, length
         if key not in self._known:
-            users, reports, *_ = self._count(
+            users, reports, _, _, located, found, most = self._count(
                 build_time_grid(hold_in_memory(self.log), every), max_gap, length
             )
             # Requests of a second input are not counted: nothing here may depend on them.
@@ -308,10 +389,17 @@ class _KeptCounter:
                 length,
                 users / self.log.num_users,
                 reports / self.log.num_rows,
+                (located - found) / max(1, located),
+                most,
             )
         return self._known[key]
 
+    def is_believable(self, every: int, max_gap: int, length: int) -> bool:
+        """Whether at most half of the locations would be guessed."""
+        return self.count(every, max_gap, length).guessed <= MOST_GUESSED
+
     def _count(self, grid: TimeGrid, max_gap: int, length: int) -> list[int]:
+        """Add up what :func:`_count_kept` counts, and find the most users in a window."""
         when = grid.origin, grid.every, grid.num_instants
         parts = run_sliced(
             lambda start, stop: _count_kept(
@@ -320,20 +408,42 @@ class _KeptCounter:
             self.log.num_users,
             self.threads,
         )
-        total: list[int] = np.sum(parts, axis=0).tolist()
-        return total
+        kept, changes = (np.sum(found, axis=0) for found in zip(*parts, strict=True))
+        return [*kept.tolist(), int(np.cumsum(changes).max())]
 
 
 class _SetCounter:
     """Counts the sets of requests that a choice would leave eligible, and their rows.
 
     Users are bundled with ``traj-anon``. Of a large log, windows with rows are drawn evenly.
+
+    Parameters
+    ----------
+    log, k, region, threads
+        As for :func:`inspect_log`.
+    every
+        Any step that the log can be laid out with.
     """
 
-    def __init__(self, log: RequestLog, k: int, threads: int) -> None:
-        self.log = log
+    def __init__(
+        self,
+        log: RequestLog,
+        k: int,
+        every: int,
+        region: tuple[float, float, float] | None,
+        threads: int,
+    ) -> None:
         self.k = k
         self._threads = threads
+        self._asked = Options(
+            k=k,
+            every=str(format_duration(every, has_timestamps=log.has_timestamps)),
+            region=region,
+        )
+        self._placed: tuple[ShardedLog, Layout] | None = None
+        # Misplaced rows, for example: they are among the refusals.
+        with suppress(InputError, OptionError):
+            self._placed = lay_out(hold_in_memory(log, MemoryEngine(threads)), self._asked)
         self._known: dict[tuple[int, int, int, int], tuple[float, float]] = {}
 
     def count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
@@ -344,19 +454,10 @@ class _SetCounter:
         return self._known[key]
 
     def _count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
-        log, unit = self.log, self.log.has_timestamps
-        asked = Options(
-            k=self.k,
-            algorithm="traj-anon",
-            every=str(format_duration(every, has_timestamps=unit)),
-            max_gap=str(format_duration(max_gap, has_timestamps=unit)),
-            length=length,
-        )
-        try:
-            placed, layout = lay_out(hold_in_memory(log), asked)
-        except InputError:
-            # Misplaced rows: they are listed as suspects.
+        if self._placed is None:
             return 0.0, 0.0
+        placed, first = self._placed
+        layout = change_times(placed, first, every=every, max_gap=max_gap, length=length)
         log, grid = build_shard(placed.shards[0]), layout.grid
         cutter = WindowCutter(log, layout)
         instant = (log.time - grid.origin) // grid.every
@@ -407,7 +508,7 @@ def _search(
     choices: list[tuple[int, int, int, int]] = []
     for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
         grid = build_time_grid(hold_in_memory(counter.log), every)
-        gaps = {_find_typical_gap(counter, every), GAP_FACTORS[-1] * every}
+        gaps = {_find_typical_gap(counter, every), _list_believable_gaps(counter.log, every)[-1]}
         choices += product(
             [every],
             [asked.max_gap] if asked.max_gap else sorted(gaps),
@@ -419,6 +520,9 @@ def _search(
         progress("trying choices", done, len(choices))
         kept.append(bundled.count(*choice)[1])
     progress("trying choices", len(choices), len(choices))
+    believable = [counter.is_believable(*choice[:3]) for choice in choices]
+    if any(share for share, good in zip(kept, believable, strict=True) if good):
+        kept = [share * good for share, good in zip(kept, believable, strict=True)]
     enough = ENOUGH * max(kept)
     return min(
         (choice for choice, share in zip(choices, kept, strict=True) if share >= enough),
@@ -441,14 +545,22 @@ def _propose_every(counter: _KeptCounter) -> int:
 
 
 def _find_typical_gap(counter: _KeptCounter, every: int) -> int:
-    """Find the least multiple of the step that bridges 95% of the gaps."""
+    """Find the least multiple of the step that bridges 95% of the gaps, or else the longest."""
     most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
-    return every * next((f for f in GAP_FACTORS if f * every >= most), GAP_FACTORS[-1])
+    gaps = _list_believable_gaps(counter.log, every)
+    return next((gap for gap in gaps if gap >= most), gaps[-1])
+
+
+def _list_believable_gaps(log: RequestLog, every: int) -> list[int]:
+    """List gaps across which a straight line may be near the truth."""
+    least, *others = (factor * every for factor in GAP_FACTORS)
+    return [least, *(gap for gap in others if gap <= LONGEST or not log.has_timestamps)]
 
 
 def _propose_gap(counter: _KeptCounter, every: int, length: int) -> int:
     """Choose the least multiple of the step that keeps 95% of the reports, or else the best."""
-    gaps = [factor * every for factor in GAP_FACTORS]
+    gaps = _list_believable_gaps(counter.log, every)
+    gaps = [gap for gap in gaps if counter.is_believable(every, gap, length)] or gaps[:1]
     kept = [counter.count(every, gap, length).reports for gap in gaps]
     enough = min(MOST, max(kept))
     return next(gap for gap, share in zip(gaps, kept, strict=True) if share >= enough)
@@ -498,23 +610,29 @@ def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
 
 @njit(cache=True, nogil=True)
 def _count_kept(time, first, when, max_gap, length, begin, end):  # type: ignore[no-untyped-def]
-    """Count what is kept: users, reports, pairs of user and window, exact reports.
+    """Count what is kept of some users.
 
     A stretch is a run of a user's reports that are at most ``max_gap`` apart. The user takes
     part in every window that is within a stretch. An exact report has the time of an instant.
 
     Requires: ``time`` by user, ascending; ``first`` is where each user's rows start.
+
+    Ensures: returns counts of users, reports, pairs of user and window, exact reports, instants
+    of users in these windows, and those of them with a report; and by how many users each window
+    has more than the one before.
     """
     origin, every, num_instants = when
     span = every * length
     last_window = (num_instants - 1) // length
     last_moment = origin + (num_instants - 1) * every
-    kept: npt.NDArray[np.int64] = np.zeros(4, np.int64)
+    kept: npt.NDArray[np.int64] = np.zeros(6, np.int64)
+    changes: npt.NDArray[np.int64] = np.zeros(last_window + 2, np.int64)
     for u in range(begin, end):
         takes_part = False
         # First and last window, both included, of the latest stretch that has any.
         low = np.int64(0)
         high = np.int64(-1)
+        latest = np.int64(-1)
         row = first[u]
         while row < first[u + 1]:
             stop = row + 1
@@ -530,6 +648,9 @@ def _count_kept(time, first, when, max_gap, length, begin, end):  # type: ignore
                 low = first_window
                 high = final_window
                 kept[2] += high - low + 1
+                kept[4] += min((high + 1) * length, num_instants) - low * length
+                changes[low] += 1
+                changes[high + 1] -= 1
             # A report may belong to a window of an earlier stretch: after a gap that follows the
             # window's last moment.
             for i in range(row, stop):
@@ -537,8 +658,10 @@ def _count_kept(time, first, when, max_gap, length, begin, end):  # type: ignore
                 window = offset // span
                 if offset >= 0 and low <= window <= high:
                     kept[1] += 1
+                    kept[5] += offset // every != latest
+                    latest = offset // every
                 is_new = i == first[u] or time[i] != time[i - 1]
                 kept[3] += is_new and offset >= 0 and offset % every == 0
             row = stop
         kept[0] += takes_part
-    return kept
+    return kept, changes

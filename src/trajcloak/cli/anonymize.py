@@ -1,6 +1,7 @@
 """``trajcloak anonymize``."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import click
 
 from trajcloak.cli.common import (
     PATH,
-    Numbers,
     height_option,
     ingest_facts,
     json_option,
@@ -18,7 +18,9 @@ from trajcloak.cli.common import (
     parts_options,
     print_json,
     progress_bars,
+    region_option,
     request_options,
+    rows_alike_option,
     threads_option,
     time_options,
 )
@@ -28,7 +30,7 @@ from trajcloak.cli.engine_options import (
     engine_options,
     start_engine,
 )
-from trajcloak.cli.grouped import BUNDLES, PLACES, REQUESTS, WORK, GroupedCommand, option
+from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 
@@ -77,12 +79,7 @@ class Share(click.ParamType[float]):
 @log_options
 @time_options
 @height_option
-@option(
-    "--region",
-    group=PLACES,
-    type=Numbers(3, "x_min,y_min,side"),
-    help="Square to use instead of one fitted to the log, in metres or the log's own units.",
-)
+@region_option
 @option(
     "--suppress-above",
     group=BUNDLES,
@@ -124,12 +121,7 @@ class Share(click.ParamType[float]):
 )
 @parts_options
 @request_options
-@option(
-    "--rows-alike",
-    group=REQUESTS,
-    is_flag=True,
-    help="Rows that do not follow the schedule of the others have nothing to do with requests.",
-)
+@rows_alike_option
 @option(
     "--memory",
     group=WORK,
@@ -165,6 +157,7 @@ def command(
     of them.
     """
     from trajcloak.errors import OptionError
+    from trajcloak.log.recognition import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
     from trajcloak.release.output_checks import (
@@ -216,17 +209,19 @@ def command(
             )
     manifest, figures = release.manifest, release.figures
     seconds = time.monotonic() - started
+    read_as = describe_columns(list(log), columns)
     if as_json:
         print_json(
             {
                 "release": str(output),
                 "seconds": round(seconds, 3),
+                "columns": read_as,
                 "manifest": manifest,
                 "private": figures,
             }
         )
         return
-    print_summary(manifest, figures, output, policy, seconds)
+    print_summary(manifest, figures, output, policy, seconds, read_as)
     if not columns.requests:
         out.print(
             "No request column was named (--request COLUMN): areas are published, no requests."
@@ -239,10 +234,11 @@ def print_summary(
     output: Path,
     policy: Path | None,
     seconds: float,
+    read_as: Mapping[str, str],
 ) -> None:
     """Show what a release holds, and what it does not.
 
-    ``figures`` are the private ones, about requests.
+    ``figures`` are the private ones, about requests; ``read_as`` says which columns were read.
     """
     from trajcloak.release.manifest import REASONS
     from trajcloak.release.output_checks import name_private_files
@@ -280,7 +276,7 @@ def print_summary(
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]
-    out.print(facts_table("Log", ingest_facts(manifest["ingest"])))
+    out.print(facts_table("Log", [*read_as.items(), *ingest_facts(manifest["ingest"])]))
     out.print(facts_table(f"Release: {output}", facts))
     for reason, requests in figures["withheld"].items():
         users = counted.get(reason, 0)

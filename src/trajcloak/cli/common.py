@@ -91,6 +91,20 @@ height_option = option(
     "at most 10 m; 16 for planar coordinates]",
 )
 
+region_option = option(
+    "--region",
+    group=PLACES,
+    type=Numbers(3, "x_min,y_min,side"),
+    help="Square to use instead of one fitted to the log, in metres or the log's own units.",
+)
+
+rows_alike_option = option(
+    "--rows-alike",
+    group=REQUESTS,
+    is_flag=True,
+    help="Rows that do not follow the schedule of the others have nothing to do with requests.",
+)
+
 threads_option = option(
     "--threads",
     group=WORK,
@@ -522,5 +536,21 @@ def show_time(time: int | str) -> str:
     return re.sub(r"\.0+(?=[Z+-]|$)", "", str(time)).replace("T", " ", 1)
 
 
+def show_duration(duration: int | str) -> str:
+    """Write a duration of a manifest for people: ``12h`` instead of ``43200s``.
+
+    Examples
+    --------
+    >>> [show_duration(text) for text in ("60s", "300s", "43200s", "1500ms", 7)]
+    ['60s', '5min', '12h', '1500ms', '7']
+    """
+    seconds = re.fullmatch(r"([0-9]+)s", str(duration))
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds and int(seconds[1]) > 60 and int(seconds[1]) % length == 0:
+            return f"{int(seconds[1]) // length}{unit}"
+    return str(duration)
+
+
 def _quantiles(interval: Mapping[str, Any]) -> str:
-    return f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})"
+    median, low, high = (show_duration(interval[name]) for name in ("median", "p5", "p95"))
+    return f"{median} (90% from {low} to {high})"

@@ -10,8 +10,14 @@ from pathlib import Path
 import click
 
 DASH = Path("-")
+STORED = "standard-input"
 HEAD_BYTES = 64
 ARROW_STARTS = (b"ARROW1", b"\xff\xff\xff\xff")
+
+
+def name_log(path: Path) -> str:
+    """Name a log as the command line does."""
+    return str(DASH if path.stem == STORED else path)
 
 
 def take_standard_input(
@@ -30,7 +36,7 @@ def _store() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="trajcloak-") as folder:
         stream = sys.stdin.buffer
         head = stream.read(HEAD_BYTES)
-        file = Path(folder, f"standard-input{_find_suffix(head)}")
+        file = Path(folder, f"{STORED}{_find_suffix(head)}")
         with file.open("wb") as stored:
             stored.write(head)
             shutil.copyfileobj(stream, stored)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError, OptionError, Refusals
 from trajcloak.log.bad_rows import BadRows
-from trajcloak.log.csv_text import open_csv
+from trajcloak.log.csv_text import guess_types, open_csv
 from trajcloak.log.formats import (
     ARROW,
     CSV,
@@ -347,6 +347,16 @@ def _open_own(
     else:
         delimiter = delimiter or find_delimiter(file)
         yield from open_csv(file, wanted, own, rows_before, delimiter, bad)
+
+
+def has_decimal_commas(file: LogFile, columns: LogColumns) -> bool:
+    """Whether coordinates of a file, whose columns are named, have commas instead of points."""
+    if not isinstance(file, Path) or find_kind(file) != CSV:
+        return False
+    wanted = choose_columns(file, columns, has_place=True)
+    own = _find_own(_read_schema(file, columns.delimiter), wanted.names)
+    delimiter = columns.delimiter or find_delimiter(file)
+    return guess_types(file, wanted, own, delimiter).decimal_point == ","
 
 
 def _open_ipc(file: Path) -> Any:

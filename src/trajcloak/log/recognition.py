@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from trajcloak.errors import OptionError, TrajcloakWarning
-from trajcloak.log.files import LogFile, read_names
+from trajcloak.log.files import LogFile, LogPath, has_decimal_commas, list_files, read_names
 from trajcloak.options import TIME_UNITS, LogColumns
 
 
@@ -126,6 +126,25 @@ def _find(names: UsualNames, present: Sequence[str]) -> str | None:
 
 def _normalise(name: str) -> str:
     return re.sub(r"[\s.-]+", "_", name.strip()).lower()
+
+
+def describe_columns(source: LogPath, columns: LogColumns) -> dict[str, str]:
+    """Say which columns of a log are taken for what, and how they are read."""
+    file = list_files(source)[0]
+    named = recognise_columns(file, columns)
+    kind = "degrees" if named.lon is not None else "planar"
+    if has_decimal_commas(file, named):
+        kind += ", decimal commas"
+    place = " and ".join(named.place or ())
+    return {"user": named.user or "", "time": named.time or "", "place": f"{place} ({kind})"}
+
+
+def list_other_columns(source: LogPath, columns: LogColumns) -> list[str]:
+    """List the columns of a log that are not used."""
+    file = list_files(source)[0]
+    named = recognise_columns(file, columns)
+    used = {named.user, named.time, named.is_report, *(named.place or ()), *named.requests}
+    return [name for name in read_names(file, columns.delimiter) if name not in used]
 
 
 def notice_degrees(bounds: tuple[float, float, float, float], columns: LogColumns) -> None:

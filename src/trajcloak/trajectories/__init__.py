@@ -17,7 +17,7 @@ from trajcloak.trajectories.ingest import (
     format_moment,
     is_dense,
 )
-from trajcloak.trajectories.layout import Layout, lay_out
+from trajcloak.trajectories.layout import Layout, change_times, lay_out
 from trajcloak.trajectories.log_checks import CheckedLog, check_log, check_rows
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
 from trajcloak.trajectories.windows import Window, WindowCutter, join_marks
@@ -34,6 +34,7 @@ __all__ = [
     "WindowCutter",
     "build_ingest",
     "build_time_grid",
+    "change_times",
     "check_conflicts",
     "check_log",
     "check_rows",

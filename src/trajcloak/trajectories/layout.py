@@ -73,10 +73,26 @@ def lay_out(log: ShardedLog, asked: Options) -> tuple[ShardedLog, Layout]:
             log, bounds, height=asked.height, region=region, in_metres=crs is not None
         )
     refusals.check()
-    is_one_window = (
-        ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= facts.time_range[0]
-    )
+    is_one_window = _is_one_window(log, grid, ranges)
     return log, Layout(asked, grid, max_gap, ranges, region, crs, is_one_window)
+
+
+def change_times(
+    log: ShardedLog, layout: Layout, *, every: int, max_gap: int, length: int
+) -> Layout:
+    """Lay a log out on other instants and windows, in the same place."""
+    grid = build_time_grid(log, every)
+    ranges = cut_windows(log, grid, length=length, align=layout.asked.align, hours=None)
+    return layout._replace(
+        grid=grid,
+        max_gap=max_gap,
+        ranges=ranges,
+        is_one_window=_is_one_window(log, grid, ranges),
+    )
+
+
+def _is_one_window(log: ShardedLog, grid: TimeGrid, ranges: Ranges) -> bool:
+    return ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= log.facts.time_range[0]
 
 
 def _build_region(asked: Options, *, in_metres: bool) -> Region:
