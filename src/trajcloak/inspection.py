@@ -45,6 +45,7 @@ from trajcloak.trajectories import (
     is_dense,
     lay_out,
     parse_duration,
+    too_few_users,
 )
 from trajcloak.trajectories.clock import MAX_WINDOWS
 from trajcloak.trajectories.grid import find_own_step, most_instants
@@ -253,7 +254,8 @@ def inspect_log(
         bundled = _SetCounter(log, k, step, region, counter.threads)
         members = members or k
         if bundled.count(step, gap, size, members)[1] < ENOUGH:
-            step, gap, size, members = _search(counter, bundled, step, asked, progress)
+            first = step, gap, size, members
+            step, gap, size, members = _search(counter, bundled, first, asked, progress)
 
     def count(every: int, max_gap: int, length: int, members: int | None) -> Choice:
         choice = counter.count(every, max_gap, length)
@@ -284,7 +286,7 @@ def inspect_log(
         schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
         refusals=_list_refusals(whole, proposed, k, rows_alike=rows_alike, region=region),
-        doubts=_list_doubts(proposed, log.num_users, k),
+        doubts=_list_doubts(proposed, k),
     )
 
 
@@ -309,18 +311,16 @@ def _list_refusals(
     refusals = Refusals(log.facts.refusals)
     with suppress(InputError, OptionError):
         check_log(log, asked, refusals)
-    return refusals.reasons
+    reasons = refusals.reasons
+    if proposed.most_users < asked.bundle_size:
+        error = too_few_users(proposed.most_users, log.facts.num_users, asked.bundle_size)
+        reasons.append(str(error))
+    return reasons
 
 
-def _list_doubts(proposed: Choice, num_users: int, k: int | None) -> list[str]:
+def _list_doubts(proposed: Choice, k: int | None) -> list[str]:
     """Say why a release would hardly be of use."""
     doubts = []
-    needed = max(proposed.members or 0, k or MIN_K)
-    if proposed.most_users < needed:
-        doubts.append(
-            f"at most {proposed.most_users:,} of {num_users:,} users take part in a window, and "
-            f"{needed:,} are needed"
-        )
     kept, what = proposed.reports, "users who take part in their window"
     if proposed.rows is not None:
         kept, what = proposed.rows, f"sets of requests with {k:,} members who have a row"
@@ -498,9 +498,17 @@ class Asked(NamedTuple):
 
 
 def _search(
-    counter: _KeptCounter, bundled: _SetCounter, step: int, asked: Asked, progress: Progress
+    counter: _KeptCounter,
+    bundled: _SetCounter,
+    first: tuple[int, int, int, int],
+    asked: Asked,
+    progress: Progress,
 ) -> tuple[int, int, int, int]:
-    """Choose every, max_gap, length and members by the rows in eligible sets."""
+    """Choose every, max_gap, length and members by the rows in eligible sets.
+
+    ``first`` is the choice without regard to them; it stays if no choice has any such row.
+    """
+    step = first[0]
     # Longer instants hold more rows, so that more members have one.
     low, high = counter.log.time_range
     longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
@@ -520,6 +528,8 @@ def _search(
         progress("trying choices", done, len(choices))
         kept.append(bundled.count(*choice)[1])
     progress("trying choices", len(choices), len(choices))
+    if not any(kept):
+        return first
     believable = [counter.is_believable(*choice[:3]) for choice in choices]
     if any(share for share, good in zip(kept, believable, strict=True) if good):
         kept = [share * good for share, good in zip(kept, believable, strict=True)]

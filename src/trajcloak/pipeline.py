@@ -39,7 +39,7 @@ from trajcloak.engines.folder import (
 )
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.engines.open import open_engine
-from trajcloak.errors import NotEnoughUsersError, OptionError, Refusals
+from trajcloak.errors import OptionError, Refusals
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
 from trajcloak.log.files import count_rows, list_files
@@ -71,6 +71,7 @@ from trajcloak.trajectories import (
     check_rows,
     compare_all_reports,
     lay_out,
+    too_few_users,
 )
 from trajcloak.version import __version__
 
@@ -374,11 +375,7 @@ def _check_published(bundled: BundledLog, members: int, num_users: int) -> None:
     """Raise if no window has enough users, or all participants of one would be left out."""
     largest = max(bundled.num_users, default=0)
     if largest < members:
-        raise NotEnoughUsersError(
-            f"at most {largest} of {num_users} users take part in a window; expected at least "
-            f"{members}; lower --k or --members, or keep more users with --missing hold, a larger "
-            f"--max-gap or a smaller --length"
-        )
+        raise too_few_users(largest, num_users, members)
     for window, count in enumerate(bundled.num_users):
         if count >= members and not bundled.ranges[window]:
             raise OptionError(

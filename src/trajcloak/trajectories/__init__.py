@@ -18,7 +18,7 @@ from trajcloak.trajectories.ingest import (
     is_dense,
 )
 from trajcloak.trajectories.layout import Layout, change_times, lay_out
-from trajcloak.trajectories.log_checks import CheckedLog, check_log, check_rows
+from trajcloak.trajectories.log_checks import CheckedLog, check_log, check_rows, too_few_users
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
 from trajcloak.trajectories.windows import Window, WindowCutter, join_marks
 
@@ -46,4 +46,5 @@ __all__ = [
     "join_marks",
     "lay_out",
     "parse_duration",
+    "too_few_users",
 ]

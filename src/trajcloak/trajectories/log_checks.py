@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from trajcloak.errors import Refusals
+from trajcloak.errors import NotEnoughUsersError, Refusals
 from trajcloak.log import ShardedLog
 from trajcloak.options import Options
 from trajcloak.trajectories.ingest import is_dense
@@ -55,6 +55,18 @@ def check_log(log: ShardedLog, asked: Options, refusals: Refusals) -> CheckedLog
     refusals.check()
     assert layout is not None
     return CheckedLog(placed, layout, reports)
+
+
+def too_few_users(most_users: int, num_users: int, members: int) -> NotEnoughUsersError:
+    """Build the error for a log of which no window has enough users.
+
+    ``most_users`` take part in the window with most of them, of ``num_users`` in all.
+    """
+    return NotEnoughUsersError(
+        f"at most {most_users} of {num_users} users take part in a window; expected at least "
+        f"{members}; lower --k or --members, or keep more users with --missing hold, a larger "
+        f"--max-gap or a smaller --length"
+    )
 
 
 def check_rows(
