@@ -205,8 +205,9 @@ class NumberedValues:
             return np.full(len(array), -1, np.int32)
         if pa.types.is_dictionary(array.type):
             # A null has index -1, and takes the last entry.
-            number = np.append(self.number(array.dictionary), np.int32(-1))
-            return number[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+            number: Codes = np.append(self.number(array.dictionary), np.int32(-1))
+            index: Ints = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return number[index]
         array = array.cast(self.values.type)
         numbers = np.concatenate(run_in_parts(len(array), partial(self._find, array)))
         is_new = (numbers < 0) & array.is_valid().to_numpy(zero_copy_only=False)
