@@ -36,7 +36,7 @@ from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
-ROWS_PER_CHUNK = 1 << 22
+ROWS_PER_CHUNK = 1 << 24
 BYTES_PER_ROW = 128
 """Memory that a row of a shard may take while the shard is worked on."""
 
