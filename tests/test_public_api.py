@@ -122,7 +122,7 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.LogColumns).parameters) == [
         "user", "time", "lon", "lat", "x", "y", "requests", "is_report", "tz", "crs", "clip",
-        "max_speed", "drop", "delimiter",
+        "max_speed", "drop", "delimiter", "time_unit", "time_format",
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.PublishedRelease.count).parameters) == [
         "self", "region", "first", "last",

@@ -60,8 +60,8 @@ DEGREES = 180.0, 90.0
 MOST_DEGREES = 10.0
 """A log in degrees seldom reaches farther."""
 
-FEW_DECIMALS = 2
-"""Degrees have more: a hundredth of a degree is a kilometre."""
+FEW_DECIMALS = 3
+"""Degrees have more: a thousandth of a degree is a hundred metres."""
 
 NEAR_ZERO = 1.0
 """Degrees near longitude and latitude 0 are in the sea: such places are planar."""

@@ -61,7 +61,7 @@ def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
     >>> parse_duration("2", has_timestamps=False, name="every")
     2
     """
-    match = re.fullmatch(r"([0-9]{1,19})\s*([a-z]*)", text.strip().lower())
+    match = re.fullmatch(r"([0-9]{1,19})\s*([a-z]*)", text.strip())
     expected = "a duration such as 60s, 1500ms, 5min or 1h" if has_timestamps else "a whole number"
     unit = SPELLINGS.get(match[2], match[2]) if match else ""
     value = int(match[1]) * UNITS.get(unit or "us", 0) if match else 0
