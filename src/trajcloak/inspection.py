@@ -12,14 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.bundles import find_eligible
-from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError, OptionError, Refusals
-from trajcloak.kernels.threads import choose_threads, run_sliced
-from trajcloak.log import RequestLog, hold_in_memory, sort_rows
+from trajcloak.kept_counts import MOST_GUESSED, Choice, KeptCounter, SetCounter
+from trajcloak.kernels.threads import choose_threads
+from trajcloak.log import RequestLog, hold_in_memory
 from trajcloak.log.clean import DEFAULT_SPEED, find_teleports
 from trajcloak.log.misplaced import (
     find_bulk,
@@ -28,28 +25,23 @@ from trajcloak.log.misplaced import (
     may_be_at_zero,
     may_be_swapped,
 )
-from trajcloak.log.sharded_log import ShardedLog, build_shard
-from trajcloak.options import MBR, MIN_K, NULL_ISLAND, SWAPPED, TELEPORT, Options
+from trajcloak.log.sharded_log import ShardedLog
+from trajcloak.options import MIN_K, NULL_ISLAND, SWAPPED, TELEPORT, Options
 from trajcloak.progress import Progress, silent
 from trajcloak.trajectories import (
     Ingest,
-    Layout,
-    Located,
     TimeGrid,
-    WindowCutter,
     build_ingest,
     build_time_grid,
-    change_times,
     check_log,
-    format_duration,
+    check_rows,
     is_dense,
-    lay_out,
     parse_duration,
     too_few_users,
 )
 from trajcloak.trajectories.clock import MAX_WINDOWS
 from trajcloak.trajectories.grid import find_own_step, most_instants
-from trajcloak.trajectories.reports import compare_reports
+from trajcloak.trajectories.reports import Reports, compare_reports
 from trajcloak.trajectories.schedule import Schedule, find_schedule
 
 SECOND = 10**6
@@ -67,14 +59,8 @@ LONGEST = 86400 * SECOND
 """Longest instants that are proposed to keep more rows, and longest gap to be interpolated, unless
 it is the least gap that instants need."""
 
-MOST_CELLS = 200_000
-"""Users times instants that are bundled for a choice."""
-
 MOST = 0.95
 """Least share of the gaps that a proposal bridges, and of the reports that it keeps."""
-
-MOST_GUESSED = 0.5
-"""Largest share of locations without a report of their own that is believable."""
 
 USEFUL = 0.2
 """A release that keeps less than this share of the rows is hardly of use."""
@@ -97,46 +83,6 @@ class Suspect:
     reason: str
     rows: npt.NDArray[np.int64]
     named: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a choice of ``every``, ``max_gap``, ``length`` and ``members`` would keep.
-
-    Attributes
-    ----------
-    every, max_gap : int or str
-        In the form that :func:`trajcloak.anonymize` takes.
-    length : int
-    users : float
-        Share of the users who take part in at least one window.
-    reports : float
-        Share of the rows whose user takes part in their window.
-    guessed : float
-        Share of the published locations of users without a report in that instant: points of a
-        straight line between two reports.
-    most_users : int
-        Users who take part in the window with most of them.
-    members : int or None
-        Least number of users in a bundle; None if k is not known.
-    sets : float or None
-        Share of the sets of requests, one for each bundle and instant, that are eligible: k
-        members have a row. None if k is not known.
-    rows : float or None
-        Share of the rows that are in such a set, so that a request of theirs could be
-        published. None if k is not known.
-    """
-
-    every: int | str
-    max_gap: int | str
-    length: int
-    users: float
-    reports: float
-    guessed: float
-    most_users: int
-    members: int | None = None
-    sets: float | None = None
-    rows: float | None = None
 
 
 @dataclass(frozen=True)
@@ -236,7 +182,7 @@ def inspect_log(
     >>> tc.inspect_log(log).proposed.every
     '60s'
     """
-    counter = _KeptCounter(log, choose_threads(threads), progress)
+    counter = KeptCounter(log, choose_threads(threads), progress)
 
     def parse(text: str | None, name: str) -> int | None:
         if text is None:
@@ -251,7 +197,7 @@ def inspect_log(
     gap = gap or _propose_gap(counter, step, size)
     bundled = None
     if k is not None and log.is_one_log:
-        bundled = _SetCounter(log, k, step, region, counter.threads)
+        bundled = SetCounter(log, k, step, region, counter.threads)
         members = members or k
         if bundled.count(step, gap, size, members)[1] < ENOUGH:
             first = step, gap, size, members
@@ -285,7 +231,7 @@ def inspect_log(
         ],
         schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
-        refusals=_list_refusals(whole, proposed, k, rows_alike=rows_alike, region=region),
+        refusals=_list_refusals(whole, proposed, reports, k, rows_alike=rows_alike, region=region),
         doubts=_list_doubts(proposed, k),
     )
 
@@ -293,12 +239,16 @@ def inspect_log(
 def _list_refusals(
     log: ShardedLog,
     proposed: Choice,
+    reports: Reports | None,
     k: int | None,
     *,
     rows_alike: bool,
     region: tuple[float, float, float] | None,
 ) -> list[str]:
-    """Check a log as :func:`trajcloak.anonymize` does."""
+    """Check a log as :func:`trajcloak.anonymize` does.
+
+    ``reports`` are those of the log; None if each user has one row at each instant.
+    """
     asked = Options(
         k=k or MIN_K,
         every=str(proposed.every),
@@ -310,7 +260,9 @@ def _list_refusals(
     )
     refusals = Refusals(log.facts.refusals)
     with suppress(InputError, OptionError):
-        check_log(log, asked, refusals)
+        checked = check_log(log, asked, refusals)
+        if checked.reports is None:
+            check_rows(log, asked, reports, refusals)
     reasons = refusals.reasons
     if proposed.most_users < asked.bundle_size:
         error = too_few_users(proposed.most_users, log.facts.num_users, asked.bundle_size)
@@ -354,140 +306,6 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
     ]
 
 
-class _KeptCounter:
-    """Counts what a choice would keep, and remembers the counts."""
-
-    def __init__(self, log: RequestLog, threads: int, progress: Progress) -> None:
-        progress("sorting reports", 0, 1)
-        self.log = log
-        self.threads = threads
-        self.reports = compare_reports(log, 0, threads)
-        order = sort_rows(log)
-        self._time = log.time[order]
-        self._first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
-        self._known: dict[tuple[int, int, int], Choice] = {}
-        progress("sorting reports", 1, 1)
-
-    def locate(self, grid: TimeGrid, max_gap: int) -> Located:
-        """Count the locations that are reported, interpolated and missing."""
-        _, _, known, reported, *_ = self._count(grid, max_gap, 1)
-        return Located(
-            reported, known - reported, missing=self.log.num_users * grid.num_instants - known
-        )
-
-    def count(self, every: int, max_gap: int, length: int) -> Choice:
-        """Count what a choice would keep."""
-        key = every, max_gap, length
-        if key not in self._known:
-            users, reports, _, _, located, found, most = self._count(
-                build_time_grid(hold_in_memory(self.log), every), max_gap, length
-            )
-            # Requests of a second input are not counted: nothing here may depend on them.
-            self._known[key] = Choice(
-                format_duration(every, has_timestamps=self.log.has_timestamps),
-                format_duration(max_gap, has_timestamps=self.log.has_timestamps),
-                length,
-                users / self.log.num_users,
-                reports / self.log.num_rows,
-                (located - found) / max(1, located),
-                most,
-            )
-        return self._known[key]
-
-    def is_believable(self, every: int, max_gap: int, length: int) -> bool:
-        """Whether at most half of the locations would be guessed."""
-        return self.count(every, max_gap, length).guessed <= MOST_GUESSED
-
-    def _count(self, grid: TimeGrid, max_gap: int, length: int) -> list[int]:
-        """Add up what :func:`_count_kept` counts, and find the most users in a window."""
-        when = grid.origin, grid.every, grid.num_instants
-        parts = run_sliced(
-            lambda start, stop: _count_kept(
-                self._time, self._first, when, max_gap, length, start, stop
-            ),
-            self.log.num_users,
-            self.threads,
-        )
-        kept, changes = (np.sum(found, axis=0) for found in zip(*parts, strict=True))
-        return [*kept.tolist(), int(np.cumsum(changes).max())]
-
-
-class _SetCounter:
-    """Counts the sets of requests that a choice would leave eligible, and their rows.
-
-    Users are bundled with ``traj-anon``. Of a large log, windows with rows are drawn evenly.
-
-    Parameters
-    ----------
-    log, k, region, threads
-        As for :func:`inspect_log`.
-    every
-        Any step that the log can be laid out with.
-    """
-
-    def __init__(
-        self,
-        log: RequestLog,
-        k: int,
-        every: int,
-        region: tuple[float, float, float] | None,
-        threads: int,
-    ) -> None:
-        self.k = k
-        self._threads = threads
-        self._asked = Options(
-            k=k,
-            every=str(format_duration(every, has_timestamps=log.has_timestamps)),
-            region=region,
-        )
-        self._placed: tuple[ShardedLog, Layout] | None = None
-        # Misplaced rows, for example: they are among the refusals.
-        with suppress(InputError, OptionError):
-            self._placed = lay_out(hold_in_memory(log, MemoryEngine(threads)), self._asked)
-        self._known: dict[tuple[int, int, int, int], tuple[float, float]] = {}
-
-    def count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
-        """Compute the shares of sets that are eligible, and of rows that are in one."""
-        key = every, max_gap, length, members
-        if key not in self._known:
-            self._known[key] = self._count(*key)
-        return self._known[key]
-
-    def _count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
-        if self._placed is None:
-            return 0.0, 0.0
-        placed, first = self._placed
-        layout = change_times(placed, first, every=every, max_gap=max_gap, length=length)
-        log, grid = build_shard(placed.shards[0]), layout.grid
-        cutter = WindowCutter(log, layout)
-        instant = (log.time - grid.origin) // grid.every
-        order = np.argsort(instant, kind="stable")
-        edges = np.searchsorted(instant[order], layout.ranges)
-        most = max(1, MOST_CELLS // (log.num_users * length))
-        filled = np.flatnonzero(edges[:, 0] < edges[:, 1])
-        chosen = filled[np.unique(np.linspace(0, len(filled) - 1, most).astype(np.int64))]
-        num_sets, num_eligible, num_rows, num_kept = 0, 0, 0, 0
-        for number in chosen.tolist():
-            rows = order[slice(*edges[number])]
-            num_rows += len(rows)
-            window = cutter.cut(number, self._threads)
-            if len(window.user) < members:
-                continue
-            policy = TrajAnon().solve(
-                window.cells, layout.region.height, members, MBR, threads=self._threads
-            )
-            is_eligible = find_eligible(window, policy.bundle, policy.num_bundles, self.k)
-            num_sets += is_eligible.size
-            num_eligible += int(is_eligible.sum())
-            bundle = np.full(log.num_users, -1, np.int32)
-            bundle[window.user] = policy.bundle
-            bundle = bundle[log.user[rows]]
-            inside = bundle >= 0
-            num_kept += int(is_eligible[bundle[inside], instant[rows[inside]] - window.start].sum())
-        is_inside = int((edges[:, 1] - edges[:, 0]).sum()) / log.num_rows
-        return num_eligible / max(1, num_sets), is_inside * num_kept / max(1, num_rows)
-
-
 class Asked(NamedTuple):
     """Settings that are decided already; None: to be proposed."""
 
@@ -498,8 +316,8 @@ class Asked(NamedTuple):
 
 
 def _search(
-    counter: _KeptCounter,
-    bundled: _SetCounter,
+    counter: KeptCounter,
+    bundled: SetCounter,
     first: tuple[int, int, int, int],
     asked: Asked,
     progress: Progress,
@@ -544,7 +362,7 @@ def _list_members(k: int, chosen: int | None) -> list[int]:
     return sorted({*(-(-k * percent // 100) for percent in MEMBERS_PERCENT), chosen or k})
 
 
-def _propose_every(counter: _KeptCounter) -> int:
+def _propose_every(counter: KeptCounter) -> int:
     """Choose the step of the log's times, or else the median gap, rounded up."""
     own = find_own_step(hold_in_memory(counter.log))
     if own is not None:
@@ -554,7 +372,7 @@ def _propose_every(counter: _KeptCounter) -> int:
     return next((step for step in steps if step >= typical), steps[-1])
 
 
-def _find_typical_gap(counter: _KeptCounter, every: int) -> int:
+def _find_typical_gap(counter: KeptCounter, every: int) -> int:
     """Find the least multiple of the step that bridges 95% of the gaps, or else the longest."""
     most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
     gaps = _list_believable_gaps(counter.log, every)
@@ -567,7 +385,7 @@ def _list_believable_gaps(log: RequestLog, every: int) -> list[int]:
     return [least, *(gap for gap in others if gap <= LONGEST or not log.has_timestamps)]
 
 
-def _propose_gap(counter: _KeptCounter, every: int, length: int) -> int:
+def _propose_gap(counter: KeptCounter, every: int, length: int) -> int:
     """Choose the least multiple of the step that keeps 95% of the reports, or else the best."""
     gaps = _list_believable_gaps(counter.log, every)
     gaps = [gap for gap in gaps if counter.is_believable(every, gap, length)] or gaps[:1]
@@ -576,7 +394,7 @@ def _propose_gap(counter: _KeptCounter, every: int, length: int) -> int:
     return next(gap for gap, share in zip(gaps, kept, strict=True) if share >= enough)
 
 
-def _propose_length(counter: _KeptCounter, every: int, max_gap: int) -> int:
+def _propose_length(counter: KeptCounter, every: int, max_gap: int) -> int:
     """Choose the longest windows that keep nearly as much as the shortest."""
     lengths = _list_lengths(build_time_grid(hold_in_memory(counter.log), every), None)
     kept = [counter.count(every, max_gap, length).reports for length in lengths]
@@ -616,62 +434,3 @@ def _list_lengths(grid: TimeGrid, chosen: int | None) -> list[int]:
     least = grid.num_instants / MAX_WINDOWS
     fitting = {length for length in NICE_LENGTHS if least <= length < grid.num_instants}
     return sorted({*fitting, grid.num_instants} if chosen is None else {*fitting, chosen})
-
-
-@njit(cache=True, nogil=True)
-def _count_kept(time, first, when, max_gap, length, begin, end):  # type: ignore[no-untyped-def]
-    """Count what is kept of some users.
-
-    A stretch is a run of a user's reports that are at most ``max_gap`` apart. The user takes
-    part in every window that is within a stretch. An exact report has the time of an instant.
-
-    Requires: ``time`` by user, ascending; ``first`` is where each user's rows start.
-
-    Ensures: returns counts of users, reports, pairs of user and window, exact reports, instants
-    of users in these windows, and those of them with a report; and by how many users each window
-    has more than the one before.
-    """
-    origin, every, num_instants = when
-    span = every * length
-    last_window = (num_instants - 1) // length
-    last_moment = origin + (num_instants - 1) * every
-    kept: npt.NDArray[np.int64] = np.zeros(6, np.int64)
-    changes: npt.NDArray[np.int64] = np.zeros(last_window + 2, np.int64)
-    for u in range(begin, end):
-        takes_part = False
-        # First and last window, both included, of the latest stretch that has any.
-        low = np.int64(0)
-        high = np.int64(-1)
-        latest = np.int64(-1)
-        row = first[u]
-        while row < first[u + 1]:
-            stop = row + 1
-            while stop < first[u + 1] and time[stop] - time[stop - 1] <= max_gap:
-                stop += 1
-            # First and last window with all their moments within the stretch.
-            first_window = max(-((origin - time[row]) // span), np.int64(0))
-            final_window = (time[stop - 1] - origin + every) // span - 1
-            if time[stop - 1] >= last_moment:
-                final_window = last_window
-            if final_window >= first_window:
-                takes_part = True
-                low = first_window
-                high = final_window
-                kept[2] += high - low + 1
-                kept[4] += min((high + 1) * length, num_instants) - low * length
-                changes[low] += 1
-                changes[high + 1] -= 1
-            # A report may belong to a window of an earlier stretch: after a gap that follows the
-            # window's last moment.
-            for i in range(row, stop):
-                offset = time[i] - origin
-                window = offset // span
-                if offset >= 0 and low <= window <= high:
-                    kept[1] += 1
-                    kept[5] += offset // every != latest
-                    latest = offset // every
-                is_new = i == first[u] or time[i] != time[i - 1]
-                kept[3] += is_new and offset >= 0 and offset % every == 0
-            row = stop
-        kept[0] += takes_part
-    return kept, changes

@@ -371,6 +371,8 @@ def test_unknown_command(run):
     done = run("publish")
     assert done.code == 2
     assert done.err.endswith("Error: No such command 'publish'.\n")
+    done = run("anonymise", "log.csv")
+    assert done.err.endswith("Error: No such command 'anonymise'. Did you mean 'anonymize'?\n")
 
 
 def test_message_is_not_wrapped_in_a_file(run):

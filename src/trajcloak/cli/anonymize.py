@@ -17,7 +17,6 @@ from trajcloak.cli.common import (
     out,
     parts_options,
     print_json,
-    progress_bars,
     region_option,
     request_options,
     rows_alike_option,
@@ -31,6 +30,7 @@ from trajcloak.cli.engine_options import (
     start_engine,
 )
 from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
+from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 

@@ -12,12 +12,12 @@ from trajcloak.cli.common import (
     log_options,
     out,
     print_json,
-    progress_bars,
     request_options,
     threads_option,
     time_options,
 )
 from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
+from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import ValueTable
 from trajcloak.options import ALGORITHMS, LogColumns
 

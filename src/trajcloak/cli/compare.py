@@ -14,11 +14,11 @@ from trajcloak.cli.common import (
     out,
     parts_options,
     print_json,
-    progress_bars,
     threads_option,
     time_options,
 )
 from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
+from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import ValueTable, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
 

@@ -14,9 +14,10 @@ from rich.text import Text
 
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.audit import describe_checks
-from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
+from trajcloak.cli.common import PATH, json_option, out, print_json
 from trajcloak.cli.generate import KERNEL
 from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options

@@ -16,20 +16,21 @@ from trajcloak.cli.common import (
     log_options,
     out,
     print_json,
-    progress_bars,
     region_option,
     rows_alike_option,
     show_duration,
     threads_option,
 )
 from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
+from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.standard_input import name_log
 from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import Refusals
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
-    from trajcloak.inspection import Choice, Inspection
+    from trajcloak.inspection import Inspection
+    from trajcloak.kept_counts import Choice
 
 BAR = 10
 SUSPECTED = {

@@ -16,11 +16,11 @@ from trajcloak.cli.common import (
     log_options,
     out,
     print_json,
-    progress_bars,
     threads_option,
     time_options,
 )
 from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 

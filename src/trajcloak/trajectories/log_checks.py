@@ -47,7 +47,7 @@ def check_log(log: ShardedLog, asked: Options, refusals: Refusals) -> CheckedLog
     placed, layout = log, None
     with refusals.collecting():
         placed, layout = lay_out(log, asked)
-    dense = layout is not None and is_dense(log.facts, layout.grid)
+    dense = layout is not None and not refusals.reasons and is_dense(log.facts, layout.grid)
     reports = None
     if not dense:
         reports = compare_all_reports(placed, 0 if layout is None else layout.max_gap)

@@ -1,0 +1,124 @@
+"""Progress bars, and how long a stage will still take."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from trajcloak.cli.common import err
+from trajcloak.progress import Progress as Listener
+
+SOON = 5.0
+"""Seconds of a stage after which its end is foreseen."""
+
+LONG = 120.0
+"""Seconds that are worth a word in advance."""
+
+
+class Forecast:
+    """Foresees, once for each stage, how long it will still take, if that is minutes.
+
+    Parameters
+    ----------
+    clock
+        Tells the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._starts: dict[str, tuple[float, int]] = {}
+        self._told: set[str] = set()
+
+    def ask(self, stage: str, done: int, total: int) -> int | None:
+        """Compute the minutes that are left; None if they are few, unknown, or told already."""
+        now = self._clock()
+        start, first = self._starts.get(stage, (now, done))
+        if done <= first:
+            # The stage begins, or begins again in the next window.
+            self._starts[stage] = now, done
+            return None
+        passed = now - start
+        left = passed * (total - done) / (done - first)
+        if stage in self._told or passed < SOON or left < LONG:
+            return None
+        self._told.add(stage)
+        return round(left / 60)
+
+
+class _Done(ProgressColumn):
+    """How much is done: a percentage, or a count where the whole is not known."""
+
+    def render(self, task: Task) -> Text:
+        """Write it in a column of even width; 100% only when all is done."""
+        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
+        return Text(done.rjust(4))
+
+
+@contextmanager
+def progress_bars(
+    *,
+    hidden: bool = False,
+    kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
+    transient: bool = False,
+) -> Iterator[Listener]:
+    """Draw a bar per stage on a terminal; yields the function that moves them.
+
+    ``kernel``, a module and a name in it, tells whether the first run is still to
+    compile; None for a command that compiles nothing. ``transient`` bars are taken away
+    when all is done.
+    """
+    is_shown = err.is_terminal and not hidden
+    bars = Progress(
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        _Done(),
+        TimeElapsedColumn(),
+        console=err,
+        disable=not is_shown,
+        transient=transient,
+    )
+    tasks: dict[str, Task] = {}
+
+    forecast = Forecast()
+
+    def listen(stage: str, done: int, total: int) -> None:
+        name = stage.partition(",")[0]
+        minutes = forecast.ask(name, done, total)
+        if minutes is not None and not hidden:
+            err.print(f"{name[:1].upper()}{name[1:]} will take about {minutes:,} more minutes.")
+        if name not in tasks:
+            number = bars.add_task(stage, total=total or None)
+            tasks[name] = next(task for task in bars.tasks if task.id == number)
+        task = tasks[name]
+        if done < total:
+            # The stage begins again in the next window.
+            task.finished_time = None
+        bars.update(task.id, description=stage, completed=done, total=total or None)
+
+    with bars:
+        if is_shown and kernel is not None and not _is_compiled(*kernel):
+            err.print("First run here: compiling takes some seconds, once.")
+        yield listen
+
+
+def _is_compiled(module: str, name: str) -> bool:
+    """Whether a kernel is in the cache on disk, or needs no compiling."""
+    kernel = getattr(import_module(module), name)
+    if not hasattr(kernel, "stats"):
+        # The compiler is switched off.
+        return True
+    pattern = f"{module.rpartition('.')[2]}.{name}-*.nbi"
+    return any(Path(str(kernel.stats.cache_path)).glob(pattern))
