@@ -7,6 +7,7 @@ import pyarrow.csv
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import clustered_rows, list_tree, read_rows
 from test_output import KINDS, fill
 from trajcloak.log.write import log_writer
@@ -14,7 +15,7 @@ from trajcloak.log.write import log_writer
 
 @pytest.fixture(scope="module")
 def result():
-    return tc.anonymize(read_rows(clustered_rows()), 3)
+    return anonymize(read_rows(clustered_rows()), 3)
 
 
 @KINDS

@@ -137,7 +137,7 @@ def compare(
     if not trajectories:
         raise NotEnoughUsersError(
             f"no window has k = {k} users whose location is known throughout; expected at least "
-            f"one; lower --k, or pass --missing hold or a smaller --length"
+            f"one; lower --k, or pass --missing=hold or a smaller --length"
         )
     least = sum(bound_optimum(cells, height, k, threads) for cells in trajectories)
     results = []
@@ -341,7 +341,7 @@ def _work(there: Any, job: _Job) -> None:
     try:
         found = [_solve(algorithm, cells, job) for cells in windows]
     except TrajcloakError as error:
-        there.send((time.monotonic() - started, f"refused: {error}"))
+        there.send((time.monotonic() - started, f"refused: {error.with_options}"))
         return
     seconds = time.monotonic() - started
     for w, (bundle, part) in enumerate(found):

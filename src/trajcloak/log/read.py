@@ -267,7 +267,7 @@ def _naming_request_log() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"request log: {error}") from None
+        raise InputError(f"request log: {error.with_options}") from None
 
 
 def read_rows(
