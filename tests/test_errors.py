@@ -73,12 +73,11 @@ def test_every_option_that_a_message_names_exists():
 
 
 def test_python_has_a_keyword_for_every_option_that_a_message_names():
-    functions = [getattr(trajcloak, name) for name in trajcloak.__all__]
-    functions += [method for _, method in inspect.getmembers(trajcloak.Release)]
+    public = [getattr(trajcloak, name) for name in trajcloak.__all__]
+    public += [method for _, method in inspect.getmembers(trajcloak.Release)]
     keywords = {
         name
-        for function in functions
-        if callable(function) and not inspect.isclass(function)
+        for function in filter(inspect.isfunction, public)
         for name in inspect.signature(function).parameters
     }
     named = set(list_named_options()) - ONLY_ON_THE_COMMAND_LINE

@@ -340,10 +340,10 @@ def test_private_files_stand_outside_the_release(tmp_path):
     made = anonymize(read_rows(clustered_rows(2, 4)), 4, parts=2, parts_per="instant", **UNIT_CELLS)
     made.write(tmp_path / "release")
     with pytest.raises(tc.OptionError, match="would stand inside the release"):
-        made.write_policy(tmp_path / "release" / "policy.parquet")
+        made.write(tmp_path / "other", tmp_path / "release" / "policy.parquet")
     (tmp_path / "who-parts.parquet").touch()
     with pytest.raises(tc.OutputError, match=r"who-parts\.parquet: exists already"):
-        made.write_policy(tmp_path / "who.parquet")
+        made.write(tmp_path / "other", tmp_path / "who.parquet")
     assert not (tmp_path / "who.parquet").exists()
 
 

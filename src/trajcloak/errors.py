@@ -26,7 +26,7 @@ _OPTION = re.compile(r"(?<![\w/-])--([a-z]+(?:-[a-z]+)*)(?:=([\w.:-]*\w))?")
 _FLAGS = frozenset({"link-safe", "replay", "rows-alike"})
 """Options without a value; in Python they are true or false."""
 
-_KEYWORDS = {"request": "requests", "from": "first", "to": "last", "by": "attribute"}
+_KEYWORDS = {"request": "requests", "from": "first", "to": "last"}
 """Options that Python calls otherwise."""
 
 

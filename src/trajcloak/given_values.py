@@ -3,7 +3,7 @@
 None of these libraries is imported: objects are told by what they can do.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
@@ -106,9 +106,10 @@ def to_square(given: Box) -> tuple[float, ...]:
 
 
 def _list_numbers(given: Any) -> list[float]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    try:
+        return [float(number) for number in given]
+    except (TypeError, ValueError):
         raise OptionError(
             f"a region is given as {type(given).__name__}; expected numbers, or a box of shapely; "
             f"pass x_min, y_min, x_max, y_max"
-        )
-    return [float(number) for number in given]
+        ) from None

@@ -402,8 +402,6 @@ def test_an_existing_output_is_refused_and_kept(tmp_path):
         assert list_tree(tmp_path) == before
     with pytest.raises(tc.OutputError, match="exists already"):
         result.write(tmp_path / "release")
-    with pytest.raises(tc.OutputError, match="exists already"):
-        result.write_policy(tmp_path / "policy.parquet")
     assert list_tree(tmp_path) == before
 
 
@@ -412,12 +410,9 @@ def test_the_policy_is_readable_by_its_owner_only(tmp_path):
     before = os.umask(0)
     try:
         result.write(tmp_path / "release", tmp_path / "policy.parquet")
-        result.write_policy(tmp_path / "again.parquet")
     finally:
         os.umask(before)
-    for name in ("policy.parquet", "again.parquet"):
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
-    assert (tmp_path / "policy.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()
+    assert stat.S_IMODE((tmp_path / "policy.parquet").stat().st_mode) == 0o600
 
 
 def test_the_policy_is_written_only_if_asked_for(tmp_path):
@@ -441,10 +436,6 @@ def test_a_policy_inside_a_release_is_refused(tmp_path, place, exists):
     with pytest.raises(tc.OptionError, match=message):
         result.write(target, tmp_path / place)
     assert list_tree(tmp_path) == before
-    if exists:
-        with pytest.raises(tc.OptionError, match=message):
-            result.write_policy(tmp_path / place)
-        assert list_tree(tmp_path) == before
 
 
 def test_the_policy_cannot_take_the_name_of_the_release(tmp_path):

@@ -1,7 +1,6 @@
 """From a log to a release, in one call."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -13,11 +12,17 @@ from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.engines.open import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
-from trajcloak.interface.logs import Heard, Log, LogInput, LogSource, build_input, listening
+from trajcloak.interface.logs import (
+    Heard,
+    Log,
+    LogSource,
+    check_not_given,
+    find_input,
+    listening,
+)
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
-from trajcloak.release.result import RunResult
 
 AlgorithmName = Literal[
     "auto",
@@ -213,10 +218,10 @@ def anonymize(
     With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
     scratch="/shared/private")``.
     """
-    reading = {
+    columns = {
         "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
-        "is_report": is_report, "tz": tz, "crs": crs, "clip": clip, "max_speed": max_speed,
-        "drop": drop, "delimiter": delimiter,
+        "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
+        "max_speed": max_speed, "drop": drop, "delimiter": delimiter,
     }  # fmt: skip
     named, settings, other = _take_algorithm(algorithm)
     asked = Options(
@@ -250,28 +255,23 @@ def anonymize(
             "an algorithm of your own suppresses nobody; expected no --suppress-above and no "
             "--max-suppressed with it; leave them out"
         )
+    given = find_input(source, columns)
     with listening(progress) as heard:
         if isinstance(source, Log):
-            _check_not_given(request_log=request_log, engine=engine, memory=memory, scratch=scratch,
-                             **reading)  # fmt: skip
-            given = source._given
+            where = {"engine": engine, "memory": memory, "scratch": scratch}
+            check_not_given(name for name, value in where.items() if value is not None)
             run = anonymize_log(source._rows, asked, other, threads=threads, progress=heard)
         else:
-            given = build_input(source, request_log, **reading)
             opened = open_engine(
                 engine, memory=memory, scratch=scratch, threads=threads, progress=heard
             )
-            with ExitStack() as stack:
-                stack.callback(opened.close)
+            try:
                 run = anonymize_on(
                     opened, given.source, given.columns, asked, given.request_log, other
                 )
-                # The shards are needed as long as the release is there.
-                stack.pop_all()
-    return _build_release(run, given, vocabulary)
-
-
-def _build_release(run: RunResult, given: LogInput, vocabulary: Any) -> Release:
+            except BaseException:
+                opened.close()
+                raise
     manifest: Any = run.manifest
     return Release(manifest, made=Made(run, given, vocabulary))
 
@@ -296,13 +296,3 @@ def _take_algorithm(given: Any) -> tuple[str, dict[str, Any], Algorithm | None]:
         )
     checked = CheckedAlgorithm(given)
     return checked.name, {}, checked
-
-
-def _check_not_given(**given: Any) -> None:
-    """Raise if something is said about how to read a log that was read already."""
-    named = [name for name, value in given.items() if value is not None and value != ()]
-    if named:
-        raise OptionError(
-            f"the log was read already, and {', '.join(f'{name}=' for name in named)} is given; "
-            f"expected it where the log is read; pass it to read_log, or pass the path of the log"
-        )

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -12,7 +12,14 @@ from trajcloak import auditor, report
 from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError, name_keywords
 from trajcloak.given_values import Duration, to_duration
-from trajcloak.interface.logs import Heard, Log, LogInput, LogSource, build_input, listening
+from trajcloak.interface.logs import (
+    ColumnOptions,
+    Heard,
+    LogInput,
+    LogSource,
+    find_input,
+    listening,
+)
 from trajcloak.report import Report
 
 
@@ -21,27 +28,24 @@ def audit(
     release: str | Path,
     policy: str | Path,
     *,
-    request_log: LogSource | None = None,
     k: int | None = None,
     vocabulary: str | Path | Mapping[str, Sequence[Any]] | None = None,
     replay: bool = False,
     rewrite: str | Path | None = None,
     memory: int | None = None,
     progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
 ) -> AuditReport:
     """Check, with code of its own, that a release keeps every rule and the guarantee.
 
     Parameters
     ----------
     log
-        The log that was anonymized: from :func:`read_log`; or files or a table whose columns
-        have the usual names. It is read again, by the audit itself.
+        The log that was anonymized, as :func:`anonymize` takes it. The audit reads it itself.
     release
         The release folder.
     policy
         The private policy file that belongs to the release.
-    request_log
-        The requests, if ``log`` has locations only.
     k
         The least number of possible senders that is asked for; default: that of the release.
     vocabulary
@@ -54,6 +58,9 @@ def audit(
         Most bytes that rows of the log may take; the others wait in private files.
     progress
         As for :func:`anonymize`.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ``request_log``, ...
+        Where no request attributes are named, those of the release are taken.
 
     Returns
     -------
@@ -74,7 +81,7 @@ def audit(
     >>> [check.name for check in report.checks if not check.passed]
     []
     """
-    given = find_input(log, request_log)
+    given = find_input(log, columns)
     return run_audit(
         given,
         release,
@@ -86,18 +93,6 @@ def audit(
         memory=memory,
         progress=progress,
     )
-
-
-def find_input(log: LogSource, request_log: LogSource | None) -> LogInput:
-    """Find what a log was read from, or is to be read from."""
-    if not isinstance(log, Log):
-        return build_input(log, request_log)
-    if request_log is not None:
-        raise OptionError(
-            "the log was read already, and request_log= is given; expected it where the log is "
-            "read; pass it to read_log"
-        )
-    return log._given
 
 
 def run_audit(
@@ -138,13 +133,14 @@ def audit_foreign(
     max_gap: Duration | None = None,
     missing: Literal["withhold", "hold"] | None = None,
     progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
 ) -> AuditReport:
     """Check what a published table of any tool gives away to somebody who has the log.
 
     Parameters
     ----------
     log
-        The log: from :func:`read_log`; or files or a table whose columns have the usual names.
+        The log, as :func:`anonymize` takes it.
     table
         What was published, as CSV or Parquet: a rectangle per row, with its time.
     k
@@ -156,6 +152,8 @@ def audit_foreign(
         such a link, too; those that could be one are judged as well, and the worst is named.
     every, max_gap, missing, progress
         As for :func:`anonymize`.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``time``, ...
 
     Raises
     ------
@@ -167,7 +165,7 @@ def audit_foreign(
     >>> audit_foreign("log.parquet", "cells.csv", k=2)["rectangles"].passed
     True
     """
-    given = find_input(log, None)
+    given = find_input(log, columns)
     with listening(progress) as heard:
         found = auditor.audit_foreign(
             given.source,
@@ -190,13 +188,13 @@ def write_report(
     *,
     log: LogSource | None = None,
     policy: str | Path | None = None,
-    request_log: LogSource | None = None,
     vocabulary: Mapping[str, Sequence[Any]] | None = None,
     network: str | os.PathLike[str] | None = None,
     outline: str | os.PathLike[str] | None = None,
     attack: bool = True,
     threads: int | None = None,
     progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
 ) -> Report:
     """Write one HTML page about a release; it needs no network and no other file.
 
@@ -207,11 +205,9 @@ def write_report(
     path
         The page to create.
     log, policy
-        The private log, from :func:`read_log` or the path of one whose columns have the usual
-        names, and policy file. With them the page shows the audit and what attackers learn, says
-        in red that it is private, and is readable by its owner only.
-    request_log
-        The requests, if the log has locations only.
+        The private log, as :func:`anonymize` takes it, in files, and the policy file. With them
+        the page shows the audit and what attackers learn, says in red that it is private, and is
+        readable by its owner only.
     vocabulary
         With the log: the values that requests may have, if the release was made with such a list.
     network
@@ -222,6 +218,8 @@ def write_report(
         Whether to attack too; takes long where there are very many users.
     threads, progress
         As for :func:`anonymize`.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ``request_log``, ...
 
     Raises
     ------
@@ -239,7 +237,7 @@ def write_report(
     >>> report.passed, report.private
     (True, False)
     """
-    given = None if log is None else find_input(log, request_log)
+    given = None if log is None else find_input(log, columns)
     if given is not None and isinstance(given.source, pa.Table):
         raise OptionError(
             "the log is a table in memory; expected files, which the page is kept away from; "

@@ -1,9 +1,10 @@
 """A log as a caller in Python gives it: files, a table or frame, or one that was read before."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from rich.console import Console
 
@@ -24,6 +25,26 @@ Heard: TypeAlias = bool | Progress
 """True: show bars; or a function to call as work is done."""
 
 
+class ColumnOptions(TypedDict, total=False):
+    """How to read a log, as :func:`trajcloak.anonymize` takes it."""
+
+    user: str
+    time: str
+    lon: str
+    lat: str
+    x: str
+    y: str
+    requests: Names
+    request_log: LogSource
+    is_report: str
+    tz: str
+    crs: Any
+    clip: Box
+    max_speed: float
+    drop: Names
+    delimiter: str
+
+
 class LogInput(NamedTuple):
     """A log that is still to be read.
 
@@ -38,6 +59,13 @@ class LogInput(NamedTuple):
     source: LogPath
     columns: LogColumns
     request_log: LogPath | None
+
+    def list_paths(self) -> list[Path]:
+        """List the paths among them."""
+        listed: list[Any] = []
+        for given in (self.source, self.request_log):
+            listed += given if isinstance(given, list | tuple) else [given]
+        return [Path(path) for path in listed if isinstance(path, str | Path)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,23 +146,50 @@ delimiter, threads, progress
     >>> tc.anonymize(log, k=20).manifest["k"], tc.anonymize(log, k=50).manifest["k"]
     (20, 50)
     """
-    given = build_input(
-        source,
-        request_log,
-        user=user, time=time, lon=lon, lat=lat, x=x, y=y, requests=requests, is_report=is_report,
-        tz=tz, crs=crs, clip=clip, max_speed=max_speed, drop=drop, delimiter=delimiter,
-    )  # fmt: skip
-    return _read(given, threads, progress)
+    columns = {
+        "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
+        "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
+        "max_speed": max_speed, "drop": drop, "delimiter": delimiter,
+    }  # fmt: skip
+    return open_log(source, columns, threads, progress)
 
 
-def build_input(source: LogSource, request_log: LogSource | None, **columns: Any) -> LogInput:
-    """Describe a log that is to be read; a frame becomes an Arrow table."""
-    return LogInput(_take(source), build_columns(columns), _take(request_log))
+def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:
+    """Find what a log was read from, or is to be read from.
+
+    Parameters
+    ----------
+    source
+    columns
+        :class:`ColumnOptions`; None and () are not given.
+
+    Raises
+    ------
+    OptionError
+        If the log was read already, and something is said about how to read it.
+    """
+    named = {
+        name: value
+        for name, value in columns.items()
+        if value is not None and not (isinstance(value, tuple) and not value)
+    }
+    if not isinstance(source, Log):
+        request_log = named.pop("request_log", None)
+        return LogInput(_take(source), _build_columns(named), _take(request_log))
+    check_not_given(named)
+    return source._given
 
 
-def build_columns(given: Mapping[str, Any]) -> LogColumns:
-    """Build the description of columns from keyword arguments; None and () are not given."""
-    named = {name: value for name, value in given.items() if value is not None and value != ()}
+def check_not_given(named: Iterable[str]) -> None:
+    """Raise if arguments are given that belong where a log is read, not to one that was."""
+    if listed := ", ".join(f"{name}=" for name in named):
+        raise OptionError(
+            f"the log was read already, and {listed} is given; expected it where the log is read; "
+            f"pass it to read_log, or pass the path of the log"
+        )
+
+
+def _build_columns(named: dict[str, Any]) -> LogColumns:
     for name in ("requests", "drop"):
         if name in named:
             named[name] = to_names(named[name])
@@ -163,14 +218,13 @@ def _take(source: LogSource | None) -> LogPath | None:
     return source if table is None else table
 
 
-def open_log(source: LogSource, threads: int | None = None, progress: Heard = False) -> Log:
-    """Take a log that was read, or read one whose columns have the usual names."""
+def open_log(
+    source: LogSource, columns: Mapping[str, Any], threads: int | None, progress: Heard
+) -> Log:
+    """Take a log that was read, or read one."""
+    given = find_input(source, columns)
     if isinstance(source, Log):
         return source
-    return _read(build_input(source, None), threads, progress)
-
-
-def _read(given: LogInput, threads: int | None, progress: Heard) -> Log:
     with listening(progress) as heard:
         rows = read_rows(
             given.source, given.columns, given.request_log, threads=threads, progress=heard

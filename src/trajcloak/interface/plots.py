@@ -34,8 +34,9 @@ def plot_instant(release: PublishedRelease, instant: int, ax: Any = None) -> Any
     ax.autoscale_view()
     ax.set_aspect("equal")
     moment = release.times.describe_instant(instant)
+    when = instant if moment is None else moment.replace("T", " ").removesuffix(".000000")
     users = int(window.sizes[parts].sum())
-    ax.set_title(f"{users:,} users in {len(window.users):,} bundles, {moment or instant}")
+    ax.set_title(f"{users:,} users in {len(window.users):,} bundles, {when}")
     unit = " (m)" if release.manifest["crs"] else ""
     ax.set_xlabel(f"x{unit}")
     ax.set_ylabel(f"y{unit}")

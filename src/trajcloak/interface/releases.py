@@ -16,13 +16,14 @@ from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import run_audit
-from trajcloak.interface.logs import Heard, Log, LogInput, LogSource, build_input, listening
+from trajcloak.interface.logs import Heard, Log, LogInput, LogSource, find_input, listening
 from trajcloak.interface.optional_packages import need
 from trajcloak.interface.regions import place_points, place_region
 from trajcloak.output import new_folder
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
 from trajcloak.release.manifest_schema import Manifest
+from trajcloak.release.output_checks import check_outside_log
 from trajcloak.release.reading import (
     BUNDLES_FILE,
     MANIFEST_FILE,
@@ -324,8 +325,11 @@ class Release:
                 for name in (BUNDLES_FILE, REQUESTS_FILE, MANIFEST_FILE):
                     shutil.copyfile(self._path / name, folder / name)
             return
+        made = self._get_made()
+        outputs = [Path(output) for output in (path, policy) if output is not None]
+        check_outside_log(made.given.list_paths(), outputs)
         with listening(progress) as heard:
-            self._get_made().run.write(path, policy, progress=heard)
+            made.run.write(path, policy, progress=heard)
 
     def audit(
         self,
@@ -370,9 +374,9 @@ class Release:
                 raise OptionError(
                     "no log is given; expected the one that the release was made of; pass its path"
                 )
-            return build_input(log, None)
+            return find_input(log, {})
         given = self._made.given
-        return given if log is None else given._replace(source=build_input(log, None).source)
+        return given if log is None else given._replace(source=find_input(log, {}).source)
 
     def _get_made(self) -> Made:
         if self._made is None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -11,12 +11,12 @@ from trajcloak import attackers, comparison, inspection, utility
 from trajcloak.errors import name_keywords
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
 from trajcloak.inspection import Inspection
-from trajcloak.interface.logs import Heard, LogSource, listening, open_log
+from trajcloak.interface.logs import ColumnOptions, Heard, LogSource, listening, open_log
 from trajcloak.interface.releases import Release, hold_in_files, open_release
 
 
-class LayoutOptions(TypedDict, total=False):
-    """How a log is laid out in time and space, as :func:`trajcloak.anonymize` takes it."""
+class StudyOptions(ColumnOptions, total=False):
+    """How to read a log and lay it out, as :func:`trajcloak.anonymize` takes it."""
 
     every: Duration
     length: int
@@ -43,19 +43,22 @@ def inspect_log(
     members: int | None = None,
     threads: int | None = None,
     progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
 ) -> Inspection:
     """Report on a log, and propose how to cut it into instants and windows.
 
     Parameters
     ----------
     log
-        From :func:`read_log`; or files or a table whose columns have the usual names.
+        As for :func:`anonymize`.
     k
         As for :func:`anonymize`. With it, the proposal also keeps sets of requests.
     every, max_gap, length, members
         What is decided already; the others are proposed.
     threads, progress
         As for :func:`anonymize`.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
 
     Examples
     --------
@@ -66,7 +69,7 @@ def inspect_log(
     >>> found.choices.column_names[:4]
     ['varied', 'every', 'max_gap', 'length']
     """
-    rows = open_log(log, threads, progress)._rows
+    rows = open_log(log, columns, threads, progress)._rows
     with listening(progress) as heard:
         return inspection.inspect_log(
             rows,
@@ -88,14 +91,14 @@ def compare(
     time_limit: float | None = None,
     threads: int | None = None,
     progress: Heard = False,
-    **options: Unpack[LayoutOptions],
+    **options: Unpack[StudyOptions],
 ) -> pa.Table:
     """Compare algorithms on a log.
 
     Parameters
     ----------
     log
-        From :func:`read_log`; or files or a table whose columns have the usual names.
+        As for :func:`anonymize`.
     k
         Least number of users in a bundle.
     algorithms
@@ -106,9 +109,10 @@ def compare(
     threads, progress
         As for :func:`anonymize`.
     **options
-        How to lay out the log, as for :func:`anonymize`: ``every``, ``length``, ``max_gap``,
-        ``missing``, ``align``, ``windows``, ``height``, ``region``; ``cloak``, the kind whose cost
-        is to be low; ``members``, ``parts``, ``parts_per``, ``seed``.
+        How to read the log and lay it out, as for :func:`anonymize`: ``user``, ...; ``every``,
+        ``length``, ``max_gap``, ``missing``, ``align``, ``windows``, ``height``, ``region``;
+        ``cloak``, the kind whose cost is to be low; ``members``, ``parts``, ``parts_per``;
+        ``seed``.
 
     Returns
     -------
@@ -122,7 +126,8 @@ def compare(
     >>> table["status"].to_pylist()
     ['ok']
     """
-    rows = open_log(log, threads, progress)._rows
+    columns, layout = _split_options(options)
+    rows = open_log(log, columns, threads, progress)._rows
     with listening(progress) as heard:
         found = comparison.compare(
             rows,
@@ -131,7 +136,7 @@ def compare(
             time_limit=time_limit,
             threads=threads,
             progress=heard,
-            **_take_options(options),
+            **layout,
         )
     return _build_table({**row.to_dict(), "status": name_keywords(row.status)} for row in found)
 
@@ -143,15 +148,14 @@ def attack(
     algorithms: Names = ("traj-anon",),
     threads: int | None = None,
     progress: Heard = False,
-    **options: Unpack[LayoutOptions],
+    **options: Unpack[StudyOptions],
 ) -> pa.Table:
     """Attack the snapshot policies of a log, and the bundles that would be published of it.
 
     Parameters
     ----------
     log
-        From :func:`read_log`; or files or a table whose columns have the usual names. If no
-        request columns were named, every row counts as a request.
+        As for :func:`anonymize`. If no request columns are named, every row counts as a request.
     k
         Least number of users in a bundle.
     algorithms
@@ -159,7 +163,7 @@ def attack(
     threads, progress
         As for :func:`anonymize`.
     **options
-        How to lay out the log, as for :func:`compare`.
+        How to read the log and lay it out, as for :func:`compare`.
 
     Returns
     -------
@@ -175,7 +179,8 @@ def attack(
     >>> {row["breaches"] for row in found if row["policy"] == "traj-anon"}
     {0}
     """
-    rows = open_log(log, threads, progress)._rows
+    columns, layout = _split_options(options)
+    rows = open_log(log, columns, threads, progress)._rows
     with listening(progress) as heard:
         found = attackers.attack(
             rows,
@@ -183,7 +188,7 @@ def attack(
             algorithms=to_names(algorithms),
             threads=threads,
             progress=heard,
-            **_take_options(options),
+            **layout,
         )
     return _build_table(asdict(finding) for finding in found.findings)
 
@@ -197,14 +202,14 @@ def measure_utility(
     seed: int = 0,
     threads: int | None = None,
     progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
 ) -> pa.Table:
     """Measure how well a release answers questions about the log it was made of.
 
     Parameters
     ----------
     log
-        From :func:`read_log`, with the request attributes of the release; or files or a table
-        whose columns have the usual names.
+        As for :func:`anonymize`, with the request attributes of the release.
     release
         From :func:`anonymize`; or its folder.
     policy
@@ -215,6 +220,8 @@ def measure_utility(
         Decides the questions.
     threads, progress
         As for :func:`anonymize`.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
 
     Returns
     -------
@@ -230,7 +237,7 @@ def measure_utility(
     >>> measured["within"].to_pylist()
     [1.0, 1.0, 1.0]
     """
-    rows = open_log(log, threads, progress)._rows
+    rows = open_log(log, columns, threads, progress)._rows
     opened = release if isinstance(release, Release) else open_release(release)
     with hold_in_files(opened, policy) as files, listening(progress) as heard:
         found = utility.measure_utility(
@@ -239,14 +246,18 @@ def measure_utility(
     return _build_table(row.to_dict() for row in found)
 
 
-def _take_options(options: LayoutOptions) -> dict[str, Any]:
-    """Write the options as the plan takes them."""
-    taken: dict[str, Any] = dict(options)
+def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split options into those that say how to read a log, and those that the plan takes."""
+    columns: dict[str, Any] = {}
+    layout: dict[str, Any] = {}
+    for name, value in options.items():
+        of_reading = name in ColumnOptions.__annotations__
+        (columns if of_reading else layout)[name] = value
     for name in ("every", "max_gap"):
-        taken[name] = to_duration(taken.get(name))
-    if "region" in taken:
-        taken["region"] = to_square(taken["region"])
-    return taken
+        layout[name] = to_duration(layout.get(name))
+    if "region" in layout:
+        layout["region"] = to_square(layout["region"])
+    return columns, layout
 
 
 def _build_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
