@@ -2,8 +2,7 @@
 
 import pyarrow as pa
 
-from runs import anonymize
-from trajcloak.log import read_log
+import trajcloak as tc
 
 IDS = [f"person-{number}" for number in range(6)]
 PLACES = [8_317.25 + number for number in range(6)]
@@ -20,9 +19,9 @@ RELEASE = "Release(k=3, windows=1, bundles=2, users=6, requests=4)"
 
 
 def test_what_holds_ids_and_places_shows_counts_alone():
-    log = read_log(TABLE, requests="category")
+    log = tc.read_log(TABLE, requests="category")
     assert repr(log) == "Log(rows=12, users=6, requests=6)"
-    release = anonymize(log, k=3)
+    release = tc.anonymize(log, k=3)
     assert repr(release) == RELEASE
     bundles = "Bundles(window=0, start=0, stop=2, bundles=2, users=6)"
     assert repr(release._made.run.windows) == f"[{bundles}]"
@@ -32,5 +31,5 @@ def test_what_holds_ids_and_places_shows_counts_alone():
 
 
 def test_a_release_in_files_shows_no_more(tmp_path):
-    release = anonymize(TABLE, k=3, requests="category", memory="1GiB", scratch=tmp_path)
+    release = tc.anonymize(TABLE, k=3, requests="category", memory="1GiB", scratch=tmp_path)
     assert repr(release) == RELEASE
