@@ -92,7 +92,6 @@ def test_several_requests_of_a_user_at_one_time(tmp_path):
         pa.array([3, 2**64 - 1, None], pa.uint64()),
         pa.array([0.5, None, -2], pa.float32()),
         pa.array(["b", "a", None], pa.string()),
-        pa.array(["b", "a", None], pa.large_string()),
         pa.array([b"\xff", b"", None], pa.binary()),
         pa.array([b"yy", b"xx"], pa.binary(2)),
         pa.array([DAY, None], pa.date32()),
