@@ -59,7 +59,7 @@ class Attempt:
 
     source: Any
     k: int = 2
-    columns: tc.LogColumns = COLUMNS
+    columns: LogColumns = COLUMNS
     options: dict[str, Any] = field(default_factory=dict)
     release: str = "release"
     policy: str = "policy.parquet"

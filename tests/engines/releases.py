@@ -16,7 +16,7 @@ from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.engines.stored import StoredEngine
 from trajcloak.log import read_log
-from trajcloak.options import Options
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 
 
@@ -61,7 +61,7 @@ def compare(
     *,
     engine: MemoryEngine | StoredEngine | None = None,
     sizes: Sizes = Sizes(20, 20),  # noqa: B008
-    columns: tc.LogColumns = COLUMNS,
+    columns: LogColumns = COLUMNS,
     same_message: bool = True,
     **options: Any,
 ) -> Outcome:
