@@ -114,13 +114,6 @@ def compare(
         Fields of :class:`trajcloak.options.Options` that say how to lay out the log;
         ``cloak``: the kind whose cost the algorithms are to lower; ``parts`` and ``parts_per``:
         how members are shown.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
-    >>> [(row.algorithm, row.status) for row in tc.compare(log, 50, ["traj-anon"])]
-    [('traj-anon', 'ok')]
     """
     threads = choose_threads(threads)
     if time_limit is not None and not 0 < time_limit < math.inf:

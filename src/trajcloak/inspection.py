@@ -215,13 +215,6 @@ def inspect_log(
     threads : int, optional
         Default: all cores.
     progress : Progress
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet")
-    >>> tc.inspect_log(log).proposed.every
-    '60s'
     """
     counter = _KeptCounter(log, choose_threads(threads), progress)
 

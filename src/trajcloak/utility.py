@@ -196,16 +196,6 @@ def measure_utility(
         If the release was not made of this log.
     OptionError
         If ``queries`` or ``seed`` cannot be used.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
-    >>> for row in tc.measure_utility(log, "release", "policy.parquet", queries=10):
-    ...     print(row.question, row.within)
-    count 1.0
-    moves 1.0
-    requests 1.0
     """
     if queries < 1 or seed < 0:
         raise OptionError(

@@ -137,14 +137,6 @@ def attack(
     progress : Progress
     **options
         Other fields of :class:`trajcloak.options.Options`.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
-    >>> found = tc.attack(log, k=50)
-    >>> [row.breaches for row in found.findings if row.policy == "traj-anon"]
-    [0, 0, 0, 0, 0, 0]
     """
     # Nothing is published here, so rows that do not look alike are no reason to stop.
     options["rows_alike"] = True

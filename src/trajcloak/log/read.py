@@ -90,13 +90,6 @@ def read_log(
     ------
     InputError
         If a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category",)))
-    >>> log.num_users
-    600
     """
     engine = MemoryEngine(threads, progress)
     read = read_shards(engine, source, columns or LogColumns(), request_log)
