@@ -41,6 +41,7 @@ PUBLIC = [
     "inspect_log",
     "measure_utility",
     "open_release",
+    "plan_log",
     "read_log",
     "write_report",
 ]

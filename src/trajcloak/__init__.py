@@ -33,7 +33,13 @@ if TYPE_CHECKING:
     from trajcloak.interface.audits import audit, audit_foreign, write_report
     from trajcloak.interface.logs import Log, read_log
     from trajcloak.interface.releases import Release, open_release
-    from trajcloak.interface.studies import attack, compare, inspect_log, measure_utility
+    from trajcloak.interface.studies import (
+        attack,
+        compare,
+        inspect_log,
+        measure_utility,
+        plan_log,
+    )
     from trajcloak.movement import ConvertedLog, convert_log
     from trajcloak.report import Report
 
@@ -64,6 +70,7 @@ __all__ = [
     "inspect_log",
     "measure_utility",
     "open_release",
+    "plan_log",
     "read_log",
     "write_report",
 ]
@@ -86,7 +93,13 @@ _HOMES = {
     "trajcloak.interface.audits": ("audit", "audit_foreign", "write_report"),
     "trajcloak.interface.logs": ("Log", "read_log"),
     "trajcloak.interface.releases": ("Release", "open_release"),
-    "trajcloak.interface.studies": ("attack", "compare", "inspect_log", "measure_utility"),
+    "trajcloak.interface.studies": (
+        "attack",
+        "compare",
+        "inspect_log",
+        "measure_utility",
+        "plan_log",
+    ),
     "trajcloak.movement": ("ConvertedLog", "convert_log"),
     "trajcloak.report": ("Report",),
 }

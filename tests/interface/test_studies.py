@@ -29,6 +29,14 @@ def test_inspect_log(log):
     assert given.proposed.every == "120s"
 
 
+def test_plan_log(log):
+    table = tc.plan_log(log, k=K)
+    assert table["k"].unique().to_pylist() == [K]
+    assert table["area"].null_count == 0
+    renamed = build_pandas().rename(columns={"user_id": "rider"})
+    assert tc.plan_log(renamed, k=K, user="rider", requests="service").equals(table)
+
+
 def test_attack(log):
     found = tc.attack(log, k=K, algorithms="refined")
     assert isinstance(found, pa.Table)

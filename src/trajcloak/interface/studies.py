@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
-from trajcloak import attackers, comparison, inspection, utility
+from trajcloak import attackers, comparison, inspection, plan, utility
 from trajcloak.errors import name_keywords
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
 from trajcloak.inspection import Inspection
@@ -81,6 +81,58 @@ def inspect_log(
             threads=threads,
             progress=heard,
         )
+
+
+def plan_log(
+    log: LogSource,
+    *,
+    k: int | None = None,
+    every: Duration | None = None,
+    max_gap: Duration | None = None,
+    length: int | None = None,
+    members: int | None = None,
+    threads: int | None = None,
+    progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
+) -> pa.Table:
+    """Measure what some choices of k, parts and windows would give, on a sample of the log.
+
+    Parameters
+    ----------
+    log
+        As for :func:`anonymize`.
+    k
+        The only k to try. Default: 10, 50 and 100.
+    every, max_gap, length, members, threads, progress
+        As for :func:`anonymize`; shorter windows are tried, too.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
+
+    Returns
+    -------
+    pyarrow.Table
+        For each choice: shares of users and of sets of requests that are withheld, the mean area
+        in which a user is shown, and mean errors of answers about users.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> tc.plan_log("log.parquet", k=50)["parts"].to_pylist()[:3]
+    [None, 10, 5]
+    """
+    rows = open_log(log, columns, threads, progress)._rows
+    with listening(progress) as heard:
+        found = plan.plan_log(
+            rows,
+            every=to_duration(every),
+            max_gap=to_duration(max_gap),
+            length=length,
+            k=k,
+            members=members,
+            threads=threads,
+            progress=heard,
+        )
+    return _build_table(vars(choice) for choice in found.choices)
 
 
 def compare(
