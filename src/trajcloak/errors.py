@@ -14,12 +14,24 @@ carries row numbers and counts, never user ids or coordinates (invariant 6 of
 ``docs/guarantee.md``). Names that others chose are shown without control characters.
 The command line turns each into exit code 2. :class:`TrajcloakWarning` is no error: what is
 probably meant otherwise, and was done all the same.
+
+A message names settings as options of the command line: ``--every``, or ``--every=60s`` with a
+value. The command line prints it as it is; Python shows keyword arguments: ``every=`` and
+``every="60s"``.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from trajcloak.shown_text import show_text
+
+_OPTION = re.compile(r"(?<![\w/-])--([a-z]+(?:-[a-z]+)*)(?:=([\w.:-]*\w))?")
+_FLAGS = frozenset({"link-safe", "replay", "rows-alike"})
+"""Options without a value; in Python they are true or false."""
+
+_KEYWORDS = {"request": "requests", "from": "first", "to": "last"}
+"""Options that Python calls otherwise."""
 
 
 class TrajcloakError(Exception):
@@ -28,28 +40,59 @@ class TrajcloakError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(show_text(message))
 
+    @property
+    def with_options(self) -> str:
+        """The message for the command line."""
+        return str(self.args[0])
+
+    @property
+    def reasons(self) -> list[str]:
+        """The message for the command line; several, if a log is refused for several reasons."""
+        return [self.with_options]
+
+    def __str__(self) -> str:
+        return name_keywords(self.with_options)
+
+
+def name_keywords(text: str) -> str:
+    """Turn the options of the command line that a text names into keyword arguments.
+
+    Examples
+    --------
+    >>> name_keywords("pass --drop=empty, or a larger --max-gap")
+    'pass drop="empty", or a larger max_gap='
+    """
+
+    def to_keyword(option: re.Match[str]) -> str:
+        name, value = option.groups()
+        keyword = _KEYWORDS.get(name, name.replace("-", "_"))
+        if name in _FLAGS:
+            return f"{keyword}=True"
+        return f"{keyword}=" if value is None else f'{keyword}="{value}"'
+
+    return _OPTION.sub(to_keyword, text)
+
 
 class InputError(TrajcloakError, ValueError):
     """A log, release or policy file breaks a rule of ``docs/data-model.md``."""
 
 
 class RefusedLogError(InputError):
-    """A log breaks several rules.
-
-    Attributes
-    ----------
-    reasons : list of str
-        A message for each.
-    """
+    """A log breaks several rules."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
-        self.reasons = list(map(show_text, reasons))
+        self._reasons = list(map(show_text, reasons))
         listed = " ".join(f"({number}) {reason}." for number, reason in enumerate(reasons, 1))
         super().__init__(f"the log is refused for {len(reasons)} reasons: {listed}")
 
+    @property
+    def reasons(self) -> list[str]:
+        """A message for each reason, for the command line."""
+        return self._reasons
+
     def __reduce__(self) -> tuple[type["RefusedLogError"], tuple[list[str]]]:
         # Workers of a cluster hand errors on.
-        return type(self), (self.reasons,)
+        return type(self), (self._reasons,)
 
 
 class OptionError(TrajcloakError, ValueError):
@@ -86,12 +129,8 @@ class Refusals:
 
     @property
     def reasons(self) -> list[str]:
-        """A message for each."""
-        return [
-            reason
-            for error in self._errors
-            for reason in (error.reasons if isinstance(error, RefusedLogError) else [str(error)])
-        ]
+        """A message for each, for the command line."""
+        return [reason for error in self._errors for reason in error.reasons]
 
     def check(self) -> None:
         """Raise if anything is wrong."""
@@ -106,3 +145,11 @@ class TrajcloakWarning(UserWarning):
 
     def __init__(self, message: str) -> None:
         super().__init__(show_text(message))
+
+    @property
+    def with_options(self) -> str:
+        """The message for the command line."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return name_keywords(self.with_options)

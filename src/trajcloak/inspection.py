@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from trajcloak.errors import InputError, OptionError, Refusals
 from trajcloak.kept_counts import MOST_GUESSED, Choice, KeptCounter, SetCounter
@@ -117,6 +118,25 @@ class Inspection:
     refusals: list[str]
     doubts: list[str]
 
+    @property
+    def choices(self) -> pa.Table:
+        """The proposal, and its variants by the setting that is varied, as a table."""
+        listed = [("nothing", self.proposed)] + [
+            (name.removeprefix("by_"), choice)
+            for name in ("by_every", "by_max_gap", "by_length", "by_members")
+            for choice in getattr(self, name)
+        ]
+        rows = [
+            {
+                "varied": varied,
+                **vars(choice),
+                "every": str(choice.every),
+                "max_gap": str(choice.max_gap),
+            }
+            for varied, choice in listed
+        ]
+        return pa.Table.from_pylist(rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, for JSON."""
         return {
@@ -174,13 +194,6 @@ def inspect_log(
     threads : int, optional
         Default: all cores.
     progress : Progress
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet")
-    >>> tc.inspect_log(log).proposed.every
-    '60s'
     """
     counter = KeptCounter(log, choose_threads(threads), progress)
 
@@ -266,7 +279,7 @@ def _list_refusals(
     reasons = refusals.reasons
     if proposed.most_users < asked.bundle_size:
         error = too_few_users(proposed.most_users, log.facts.num_users, asked.bundle_size)
-        reasons.append(str(error))
+        reasons.append(error.with_options)
     return reasons
 
 

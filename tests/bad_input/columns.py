@@ -4,6 +4,7 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from bad_input.case import Attempt, case, good_lines, write_csv, write_parquet
+from trajcloak.options import LogColumns
 
 
 @case(tc.InputError, r"log\.csv: there are no columns .* in its first line, which looks like a row")
@@ -40,4 +41,4 @@ def two_pairs_of_coordinates(folder, secrets):
 @case(tc.OptionError, r"request column 'x' also holds the user, time or place")
 def place_as_request(folder, secrets):
     path = write_csv(folder, *good_lines(secrets))
-    return Attempt(path, columns=tc.LogColumns(requests=("what", "x")))
+    return Attempt(path, columns=LogColumns(requests=("what", "x")))

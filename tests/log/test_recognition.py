@@ -6,17 +6,20 @@ import pyarrow as pa
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from trajcloak.auditor import audit
 from trajcloak.errors import TrajcloakWarning
+from trajcloak.log import read_log
 from trajcloak.log.csv_text import guess_types
 from trajcloak.log.formats import WantedColumns
 from trajcloak.log.recognition import recognise_columns
+from trajcloak.options import LogColumns
 
 BERLIN = (13.4052, 52.5201)
 
 
 def recognise(*names, **given):
-    columns = tc.LogColumns(**given)
+    columns = LogColumns(**given)
     return recognise_columns(pa.table({name: [1] for name in names}), columns)
 
 
@@ -54,11 +57,11 @@ def test_a_request_is_no_user():
     [
         (
             ["uid", "device_id", "t", "x", "y"],
-            "the columns device_id, uid may each be the user; .*--user",
+            "the columns device_id, uid may each be the user; .* user=",
         ),
         (["uid", "ts", "timestamp", "x", "y"], "the columns timestamp, ts may each be the time"),
-        (["uid", "t", "lng", "longitude", "lat"], "may each be the longitude; .* --lon and --lat"),
-        (["uid", "t", "lng", "lat", "x", "y"], "both lng/lat and x/y columns; .* --lon and --lat"),
+        (["uid", "t", "lng", "longitude", "lat"], "may each be the longitude; .* lon= and lat="),
+        (["uid", "t", "lng", "lat", "x", "y"], "both lng/lat and x/y columns; .* lon= and lat="),
     ],
 )
 def test_doubt_is_no_guess(names, says):
@@ -74,13 +77,13 @@ def write(path, header, *lines):
 def test_a_log_of_others_is_read_published_and_audited(tmp_path):
     lines = [f"u{u};01.02.2024 08:0{t};13,40{u}5;52,52{t}1;bar" for u in range(4) for t in range(2)]
     log = write(tmp_path / "log.csv", "uid;timestamp;lng;lat;what", *lines)
-    columns = tc.LogColumns(requests=("what",), time_format="%d.%m.%Y %H:%M", tz="Europe/Berlin")
-    read = tc.read_log(log, columns)
+    columns = LogColumns(requests=("what",), time_format="%d.%m.%Y %H:%M", tz="Europe/Berlin")
+    read = read_log(log, columns)
     assert read.x[:2].tolist() == [13.4005, 13.4005]
     assert read.y[:2].tolist() == [52.5201, 52.5211]
     assert read.time[0] == datetime(2024, 2, 1, 7, tzinfo=UTC).timestamp() * 10**6
     release, policy = tmp_path / "release", tmp_path / "policy.parquet"
-    tc.anonymize(read, 2).write(release, policy)
+    anonymize(read, 2).write(release, policy)
     report = audit(log, release, policy, columns)
     assert report.passed, report
 
@@ -90,7 +93,7 @@ def test_a_request_log_may_have_other_names(tmp_path):
         tmp_path / "a.csv", "uid,ts,x,y", *(f"u{u},{t},{u},7" for u in range(4) for t in (0, 1))
     )
     sent = write(tmp_path / "b.csv", "user,time,what", "u1,1,bar", "u2,0,bar")
-    log = tc.read_log(places, tc.LogColumns(requests=("what",)), sent)
+    log = read_log(places, LogColumns(requests=("what",)), sent)
     assert (log.num_rows, log.num_requests, log.unknown_requests) == (8, 2, 0)
 
 
@@ -109,7 +112,7 @@ def test_units_of_times(tmp_path, values, unit, second, kind):
     if kind == "csv":
         lines = (f"{u},{t},1,2" for u, t in zip("ab", values, strict=True))
         source = write(tmp_path / "log.csv", "uid,ts,x,y", *lines)
-    log = tc.read_log(source, tc.LogColumns(time_unit=unit))
+    log = read_log(source, LogColumns(time_unit=unit))
     assert log.has_timestamps
     assert log.zone == "UTC"
     assert log.time[0] == second * 10**6
@@ -126,7 +129,7 @@ def test_units_of_times(tmp_path, values, unit, second, kind):
 )
 def test_formats_of_times(text, form, expected):
     table = pa.table({"uid": ["a"], "ts": [text], "x": [1], "y": [3]})
-    log = tc.read_log(table, tc.LogColumns(time_format=form))
+    log = read_log(table, LogColumns(time_format=form))
     assert log.zone == ("UTC" if "%z" in form else None)
     moment = datetime.fromisoformat(expected).replace(tzinfo=UTC)
     assert log.time[0] == round(moment.timestamp() * 10**6)
@@ -137,45 +140,45 @@ def test_times_that_do_not_fit(tmp_path):
         tmp_path / "log.csv", "uid,ts,x,y", "a,1.2.2024,1,2", "b,Smith-77,1,2", "c,2024,1,2"
     )
     with pytest.raises(tc.InputError) as caught:
-        tc.read_log(log, tc.LogColumns(time_format="%d.%m.%Y"))
+        read_log(log, LogColumns(time_format="%d.%m.%Y"))
     assert "log.csv: 2 rows (2, 3): column 'ts' cannot be read (it looks like 'aaaaa-99')" in str(
         caught.value
     )
     table = pa.table({"uid": ["a", "b"], "ts": [1.0, float("nan")], "x": [1, 2], "y": [3, 4]})
     with pytest.raises(tc.InputError, match=r"^row 2: column 'ts' is out of range .*'nan'"):
-        tc.read_log(table, tc.LogColumns(time_unit="s"))
-    with pytest.raises(tc.InputError, match="of type double, and --time-format is given"):
-        tc.read_log(table, tc.LogColumns(time_format="%Y"))
-    with pytest.raises(tc.InputError, match=r"of type double; .* pass --time-unit"):
-        tc.read_log(table)
+        read_log(table, LogColumns(time_unit="s"))
+    with pytest.raises(tc.InputError, match="of type double, and time_format= is given"):
+        read_log(table, LogColumns(time_format="%Y"))
+    with pytest.raises(tc.InputError, match=r"of type double; .* pass time_unit="):
+        read_log(table)
     with pytest.raises(tc.OptionError, match="time_unit is 'h'; expected one of s, ms, us"):
-        tc.LogColumns(time_unit="h")
+        LogColumns(time_unit="h")
     with pytest.raises(tc.OptionError, match="both a unit and a format"):
-        tc.LogColumns(time_unit="s", time_format="%Y")
+        LogColumns(time_unit="s", time_format="%Y")
 
 
 @pytest.mark.parametrize(("scale", "unit"), [(1, "s"), (10**3, "ms"), (10**6, "us")])
 def test_epochs_are_noticed(scale, unit):
     times = [1_700_000_000 * scale, 1_700_000_060 * scale]
     table = pa.table({"uid": ["a", "b"], "ts": times, "x": [1, 2], "y": [3, 4]})
-    with pytest.warns(TrajcloakWarning, match=f"look like times since 1970, .* --time-unit {unit}"):
-        log = tc.read_log(table)
+    with pytest.warns(TrajcloakWarning, match=f'look like times since 1970, .* time_unit="{unit}"'):
+        log = read_log(table)
     assert not log.has_timestamps
 
 
 @pytest.mark.parametrize("times", [[0, 1], [20_240_501, 20_240_502], [10**10, 10**10 + 1]])
 def test_other_whole_numbers_are_instants(times):
-    tc.read_log(pa.table({"uid": ["a", "b"], "ts": times, "x": [1, 2], "y": [3, 4]}))
+    read_log(pa.table({"uid": ["a", "b"], "ts": times, "x": [1, 2], "y": [3, 4]}))
 
 
 def test_degrees_in_planar_columns_are_noticed():
     x, y = BERLIN
     table = pa.table({"uid": ["a", "b"], "t": [0, 1], "x": [x, x + 0.1], "y": [y, y + 0.1]})
-    with pytest.warns(TrajcloakWarning, match=r"look like longitude .* pass --lon x --lat y"):
-        tc.read_log(table)
-    assert tc.read_log(table, tc.LogColumns(lon="x", lat="y")).geographic
+    with pytest.warns(TrajcloakWarning, match='look like longitude .* pass lon="x" lat="y"'):
+        read_log(table)
+    assert read_log(table, LogColumns(lon="x", lat="y")).geographic
     # With a coordinate system there is nothing to guess.
-    tc.read_log(table, tc.LogColumns(crs="EPSG:4258"))
+    read_log(table, LogColumns(crs="EPSG:4258"))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ def test_degrees_in_planar_columns_are_noticed():
 )
 def test_planar_places_are_no_degrees(places):
     x, y = places
-    tc.read_log(pa.table({"uid": ["a", "b"], "t": [0, 1], "x": x, "y": y}))
+    read_log(pa.table({"uid": ["a", "b"], "t": [0, 1], "x": x, "y": y}))
 
 
 @pytest.mark.parametrize(

@@ -109,4 +109,4 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Show what is probably meant otherwise."""
     from trajcloak.cli.common import print_note
 
-    print_note(str(message))
+    print_note(message.with_options if isinstance(message, TrajcloakWarning) else str(message))

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     PATH,
     height_option,
@@ -30,7 +31,6 @@ from trajcloak.cli.engine_options import (
     start_engine,
 )
 from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
-from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     height_option,
     json_option,
@@ -17,7 +18,6 @@ from trajcloak.cli.common import (
     time_options,
 )
 from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
-from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import ValueTable
 from trajcloak.options import ALGORITHMS, LogColumns
 

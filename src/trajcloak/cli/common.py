@@ -23,7 +23,7 @@ from trajcloak.cli.grouped import (
     option,
 )
 from trajcloak.cli.standard_input import take_standard_input
-from trajcloak.errors import InputError, OptionError, RefusedLogError, TrajcloakError
+from trajcloak.errors import InputError, OptionError, TrajcloakError
 from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -397,10 +397,11 @@ def print_error(error: TrajcloakError) -> None:
 
     If a log is refused for several reasons, each has a line.
     """
-    reasons = error.reasons if isinstance(error, RefusedLogError) else []
-    message = f"the log is refused for {len(reasons)} reasons:" if reasons else str(error)
-    _print_message("Error:", "bold red", message)
-    for number, reason in enumerate(reasons, 1):
+    if len(error.reasons) == 1:
+        _print_message("Error:", "bold red", error.with_options)
+        return
+    _print_message("Error:", "bold red", f"the log is refused for {len(error.reasons)} reasons:")
+    for number, reason in enumerate(error.reasons, 1):
         _print_message(f"  {number}.", "bold", reason)
 
 

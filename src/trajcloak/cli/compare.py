@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     height_option,
     json_option,
@@ -18,7 +19,6 @@ from trajcloak.cli.common import (
     time_options,
 )
 from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
-from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import ValueTable, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import PATH, json_option, out, print_json
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import facts_table
 from trajcloak.options import MOVEMENT_FORMATS
 

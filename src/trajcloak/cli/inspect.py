@@ -1,5 +1,6 @@
 """``trajcloak inspect``."""
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     ingest_facts,
     json_option,
@@ -22,7 +24,6 @@ from trajcloak.cli.common import (
     threads_option,
 )
 from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
-from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.standard_input import name_log
 from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import Refusals
@@ -31,6 +32,7 @@ from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 if TYPE_CHECKING:
     from trajcloak.inspection import Inspection
     from trajcloak.kept_counts import Choice
+    from trajcloak.plan import Plan
 
 BAR = 10
 SUSPECTED = {
@@ -66,6 +68,14 @@ SUSPECTED = {
 )
 @region_option
 @rows_alike_option
+@option(
+    "--plan",
+    "plans",
+    group=BUNDLES,
+    is_flag=True,
+    help="Also bundle users for a few choices of k, --parts and --length, and measure areas and "
+    "the errors of answers.",
+)
 @threads_option
 @json_option
 def command(
@@ -73,6 +83,7 @@ def command(
     columns: LogColumns,
     request_log: Path | None,
     k: int,
+    plans: bool,
     threads: int | None,
     as_json: bool,
     **options: Any,
@@ -86,18 +97,35 @@ def command(
     from trajcloak.inspection import inspect_log
     from trajcloak.log import read_all_rows
     from trajcloak.log.recognition import describe_columns, list_other_columns
+    from trajcloak.plan import plan_log
 
     with progress_bars(hidden=as_json) as progress:
         read = read_all_rows(list(log), columns, request_log, threads=threads, progress=progress)
         found = inspect_log(read, k=k, threads=threads, progress=progress, **options)
+        plan = None
+        if plans and not found.refusals:
+            choice = found.proposed
+            plan = plan_log(
+                read,
+                every=str(choice.every),
+                max_gap=str(choice.max_gap),
+                length=choice.length,
+                k=k,
+                members=choice.members,
+                threads=threads,
+                progress=progress,
+            )
     proposed = None
     if not found.refusals:
         proposed = build_command(log, columns, request_log, k, found.proposed, options)
     read_as = describe_columns(list(log), columns)
     if as_json:
-        print_json({**found.to_dict(), "columns": read_as, "command": proposed})
+        measured = {} if plan is None else {"plan": plan.to_dict()}
+        print_json({**found.to_dict(), **measured, "columns": read_as, "command": proposed})
     else:
         print_inspection(found, read_as, is_told=bool(found.refusals) or options["rows_alike"])
+        if plan is not None:
+            print_plan(plan)
         others = [] if columns.requests else list_other_columns(list(log), columns)
         if others and proposed is not None:
             out.print(
@@ -164,7 +192,7 @@ def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told
         if choices:
             out.print(_choices_table(name, choices, found.proposed))
     for suspect in found.suspects:
-        if not any(f"--drop {suspect.reason}" in refusal for refusal in found.refusals):
+        if not any(f"--drop={suspect.reason}" in refusal for refusal in found.refusals):
             out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
     odd = found.schedule
     if (odd.odd_times or odd.odd_phases or odd.odd_places) and not is_told:
@@ -185,6 +213,48 @@ def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told
         for doubt in found.doubts:
             out.print(f"- {doubt}")
         out.print("Try a smaller --k, longer instants (--every), or shorter windows (--length).")
+
+
+def print_plan(plan: "Plan") -> None:
+    """Show what each choice would give."""
+    from trajcloak.report.quantities import Unit
+
+    caption = (
+        "side: of a square as large as the mean area in which a user is shown; counts, moves: mean "
+        "error of answers about users in a region, and about users who move between two regions "
+        "within a window; users, sets: withheld. With parts, sides and errors do not depend on k. "
+        "Measured at --effort low; anonymize itself shows somewhat smaller areas."
+    )
+    if plan.sampled < plan.users:
+        caption += (
+            f" Measured on whole neighbourhoods with {plan.sampled:,} users of a window in all: "
+            f"users there are as dense as in the log. Errors are those of questions about so many "
+            f"users; about more users, they are smaller."
+        )
+    table = ValueTable(
+        "Plan",
+        "k",
+        ("parts", "side", "counts", "moves", "users", "sets"),
+        group="length",
+        caption=caption,
+    )
+    unit = Unit(plan.in_metres)
+    length = None
+    for choice in plan.choices:
+        if choice.length != length:
+            table.add_group(f"{choice.length:,}")
+            length = choice.length
+        side = None if choice.area is None else math.sqrt(choice.area)
+        shares = choice.count_error, choice.move_error, choice.users, choice.sets
+        table.add_row(
+            f"{choice.k:,}"
+            if choice.members == choice.k
+            else f"{choice.k:,} of {choice.members:,}",
+            "" if choice.parts is None else f"{choice.parts:,}",
+            "" if side is None else unit.length(side),
+            *("" if share is None else f"{share:.1%}" for share in shares),
+        )
+    out.print(table)
 
 
 def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> ValueTable:

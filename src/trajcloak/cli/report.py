@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
@@ -20,7 +21,6 @@ from trajcloak.cli.common import (
     time_options,
 )
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
@@ -22,7 +23,6 @@ from trajcloak.cli.common import (
     time_options,
 )
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.progress_bars import progress_bars
 from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.options import LogColumns
 

@@ -191,7 +191,7 @@ class BadRows:
             reasons = self.explain()
             if not reasons:
                 raise
-            raise RefusedLogError([*reasons, str(error)]) from None
+            raise RefusedLogError([*reasons, *error.reasons]) from None
 
     def explain(self) -> list[str]:
         """Write a message for each kind of trouble, in the order of their first rows."""

@@ -116,15 +116,27 @@ def _list_names(file: LogFile, schema: pa.Schema) -> list[str]:
     if isinstance(file, Path):
         names += [name for name in find_partitions(file) if name not in names]
     geometry = find_geometry(schema)
-    return names if geometry is None else [*names, *geometry[1]]
+    axes = () if geometry is None else geometry.axes
+    return [*names, *(axis for axis in axes if axis not in names)]
 
 
-def read_system(file: LogFile) -> str | None:
-    """Read the coordinate system of a file with points, if it is planar and has a name."""
-    if isinstance(file, Path) and find_kind(file) not in (PARQUET, ARROW):
-        return None
-    geometry = find_geometry(_read_schema(file, None))
-    return None if geometry is None else geometry[2]
+def list_axes(file: LogFile, delimiter: str | None = None) -> list[str]:
+    """List the columns that may hold a coordinate: those of the points of a file, or else all."""
+    geometry = find_geometry(_read_schema(file, delimiter))
+    return read_names(file, delimiter) if geometry is None else list(geometry.axes)
+
+
+def find_crs(file: LogFile, columns: LogColumns) -> str | None:
+    """Find the coordinate system that the caller states, or else the points of a file."""
+    geometry = find_geometry(_read_schema(file, columns.delimiter))
+    if columns.crs is not None or geometry is None or columns.place != geometry.axes:
+        return columns.crs
+    if not geometry.has_system:
+        raise InputError(
+            f"{_label(file)}: column '{geometry.name}' holds points, and its coordinate system "
+            f"is not known; expected one, such as EPSG:4326; set it there, or pass --crs"
+        )
+    return geometry.crs
 
 
 def _read_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
@@ -222,8 +234,7 @@ def find_system(
     crs, geographic = None, False
     if has_place:
         crs, geographic = choose_system(
-            read_system(files[0]) if columns.crs is None else columns.crs,
-            geographic=columns.lon is not None,
+            find_crs(files[0], columns), geographic=columns.lon is not None
         )
     return LogSystem(crs, geographic, bool(kinds & {CSV, JSON}), has_text_ids, has_place)
 
@@ -297,9 +308,9 @@ def _open_file(
         for name in wanted.names:
             if name not in arrays and name in folders:
                 arrays[name] = pa.array([folders[name]] * batch.num_rows, pa.string())
-        if geometry is not None and geometry[0] in own:
-            points = split_points(arrays[geometry[0]], label, num_rows - rows_before)
-            arrays |= dict(zip(geometry[1], points, strict=True))
+        if geometry is not None and geometry.name in own:
+            points = split_points(arrays[geometry.name], label, num_rows - rows_before)
+            arrays |= dict(zip(geometry.axes, points, strict=True))
         if wanted.time_unit is not None or wanted.time_format is not None:
             times = to_common_type(arrays[wanted.time])
             arrays[wanted.time] = decode_times(times, wanted, num_rows, bad)
@@ -312,8 +323,8 @@ def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
     """List the columns to read from a file: the wanted ones it has, and its points' if needed."""
     geometry = find_geometry(schema)
     own = [name for name in wanted if name in schema.names]
-    if geometry is not None and set(geometry[1]) & set(wanted):
-        own.append(geometry[0])
+    if geometry is not None and set(geometry.axes) & set(wanted):
+        own.append(geometry.name)
     return own
 
 

@@ -122,7 +122,7 @@ class RowFilter:
         trouble = Trouble(
             f"column '{name}' is empty",
             "a value in every row",
-            "fill or remove such rows, or drop them with --drop empty",
+            "fill or remove such rows, or drop them with --drop=empty",
         )
         self._bad.add(trouble, np.flatnonzero(wrong & keep) + self._first)
         keep &= ~wrong

@@ -85,14 +85,14 @@ def check_misplaced(log: ShardedLog) -> None:
         reasons.append(
             f"{found} far from most others, and would be among them with "
             f"longitude and latitude swapped; expected one connected area; correct the rows, drop "
-            f"them with --drop {SWAPPED}, or pass --region to keep them"
+            f"them with --drop={SWAPPED}, or pass --region to keep them"
         )
     at_sea = log.ask(number_found, find_null_island, bulk) if at_zero else ()
     found = SomeRows(at_sea, log.facts.files)
     if found.count:
         reasons.append(
             f"{found} far from all others, at longitude and latitude 0; expected "
-            f"one connected area; correct the rows, drop them with --drop {NULL_ISLAND}, or pass "
+            f"one connected area; correct the rows, drop them with --drop={NULL_ISLAND}, or pass "
             f"--region to keep them"
         )
     Refusals(reasons).check()

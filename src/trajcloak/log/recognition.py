@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from trajcloak.errors import OptionError, TrajcloakWarning
-from trajcloak.log.files import LogFile, LogPath, has_decimal_commas, list_files, read_names
+from trajcloak.log.files import (
+    LogFile,
+    LogPath,
+    has_decimal_commas,
+    list_axes,
+    list_files,
+    read_names,
+)
 from trajcloak.options import TIME_UNITS, LogColumns
 
 
@@ -92,7 +99,8 @@ def recognise_columns(file: LogFile, columns: LogColumns, *, has_place: bool = T
     if columns.time is None:
         found["time"] = _find(TIME, present) or TIME.first
     if has_place and columns.place is None:
-        found |= _find_place(present)
+        axes = list_axes(file, columns.delimiter)
+        found |= _find_place([name for name in axes if name not in taken])
     return replace(columns, **found) if found else columns
 
 
@@ -163,8 +171,8 @@ def notice_degrees(bounds: tuple[float, float, float, float], columns: LogColumn
     if is_small and is_fine and not is_at_zero:
         warnings.warn(
             f"columns '{name_x}' and '{name_y}' look like longitude and latitude in degrees, and "
-            f"are taken as planar coordinates; if they are degrees, pass --lon {name_x} --lat "
-            f"{name_y}",
+            f"are taken as planar coordinates; if they are degrees, pass --lon={name_x} "
+            f"--lat={name_y}",
             TrajcloakWarning,
             stacklevel=2,
         )
@@ -178,7 +186,7 @@ def notice_epochs(time_range: tuple[int, int], columns: LogColumns) -> None:
         if first * per_second <= time_range[0] and time_range[1] < last * per_second:
             warnings.warn(
                 f"column '{columns.time}' holds whole numbers that look like times since 1970, "
-                f"and they are taken as instants; if they are times, pass --time-unit {unit}",
+                f"and they are taken as instants; if they are times, pass --time-unit={unit}",
                 TrajcloakWarning,
                 stacklevel=2,
             )

@@ -300,7 +300,7 @@ class RowChecker:
         trouble = Trouble(
             f"column '{name}' is not a finite number",
             "a coordinate",
-            "correct or remove the row, or pass --drop out-of-range",
+            "correct or remove the row, or pass --drop=out-of-range",
         )
         if not wrong.any():
             wrong = np.abs(values) > limit
@@ -308,7 +308,7 @@ class RowChecker:
                 f"column '{name}' is out of range",
                 f"-{limit:.0f}..{limit:.0f} degrees",
                 "are longitude and latitude swapped? pass --lon and --lat, or --x and --y for "
-                "planar coordinates; or --drop out-of-range",
+                "planar coordinates; or --drop=out-of-range",
             )
         return self.filter.refuse(batch, wrong, trouble, str(values[wrong][0])), ~wrong
 

@@ -64,7 +64,7 @@ def too_few_users(most_users: int, num_users: int, members: int) -> NotEnoughUse
     """
     return NotEnoughUsersError(
         f"at most {most_users} of {num_users} users take part in a window; expected at least "
-        f"{members}; lower --k or --members, or keep more users with --missing hold, a larger "
+        f"{members}; lower --k or --members, or keep more users with --missing=hold, a larger "
         f"--max-gap or a smaller --length"
     )
 

@@ -104,7 +104,7 @@ def check_conflicts(reports: Reports, files: FileRows) -> None:
         raise InputError(
             f"{files.name_two(*reports.conflict)}: the same user and time with different places "
             f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
-            f"time; remove the wrong rows, or drop all such rows with --drop conflict"
+            f"time; remove the wrong rows, or drop all such rows with --drop=conflict"
         )
 
 

@@ -1,4 +1,4 @@
-"""Progress bars, and how long a stage will still take."""
+"""The progress of a command: bars on a terminal, and how long a stage will still take."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,19 +6,9 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.text import Text
-
 from trajcloak.cli.common import err
 from trajcloak.progress import Progress as Listener
+from trajcloak.progress_bars import draw_bars
 
 SOON = 5.0
 """Seconds of a stage after which its end is foreseen."""
@@ -57,15 +47,6 @@ class Forecast:
         return round(left / 60)
 
 
-class _Done(ProgressColumn):
-    """How much is done: a percentage, or a count where the whole is not known."""
-
-    def render(self, task: Task) -> Text:
-        """Write it in a column of even width; 100% only when all is done."""
-        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
-        return Text(done.rjust(4))
-
-
 @contextmanager
 def progress_bars(
     *,
@@ -75,42 +56,25 @@ def progress_bars(
 ) -> Iterator[Listener]:
     """Draw a bar per stage on a terminal; yields the function that moves them.
 
+    Also says, on a terminal or not, if a stage will take minutes.
+
     ``kernel``, a module and a name in it, tells whether the first run is still to
     compile; None for a command that compiles nothing. ``transient`` bars are taken away
     when all is done.
     """
     is_shown = err.is_terminal and not hidden
-    bars = Progress(
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        _Done(),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not is_shown,
-        transient=transient,
-    )
-    tasks: dict[str, Task] = {}
-
+    if is_shown and kernel is not None and not _is_compiled(*kernel):
+        err.print("First run here: compiling takes some seconds, once.")
     forecast = Forecast()
+    with draw_bars(err, disable=not is_shown, transient=transient) as draw:
 
-    def listen(stage: str, done: int, total: int) -> None:
-        name = stage.partition(",")[0]
-        minutes = forecast.ask(name, done, total)
-        if minutes is not None and not hidden:
-            err.print(f"{name[:1].upper()}{name[1:]} will take about {minutes:,} more minutes.")
-        if name not in tasks:
-            number = bars.add_task(stage, total=total or None)
-            tasks[name] = next(task for task in bars.tasks if task.id == number)
-        task = tasks[name]
-        if done < total:
-            # The stage begins again in the next window.
-            task.finished_time = None
-        bars.update(task.id, description=stage, completed=done, total=total or None)
+        def listen(stage: str, done: int, total: int) -> None:
+            name = stage.partition(",")[0]
+            minutes = forecast.ask(name, done, total)
+            if minutes is not None and not hidden:
+                err.print(f"{name[:1].upper()}{name[1:]} will take about {minutes:,} more minutes.")
+            draw(stage, done, total)
 
-    with bars:
-        if is_shown and kernel is not None and not _is_compiled(*kernel):
-            err.print("First run here: compiling takes some seconds, once.")
         yield listen
 
 

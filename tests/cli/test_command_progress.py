@@ -2,7 +2,7 @@
 
 import pytest
 
-from trajcloak.cli.progress_bars import Forecast
+from trajcloak.cli.command_progress import Forecast
 
 
 def ask_all(steps):
