@@ -48,7 +48,7 @@ def list_named_options() -> dict[str, str]:
     """Find the options that messages name, each with the file of one of them."""
     found = {}
     for path in SOURCE.rglob("*.py"):
-        if {"cli", "online"} & set(path.parts):
+        if {"cli", "online"} & set(path.relative_to(SOURCE).parts):
             continue
         tree = ast.parse(path.read_text())
         documented = {

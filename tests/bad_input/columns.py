@@ -29,7 +29,7 @@ def missing_time_column(folder, secrets):
 @case(tc.OptionError, r"request column 'user_id' also holds the user, time or place")
 def user_as_request(folder, secrets):
     path = write_csv(folder, *good_lines(secrets))
-    return Attempt(path, columns=tc.LogColumns(requests=("user_id",)))
+    return Attempt(path, columns=LogColumns(requests=("user_id",)))
 
 
 @case(tc.OptionError, r"the log has both lon/lat and x/y")

@@ -147,7 +147,7 @@ def test_many_misplaced_rows(tmp_path, share, reason, spoil):
         run(tmp_path, log)
     first = ", ".join(str(i + 1) for i in sorted(bad)[:5])
     assert re.search(rf"log.parquet: (row|\d+ rows) \(?{first}\b", str(caught.value))
-    assert f"--drop {reason}" in str(caught.value)
+    assert f'drop="{reason}"' in str(caught.value)
     options = {"every": "60s", "missing": "hold"}
     manifest = run(tmp_path, log, drop=(reason,), options=options)
     assert manifest["ingest"]["dropped"][reason] == len(bad)

@@ -108,7 +108,7 @@ def test_far_rows_are_refused_or_clipped(tmp_path, what, place):
 def test_coordinates_beyond_reach_are_refused(tmp_path):
     rows = spoil(lon="-1e101")
     log = write(tmp_path, rows, header="user_id,time,x,y,what")
-    with pytest.raises(tc.InputError, match=r"log.csv: row 4 is beyond 1e\+100; .* --clip"):
+    with pytest.raises(tc.InputError, match=r"log.csv: row 4 is beyond 1e\+100; .* clip="):
         attempt(tmp_path, log)
     attempt(tmp_path, log, {"clip": (0.0, 0.0, 90.0, 90.0)})
 
@@ -165,6 +165,9 @@ def test_every_row_of_the_tables_has_a_test():
                             "hidden files", "Arrow, Feather", "values of several types"],
         "test_same_bytes.py": ["a log larger than memory"],
         "test_files.py": ["an empty or damaged", "a column that is missing"],
+        "test_recognition.py": ["whole numbers that are times", "times such as",
+                                "degrees in columns", "decimal commas",
+                                "columns of other usual names"],
     }  # fmt: skip
     here = [*REFUSED, *ACCEPTED, "a few rows", "rows at 0, 0", "coordinates beyond"]
     known = here + [name for names in elsewhere.values() for name in names]
