@@ -1,5 +1,6 @@
 """Columns found by their usual names, and what is noticed about what they hold."""
 
+import warnings
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -177,8 +178,10 @@ def test_degrees_in_planar_columns_are_noticed():
     with pytest.warns(TrajcloakWarning, match='look like longitude .* pass lon="x" lat="y"'):
         read_log(table)
     assert read_log(table, LogColumns(lon="x", lat="y")).geographic
-    # With a coordinate system there is nothing to guess.
-    read_log(table, LogColumns(crs="EPSG:4258"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # With a coordinate system there is nothing to guess.
+        read_log(table, LogColumns(crs="EPSG:4258"))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,9 @@ def test_degrees_in_planar_columns_are_noticed():
 )
 def test_planar_places_are_no_degrees(places):
     x, y = places
-    read_log(pa.table({"uid": ["a", "b"], "t": [0, 1], "x": x, "y": y}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_log(pa.table({"uid": ["a", "b"], "t": [0, 1], "x": x, "y": y}))
 
 
 @pytest.mark.parametrize(
