@@ -11,6 +11,7 @@ import pytest
 
 import trajcloak as tc
 from report.conftest import publish
+from trajcloak.quantities import Unit
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import (
     build_size_histogram,
@@ -21,6 +22,8 @@ from trajcloak.report.figures import (
 )
 from trajcloak.report.html_elements import render
 from trajcloak.report.map_contents import choose_drawn, list_drawn, read_requests, space_evenly
+
+METRES = Unit(in_metres=True)
 
 
 @pytest.fixture
@@ -79,7 +82,8 @@ def test_round_numbers():
 
 
 def test_a_sound_release_passes_the_public_checks(release):
-    assert {check.name: check.passed for check in check_release(release, figures_of(release))} == (
+    checks = check_release(release, figures_of(release), METRES)
+    assert {check.name: check.passed for check in checks} == (
         dict.fromkeys(
             ["at least k users in every bundle", "smallest bundle", "windows", "instants",
              "bundles", "users", "requests", "cost", "mean cloak area", "cloaks on the grid"],
@@ -105,8 +109,8 @@ def test_a_sound_release_passes_the_public_checks(release):
 )
 def test_a_release_that_contradicts_itself_fails_a_public_check(release, field, value, check):
     release.manifest[field] = value
-    failed = [c.name for c in check_release(release, figures_of(release)) if not c.passed]
-    assert failed == [check]
+    checks = check_release(release, figures_of(release), METRES)
+    assert [c.name for c in checks if not c.passed] == [check]
 
 
 def test_all_bundles_of_a_small_release_are_drawn(release):

@@ -3,9 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +32,8 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 PATH = click.Path(path_type=Path)
+
+COMPILING = "compiling, once per installation"
 
 PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
 TIME_DEFAULTS = {
@@ -343,17 +344,11 @@ class _Done(ProgressColumn):
 
 
 @contextmanager
-def progress_bars(
-    *,
-    hidden: bool = False,
-    kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
-    transient: bool = False,
-) -> Iterator[Listener]:
+def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Listener]:
     """Draw a bar per stage on a terminal; yields the function that moves them.
 
-    ``kernel``, a module and a name in it, tells whether the first run is still to
-    compile; None for a command that compiles nothing. ``transient`` bars are taken away
-    when all is done.
+    Kernels that are compiled on the way are named. ``transient`` bars are taken away when all is
+    done.
     """
     is_shown = err.is_terminal and not hidden
     bars = Progress(
@@ -374,25 +369,32 @@ def progress_bars(
             number = bars.add_task(stage, total=total or None)
             tasks[name] = next(task for task in bars.tasks if task.id == number)
         task = tasks[name]
-        if done < total:
+        if done < total or not total:
             # The stage begins again in the next window.
             task.finished_time = None
-        bars.update(task.id, description=stage, completed=done, total=total or None)
+        task.total = total or None
+        bars.update(task.id, description=stage, completed=done)
 
-    with bars:
-        if is_shown and kernel is not None and not _is_compiled(*kernel):
-            err.print("First run here: compiling takes some seconds, once.")
+    with bars, _named_kernels(listen) if is_shown else nullcontext():
         yield listen
 
 
-def _is_compiled(module: str, name: str) -> bool:
-    """Whether a kernel is in the cache on disk, or needs no compiling."""
-    kernel = getattr(import_module(module), name)
-    if not hasattr(kernel, "stats"):
-        # The compiler is switched off.
-        return True
-    pattern = f"{module.rpartition('.')[2]}.{name}-*.nbi"
-    return any(Path(str(kernel.stats.cache_path)).glob(pattern))
+@contextmanager
+def _named_kernels(listen: Listener) -> Iterator[None]:
+    """Report each kernel that is compiled, as a stage of its own."""
+    from trajcloak.kernels.compilation import follow_compilation
+
+    names: set[str] = set()
+
+    def name_kernel(name: str | None) -> None:
+        if name is None:
+            listen(f"{COMPILING}: {len(names)} kernels", len(names), len(names))
+        else:
+            names.add(name)
+            listen(f"{COMPILING}: {name}", len(names), 0)
+
+    with follow_compilation(name_kernel):
+        yield
 
 
 def print_error(message: str) -> None:
