@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
 from run import LENGTH, print_targets, time_command, trajcloak
 
 PROJECT = Path(__file__).parents[1]

@@ -350,8 +350,9 @@ def test_no_number_is_broken(open_page, pages, width):
           while (walker.nextNode()) {
             const node = walker.currentNode;
             const e = node.parentElement;
-            if (!e.checkVisibility() || e.closest("script, style, svg, bdi, code, option")) continue;
-            for (const match of node.textContent.matchAll(/\\d[\\d.,]*\\d|\\d[\\u00a0×]+\\w+/g)) {
+            if (!e.checkVisibility() || e.closest("script, svg, bdi, code, option")) continue;
+            const numbers = /\\d[\\d.,]*\\d|\\d[\\u00a0×]+\\w+/g;
+            for (const match of node.textContent.matchAll(numbers)) {
               range.setStart(node, match.index);
               range.setEnd(node, match.index + match[0].length);
               const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));

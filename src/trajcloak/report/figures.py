@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.quantities import Unit
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid
 from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
-from trajcloak.quantities import Unit
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.density import MapDensity, find_bounds
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests
-from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.report.sections import describe_instant
 from trajcloak.shown_text import show_text
 

@@ -13,6 +13,7 @@ from trajcloak.log import read_log
 from trajcloak.log.files import list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
+from trajcloak.quantities import show_count, show_share
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest import REASONS
 from trajcloak.release.manifest_schema import Manifest
@@ -29,7 +30,6 @@ from trajcloak.report.html_elements import (
     section,
     table,
 )
-from trajcloak.quantities import show_count, show_share
 from trajcloak.report.sections import show_result
 
 KNOWS = {

@@ -14,6 +14,7 @@ from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns
 from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file
 from trajcloak.progress import Progress, silent
+from trajcloak.quantities import Unit
 from trajcloak.query import PublishedRelease, open_release
 from trajcloak.release.output_checks import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
@@ -27,7 +28,6 @@ from trajcloak.report.private_part import (
     audit_and_attack,
     build_private_sections,
 )
-from trajcloak.quantities import Unit
 from trajcloak.report.sections import (
     build_checks_section,
     build_figures_section,

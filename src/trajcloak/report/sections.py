@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
+from trajcloak.quantities import Unit, show_count, show_moment, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
@@ -19,7 +20,6 @@ from trajcloak.report.html_elements import (
     table,
 )
 from trajcloak.report.map_contents import AttributeSummary
-from trajcloak.quantities import Unit, show_count, show_moment, show_number
 from trajcloak.version import __version__
 
 NOT_PROMISED = (

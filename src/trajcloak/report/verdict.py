@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trajcloak.options import KEEP, OTHER, REPORT_AWARE
+from trajcloak.quantities import show_count, show_moment, show_share
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import Child, Element, element, facts, table
 from trajcloak.report.map_contents import AttributeSummary
-from trajcloak.quantities import show_count, show_moment, show_share
 
 SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
 """Audited and passed; consistent, but not audited here; either, with attributes that were allowed
