@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from numba.core.event import Event, Listener, install_listener
 
 
-class Compilation(Listener):  # type: ignore[misc]
+class Compilation(Listener):
     """Follows the compiler, which works in one thread at a time.
 
     A kernel is done after all kernels that it calls, so these are nested.

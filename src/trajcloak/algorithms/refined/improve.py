@@ -131,7 +131,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
 
 
 @njit(cache=True, nogil=True)
-def _copy(point, to):  # type: ignore[no-untyped-def]
+def copy_trajectory(point, to):  # type: ignore[no-untyped-def]
     """Copy a trajectory. The compiler is far quicker with a loop than with an assignment."""
     for axis in range(2):
         for i in range(point.shape[1]):
@@ -212,9 +212,9 @@ def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
         place = sizes[to]
         sizes[to] += 1
         sizes[a] -= 1
-        _copy(points[a, j], points[to, place])
+        copy_trajectory(points[a, j], points[to, place])
         members[to, place] = members[a, j]
-        _copy(points[a, sizes[a]], points[a, j])
+        copy_trajectory(points[a, sizes[a]], points[a, j])
         members[a, j] = members[a, sizes[a]]
     else:
         for axis in range(2):
