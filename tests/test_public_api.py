@@ -138,5 +138,5 @@ def test_signatures():
     ]  # fmt: skip
     assert list(inspect.signature(trajcloak.write_report).parameters) == [
         "release", "path", "log", "policy", "columns", "request_log", "vocabulary", "network",
-        "outline", "attack", "threads", "progress",
+        "outline", "replay", "attack", "threads", "progress",
     ]  # fmt: skip

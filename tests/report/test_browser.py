@@ -444,7 +444,7 @@ def test_what_was_allowed_is_amber(open_page, pages, kind, scheme):
 
 @pytest.mark.parametrize("kind", ["public", "private"])
 def test_the_first_page_on_paper_is_what_is_signed(open_page, pages, kind):
-    """Verdict, what was allowed, rare values, hashes and lines to sign; the map is on the next."""
+    """Verdict, hashes and lines to sign, however many rare values follow; the map comes later."""
     page = open_page(pages[kind])
     page.emulate_media(media="print")
     # The width and the height of A4 less the margins, in pixels of 1/96 inch.

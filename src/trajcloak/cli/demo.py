@@ -340,7 +340,8 @@ def list_same_commands(
         f"    {requests} --example",
         "trajcloak utility log.parquet release --policy policy.parquet",
         "trajcloak report release -o report.html --network city --replay \\",
-        f"    {requests} --log log.parquet --policy policy.parquet",
+        f"    {requests} --log log.parquet \\",
+        "    --policy policy.parquet",
     ):
         yield Text(f"  {line}")
 

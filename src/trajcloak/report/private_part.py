@@ -231,7 +231,7 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
         facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),
         _describe_breach(attack.breach),
-        details("Data as a table", table(head, rows, class_="numeric")),
+        details("Data as a table", table(head, rows, class_="numeric wide")),
     )
 
 

@@ -92,7 +92,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
             SAFE,
             capital,
             passed,
-            f"Yes, in the sense of sender k-anonymity with k = {manifest['k']}. An audit "
+            f"Yes, in the sense of sender k\u2011anonymity with k = {manifest['k']}. An audit "
             f"computed from log and policy file, with code of its own, what must have been "
             f"published, and compared it byte for byte: all {audited.num_checks} checks "
             f"hold.{rare}",
@@ -163,9 +163,9 @@ def build_header(
             ),
             _card("On which figures?", _list_figures(figures, manifest)),
             _card("What was left out?", *describe_left_out(manifest, figures.num_sets)),
-            _list_unchecked(manifest, attributes),
             class_="cards",
         ),
+        _list_unchecked(manifest, attributes),
         element(
             "div",
             table(
@@ -197,10 +197,12 @@ def _list_unchecked(manifest: Manifest, attributes: Sequence[AttributeSummary]) 
         for attribute in attributes
     ]
     few = f"fewer than {manifest['parameters']['rare_below']:,} bundles of a window show"
-    return _card(
-        "What must somebody look at?",
+    return element(
+        "div",
+        element("h2", "What must somebody look at?"),
         element("p", f"Values that {few}, published with --rare keep:"),
         element("ul", *items),
+        class_="card unchecked",
     )
 
 
