@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
@@ -11,20 +11,12 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.text import Text
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress as Listener
+from trajcloak.progress_bars import draw_bars
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,8 +24,6 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 PATH = click.Path(path_type=Path)
-
-COMPILING = "compiling, once per installation"
 
 PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
 TIME_DEFAULTS = {
@@ -334,67 +324,15 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
     return bool(read(asked) == found)
 
 
-class _Done(ProgressColumn):
-    """How much is done: a percentage, or a count where the whole is not known."""
-
-    def render(self, task: Task) -> Text:
-        """Write it in a column of even width; 100% only when all is done."""
-        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
-        return Text(done.rjust(4))
-
-
 @contextmanager
 def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Listener]:
     """Draw a bar per stage on a terminal; yields the function that moves them.
 
-    Kernels that are compiled on the way are named. ``transient`` bars are taken away when all is
-    done.
+    ``transient`` bars are taken away when all is done.
     """
     is_shown = err.is_terminal and not hidden
-    bars = Progress(
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        _Done(),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not is_shown,
-        transient=transient,
-    )
-    tasks: dict[str, Task] = {}
-
-    def listen(stage: str, done: int, total: int) -> None:
-        name = stage.partition(",")[0]
-        if name not in tasks:
-            number = bars.add_task(stage, total=total or None)
-            tasks[name] = next(task for task in bars.tasks if task.id == number)
-        task = tasks[name]
-        if done < total or not total:
-            # The stage begins again in the next window.
-            task.finished_time = None
-        task.total = total or None
-        bars.update(task.id, description=stage, completed=done)
-
-    with bars, _named_kernels(listen) if is_shown else nullcontext():
+    with draw_bars(err, disable=not is_shown, transient=transient) as listen:
         yield listen
-
-
-@contextmanager
-def _named_kernels(listen: Listener) -> Iterator[None]:
-    """Report each kernel that is compiled, as a stage of its own."""
-    from trajcloak.kernels.compilation import follow_compilation
-
-    names: set[str] = set()
-
-    def name_kernel(name: str | None) -> None:
-        if name is None:
-            listen(f"{COMPILING}: {len(names)} kernels", len(names), len(names))
-        else:
-            names.add(name)
-            listen(f"{COMPILING}: {name}", len(names), 0)
-
-    with follow_compilation(name_kernel):
-        yield
 
 
 def print_error(message: str) -> None:

@@ -1,7 +1,7 @@
 import pytest
 from numba import njit
 
-from trajcloak.kernels.compilation import follow_compilation
+from trajcloak.compilation import follow_compilation
 
 
 @pytest.mark.needs_jit
