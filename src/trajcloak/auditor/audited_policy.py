@@ -16,7 +16,6 @@ from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.memory_check import check_parquet
 
-
 ABSENT = -1
 """Part of a member at an instant at which the member is not shown."""
 

@@ -312,9 +312,7 @@ class OnlineAnonymizer:
             private=self._look_at(frame, parts, sent),
         )
 
-    def _look_at(
-        self, frame: Frame, parts: Parts | None, sent: pa.Table | None
-    ) -> PrivateInstant:
+    def _look_at(self, frame: Frame, parts: Parts | None, sent: pa.Table | None) -> PrivateInstant:
         """List what an instant was made of."""
         user = np.flatnonzero(frame[:, 0] != ABSENT)
         return PrivateInstant(
@@ -348,8 +346,7 @@ class OnlineAnonymizer:
         """
         asked = self._asked
         frames = [
-            self._recorder.get_frame(asked.lag - i, self._users.count)
-            for i in range(asked.lag + 1)
+            self._recorder.get_frame(asked.lag - i, self._users.count) for i in range(asked.lag + 1)
         ]
         users = np.flatnonzero(np.all([frame[:, 0] != ABSENT for frame in frames], axis=0))
         group = np.full(self._users.count, NO_GROUP, np.int32)

@@ -26,7 +26,8 @@ class GroupingEffort(NamedTuple):
     num_futures : int
         Futures that groups are formed for. The expected size of a cloak depends on how sure the
         ways of its members are, which few futures cannot show: with 2, 4, 8 of them and W = 5, the
-        cost was 2.9, 2.4, 2.1 times that of hindsight, and 2.4 with one that is the mean.
+        cost was 2.9, 2.4, 2.1 times that of hindsight, and 2.4 with one that is the mean; with 8
+        and 16 of them and W = 10, it was 4.8 and 4.5 times that of hindsight.
     level : str
         Effort of :class:`trajcloak.algorithms.refined.Refined`.
     """
@@ -38,6 +39,7 @@ class GroupingEffort(NamedTuple):
 
 EFFORTS_ONLINE = (
     GroupingEffort(60_000, 16, "high"),
+    GroupingEffort(250_000, 16, "normal"),
     GroupingEffort(500_000, 8, "normal"),
     GroupingEffort(float("inf"), 1, "low"),
 )

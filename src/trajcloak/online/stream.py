@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -343,6 +343,8 @@ def spell_instant(
 
 
 def _spell_moment(moment: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)).isoformat().replace(
-        "+00:00", "Z"
+    return (
+        (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment))
+        .isoformat()
+        .replace("+00:00", "Z")
     )

@@ -1,7 +1,6 @@
 """The release of a stream: its finished epochs, written anew when one more is finished."""
 
 import math
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,10 +21,10 @@ from trajcloak.online.epoch_files import (
     read_cloaks,
 )
 from trajcloak.online.online_options import OnlineOptions
-from trajcloak.online.stream_state import StreamStart, StreamState
+from trajcloak.online.stream_state import StreamStart, StreamState, replace_private
 from trajcloak.online.stream_users import StreamUsers
 from trajcloak.options import PER_INSTANT, PER_WINDOW, LogColumns, Options
-from trajcloak.output import PRIVATE, check_new, new_folder
+from trajcloak.output import check_new, new_folder
 from trajcloak.release.manifest import LeftOut, Totals, build_manifest, merge_totals, sum_exactly
 from trajcloak.release.output_checks import name_private_files
 from trajcloak.release.published_rows import ReleaseHead, cut_groups, place_box
@@ -197,12 +196,9 @@ class StreamRelease:
             name_private_files(self._policy, parts_per),
             strict=False,
         ):
-            unfinished = file.with_suffix(".unfinished")
-            descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE)
-            with open(descriptor, "wb") as stream:
-                parts = (pa.memory_map(str(f / name)).read_buffer() for f in self._folders)
+            parts = (pa.memory_map(str(f / name)).read_buffer() for f in self._folders)
+            with replace_private(file) as stream:
                 join_row_groups(parts, stream)
-            unfinished.rename(file)
 
     def _encode_bundles(self, head: ReleaseHead) -> Iterator[pa.Buffer]:
         """Encode the rows of bundles, a row group at a time."""
@@ -292,7 +288,9 @@ class StreamRelease:
 
     def _check_own(self) -> None:
         """Raise if what stands in the place of the release is not of this stream."""
-        if read_manifest(self._path)["parameters"] != self.build_manifest()["parameters"]:
+        found, own = read_manifest(self._path), self.build_manifest()
+        names = ("k", "parameters", "crs", "region", "height", "parts")
+        if any(found[name] != own[name] for name in names):
             raise OutputError(
                 f"{self._path}: holds the release of something else; expected that of this stream, "
                 f"or nothing; pass another --output"
@@ -331,7 +329,9 @@ class StreamRelease:
         if num_gaps:
             lengths = sorted(self._gaps)
             counts = np.cumsum([self._gaps[length] for length in lengths])
-            wanted = {n: max(1, math.ceil(round(s * 100) * num_gaps / 100)) for n, s in QUANTILES.items()}
+            wanted = {
+                n: max(1, math.ceil(round(s * 100) * num_gaps / 100)) for n, s in QUANTILES.items()
+            }
             interval = {
                 name: format_duration(
                     round_gap(lengths[int(np.searchsorted(counts, rank))] * grid.every),

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.output import PRIVATE
@@ -155,14 +155,21 @@ def _read_start(path: Path, settings: Mapping[str, Any]) -> StreamStart | None:
 
 def _write_whole(file: Path, content: Mapping[str, Any]) -> None:
     """Write a file that is there complete, and on disk, or not at all."""
+    with replace_private(file) as stream:
+        stream.write(json.dumps(content).encode())
+    sync(file.parent)
+
+
+@contextmanager
+def replace_private(file: Path) -> Iterator[BinaryIO]:
+    """Yield a private file to fill, which takes the place of the one before when it is on disk."""
     unfinished = file.with_suffix(".unfinished")
     descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE)
-    with open(descriptor, "w", encoding="utf-8") as stream:
-        json.dump(content, stream)
+    with os.fdopen(descriptor, "wb") as stream:
+        yield stream
         stream.flush()
-        os.fsync(stream.fileno())
-    unfinished.rename(file)
-    sync(file.parent)
+        os.fsync(descriptor)
+    unfinished.replace(file)
 
 
 def sync(path: Path) -> None:
