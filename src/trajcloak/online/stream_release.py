@@ -3,7 +3,7 @@
 import math
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +288,8 @@ class StreamRelease:
 
     def _check_own(self) -> None:
         """Raise if what stands in the place of the release is not of this stream."""
-        found, own = read_manifest(self._path), self.build_manifest()
+        found: Mapping[str, Any] = read_manifest(self._path)
+        own = self.build_manifest()
         names = ("k", "parameters", "crs", "region", "height", "parts")
         if any(found[name] != own[name] for name in names):
             raise OutputError(
