@@ -46,7 +46,7 @@ STAGES = {
     "sort": ("sort_range", "find_ends"),
     "solve": ("solve_range", "summarise_forest"),
     "bundle": ("bundle_range", "bundle_top"),
-    "order": ("sample_cloaks", "split_by_cloaks", "join_range", "total_part", "_get"),
+    "order": ("sample_cloaks", "split_by_cloaks", "join_range", "total_bundles", "_get"),
     "requests": ("renumber_requests", "get_value"),
     "write": ("encode_group",),
     JOINING: (JOINING,),

@@ -27,7 +27,7 @@ from reference.partitions import best_partition
 from reference.tree import Cloak, all_child_cloaks, build_tree
 from trajcloak.auditor import audit
 from trajcloak.bundles import Bundles, count_shown
-from trajcloak.bundling.runs import BundledPart
+from trajcloak.bundling.runs import RankedBundles
 from trajcloak.release.manifest import add_up
 from trajcloak.release.published_rows import place_box
 from trajcloak.release.result import BundleRange
@@ -184,7 +184,7 @@ def publish(folder, policy):
         "requests": len(sent),
     }
     totals = add_up(bundles, result._head.region)
-    ranges = [BundleRange(BundledPart(bundles), None, 2, totals, count_shown(bundles))]
+    ranges = [BundleRange(RankedBundles(bundles), None, 2, totals, count_shown(bundles))]
     box = place_box(result._head.region, totals.low, totals.high)
     head = replace(result._head, box=box)
     release = replace(result, manifest=manifest, _head=head, _ranges=ranges)

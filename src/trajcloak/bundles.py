@@ -145,22 +145,22 @@ def count_shown(bundles: Bundles) -> ShownKinds:
     return ShownKinds(kind.astype(np.int32), counts[0], counts[1])
 
 
-def join_bundles(parts: Sequence[Bundles]) -> Bundles:
-    """Join bundles of one window, one part after another."""
-    starts = np.cumsum([0] + [len(part.sizes) for part in parts[:-1]])
-    shown = [part.parts for part in parts if part.parts is not None]
+def join_bundles(found: Sequence[Bundles]) -> Bundles:
+    """Join bundles of one window, in the given order."""
+    starts = np.cumsum([0] + [len(some.sizes) for some in found[:-1]])
+    shown = [some.parts for some in found if some.parts is not None]
     request_bundle = [
-        part.request_bundle + np.int32(start) for part, start in zip(parts, starts, strict=True)
+        some.request_bundle + np.int32(start) for some, start in zip(found, starts, strict=True)
     ]
     return replace(
-        parts[0],
-        cloaks=np.concatenate([part.cloaks for part in parts]),
-        sizes=np.concatenate([part.sizes for part in parts]),
+        found[0],
+        cloaks=np.concatenate([some.cloaks for some in found]),
+        sizes=np.concatenate([some.sizes for some in found]),
         request_bundle=np.concatenate(request_bundle),
-        request_instant=np.concatenate([part.request_instant for part in parts]),
-        request_kind=np.concatenate([part.request_kind for part in parts]),
-        ids=pa.concat_arrays([part.ids for part in parts]),
-        has_row=join_marks([part.has_row for part in parts], [len(part.ids) for part in parts]),
+        request_instant=np.concatenate([some.request_instant for some in found]),
+        request_kind=np.concatenate([some.request_kind for some in found]),
+        ids=pa.concat_arrays([some.ids for some in found]),
+        has_row=join_marks([some.has_row for some in found], [len(some.ids) for some in found]),
         parts=join_parts(shown) if shown else None,
     )
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from trajcloak.algorithms import Policy
 from trajcloak.bundles import build_bundles, count_shown
-from trajcloak.bundling.runs import BundledPart
+from trajcloak.bundling.runs import RankedBundles
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log import RequestLog, hold_in_memory
@@ -208,7 +208,7 @@ def recount_requests(
         ranges.append(
             [
                 BundleRange(
-                    engine.put(BundledPart(bundles, None)),
+                    engine.put(RankedBundles(bundles, None)),
                     None,
                     length,
                     add_up(bundles, prepared.layout.region),

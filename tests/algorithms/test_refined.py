@@ -31,7 +31,7 @@ from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
 from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, draw_exponential
-from trajcloak.algorithms.refined.rounds import fit_effort
+from trajcloak.algorithms.refined.rounds import SMALL, fit_effort
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import GTree
 from trajcloak.progress import silent
@@ -268,7 +268,8 @@ def test_threads_do_not_matter(cloak):
 
 @pytest.mark.parametrize(("length", "k"), [(2, 5), (10, 10), (10, 50), (30, 50)])
 def test_small_logs_are_given_fewer_rounds(length, k):
-    efforts = [fit_effort(LEVELS["normal"], n, length, k) for n in (3 * k, 600, 1350, 2700, 20_000)]
+    counts = (3 * k, SMALL // 4, SMALL // 2, SMALL, 20_000)
+    efforts = [fit_effort(LEVELS["normal"], count, length, k) for count in counts]
     for number in ("rounds", "divisions"):
         few, small, more, most, many = (getattr(effort, number) for effort in efforts)
         assert few == most == many, "rounds of three bundles are quick"

@@ -47,7 +47,7 @@ from trajcloak.snapshot import BULK_DP, SNAPSHOT_POLICIES, Snapshot, solve_snaps
 from trajcloak.trajectories import Window
 
 
-class BundledWindow(NamedTuple):
+class AttackedWindow(NamedTuple):
     """What attackers of bundles have of a window.
 
     Attributes
@@ -168,7 +168,7 @@ def _take_rows_for_requests(log: RequestLog) -> RequestLog:
     return replace(log, requests=requests)
 
 
-def _find_made(log: RequestLog, made: Release, window: Window) -> BundledWindow | None:
+def _find_made(log: RequestLog, made: Release, window: Window) -> AttackedWindow | None:
     """Find the bundles of a window in what was made of a log."""
     parts = [bundles for bundles in made.windows if bundles.window == window.number]
     if not parts:
@@ -176,7 +176,7 @@ def _find_made(log: RequestLog, made: Release, window: Window) -> BundledWindow 
     bundles = join_bundles(parts)
     bundle = np.repeat(np.arange(len(bundles.sizes), dtype=np.int32), bundles.sizes)
     member = pc.index_in(log.users.take(pa.array(window.user)), bundles.ids).fill_null(-1)
-    return BundledWindow(
+    return AttackedWindow(
         Policy(np.append(bundle, np.int32(-1))[member.to_numpy()], bundles.cloaks),
         Shown(bundles.request_bundle, bundles.request_instant, bundles.request_kind),
     )
@@ -220,7 +220,7 @@ def attack_release(
     _, (kind,) = merge_kinds([pa.table(values)])
     bundle_id, instant = (requests[name].to_numpy() for name in ("bundle_id", "instant"))
 
-    def find(window: Window) -> BundledWindow | None:
+    def find(window: Window) -> AttackedWindow | None:
         number = find_bundles(log, window, members, policy)
         if (number < 0).all():
             return None
@@ -228,7 +228,7 @@ def attack_release(
         cells = grid.to_cells(published.cloaks)
         first = published.first_id
         here = slice(*np.searchsorted(bundle_id, [first, first + len(published.users)]))
-        return BundledWindow(
+        return AttackedWindow(
             Policy(
                 bundle=np.where(number < 0, -1, number - first).astype(np.int32),
                 cloaks=np.ascontiguousarray(cells.transpose(1, 2, 0), np.uint32),
@@ -246,7 +246,7 @@ def attack_release(
 
 def attack_windows(
     prepared: Prepared,
-    finders: Mapping[str, Callable[[Window], BundledWindow | None]],
+    finders: Mapping[str, Callable[[Window], AttackedWindow | None]],
     progress: Progress,
 ) -> Attack:
     """Attack the snapshot policies and some policies of bundles, window by window.

@@ -35,7 +35,7 @@ from trajcloak.log.files import LogPath, count_rows, find_system, list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
-ROWS_PER_CHUNK = 1 << 22
+ROWS_PER_CHUNK = 1 << 24
 BYTES_PER_ROW = 128
 """Memory that a row of a shard may take while the shard is worked on."""
 

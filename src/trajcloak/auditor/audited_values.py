@@ -3,9 +3,12 @@
 A tick is one instant of a log with integer times, otherwise a microsecond.
 """
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,10 @@ _MICROSECONDS = {
 _DURATION = re.compile(r"([0-9]{1,19}) ?(us|ms|s|m|h|d)")
 _DAY = _MICROSECONDS["d"]
 MOST_TICKS = 2**62
+
+THREADS = os.cpu_count() or 1
+FEW = 1 << 14
+"""So few rows, users or bundles are left to one thread."""
 
 UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError)
 """What reading a damaged file raises."""
@@ -130,6 +137,14 @@ def _offset(moments: Ints, zone: str) -> Ints:
     return clock - moments
 
 
+def run_in_parts(count: int, work: Callable[[int, int], Any]) -> list[Any]:
+    """Call ``work`` for ranges that cover 0 up to ``count``, side by side."""
+    parts = THREADS if count > FEW else 1
+    edges = [count * i // parts for i in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as pool:
+        return list(pool.map(work, edges[:-1], edges[1:]))
+
+
 def decode_array(array: Any) -> Any:
     """Decode dictionaries and repeated values, and cast all kinds of text to one type."""
     while isinstance(array, pa.ExtensionArray):
@@ -188,16 +203,24 @@ class NumberedValues:
         self.add_type(array.type.value_type if pa.types.is_dictionary(array.type) else array.type)
         if pa.types.is_null(array.type):
             return np.full(len(array), -1, np.int32)
-        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        local = encoded.dictionary.cast(self.values.type)
-        place = pc.index_in(local, value_set=self.values).to_numpy(zero_copy_only=False)
-        is_new = np.isnan(place) if place.dtype.kind == "f" else np.zeros(len(place), bool)
-        number = np.full(len(local) + 1, -1, np.int32)
-        number[:-1][~is_new] = place[~is_new].astype(np.int32)
-        number[:-1][is_new] = len(self.values) + np.arange(int(is_new.sum()), dtype=np.int32)
-        self.values = pa.concat_arrays([self.values, local.filter(pa.array(is_new))])
-        # A null has index -1, and takes the last entry.
-        numbers: Codes = number[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        if pa.types.is_dictionary(array.type):
+            # A null has index -1, and takes the last entry.
+            number: Codes = np.append(self.number(array.dictionary), np.int32(-1))
+            index: Ints = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return number[index]
+        array = array.cast(self.values.type)
+        numbers = np.concatenate(run_in_parts(len(array), partial(self._find, array)))
+        is_new = (numbers < 0) & array.is_valid().to_numpy(zero_copy_only=False)
+        if is_new.any():
+            encoded = array.filter(pa.array(is_new)).dictionary_encode()
+            numbers[is_new] = len(self.values) + encoded.indices.to_numpy()
+            self.values = pa.concat_arrays([self.values, encoded.dictionary])
+        return numbers
+
+    def _find(self, array: Any, begin: int, end: int) -> Codes:
+        """Find the numbers of some values of an array; -1 for null and for new ones."""
+        place = pc.index_in(array[begin:end], value_set=self.values)
+        numbers: Codes = place.fill_null(-1).to_numpy().astype(np.int32, copy=False)
         return numbers
 
     def number_all(self, parts: Sequence[Any]) -> Codes:

@@ -6,30 +6,15 @@ place is held beyond, ``where`` the region's corner, the side of a cell and the 
 axis. See "From rows to trajectories" in ``docs/data-model.md``.
 """
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from trajcloak.auditor.audited_values import Codes, Ints
+from trajcloak.auditor.audited_values import Codes, Ints, run_in_parts
 
 REPORTED, INTERPOLATED, HELD, MISSING = range(4)
 """How a location is known."""
-
-THREADS = os.cpu_count() or 1
-FEW = 1 << 14
-"""So few users or bundles are followed by one thread."""
-
-
-def _run_in_parts(count: int, work: Callable[[int, int], Any]) -> list[Any]:
-    """Call ``work`` for ranges that cover 0 up to ``count``, side by side."""
-    parts = THREADS if count > FEW else 1
-    edges = [count * i // parts for i in range(parts + 1)]
-    with ThreadPoolExecutor(parts) as pool:
-        return list(pool.map(work, edges[:-1], edges[1:]))
 
 
 def count_known(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Codes, Ints]:
@@ -38,7 +23,7 @@ def count_known(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Codes, I
     Also counts how the locations of all users are known.
     """
     known = np.zeros(len(first) - 1, np.int32)
-    counts = _run_in_parts(
+    counts = run_in_parts(
         len(known),
         lambda begin, end: _count_known(first, time, when, gaps, begin, end, known),
     )
@@ -47,7 +32,7 @@ def count_known(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Codes, I
 
 def enclose_bundles(num_bundles: int, *arguments: Any) -> None:
     """Call :func:`_enclose_members` for all bundles of a window."""
-    _run_in_parts(num_bundles, lambda begin, end: _enclose_members(begin, end, *arguments))
+    run_in_parts(num_bundles, lambda begin, end: _enclose_members(begin, end, *arguments))
 
 
 @njit(cache=True, nogil=True)

@@ -14,8 +14,8 @@ from trajcloak.bundling.near_blocks import bundle_by_blocks
 from trajcloak.bundling.runs import (
     BUILDING,
     BUNDLING,
-    BundledPart,
     BundlingTask,
+    RankedBundles,
     Unpublished,
     WindowResult,
     bundle_run,
@@ -92,24 +92,24 @@ def bundle_windows(log: ShardedLog, layout: Layout, task: BundlingTask, sizes: S
     presences = [[of_shard] for of_shard in presence]
     num_users, located = _count_participants(engine, presences)
     large = {
-        r: parts
+        r: pieces
         for r, run in enumerate(runs)
         if len(run) == 1
-        and (parts := _count_parts(task, sizes, num_users[run[0]], lengths[run[0]])) > 1
+        and (pieces := _count_pieces(task, sizes, num_users[run[0]], lengths[run[0]])) > 1
     }
     whole = [r for r in range(len(runs)) if r not in large]
     for r in whole:
         _check_fits(sizes, runs[r], num_users, lengths)
     bundled = engine.derive(bundle_run, [(inputs[r], shared, *rest) for r in whole], BUNDLING)
     found.add_runs(engine, [runs[r] for r in whole], bundled)
-    for r, parts in large.items():
+    for r, pieces in large.items():
         number = runs[r][0]
         engine.progress(BUNDLING, number, len(lengths))
         window = LargeWindow(number, lengths[number], num_users[number], inputs[r])
         if isinstance(task.algorithm, TrajAnon):
-            found.add_large(engine, window, bundle_by_tree(engine, window, task, parts))
+            found.add_large(engine, window, bundle_by_tree(engine, window, task, pieces))
         else:
-            found.add_large(engine, window, bundle_by_blocks(engine, window, task, parts))
+            found.add_large(engine, window, bundle_by_blocks(engine, window, task, pieces))
     engine.progress(BUNDLING, len(lengths), len(lengths))
     return found.finish(num_users, located, presences, inputs)
 
@@ -145,8 +145,8 @@ def choose_runs(cells: Sequence[int], most: int, parallel: int) -> list[range]:
     return runs
 
 
-def _count_parts(task: BundlingTask, sizes: Sizes, num_users: int, length: int) -> int:
-    """Count the parts that a window is taken apart into; 1: it is bundled whole, if at all."""
+def _count_pieces(task: BundlingTask, sizes: Sizes, num_users: int, length: int) -> int:
+    """Count the pieces that a window is taken apart into; 1: it is bundled whole, if at all."""
     users = max(1, sizes.cells // length)
     if num_users < task.members:
         return 1
@@ -246,11 +246,11 @@ class _Found:
     def add_large(self, engine: Engine, window: LargeWindow, bundled: BundledWindow) -> None:
         """Add a window that was taken apart."""
         number = window.number
-        ordered = order_parts(engine, bundled.parts)
-        jobs = [(part, self._region) for part in ordered]
-        for part, total in zip(ordered, engine.ask(total_part, jobs), strict=True):
+        ordered = order_bundles(engine, bundled.ranked)
+        jobs = [(ranked, self._region) for ranked in ordered]
+        for ranked, total in zip(ordered, engine.ask(total_bundles, jobs), strict=True):
             if total is not None:
-                self._ranges[number].append(BundleRange(part, None, window.length, *total))
+                self._ranges[number].append(BundleRange(ranked, None, window.length, *total))
         self._unpublished[number] += engine.ask(_get, [(handle,) for handle in bundled.unpublished])
         self._num_blocks[number] = bundled.num_blocks
 
@@ -282,11 +282,11 @@ Total = tuple[Totals, ShownKinds] | None
 """What bundles add up to, and which distinct requests they hold; None if there are none."""
 
 
-def total_part(part: BundledPart, region: Region) -> Total:
+def total_bundles(ranked: RankedBundles, region: Region) -> Total:
     """Add up bundles of a window."""
-    if not len(part.bundles.sizes):
+    if not len(ranked.bundles.sizes):
         return None
-    return add_up(part.bundles, region), count_shown(part.bundles)
+    return add_up(ranked.bundles, region), count_shown(ranked.bundles)
 
 
 def total_run(
@@ -294,57 +294,59 @@ def total_run(
 ) -> list[tuple[Total, Unpublished | None]]:
     """Add up the bundles of each window of a run."""
     return [
-        (None if part is None else total_part(part, region), unpublished)
-        for part, unpublished in run
+        (None if ranked is None else total_bundles(ranked, region), unpublished)
+        for ranked, unpublished in run
     ]
 
 
-def order_parts(engine: Engine, parts: Sequence[Handle]) -> Sequence[Handle]:
+def order_bundles(engine: Engine, found: Sequence[Handle]) -> Sequence[Handle]:
     """Sort the bundles of a large window into ranges, in the order in which they are numbered.
 
     They are numbered by their cloak sequences (invariant 2 of ``docs/guarantee.md``), so they
     are cut into ranges of that order, and each range is sorted on its own.
     """
-    samples = engine.ask(sample_cloaks, [(part,) for part in parts])
-    cuts = choose_cuts(samples, len(parts))
+    samples = engine.ask(sample_cloaks, [(ranked,) for ranked in found])
+    cuts = choose_cuts(samples, len(found))
     pieces = engine.shuffle(
-        split_by_cloaks, [(part, engine.put(cuts)) for part in parts], len(cuts) + 1
+        split_by_cloaks, [(ranked, engine.put(cuts)) for ranked in found], len(cuts) + 1
     )
     ordered = engine.derive(join_range, [(of_range,) for of_range in pieces])
     engine.drop(pieces)
     return ordered
 
 
-def sample_cloaks(part: BundledPart) -> npt.NDArray[np.void]:
+def sample_cloaks(ranked: RankedBundles) -> npt.NDArray[np.void]:
     """Draw some cloak sequences, evenly from the sorted bundles."""
-    cloaks = part.bundles.cloaks
+    cloaks = ranked.bundles.cloaks
     chosen = np.unique(np.linspace(0, len(cloaks) - 1, min(SAMPLE, len(cloaks))).astype(np.int64))
     return encode_cloaks(cloaks[chosen])
 
 
-def choose_cuts(samples: Sequence[npt.NDArray[np.void]], parts: int) -> npt.NDArray[np.void]:
-    """Choose up to ``parts - 1`` cloak sequences, ascending, that cut the bundles evenly."""
+def choose_cuts(samples: Sequence[npt.NDArray[np.void]], num_ranges: int) -> npt.NDArray[np.void]:
+    """Choose up to ``num_ranges - 1`` cloak sequences, ascending, that cut the bundles evenly."""
     every = np.sort(np.concatenate(samples))
     if not len(every):
         return every
-    return np.unique(every[[len(every) * part // parts for part in range(1, parts)]])
+    return np.unique(every[[len(every) * i // num_ranges for i in range(1, num_ranges)]])
 
 
-def split_by_cloaks(part: BundledPart, cuts: npt.NDArray[np.void]) -> Iterator[list[BundledPart]]:
+def split_by_cloaks(
+    ranked: RankedBundles, cuts: npt.NDArray[np.void]
+) -> Iterator[list[RankedBundles]]:
     """Cut bundles into ranges of the order of cloak sequences."""
-    assert part.rank is not None
-    place = np.searchsorted(cuts, encode_cloaks(part.bundles.cloaks), side="right")
+    assert ranked.rank is not None
+    place = np.searchsorted(cuts, encode_cloaks(ranked.bundles.cloaks), side="right")
     chosen, first = group_by_number(place, len(cuts) + 1)
     groups = [chosen[first[i] : first[i + 1]] for i in range(len(cuts) + 1)]
-    yield [BundledPart(part.bundles.take(group), part.rank[group]) for group in groups]
+    yield [RankedBundles(ranked.bundles.take(group), ranked.rank[group]) for group in groups]
 
 
-def join_range(parts: Sequence[BundledPart]) -> BundledPart:
+def join_range(found: Sequence[RankedBundles]) -> RankedBundles:
     """Put the bundles of a range together, in the order in which they are numbered."""
-    bundles = join_bundles([part.bundles for part in parts])
-    rank = np.concatenate([part.rank for part in parts if part.rank is not None])
+    bundles = join_bundles([ranked.bundles for ranked in found])
+    rank = np.concatenate([ranked.rank for ranked in found if ranked.rank is not None])
     by_rank = np.lexsort(rank.T[::-1])
     order = by_rank[order_by_cloaks(bundles.cloaks[by_rank], bundles.sizes[by_rank])]
     if bundles.parts is not None:
         order = bundles.parts.break_ties(order, bundles.cloaks, bundles.sizes)
-    return BundledPart(bundles.take(order), rank[order])
+    return RankedBundles(bundles.take(order), rank[order])

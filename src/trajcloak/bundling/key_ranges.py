@@ -40,7 +40,7 @@ from trajcloak.algorithms.traj_anon.ranges import (
     route,
     sample_keys,
 )
-from trajcloak.bundling.runs import BundledPart, BundlingTask, Unpublished, bundle_input
+from trajcloak.bundling.runs import BundlingTask, RankedBundles, Unpublished, bundle_input
 from trajcloak.cloaks import build_bounding_boxes
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.options import MBR
@@ -77,19 +77,19 @@ class LargeWindow:
 
 @dataclass(frozen=True)
 class BundledWindow:
-    """Bundles of a large window, in parts.
+    """Bundles of a large window, range by range.
 
     Attributes
     ----------
-    parts : sequence of Handle
-        Of :class:`BundledPart`.
+    ranked : sequence of Handle
+        Of :class:`RankedBundles`.
     unpublished : sequence of Handle
         Of :class:`Unpublished`.
     num_blocks : int
-        How many parts were bundled without regard to the others.
+        How many blocks were bundled without regard to the others.
     """
 
-    parts: Sequence[Handle]
+    ranked: Sequence[Handle]
     unpublished: Sequence[Handle]
     num_blocks: int = 1
 
@@ -173,15 +173,15 @@ def bundle_by_tree(
             strict=True,
         )
     ]
-    parts, for_top, unpublished = engine.shuffle(bundle_range, jobs_of_ranges, 3)
+    ranked, for_top, unpublished = engine.shuffle(bundle_range, jobs_of_ranges, 3)
     if len(node):
         rank = np.column_stack([top.tree.stop[node].astype(np.int64), -top.tree.depth[node]])
         depth = top.tree.depth[node]
         job = (for_top, task, layout, depth, rank, engine.threads)
         above = engine.shuffle(bundle_top, [job], 2)
-        parts = [*parts, *above[0]]
+        ranked = [*ranked, *above[0]]
         unpublished = [*unpublished, *above[1]]
-    return BundledWindow(parts, unpublished)
+    return BundledWindow(ranked, unpublished)
 
 
 def _get_tree(task: BundlingTask) -> TrajAnon:
@@ -227,14 +227,16 @@ def choose_ranges(
         counts: npt.NDArray[np.int64] = np.sum(
             engine.ask(count_ranges, [(given, layout, shared) for given in window.inputs]), axis=0
         )
-        parts = np.ceil(counts * wanted / window.num_users / TOO_LARGE).astype(np.int64)
-        if attempt == MAX_RECUTS or parts.max() <= 1:
+        pieces = np.ceil(counts * wanted / window.num_users / TOO_LARGE).astype(np.int64)
+        if attempt == MAX_RECUTS or pieces.max() <= 1:
             break
-        rates = np.where(parts > 1, SAMPLE * parts / np.maximum(counts, 1), 0.0)
+        rates = np.where(pieces > 1, SAMPLE * pieces / np.maximum(counts, 1), 0.0)
         drawn = engine.ask(sample_ranges, [(g, layout, shared, rates) for g in window.inputs])
         more = [
             choose_splitters(merge_samples(list(of_range)), int(TOO_LARGE * n), layout)
-            for n, of_range in zip(parts[parts > 1].tolist(), zip(*drawn, strict=True), strict=True)
+            for n, of_range in zip(
+                pieces[pieces > 1].tolist(), zip(*drawn, strict=True), strict=True
+            )
         ]
         cut = np.unique(np.concatenate([splitters, *more]), axis=0)
         if len(cut) == len(splitters):
@@ -276,9 +278,9 @@ def split_by_key(
     yield split_input(given[0], place, len(splitters) + 1)
 
 
-def sort_range(parts: Sequence[WindowInput], layout: KeyLayout, threads: int) -> SortedRange:
+def sort_range(inputs: Sequence[WindowInput], layout: KeyLayout, threads: int) -> SortedRange:
     """Put a range together and sort it; ties in order of ids."""
-    given = join_inputs(parts)
+    given = join_inputs(inputs)
     return SortedRange(given, sort_keys(given.window.cells, layout, threads))
 
 
@@ -303,7 +305,7 @@ def bundle_range(
     decision: RangeDecision,
     threads: int,
 ) -> Iterator[list[Any]]:
-    """Bundle a range; yields its :class:`BundledPart`, what it passes up, what is left out."""
+    """Bundle a range; yields its :class:`RankedBundles`, what it passes up, what is left out."""
     given, keys = part
     cells = given.window.cells
     price = _get_tree(task).suppress_above
@@ -327,20 +329,20 @@ def bundle_range(
 
 
 def bundle_top(
-    parts: Sequence[PassedUp],
+    passed: Sequence[PassedUp],
     task: BundlingTask,
     layout: KeyLayout,
     depth: Any,
     rank: npt.NDArray[np.int64],
     threads: int,
-) -> Iterator[tuple[BundledPart, Unpublished]]:
+) -> Iterator[tuple[RankedBundles, Unpublished]]:
     """Bundle what the ranges pass up.
 
     ``depth`` is that of each bundle's node.
     """
-    inputs = [part.given for part in parts]
+    inputs = [one.given for one in passed]
     given = join_inputs(inputs)
-    bundle = np.concatenate([part.bundle for part in parts])[order_inputs(inputs)]
+    bundle = np.concatenate([one.bundle for one in passed])[order_inputs(inputs)]
     cells = given.window.cells
     if task.cloak == MBR:
         cloaks = build_bounding_boxes(cells, bundle, len(depth), threads)

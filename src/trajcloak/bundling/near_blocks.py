@@ -24,7 +24,7 @@ from trajcloak.bundling.key_ranges import (
     choose_ranges,
     split_by_key,
 )
-from trajcloak.bundling.runs import BundledPart, BundlingTask, Unpublished, bundle_input
+from trajcloak.bundling.runs import BundlingTask, RankedBundles, Unpublished, bundle_input
 from trajcloak.engines.engine import Engine, Job
 from trajcloak.options import QUAD
 from trajcloak.progress import silent
@@ -54,10 +54,10 @@ def bundle_by_blocks(
         jobs = [(given, engine.put(planes), number) for given in window.inputs]
         pieces = engine.shuffle(split_by_block, jobs, int(number.max()) + 1)
     jobs = [(of_block, task, block, engine.threads) for block, of_block in enumerate(pieces)]
-    parts, unpublished = engine.shuffle(refine_block, jobs, 2)
+    ranked, unpublished = engine.shuffle(refine_block, jobs, 2)
     num_blocks = len(pieces)
     engine.drop(pieces)
-    return BundledWindow(parts, unpublished, num_blocks)
+    return BundledWindow(ranked, unpublished, num_blocks)
 
 
 def find_cuts(counts: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int64]:
@@ -86,7 +86,7 @@ def _choose_blocks(
     """Choose the planes between blocks from a sample; returns them and the blocks' numbers."""
     rate = SAMPLE * wanted / window.num_users
     drawn = engine.ask(draw_input, [(given, rate) for given in window.inputs])
-    hashes, cells, weight = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+    hashes, cells, weight = (np.concatenate(column) for column in zip(*drawn, strict=True))
     _, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     weight = np.bincount(of_hash, weight, minlength=len(first)).astype(np.int64)
     planes = choose_planes(build_points(cells[first]), weight, wanted)
@@ -115,10 +115,10 @@ def split_by_block(
 
 
 def refine_block(
-    parts: Sequence[WindowInput], task: BundlingTask, block: int, threads: int
-) -> Iterator[tuple[BundledPart, Unpublished]]:
+    inputs: Sequence[WindowInput], task: BundlingTask, block: int, threads: int
+) -> Iterator[tuple[RankedBundles, Unpublished]]:
     """Put a block together and bundle it."""
-    given = join_inputs(parts)
+    given = join_inputs(inputs)
     policy = task.algorithm.solve(
         given.window.cells, task.height, task.members, task.cloak, threads=threads, progress=silent
     )

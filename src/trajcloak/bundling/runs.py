@@ -74,8 +74,8 @@ class Unpublished(NamedTuple):
     counts: NotPublished
 
 
-class BundledPart(NamedTuple):
-    """Bundles of a window, or of a part of it.
+class RankedBundles(NamedTuple):
+    """Bundles of a window, all or some.
 
     Attributes
     ----------
@@ -95,10 +95,10 @@ def bundle_input(
     task: BundlingTask,
     rank: npt.NDArray[np.int64] | None = None,
     threads: int = 1,
-) -> tuple[BundledPart, Unpublished]:
+) -> tuple[RankedBundles, Unpublished]:
     """Build the bundles of a policy.
 
-    ``rank`` is that of :class:`BundledPart`, as the policy numbers bundles.
+    ``rank`` is that of :class:`RankedBundles`, as the policy numbers bundles.
     """
     bundles, left_out, order = build_bundles(
         given.window,
@@ -118,13 +118,13 @@ def bundle_input(
         given.window.user[gone],
         replace(left_out, is_suppressed=np.empty(0, np.bool_)),
     )
-    return BundledPart(bundles, None if rank is None else rank[order]), unpublished
+    return RankedBundles(bundles, None if rank is None else rank[order]), unpublished
 
 
 class WindowResult(NamedTuple):
     """What became of a window that is bundled whole; None where too few users take part."""
 
-    part: BundledPart | None
+    ranked: RankedBundles | None
     unpublished: Unpublished | None
 
 
@@ -138,7 +138,7 @@ def bundle_run(
         return bundle_whole(whole, task, threads, progress)
 
     windows = zip(*shards, strict=True)
-    cells = [sum(part.window.cells.size // 2 for part in window) for window in windows]
+    cells = [sum(given.window.cells.size // 2 for given in window) for window in windows]
     return _run_side_by_side(bundle, cells, threads, progress)
 
 

@@ -41,7 +41,7 @@ class BundleRange:
     Attributes
     ----------
     handle : Handle
-        Of :class:`trajcloak.bundling.runs.BundledPart`; or of a run, a list of
+        Of :class:`trajcloak.bundling.runs.RankedBundles`; or of a run, a list of
         :class:`trajcloak.bundling.runs.WindowResult`.
     place : int or None
         Which one of the run; None if the handle is no run.
@@ -209,7 +209,7 @@ class Release:
 
 def get_bundles(value: Any, place: int | None) -> Bundles:
     """Take the bundles of a :class:`BundleRange` out of what its handle refers to."""
-    bundles: Bundles = value.bundles if place is None else value[place].part.bundles
+    bundles: Bundles = value.bundles if place is None else value[place].ranked.bundles
     return bundles
 
 
@@ -217,7 +217,7 @@ def replace_bundles(value: Any, place: int | None, bundles: Bundles) -> Any:
     """Put other bundles of a :class:`BundleRange` into what its handle refers to."""
     if place is None:
         return value._replace(bundles=bundles)
-    result = value[place]._replace(part=value[place].part._replace(bundles=bundles))
+    result = value[place]._replace(ranked=value[place].ranked._replace(bundles=bundles))
     return [*value[:place], result, *value[place + 1 :]]
 
 

@@ -17,11 +17,13 @@ from trajcloak.trajectories.fill import (
     mark_rows,
     scatter_reports,
 )
-from trajcloak.trajectories.grid import MAX_INSTANTS, TimeGrid
+from trajcloak.trajectories.grid import TimeGrid
 from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.layout import Layout
 
 CELLS_PER_THREAD = 1 << 16
+
+MAX_TICKS = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class WindowCutter:
         self._layout = layout
         grid, ranges = layout.grid, layout.ranges
         is_whole = layout.is_one_window
-        self._rows = None if is_whole else _RowsByInstant(log, grid, layout.asked.missing == HOLD)
+        self._rows = None if is_whole else _RowsByTime(log, grid, layout.asked.missing == HOLD)
         # Requests of a second input may be outside all windows.
         self._requests = (
             [np.arange(log.num_requests)]
@@ -178,7 +180,7 @@ def _group_requests(log: RequestLog, grid: TimeGrid, ranges: Ranges) -> list[npt
 def _build_cells(
     log: RequestLog,
     layout: Layout,
-    rows: "_RowsByInstant | None",
+    rows: "_RowsByTime | None",
     start: int,
     stop: int,
     threads: int,
@@ -215,14 +217,15 @@ def _build_cells(
     return cells, known, located
 
 
-class _RowsByInstant:
-    """Rows of a log in order of their instants."""
+class _RowsByTime:
+    """Rows of a log in order of their times."""
 
     def __init__(self, log: RequestLog, grid: TimeGrid, is_held: bool) -> None:
-        # Reports before the first instant have negative numbers here.
-        instant = ((log.time - grid.origin) // grid.every).astype(np.int32)
-        self._order = np.argsort(instant, kind="stable")
-        self._instant = instant[self._order]
+        self._grid, self._time = grid, log.time
+        self._order: npt.NDArray[np.int64] | None = None
+        if (log.time[:-1] > log.time[1:]).any():
+            self._order = np.argsort(log.time, kind="stable")
+            self._time = log.time[self._order]
         self.timeline: Timeline | None = None
         if is_held:
             order = sort_rows(log)
@@ -232,7 +235,7 @@ class _RowsByInstant:
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""
         first, last = self._find(start, stop)
-        return self._order[first:last]
+        return np.arange(first, last) if self._order is None else self._order[first:last]
 
     def has_any(self, start: int, stop: int) -> bool:
         """Whether there are rows whose instants are in a half-open range."""
@@ -240,14 +243,15 @@ class _RowsByInstant:
         return first < last
 
     def _find(self, start: int, stop: int) -> tuple[int, int]:
-        # searchsorted would copy all instants if the ends were of another type.
-        ends = np.clip([start, stop], -MAX_INSTANTS, MAX_INSTANTS).astype(np.int32)
-        first, last = np.searchsorted(self._instant, ends).tolist()
+        grid = self._grid
+        moments = (grid.origin + instant * grid.every for instant in (start, stop))
+        ends = np.array([min(max(moment, -MAX_TICKS), MAX_TICKS) for moment in moments])
+        first, last = np.searchsorted(self._time, ends).tolist()
         return first, last
 
 
 def _find_present(
-    log: RequestLog, rows: _RowsByInstant | None, start: int, stop: int
+    log: RequestLog, rows: _RowsByTime | None, start: int, stop: int
 ) -> npt.NDArray[np.bool_]:
     """Find the users with at least one report in a window."""
     if rows is None:

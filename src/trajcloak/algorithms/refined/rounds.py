@@ -31,7 +31,7 @@ MOST_TIMES = 10
 """In a small log a trajectory is given at most this many times the time that it gets in a very
 large one. Twice as much lowered the cost by another 1 to 2%."""
 
-SMALL = 2700
+SMALL = 2900
 FEW = 3
 """Windows of n < ``SMALL`` trajectories are given n / ``SMALL`` of the rounds: a log may have
 thousands of such windows, and with a fifth of the rounds 500 users cost only 1 to 3% more. Where
