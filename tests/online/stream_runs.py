@@ -1,8 +1,6 @@
 """Streams as files: lines drawn at random, runs of the command, and audits of what they leave."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -37,12 +35,12 @@ class Walk:
     share: float = 0.6
     ids: Sequence[str] = field(default=())
 
-    def list_lines(self) -> list[dict]:
-        """List the lines of all instants, as dictionaries."""
+    def list_lines(self, first: int = 0) -> list[dict]:
+        """List the lines of all instants, as dictionaries; ``first`` is the number of the first."""
         random = np.random.default_rng(self.seed)
         place = random.uniform(0, 100, (self.users, 2))
         lines = []
-        for instant in range(self.instants):
+        for instant in range(first, first + self.instants):
             place += random.normal(0, 3, place.shape)
             is_absent = random.random(self.users) < self.absence
             for user in random.permutation(self.users):
@@ -101,9 +99,17 @@ def audit_stream(folder: Path, **options):
 
 
 def run_stream(
-    folder: Path, lines: Sequence[dict] | bytes, pieces: Sequence[int] = (), **options
+    folder: Path,
+    lines: Sequence[dict] | bytes,
+    pieces: Sequence[int] = (),
+    printed: Path | None = None,
+    **options,
 ) -> StreamRun:
-    """Run a stream in this process; ``pieces`` is where its text is cut."""
+    """Run a stream in this process.
+
+    ``pieces`` is where its text is cut; what is published is also written to ``printed``, line by
+    line.
+    """
     settings = {"k": 3, "epoch": 3, "every": EVERY * SECOND, **options}
     asked = OnlineOptions(**settings)
     text = lines if isinstance(lines, bytes) else encode(lines)
@@ -125,21 +131,11 @@ def run_stream(
         for some in cut_lines(cut, parser.count_long):
             for one in some:
                 line = parser.parse(one)
-                if line is not None:
-                    published += map(json.loads, stream.take(line, geographic=False))
+                if line is None:
+                    continue
+                for text_out in stream.take(line, geographic=False):
+                    published.append(json.loads(text_out))
+                    if printed is not None:
+                        with printed.open("a") as file:
+                            file.write(text_out + "\n")
     return StreamRun(folder, published, dict(stream.counts + parser.skipped))
-
-
-def start_command(folder: Path, *options: str) -> subprocess.Popen:
-    """Start the command in a process of its own."""
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-c", "from trajcloak.cli import main; main()", "stream"),
-            *("-o", str(folder / "release"), "--state", str(folder / "state")),
-            *("--k", "3", "--every", f"{EVERY}s", "--epoch", "3", "--request", "category"),
-            *("--region=" + ",".join(map(str, BOX)), "--threads", "1", *options),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )

@@ -1,8 +1,10 @@
 """``trajcloak stream``."""
 
+import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,13 @@ LOOK_AGAIN = 0.5
     help="A request is rare if fewer than N bundles of the instant show it.",
 )
 @threads_option
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="At the end, print how many lines were not used, and why, as one JSON object on standard "
+    "error.",
+)
 def command(
     output: Path,
     requests: tuple[str, ...],
@@ -147,6 +156,7 @@ def command(
     every: str,
     late: str | None,
     vocabulary: Path | None,
+    as_json: bool,
     **settings: Any,
 ) -> None:
     """Publish location reports and requests while they arrive, instant by instant.
@@ -196,7 +206,7 @@ def command(
                     for published in stream.take(line, geographic=bool(parser.geographic)):
                         click.echo(published)
         finally:
-            _print_counts(stream.counts + parser.skipped)
+            _print_counts(stream.counts + parser.skipped, as_json)
 
 
 def _read_pieces() -> Iterator[bytes]:
@@ -224,7 +234,10 @@ def _follow_files(folder: Path) -> Iterator[bytes]:
         time.sleep(LOOK_AGAIN)
 
 
-def _print_counts(counts: Any) -> None:
+def _print_counts(counts: Counter[str], as_json: bool) -> None:
     """Say how many lines were not used, and why; private."""
+    if as_json:
+        click.echo(json.dumps({"not_used": counts}), err=True)
+        return
     listed = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(counts.items()))
     err.print(f"Not used, private: {listed or 'none'}.", soft_wrap=True)
