@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trajcloak.movement import convert_log
     from trajcloak.options import LogColumns, Options
     from trajcloak.pipeline import anonymize
+    from trajcloak.plan import Plan, plan_log
     from trajcloak.query import Answer, PublishedRelease, build_route, open_release
     from trajcloak.release.reading import read_manifest
     from trajcloak.release.result import Release
@@ -50,6 +51,7 @@ __all__ = [
     "OptionError",
     "Options",
     "OutputError",
+    "Plan",
     "PublishedRelease",
     "Release",
     "Report",
@@ -68,6 +70,7 @@ __all__ = [
     "inspect_log",
     "measure_utility",
     "open_release",
+    "plan_log",
     "read_log",
     "read_manifest",
     "write_report",
@@ -90,6 +93,7 @@ _HOMES = {
     "trajcloak.movement": ("convert_log",),
     "trajcloak.options": ("LogColumns", "Options"),
     "trajcloak.pipeline": ("anonymize",),
+    "trajcloak.plan": ("Plan", "plan_log"),
     "trajcloak.release.reading": ("read_manifest",),
     "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
     "trajcloak.release.result": ("Release",),

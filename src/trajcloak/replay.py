@@ -25,10 +25,7 @@ from trajcloak.release.manifest import LeftOut, add_up, build_figures
 from trajcloak.release.reading import open_table
 from trajcloak.release.result import BundleRange
 from trajcloak.requests import WindowKinds, decide_requests
-from trajcloak.trajectories import Window
-
-NOWHERE = np.uint32(2**32 - 1)
-"""Cell of a user whose location is not known."""
+from trajcloak.trajectories import NOWHERE, Window
 
 
 def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:

@@ -14,6 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.cloaks import compute_areas, compute_union_areas
+from trajcloak.drawn_questions import (
+    CellBox,
+    CellStep,
+    draw_box,
+    draw_count,
+    draw_moves,
+    find_followers,
+)
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
@@ -23,7 +31,6 @@ from trajcloak.query import Answer, PublishedRelease, Rectangle, open_release
 from trajcloak.query.bounds import ZERO
 from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid, read_request_rows
 from trajcloak.replay import (
-    NOWHERE,
     find_bundles,
     find_published_window,
     list_windows,
@@ -31,10 +38,7 @@ from trajcloak.replay import (
     read_members,
     wrong_log_error,
 )
-from trajcloak.trajectories import Window
-
-LEAST_SIDE, MOST_SIDE = 1 / 16, 1 / 2
-"""Sides of the regions asked about, as shares of the release's region."""
+from trajcloak.trajectories import NOWHERE, Window
 
 MOST_INSTANTS = 5
 """Longest time over which requests are asked for."""
@@ -114,23 +118,6 @@ def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
         num_places += int(window.present.sum())
     scale = grid.cell**2 / num_places
     return ShownAreas(own * scale, union * scale)
-
-
-class _Box(NamedTuple):
-    """A region in cells, half open."""
-
-    x_start: int
-    y_start: int
-    x_stop: int
-    y_stop: int
-
-    def holds(self, cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Find which cells are inside."""
-        x, y = cells[..., 0], cells[..., 1]
-        inside: npt.NDArray[np.bool_] = (
-            (self.x_start <= x) & (x < self.x_stop) & (self.y_start <= y) & (y < self.y_stop)
-        )
-        return inside
 
 
 class _Truth(NamedTuple):
@@ -311,37 +298,19 @@ class _Workload:
 
     def ask_count(self, rng: np.random.Generator) -> _Question:
         """Ask how many users are in a region at an instant."""
-        truth = self._choose(rng, [t.window.cells.shape[0] for t in self._truths])
-        window = truth.window
-        user, i = rng.integers(window.cells.shape[:2])
-        while window.cells[user, i, 0] == NOWHERE:
-            user, i = rng.integers(window.cells.shape[:2])
-        box = self._draw_box(rng, window.cells[user, i])
-        inside = box.holds(window.cells[:, i])
-        instant = window.start + int(i)
-        return _Question(
-            int(inside.sum()),
-            int((inside & truth.is_published).sum()),
-            self._release.count(self._to_region(box), instant, instant)[instant],
-        )
+        truth = self._choose(rng, [len(t.window.cells) for t in self._truths])
+        ((box, i),) = steps = draw_count(rng, truth.window.cells, self._region.height)
+        instant = truth.window.start + i
+        answers = self._release.count(self._to_region(box), instant, instant)
+        return _compare(truth, steps, answers[instant])
 
     def ask_moves(self, rng: np.random.Generator) -> _Question:
         """Ask how many users are in one region at one instant and in another at another."""
         truth = self._choose(rng, self._weigh_moves())
-        window = truth.window
-        stays = self._list_staying(truth)
-        user = stays[rng.integers(len(stays))]
-        inside = np.ones(len(window.cells), np.bool_)
-        steps = []
-        for i in rng.choice(window.cells.shape[1], 2, replace=False):
-            box = self._draw_box(rng, window.cells[user, i])
-            inside = inside & box.holds(window.cells[:, i])
-            steps.append((self._to_region(box), window.start + int(i)))
-        return _Question(
-            int(inside.sum()),
-            int((inside & truth.is_published).sum()),
-            self._release.follow(steps),
-        )
+        staying = truth.window.cells[self._list_staying(truth)]
+        steps = draw_moves(rng, staying, self._region.height)
+        asked = [(self._to_region(box), truth.window.start + i) for box, i in steps]
+        return _compare(truth, steps, self._release.follow(asked))
 
     def ask_requests(self, rng: np.random.Generator) -> _Question:
         """Ask how many users sent a value in a region, over a few instants."""
@@ -349,7 +318,8 @@ class _Workload:
         window = truth.window
         sent = int(rng.choice(self._list_sent(truth)))
         i, code = int(window.request_instant[sent]), self._code[window.request_kind[sent]]
-        box = self._draw_box(rng, window.cells[window.request_user[sent], i])
+        place = window.cells[window.request_user[sent], i]
+        box = draw_box(rng, place, self._region.height)
         last = min(i + int(rng.integers(MOST_INSTANTS)), window.cells.shape[1] - 1)
         same = (
             (self._code[window.request_kind] == code)
@@ -387,17 +357,7 @@ class _Workload:
         """List the requests of a window that have a value."""
         return np.flatnonzero(self._code[truth.window.request_kind] >= 0)
 
-    def _draw_box(self, rng: np.random.Generator, place: npt.NDArray[np.uint32]) -> _Box:
-        """Draw a box of whole cells around a cell."""
-        num_cells = 2**self._region.height
-        shares = np.exp(rng.uniform(np.log(LEAST_SIDE), np.log(MOST_SIDE), 2))
-        sides = np.maximum(num_cells * shares, 1).astype(np.int64)
-        start = place.astype(np.int64) - rng.integers(sides)
-        stop = np.minimum(start + sides, num_cells)
-        start = np.maximum(start, 0)
-        return _Box(int(start[0]), int(start[1]), int(stop[0]), int(stop[1]))
-
-    def _to_region(self, box: _Box) -> Rectangle:
+    def _to_region(self, box: CellBox) -> Rectangle:
         edges = (self._region.edges(i % 2, np.array(edge)) for i, edge in enumerate(box))
         return Rectangle(*map(float, edges))
 
@@ -416,6 +376,12 @@ def _hide_silent(
         request_instant=window.request_instant[is_left],
         request_kind=window.request_kind[is_left],
     )
+
+
+def _compare(truth: _Truth, steps: Sequence[CellStep], answer: Answer) -> _Question:
+    """Count the users who are at all steps, and those of them who are published."""
+    followers = find_followers(truth.window.cells, steps)
+    return _Question(int(followers.sum()), int((followers & truth.is_published).sum()), answer)
 
 
 def _find_value(value: Any, published: Collection[Any]) -> Any:

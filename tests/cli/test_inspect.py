@@ -89,3 +89,18 @@ def test_rows_that_are_probably_wrong_are_named(run, tmp_path):
     assert found["suspects"] == {"null-island": 1, "swapped": 1, "teleport": 1}
     write_log(tmp_path / "log.csv")
     assert json.loads(run("inspect", "log.csv", "--json").out)["suspects"] == {}
+
+
+def test_a_plan(run, tmp_path):
+    write_log(tmp_path / "log.csv")
+    done = run("inspect", "log.csv", "--request", "what", "--k", "3", "--plan")
+    assert done.code == 0
+    table = done.out.partition("Plan")[2]
+    rows = [line.replace("│", " ").split() for line in table.splitlines() if " units " in line]
+    # Length, k, side and its unit, errors of counts and moves, users and sets withheld.
+    assert [row[:2] for row in rows] == [["1", "3"], ["5", "3"]]
+    assert [len(row) for row in rows] == [7, 8]
+    assert "neighbourhoods" not in table
+    found = json.loads(run("inspect", "log.csv", "--k", "3", "--plan", "--json").out)
+    assert [choice["length"] for choice in found["plan"]["choices"]] == [1, 5]
+    assert "plan" not in json.loads(run("inspect", "log.csv", "--json").out)

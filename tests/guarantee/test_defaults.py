@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from guarantee.movable_logs import KINDS, draw_movable, draw_requests, write_log
+from guarantee.movable_logs import KINDS, TWO_INPUTS, draw_movable, draw_requests, write_log
 from guarantee.moves import publish
 from small_logs import new_folder
-from trajcloak import inspection
+from trajcloak import inspection, plan
 from trajcloak.cli import main
 from trajcloak.trajectories import build_ingest
 
@@ -46,9 +46,10 @@ def inspect(log, requests, capsys, *options):
 
 
 @pytest.mark.needs_jit
-@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize("options", [(), ("--json",), ("--plan",)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_inspect_never_looks_at_requests(kind, options, capsys):
+def test_inspect_never_looks_at_requests(kind, options, capsys, monkeypatch):
+    monkeypatch.setattr(plan, "PARTS", (2,))
     codes = [check_inspection(seed, kind, capsys, *options) for seed in SEEDS]
     assert codes.count(0) >= len(SEEDS) // 2
 
@@ -71,6 +72,18 @@ def test_a_look_at_requests_is_seen(kind, capsys, monkeypatch):
     monkeypatch.setattr(inspection, "build_ingest", count)
     with pytest.raises(AssertionError, match="inspected requests"):
         check_inspection(0, kind, capsys, "--json")
+
+
+@pytest.mark.needs_jit
+def test_a_plan_by_requests_is_seen(capsys, monkeypatch):
+    """The plan counts as shown who sent something."""
+
+    def find_senders(window, bundle, num_bundles, k):
+        return np.bincount(bundle[window.request_user], minlength=num_bundles) > 0
+
+    monkeypatch.setattr(plan, "find_eligible", find_senders)
+    with pytest.raises(AssertionError, match="inspected requests"):
+        _ = [check_inspection(seed, TWO_INPUTS, capsys, "--plan") for seed in SEEDS]
 
 
 @pytest.mark.needs_jit

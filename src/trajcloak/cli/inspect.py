@@ -1,5 +1,6 @@
 """``trajcloak inspect``."""
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
     from trajcloak.inspection import Choice, Inspection
+    from trajcloak.plan import Plan
 
 BAR = 10
 SUSPECTED = {
@@ -42,6 +44,13 @@ SUSPECTED = {
 @click.option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
 @click.option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
 @click.option("--members", type=click.IntRange(min=2), help="Keep this many.  [default: proposed]")
+@click.option(
+    "--plan",
+    "plans",
+    is_flag=True,
+    help="Also bundle users for a few choices of k, --parts and --length, and measure areas and "
+    "the errors of answers.",
+)
 @threads_option
 @json_option
 def command(
@@ -53,6 +62,7 @@ def command(
     max_gap: str | None,
     length: int | None,
     members: int | None,
+    plans: bool,
     threads: int | None,
     as_json: bool,
 ) -> None:
@@ -63,6 +73,7 @@ def command(
     """
     from trajcloak.inspection import inspect_log
     from trajcloak.log import read_log
+    from trajcloak.plan import plan_log
 
     with progress_bars(hidden=as_json) as progress:
         read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
@@ -76,10 +87,25 @@ def command(
             threads=threads,
             progress=progress,
         )
+        plan = None
+        if plans:
+            proposed = found.proposed
+            plan = plan_log(
+                read,
+                every=str(proposed.every),
+                max_gap=str(proposed.max_gap),
+                length=proposed.length,
+                k=k,
+                members=proposed.members,
+                threads=threads,
+                progress=progress,
+            )
     if as_json:
-        print_json(found.to_dict())
-    else:
-        print_inspection(found, k)
+        print_json({**found.to_dict(), **({} if plan is None else {"plan": plan.to_dict()})})
+        return
+    print_inspection(found, k)
+    if plan is not None:
+        print_plan(plan)
 
 
 def print_inspection(found: "Inspection", k: int | None) -> None:
@@ -108,6 +134,48 @@ def print_inspection(found: "Inspection", k: int | None) -> None:
         f"Proposed: [bold]--every {proposed.every} --max-gap {proposed.max_gap} "
         f"--length {proposed.length}{members}[/]"
     )
+
+
+def print_plan(plan: "Plan") -> None:
+    """Show what each choice would give."""
+    from trajcloak.report.quantities import Unit
+
+    caption = (
+        "side: of a square as large as the mean area in which a user is shown; counts, moves: mean "
+        "error of answers about users in a region, and about users who move between two regions "
+        "within a window; users, sets: withheld. With parts, sides and errors do not depend on k. "
+        "Measured at --effort low; anonymize itself shows somewhat smaller areas."
+    )
+    if plan.sampled < plan.users:
+        caption += (
+            f" Measured on whole neighbourhoods with {plan.sampled:,} users of a window in all: "
+            f"users there are as dense as in the log. Errors are those of questions about so many "
+            f"users; about more users, they are smaller."
+        )
+    table = ValueTable(
+        "Plan",
+        "k",
+        ("parts", "side", "counts", "moves", "users", "sets"),
+        group="length",
+        caption=caption,
+    )
+    unit = Unit(plan.in_metres)
+    length = None
+    for choice in plan.choices:
+        if choice.length != length:
+            table.add_group(f"{choice.length:,}")
+            length = choice.length
+        side = None if choice.area is None else math.sqrt(choice.area)
+        shares = choice.count_error, choice.move_error, choice.users, choice.sets
+        table.add_row(
+            f"{choice.k:,}"
+            if choice.members == choice.k
+            else f"{choice.k:,} of {choice.members:,}",
+            "" if choice.parts is None else f"{choice.parts:,}",
+            "" if side is None else unit.length(side),
+            *("" if share is None else f"{share:.1%}" for share in shares),
+        )
+    out.print(table)
 
 
 def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> ValueTable:

@@ -22,6 +22,8 @@ from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.layout import Layout
 
 CELLS_PER_THREAD = 1 << 16
+NOWHERE = np.uint32(2**32 - 1)
+"""Cell of a user of a stream who has left, or is not shown."""
 
 MAX_TICKS = 2**63 - 1
 
@@ -96,13 +98,20 @@ class WindowCutter:
             else _group_requests(log, grid, ranges)
         )
 
+    def is_empty(self, number: int) -> bool:
+        """Whether no row is near enough to a window to locate anybody in it."""
+        layout, rows = self._layout, self._rows
+        if rows is None or layout.asked.missing == HOLD:
+            return False
+        start, stop = layout.ranges[number].tolist()
+        margin = -(-layout.max_gap // layout.grid.every)
+        return not rows.has_any(start - margin, stop + margin)
+
     def cut(self, number: int, threads: int) -> Window:
         """Cut one window."""
         log, layout, rows = self._log, self._layout, self._rows
         start, stop = layout.ranges[number].tolist()
-        margin = -(-layout.max_gap // layout.grid.every)
-        is_held = layout.asked.missing == HOLD
-        if rows is not None and not is_held and not rows.has_any(start - margin, stop + margin):
+        if self.is_empty(number):
             empty = build_empty_window(number, start, stop, log.num_users)
             return replace(empty, left_out_requests=len(self._requests[number]))
         cells, known, located = _build_cells(log, layout, rows, start, stop, threads)

@@ -1,0 +1,137 @@
+"""Measure what parts and windows cost in precision.
+
+``python -m experiments.choices`` writes one result file per point to
+``experiments/results/choices`` and leaves out the points that have one;
+``python -m experiments.choices --plot FIGURE`` draws the figure from these files, and from
+nothing else.
+
+A point is a length of windows and a least number of users in a part. For each, a release of the
+log of ``trajcloak demo`` is made and asked the questions of ``trajcloak utility``.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED, show_ticks
+from experiments.run import OK, RESULTS, console, read_result, write_result
+from trajcloak import LogColumns, RequestLog, anonymize, generate_log, open_release, read_log
+from trajcloak.utility import measure_areas, measure_utility
+
+FOLDER = RESULTS / "choices"
+USERS, INSTANTS, SEED = 20_000, 30, 0
+K = 50
+COLUMNS = LogColumns(requests=("category", "detail"))
+LENGTHS = (5, 10, 30)
+PARTS = (5, 10, 25, K)
+"""``K``: whole bundles, no parts."""
+
+STYLES: dict[int, tuple[str, str]] = {5: (RED, "v"), 10: (BLUE, "s"), 30: (BLACK, "o")}
+"""Colour and marker of each length of windows."""
+
+KILOMETRE = 1000.0
+
+
+@dataclass(frozen=True)
+class ChoicePoint:
+    """A release that is measured.
+
+    Attributes
+    ----------
+    length : int
+        Instants in a window.
+    parts : int
+        Least number of users in a part.
+    """
+
+    length: int
+    parts: int
+
+    @property
+    def name(self) -> str:
+        """Name of the result file, without its ending."""
+        return f"{self.length}-{self.parts}"
+
+
+def main() -> None:
+    """Measure what is missing, or draw what is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plot", type=Path)
+    figure = parser.parse_args().plot
+    if figure is not None:
+        draw(FOLDER, figure)
+        return
+    path = FOLDER / "log.parquet"
+    if not path.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        generate_log(path, users=USERS, length=INSTANTS, seed=SEED)
+    log = read_log(path, COLUMNS)
+    for point in plan():
+        result = FOLDER / f"{point.name}.json"
+        if not read_result(result)["status"]:
+            write_result({**asdict(point), **measure(point, log)}, result)
+        found = read_result(result)
+        errors = ", ".join(f"{name} {found[name]:.1%}" for name in ("count", "moves", "requests"))
+        console.print(f"{point.name}: {math.sqrt(found['area']):,.0f} m, {errors}")
+
+
+def plan() -> Iterator[ChoicePoint]:
+    """List all points."""
+    for length in LENGTHS:
+        for parts in PARTS:
+            yield ChoicePoint(length, parts)
+
+
+def measure(point: ChoicePoint, log: RequestLog) -> dict[str, Any]:
+    """Make a release, and measure its areas and the mean errors of its answers."""
+    with TemporaryDirectory() as name:
+        release, policy = Path(name) / "release", Path(name) / "policy.parquet"
+        anonymize(log, K, length=point.length, parts=point.parts).write(release, policy)
+        measured = measure_utility(log, release, policy)
+        areas = measure_areas(open_release(release))
+    return {"status": OK, "area": areas.own, **{m.question: m.mean_error for m in measured}}
+
+
+def draw(results: Path, path: Path) -> None:
+    """Draw precision against the users of a part, for each length of windows."""
+    found = {point: read_result(results / f"{point.name}.json") for point in plan()}
+    with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
+        figure = Figure(figsize=(9, 3.8), layout="constrained")
+        side, counts, moves = figure.subplots(1, 3)
+        for length, style in STYLES.items():
+            of_length = [found[ChoicePoint(length, parts)] for parts in PARTS]
+            label = f"W = {length}: linked requests keep {K} suspects for {length} minutes"
+            sides = [math.sqrt(result["area"]) / KILOMETRE for result in of_length]
+            draw_line(side, sides, style, label)
+            draw_line(counts, [100 * result["count"] for result in of_length], style)
+            draw_line(moves, [100 * result["moves"] for result in of_length], style)
+        side.set(ylabel="side of the mean area (km)", title="where a user is shown")
+        counts.set(ylabel="mean error (%)", title="counts of users")
+        moves.set(ylabel="mean error (%)", title="moves within a window")
+        figure.supxlabel("M: users of a part, whom readers without trajectories cannot tell apart")
+        figure.legend(loc="outside lower center", frameon=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=DPI, metadata=UNDATED[path.suffix[1:]])
+
+
+def draw_line(
+    axes: Axes, values: list[float], style: tuple[str, str], label: str | None = None
+) -> None:
+    """Draw one length of windows."""
+    colour, marker = style
+    axes.plot(PARTS, values, color=colour, marker=marker, label=label)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    show_ticks(axes, PARTS)
+
+
+if __name__ == "__main__":
+    main()
