@@ -114,6 +114,7 @@ bench: setup
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/parts.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/windows.py
+	$(BIN)/python benchmarks/online.py
 
 # The dask engine on processes of this machine, against the memory engine, and Spark against dask;
 # with small pages, which the command line asks for, too.
