@@ -185,16 +185,6 @@ def measure_utility(
         If the release was not made of this log.
     OptionError
         If ``queries`` or ``seed`` cannot be used.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
-    >>> for row in tc.measure_utility(log, "release", "policy.parquet", queries=10):
-    ...     print(row.question, row.within)
-    count 1.0
-    moves 1.0
-    requests 1.0
     """
     if queries < 1 or seed < 0:
         raise OptionError(
@@ -257,7 +247,7 @@ class _Workload:
             raise wrong_log_error(self._release, f"requests are not read with '{attribute}'")
         column = log.requests.kinds[attribute].combine_chunks().dictionary_encode()
         self._code = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        rows = read_request_rows(self._release.path, attribute, self._release.windows)
+        rows = read_request_rows(self._release.requests, attribute, self._release.windows)
         places = {value: place for place, value in enumerate(rows.values)}
         self._values = [_find_value(value, places) for value in column.dictionary.to_pylist()]
         self._published = np.array([places.get(v, -1) for v in self._values] + [-1])

@@ -11,7 +11,10 @@ import trajcloak as tc
 from cli.terminal import show_on_terminal
 from small_logs import list_tree
 from trajcloak.attackers.candidate_sets import ATTACKERS
+from trajcloak.auditor import audit
 from trajcloak.cli import demo
+from trajcloak.options import LogColumns
+from trajcloak.release.reading import read_manifest
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +31,7 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
         "release",
         "report.html",
     ]
-    manifest = tc.read_manifest(folder / "release")
+    manifest = read_manifest(folder / "release")
     log = pq.read_table(folder / "log.parquet")
     requests = log.num_rows - log["category"].null_count
     assert max(map(len, done.out.splitlines())) <= 80
@@ -48,8 +51,8 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert "What each attacker learns" in (folder / "report.html").read_text()
     assert manifest["users"] == 400
     assert manifest["smallest_bundle"] >= 10
-    columns = tc.LogColumns(requests=("category", "detail"))
-    assert tc.audit(folder / "log.parquet", folder / "release", folder / "policy.parquet", columns)
+    columns = LogColumns(requests=("category", "detail"))
+    assert audit(folder / "log.parquet", folder / "release", folder / "policy.parquet", columns)
 
 
 def test_demo_by_hand(run, tmp_path, monkeypatch):
@@ -85,7 +88,7 @@ def test_demo_for_machines(run):
         "shown/policy.parquet",
         "shown/report.html",
     ]
-    assert told["manifest"] == tc.read_manifest("shown/release")
+    assert told["manifest"] == read_manifest("shown/release")
     assert told["audit"]["passed"] is True
     assert told["seconds"] > 0
     found = {(row["policy"], row["attacker"]): row for row in told["attack"]}

@@ -9,8 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import trajcloak as tc
 from report.conftest import publish
+from runs import anonymize
+from trajcloak.log import read_log
+from trajcloak.query import open_release
+from trajcloak.report import write_report
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import (
     build_size_histogram,
@@ -176,7 +179,7 @@ def test_attributes_of_all_types_and_nulls(tmp_path):
     manifest = json.loads((tmp_path / "release" / "manifest.json").read_text())
     manifest["parameters"]["requests"] += ["n", "yes"]
     (tmp_path / "release" / "manifest.json").write_text(json.dumps(manifest))
-    requests = read_requests(tc.open_release(tmp_path / "release"))
+    requests = read_requests(open_release(tmp_path / "release"))
     seen = [requests.kinds[kind] for kind in requests.kind.tolist()]
     assert seen == [
         [row["what"], "(null)" if row["n"] is None else str(row["n"]), "True"]
@@ -189,9 +192,9 @@ def test_attributes_of_all_types_and_nulls(tmp_path):
 def test_a_release_without_requests(tmp_path):
     log = tmp_path / "log.parquet"
     publish(tmp_path, 12, 2, 3, ["a"])
-    result = tc.anonymize(tc.read_log(log), 3)
+    result = anonymize(read_log(log), 3)
     result.write(tmp_path / "bare")
-    report = tc.write_report(tmp_path / "bare", tmp_path / "report.html")
+    report = write_report(tmp_path / "bare", tmp_path / "report.html")
     assert report.passed
     page = (tmp_path / "report.html").read_text()
     assert "What was asked for" not in page

@@ -17,8 +17,8 @@ from trajcloak.auditor.audited_values import decode_array
 from trajcloak.auditor.canonical_files import BUNDLES
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.errors import TrajcloakError
-from trajcloak.options import LogColumns
-from trajcloak.pipeline import anonymize
+from trajcloak.options import LogColumns, Options
+from trajcloak.pipeline import anonymize_again
 from trajcloak.progress import Progress
 
 if TYPE_CHECKING:
@@ -51,12 +51,8 @@ def find_other_groups(
             "cannot be made again"
         ]
     try:
-        again = anonymize(
-            given.log,
-            manifest["k"],
-            columns=columns,
-            request_log=given.request_log,
-            progress=progress,
+        asked = Options(
+            k=manifest["k"],
             algorithm=manifest["algorithm"],
             cloak=manifest["cloak"],
             every=str(parameters["every"]),
@@ -68,8 +64,9 @@ def find_other_groups(
             **({} if parts is None else {"parts": parts["users"], "parts_per": parts["per"]}),
             **{name: parameters[name] for name in SAME},
         )
+        again = anonymize_again(given.log, columns, asked, given.request_log, progress)
     except TrajcloakError as error:
-        return [f"the release cannot be made again: {error}"]
+        return [f"the release cannot be made again: {error.with_options}"]
     with tempfile.TemporaryDirectory(prefix="trajcloak-audit-") as folder:
         again.write(Path(folder) / "release", Path(folder) / "policy.parquet")
         policy = pq.read_table(Path(folder) / "policy.parquet")

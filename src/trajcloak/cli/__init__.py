@@ -86,5 +86,5 @@ def main(args: list[str] | None = None) -> Any:
     except TrajcloakError as error:
         from trajcloak.cli.common import print_error
 
-        print_error(str(error))
+        print_error(error.with_options)
         sys.exit(EXIT_BAD_INPUT)

@@ -12,20 +12,12 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.text import Text
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress as Listener
+from trajcloak.progress_bars import draw_bars
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -333,15 +325,6 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
     return bool(read(asked) == found)
 
 
-class _Done(ProgressColumn):
-    """How much is done: a percentage, or a count where the whole is not known."""
-
-    def render(self, task: Task) -> Text:
-        """Write it in a column of even width; 100% only when all is done."""
-        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
-        return Text(done.rjust(4))
-
-
 @contextmanager
 def progress_bars(
     *,
@@ -356,32 +339,9 @@ def progress_bars(
     when all is done.
     """
     is_shown = err.is_terminal and not hidden
-    bars = Progress(
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        _Done(),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not is_shown,
-        transient=transient,
-    )
-    tasks: dict[str, Task] = {}
-
-    def listen(stage: str, done: int, total: int) -> None:
-        name = stage.partition(",")[0]
-        if name not in tasks:
-            number = bars.add_task(stage, total=total or None)
-            tasks[name] = next(task for task in bars.tasks if task.id == number)
-        task = tasks[name]
-        if done < total:
-            # The stage begins again in the next window.
-            task.finished_time = None
-        bars.update(task.id, description=stage, completed=done, total=total or None)
-
-    with bars:
-        if is_shown and kernel is not None and not _is_compiled(*kernel):
-            err.print("First run here: compiling takes some seconds, once.")
+    if is_shown and kernel is not None and not _is_compiled(*kernel):
+        err.print("First run here: compiling takes some seconds, once.")
+    with draw_bars(err, disable=not is_shown, transient=transient) as listen:
         yield listen
 
 

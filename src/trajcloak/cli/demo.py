@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trajcloak.attackers import Attack
     from trajcloak.auditor import AuditReport
     from trajcloak.generator import GeneratedLog
-    from trajcloak.release.result import Release
+    from trajcloak.release.result import RunResult
     from trajcloak.utility import Utility
 
 USERS = 20_000
@@ -90,7 +90,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     from trajcloak.generator import generate_log
     from trajcloak.log import read_log
     from trajcloak.output import new_folder
-    from trajcloak.pipeline import anonymize
+    from trajcloak.pipeline import anonymize_log
     from trajcloak.report import write_report
     from trajcloak.utility import measure_utility
 
@@ -109,7 +109,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
             request_log = read_log(log, columns, progress=progress)
             started = time.monotonic()
-            result = anonymize(request_log, k, progress=progress)
+            result = anonymize_log(request_log, Options(k=k), progress=progress)
             result.write(release, policy, progress=progress)
             seconds = time.monotonic() - started
             manifest = result.manifest
@@ -199,7 +199,7 @@ def describe_attack(attacked: "Attack", k: int) -> Paragraphs:
     yield Text(verdict, style="bold red")
 
 
-def describe_release(release: "Release", path: Path, seconds: float) -> Paragraphs:
+def describe_release(release: "RunResult", path: Path, seconds: float) -> Paragraphs:
     """Say what was published instead."""
     manifest, figures = release.manifest, release.figures
     yield _heading(3, "Bundles instead")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from trajcloak.options import PER_WINDOW
 from trajcloak.query.questions import PublishedTimes
 from trajcloak.release.manifest_schema import MAX_TICKS, Manifest
-from trajcloak.release.reading import REQUESTS_FILE, PublishedTable, damage_error, open_table
+from trajcloak.release.reading import PublishedTable, damage_error
 
 Numbers = npt.NDArray[np.int64]
 Edges = npt.NDArray[np.float64]
@@ -323,9 +323,8 @@ def read_times(published: PublishedTable, windows: Sequence[PublishedWindow]) ->
     return PublishedTimes(ranges, (origin, every), type_.tz)
 
 
-def list_request_attributes(path: Path, manifest: Manifest) -> list[str]:
+def list_request_attributes(published: PublishedTable, manifest: Manifest) -> list[str]:
     """List the request attributes of a release."""
-    published = open_table(path / REQUESTS_FILE)
     published.check_types(KEYS)
     file, schema = published.file, published.schema
     if schema.names != [*KEYS, *manifest["parameters"]["requests"]]:
@@ -336,26 +335,26 @@ def list_request_attributes(path: Path, manifest: Manifest) -> list[str]:
 
 
 def read_request_table(
-    path: Path, attributes: Sequence[str], windows: Sequence[PublishedWindow]
+    published: PublishedTable, attributes: Sequence[str], windows: Sequence[PublishedWindow]
 ) -> tuple[pa.Table, Numbers]:
     """Read the requests of a release with some attributes.
 
     Returns ``bundle_id``, ``instant`` and the attributes, and for each request the set that it
     belongs to.
     """
-    file = path / REQUESTS_FILE
-    table = open_table(file).read(["bundle_id", "instant", *attributes])
+    file = published.file
+    table = published.read(["bundle_id", "instant", *attributes])
     if table.column("bundle_id").null_count or table.column("instant").null_count:
         raise damage_error(file, "values are missing")
     return table, _find_sets(file, table, windows)
 
 
 def read_request_rows(
-    release: Path, attribute: str, windows: Sequence[PublishedWindow]
+    published: PublishedTable, attribute: str, windows: Sequence[PublishedWindow]
 ) -> RequestRows:
     """Count how often each value of an attribute stands in each set of requests."""
-    table, of_set = read_request_table(release, [attribute], windows)
-    code, values = encode_values(release / REQUESTS_FILE, table.column(attribute))
+    table, of_set = read_request_table(published, [attribute], windows)
+    code, values = encode_values(published.file, table.column(attribute))
     size = max(len(values), 1)
     key, num_entries = np.unique(of_set * size + code, return_counts=True)
     of_set, code = np.divmod(key, size)

@@ -41,6 +41,7 @@ from trajcloak.options import (
     TP_AWARE,
     TREES,
     WITHHOLD,
+    is_custom,
     is_zone,
 )
 
@@ -77,6 +78,10 @@ def _above_0(high: float) -> Rule:
 
 def _one_of(known: Sequence[str]) -> Rule:
     return Rule(f"one of {', '.join(known)}", lambda value: value in known)
+
+
+def _is_algorithm(name: object) -> bool:
+    return name in ALGORITHMS or is_custom(name)
 
 
 def _counts_of(names: Sequence[str]) -> Rule:
@@ -233,7 +238,7 @@ class Manifest(TypedDict):
     format_version: Annotated[int, _whole(FORMAT_VERSION, FORMAT_VERSION)]
     software: Text
     k: Annotated[int, _whole(MIN_K, MAX_NUMBER)]
-    algorithm: Annotated[str, _one_of(ALGORITHMS)]
+    algorithm: Annotated[str, Rule("the name of an algorithm", _is_algorithm)]
     parameters: Parameters
     cloak: Annotated[str, _one_of(CLOAKS)]
     crs: Annotated[str, Rule("a projection of the Earth to a plane", _is_plane)] | None

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import PublishedWindow, encode_values, read_request_table
-from trajcloak.release.reading import REQUESTS_FILE
 from trajcloak.shown_text import show_text
 
 Ints = npt.NDArray[np.int64]
@@ -134,10 +133,10 @@ class ReleaseRequests:
 def read_requests(release: PublishedRelease) -> ReleaseRequests:
     """Read the requests, and number the different ones."""
     names = release.attributes
-    table, _ = read_request_table(release.path, names, release.windows)
+    table, _ = read_request_table(release.requests, names, release.windows)
     codes, texts = [], []
     for name in names:
-        code, values = encode_values(release.path / REQUESTS_FILE, table.column(name))
+        code, values = encode_values(release.requests.file, table.column(name))
         codes.append(code)
         texts.append([_show(value) for value in values])
     kind = np.zeros(table.num_rows, np.int64)
