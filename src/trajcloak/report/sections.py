@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
 from trajcloak.quantities import Unit, show_count, show_moment, show_number
 from trajcloak.query import PublishedRelease
@@ -96,7 +98,8 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
 def build_figures_section(release: PublishedRelease, figures: Figures, unit: Unit) -> Element:
     """Build the charts."""
     moments = [describe_instant(release, int(instant)) for instant in figures.instant]
-    mean = figures.cost_by_instant / figures.users
+    # All bundles of a stream may be silent at an instant.
+    mean = figures.cost_by_instant / np.maximum(figures.users, 1)
     side, side_name = unit.scale(float(figures.sides.edges[-1]))
     per_user, area_name = unit.scale(math.sqrt(float(mean.max())))
     charts = [
