@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from pathlib import Path
 
 from trajcloak.cli.common import err
 from trajcloak.progress import Progress as Listener
@@ -48,23 +46,13 @@ class Forecast:
 
 
 @contextmanager
-def progress_bars(
-    *,
-    hidden: bool = False,
-    kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
-    transient: bool = False,
-) -> Iterator[Listener]:
+def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Listener]:
     """Draw a bar per stage on a terminal; yields the function that moves them.
 
-    Also says, on a terminal or not, if a stage will take minutes.
-
-    ``kernel``, a module and a name in it, tells whether the first run is still to
-    compile; None for a command that compiles nothing. ``transient`` bars are taken away
-    when all is done.
+    Also says, on a terminal or not, if a stage will take minutes. ``transient`` bars are taken
+    away when all is done.
     """
     is_shown = err.is_terminal and not hidden
-    if is_shown and kernel is not None and not _is_compiled(*kernel):
-        err.print("First run here: compiling takes some seconds, once.")
     forecast = Forecast()
     with draw_bars(err, disable=not is_shown, transient=transient) as draw:
 
@@ -76,13 +64,3 @@ def progress_bars(
             draw(stage, done, total)
 
         yield listen
-
-
-def _is_compiled(module: str, name: str) -> bool:
-    """Whether a kernel is in the cache on disk, or needs no compiling."""
-    kernel = getattr(import_module(module), name)
-    if not hasattr(kernel, "stats"):
-        # The compiler is switched off.
-        return True
-    pattern = f"{module.rpartition('.')[2]}.{name}-*.nbi"
-    return any(Path(str(kernel.stats.cache_path)).glob(pattern))

@@ -9,9 +9,6 @@ from trajcloak.cli.common import PATH, json_option, out, print_json
 from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import facts_table
 
-KERNEL = ("trajcloak.generator.contraction", "build_hierarchy")
-"""Compiled by the first run that generates."""
-
 
 @click.command("generate", cls=GroupedCommand)
 @click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
@@ -103,7 +100,7 @@ def command(
     """
     from trajcloak.generator import generate_log
 
-    with progress_bars(hidden=as_json, kernel=KERNEL) as progress:
+    with progress_bars(hidden=as_json) as progress:
         log = generate_log(
             output,
             users=users,

@@ -217,7 +217,7 @@ def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told
 
 def print_plan(plan: "Plan") -> None:
     """Show what each choice would give."""
-    from trajcloak.report.quantities import Unit
+    from trajcloak.quantities import Unit
 
     caption = (
         "side: of a square as large as the mean area in which a user is shown; counts, moves: mean "

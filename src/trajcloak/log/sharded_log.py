@@ -7,7 +7,7 @@ results. A log in memory is one shard.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,8 @@ class LogFacts:
     unknown_requests: int
     dropped_requests: int
     has_text_requests: bool
-    files: FileRows
-    refusals: tuple[str, ...]
+    files: FileRows = field(default_factory=FileRows)
+    refusals: tuple[str, ...] = ()
 
 
 def describe(log: RequestLog) -> LogFacts:

@@ -20,9 +20,10 @@ from trajcloak.trajectories.ingest import (
 from trajcloak.trajectories.layout import Layout, change_times, lay_out
 from trajcloak.trajectories.log_checks import CheckedLog, check_log, check_rows, too_few_users
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
-from trajcloak.trajectories.windows import Window, WindowCutter, join_marks
+from trajcloak.trajectories.windows import NOWHERE, Window, WindowCutter, join_marks
 
 __all__ = [
+    "NOWHERE",
     "CheckedLog",
     "Ingest",
     "Layout",
