@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
 
-.PHONY: setup demo test-quick test test-long browser java test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
+.PHONY: setup demo test-quick test test-long browser java broker test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
 
 setup: $(TOOLS)
 
@@ -31,13 +31,33 @@ test-quick: setup
 	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
 		--hypothesis-profile=quick
 
-# Tests that need a browser or Java are skipped without it, which is an error in CI.
-test: setup $(if $(filter true,$(CI)),browser java)
+# Tests that need a browser, Java or a broker are skipped without it, which is an error in CI.
+test: setup $(if $(filter true,$(CI)),browser java broker)
 	$(BIN)/python -m pytest -n auto -m "not long"
 
 # Many repeats, such as runs that are killed at random moments.
 test-long: setup
 	$(BIN)/python -m pytest -n auto -m long
+
+# The same with the lowest versions of all dependencies that pyproject.toml allows. This needs a
+# Python for which these versions have wheels: PYTHON=python3.11.
+LOWEST := $(VENV)-lowest
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--editable . --group test
+	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n auto \
+		-m "not (browser or cluster or slow or long)" --hypothesis-profile=quick
+
+# Which lines the quick lane runs, and which of the kernels, that count only as plain Python.
+coverage: setup
+	$(BIN)/python -m pip install --quiet --group coverage
+	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
+		--hypothesis-profile=quick --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q -m "not (browser or cluster or slow or long)" \
+		--hypothesis-profile=quick $(KERNEL_TESTS) -W "ignore:overflow encountered:RuntimeWarning" \
+		--cov --cov-append
 
 # Install the packages $(1) where that is allowed, print the line $(2) elsewhere.
 define install
@@ -57,6 +77,12 @@ java:
 	@version=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
 	[ "$${version:-0}" -ge 17 ] || { $(call install,openjdk-17-jre-headless,\
 		Install Java 17 or later to run the tests of Spark.); }
+
+# An MQTT broker for the test of live feeds.
+broker:
+	@command -v mosquitto >/dev/null && command -v mosquitto_sub >/dev/null || { \
+		$(call install,mosquitto mosquitto-clients,\
+		Install mosquitto and mosquitto-clients to run the test of live feeds.); }
 
 # The pictures of docs/report.md.
 screenshots: setup browser
@@ -108,6 +134,8 @@ bench: setup
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/parts.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/windows.py
+	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/cold.py
 
 # The dask engine on processes of this machine, against the memory engine, and Spark against dask;
 # with small pages, which the command line asks for, too.

@@ -38,7 +38,6 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak.bundling import runs
 
     clock = _Clock()
-    columns = tc.LogColumns(requests=REQUESTS)
     for stage, module, function in (
         ("read", pipeline, "read_shards"),
         ("grid and region", pipeline, "lay_out"),
@@ -55,7 +54,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     ):
         setattr(module, function, partial(clock, stage, getattr(module, function)))
     start = time.perf_counter()
-    release = tc.anonymize(log, int(k), columns=columns, algorithm="traj-anon")
+    release = tc.anonymize(log, k=int(k), requests=REQUESTS, algorithm="traj-anon")
     # What is left: to add up what is published and what is not.
     clock.seconds["manifest"] = time.perf_counter() - start - sum(clock.seconds.values())
     folder = Path(tempfile.mkdtemp(dir=Path(log).parent))
@@ -183,9 +182,8 @@ def _warm_up() -> None:
         for string_ids, algorithm in ((False, "traj-anon"), (True, "refined")):
             path = Path(folder) / f"{algorithm}.parquet"
             tc.generate_log(path, users=500, length=5, junctions=2000, string_ids=string_ids)
-            columns = tc.LogColumns(requests=REQUESTS)
-            release = tc.anonymize(path, k=5, columns=columns, algorithm=algorithm)
-            release.write(Path(folder) / algorithm)
+            release = tc.anonymize(path, k=5, requests=REQUESTS, algorithm=algorithm)
+            release.save(Path(folder) / algorithm)
 
 
 MEASUREMENTS = {f.__name__: f for f in (bare_read, stages, dense_to_policy, bounds, refined, parts)}

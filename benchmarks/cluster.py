@@ -29,6 +29,7 @@ from trajcloak.bundling.runs import BUILDING, BUNDLING
 from trajcloak.engines.engine import WRITING, Sizes
 from trajcloak.engines.stored import SHARD_ROWS
 from trajcloak.log.read import READING
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 
 GIB = 2**30
@@ -116,7 +117,6 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
     import dask
     import psutil
 
-    import trajcloak as tc
     from trajcloak.engines.dask import open_dask
 
     dask.config.set(
@@ -125,8 +125,8 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
     memory_limit = int(asked.worker_memory * GIB)
     started = time.perf_counter()
     with open_dask(RESULTS, workers=asked.workers, memory_limit=memory_limit) as engine:
-        columns = tc.LogColumns(requests=REQUESTS)
-        options = tc.Options(k=K, algorithm="traj-anon")
+        columns = LogColumns(requests=REQUESTS)
+        options = Options(k=K, algorithm="traj-anon")
         warm_up(engine, make_log(WARM_UP_USERS, "integer"), columns, options)
         startup = time.perf_counter() - started
         pids = [*engine.client.run(os.getpid).values(), os.getpid()]

@@ -20,14 +20,13 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-import trajcloak as tc
 from run import RESULTS, K, make_log
 from trajcloak.algorithms.traj_anon import keys
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.kernels.threads import default_threads, run_sliced
 from trajcloak.log import read_log
-from trajcloak.options import Options
-from trajcloak.pipeline import anonymize, prepare
+from trajcloak.options import LogColumns, Options
+from trajcloak.pipeline import anonymize_log, prepare
 
 REPEATS = 3
 WARM_UP_USERS = 20_000
@@ -69,7 +68,7 @@ def main() -> None:
 
 def measure(log: Path) -> tuple[list[tuple[str, Any, Any]], dict[str, float]]:
     """Time each stage, and the least that its bytes take; and the kernels of sorting."""
-    columns = tc.LogColumns(requests=("category", "detail"))
+    columns = LogColumns(requests=("category", "detail"))
     threads = default_threads()
     encoded = ["category", "detail"]
     bare_read = clock(lambda: pq.read_table(log, read_dictionary=encoded))
@@ -88,7 +87,7 @@ def measure(log: Path) -> tuple[list[tuple[str, Any, Any]], dict[str, float]]:
         np.take(window.cells, order[start:stop], axis=0, out=moved[start:stop], mode="clip")
 
     bare_sort = clock(lambda: run_sliced(move, len(order), threads))
-    result = anonymize(request_log, K, algorithm="traj-anon")
+    result = anonymize_log(request_log, Options(k=K, algorithm="traj-anon"))
     release, copy = RESULTS / "limits", RESULTS / "limits-copy"
 
     def write() -> None:

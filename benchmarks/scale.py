@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-import trajcloak as tc
 from run import LENGTH, RESULTS, K, make_log
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.shard_files import Scratch
 from trajcloak.engines.stored import SHARD_ROWS, Call, StoredEngine, StoringCall
 from trajcloak.log.sharded_log import call_on_shard
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 
 GIB = 2**30
@@ -222,8 +222,8 @@ def run_plan(log: Path, rows: int) -> MeasuringEngine:
     engine = MeasuringEngine(scratch.folder, Sizes(rows, rows))
     release = RESULTS / "measured"
     shutil.rmtree(release, ignore_errors=True)
-    columns = tc.LogColumns(requests=("category", "detail"))
-    made = anonymize_on(engine, log, columns, tc.Options(k=K, algorithm="traj-anon"))
+    columns = LogColumns(requests=("category", "detail"))
+    made = anonymize_on(engine, log, columns, Options(k=K, algorithm="traj-anon"))
     before, started = sum(engine.seconds.values()), time.process_time()
     made.write(release)
     # The client joins the row groups, besides the calls that encode them.

@@ -22,6 +22,7 @@ from rich.console import Console
 
 import trajcloak as tc
 from run import RESULTS, K, make_log, print_targets
+from trajcloak.options import LogColumns, Options
 
 ALGORITHMS = ("traj-anon", "refined")
 USERS, NUM_WINDOWS, LENGTH = 20_000, 48, 5
@@ -88,8 +89,8 @@ def compare_threads(folder: Path, users: int, targets: Targets) -> None:
         seconds = {}
         for threads in (1, 2):
             options = {"algorithm": name, "length": LENGTH, "threads": threads}
-            tc.anonymize(small, K, **options)
-            seconds[threads] = time_best(partial(tc.anonymize, log, K, **options))
+            tc.anonymize(small, k=K, **options)
+            seconds[threads] = time_best(partial(tc.anonymize, log, k=K, **options))
         add_speedup(f"{name}, two threads / one", users, seconds, targets)
 
 
@@ -105,9 +106,9 @@ def compare_workers(folder: Path, users: int, targets: Targets) -> None:
     for workers in (1, 2):
         with open_dask(folder, workers=workers) as engine:
             for name in ALGORITHMS:
-                options = tc.Options(k=K, algorithm=name, length=LENGTH)
-                warm_up(engine, small, tc.LogColumns(), options)
-                run = partial(anonymize_on, engine, log, tc.LogColumns(), options)
+                options = Options(k=K, algorithm=name, length=LENGTH)
+                warm_up(engine, small, LogColumns(), options)
+                run = partial(anonymize_on, engine, log, LogColumns(), options)
                 seconds[name][workers] = time_best(run)
     for name in ALGORITHMS:
         add_speedup(f"{name}, two dask workers / one", users, seconds[name], targets)
@@ -150,9 +151,9 @@ def measure_cost(folder: Path, k: int) -> float:
 
 def solve_small(log: Path, algorithm: str, k: int) -> Any:
     """Read a log, bundle its small windows in memory, and write the release."""
-    release = tc.anonymize(log, k, algorithm=algorithm, length=SMALL_LENGTH)
+    release = tc.anonymize(log, k=k, algorithm=algorithm, length=SMALL_LENGTH)
     with tempfile.TemporaryDirectory(dir=log.parent) as folder:
-        release.write(Path(folder) / "release")
+        release.save(Path(folder) / "release")
     return release
 
 
@@ -168,8 +169,8 @@ def compare_clusters(folder: Path, users: int, targets: Targets) -> None:
         raise SystemExit(f"Spark cannot be measured: {error}") from None
     log = make_log(users, "integer", folder)
     small = make_log(min(users, 10 * WARM_UP_USERS), "integer", folder)
-    columns = tc.LogColumns(requests=REQUESTS)
-    options = tc.Options(k=K, algorithm="traj-anon")
+    columns = LogColumns(requests=REQUESTS)
+    options = Options(k=K, algorithm="traj-anon")
     seconds = {}
     for name, opened in (
         ("dask", open_dask(folder, workers=2)),

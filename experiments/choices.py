@@ -23,7 +23,11 @@ from matplotlib.figure import Figure
 
 from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED, show_ticks
 from experiments.run import OK, RESULTS, console, read_result, write_result
-from trajcloak import LogColumns, RequestLog, anonymize, generate_log, open_release, read_log
+from trajcloak import generate_log
+from trajcloak.log import RequestLog, read_log
+from trajcloak.options import LogColumns, Options
+from trajcloak.pipeline import anonymize_log
+from trajcloak.query import open_release
 from trajcloak.utility import measure_areas, measure_utility
 
 FOLDER = RESULTS / "choices"
@@ -94,7 +98,8 @@ def measure(point: ChoicePoint, log: RequestLog) -> dict[str, Any]:
     """Make a release, and measure its areas and the mean errors of its answers."""
     with TemporaryDirectory() as name:
         release, policy = Path(name) / "release", Path(name) / "policy.parquet"
-        anonymize(log, K, length=point.length, parts=point.parts).write(release, policy)
+        asked = Options(k=K, length=point.length, parts=point.parts)
+        anonymize_log(log, asked).write(release, policy)
         measured = measure_utility(log, release, policy)
         areas = measure_areas(open_release(release))
     return {"status": OK, "area": areas.own, **{m.question: m.mean_error for m in measured}}

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from fuzz.releases import read_release
-from trajcloak.options import DROPPABLE
+from trajcloak.log import read_log
+from trajcloak.options import DROPPABLE, LogColumns
 
 Target = Callable[[bytes], bool]
 """Tells whether a log was read."""
@@ -42,10 +43,10 @@ def pack(content: bytes, suffix: str) -> bytes:
     return content
 
 
-def choose_columns(choice: bytes) -> tc.LogColumns:
+def choose_columns(choice: bytes) -> LogColumns:
     """Choose how a log is read; no bytes, or zeros, make a plain choice."""
     drop, requests, other, place = choice.ljust(OPTION_BYTES, b"\0")[:OPTION_BYTES]
-    return tc.LogColumns(
+    return LogColumns(
         requests=tuple(name for bit, name in enumerate(REQUESTS) if requests >> bit & 1),
         drop=tuple(name for bit, name in enumerate(DROPPABLE) if drop >> bit & 1),
         tz=ZONES[other & 3],
@@ -56,10 +57,10 @@ def choose_columns(choice: bytes) -> tc.LogColumns:
     )
 
 
-def read(source: object, columns: tc.LogColumns) -> bool:
+def read(source: object, columns: LogColumns) -> bool:
     """Read a log, or have it refused; what is read keeps the first rules of a log."""
     try:
-        log = tc.read_log(source, columns, threads=1)
+        log = read_log(source, columns, threads=1)
     except (tc.InputError, tc.OptionError):
         return False
     assert 0 < log.num_users <= log.num_rows
@@ -106,7 +107,7 @@ def convert(data: bytes) -> bool:
             )
         except (tc.InputError, tc.OptionError):
             return False
-        return read(Path(folder, "log.parquet"), tc.LogColumns())
+        return read(Path(folder, "log.parquet"), LogColumns())
 
 
 TYPES: tuple[pa.DataType, ...] = (

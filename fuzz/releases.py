@@ -19,8 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import trajcloak as tc
+from trajcloak.auditor import audit
 from trajcloak.parquet.format import MAGIC, TAIL
 from trajcloak.parquet.thrift import Field, Items, Struct, decode_struct, encode_struct
+from trajcloak.query import open_release
+from trajcloak.report import write_report
 
 FILES = ("manifest.json", "bundles.parquet", "requests.parquet")
 EVERYWHERE = (-1e6, -1e6, 1e6, 1e6)
@@ -56,13 +59,9 @@ def make_release() -> Path:
     }  # fmt: skip
     pq.write_table(pa.table(table), folder / "log.parquet")
     made = tc.anonymize(
-        folder / "log.parquet",
-        3,
-        columns=tc.LogColumns(requests=("what",)),
-        algorithm="traj-anon",
-        threads=1,
+        folder / "log.parquet", k=3, requests="what", algorithm="traj-anon", threads=1
     )
-    made.write(folder / "release", folder / "policy.parquet")
+    made.save(folder / "release", folder / "policy.parquet")
     return folder
 
 
@@ -216,7 +215,7 @@ def _is_same(release: Path) -> bool:
 
 def _ask(path: Path) -> None:
     """Ask a release each kind of question."""
-    release = tc.open_release(path)
+    release = open_release(path)
     release.count(EVERYWHERE)
     instants = release.times.between(None, None)
     release.follow([(EVERYWHERE, instants[0])])
@@ -234,10 +233,10 @@ def read_release(data: bytes) -> bool:
     with _damaged(data) as release:
         made = make_release()
         try:
-            report = tc.audit(made / "log.parquet", release, made / "policy.parquet")
+            report = audit(made / "log.parquet", release, made / "policy.parquet")
             assert report.passed == _is_same(release), "the audit is wrong"
             _ask(release)
-            tc.write_report(release, release.parent / "page.html")
+            write_report(release, release.parent / "page.html")
         except tc.TrajcloakError:
             return False
         assert (release.parent / "page.html").stat().st_size

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-import trajcloak as tc
-from trajcloak.options import ALGORITHMS, CLOAKS, TREES
+from runs import anonymize
+from trajcloak.log import RequestLog, read_log
+from trajcloak.options import ALGORITHMS, CLOAKS, TREES, LogColumns
+from trajcloak.release.reading import read_manifest
 
-COLUMNS = tc.LogColumns(requests=("what",))
+COLUMNS = LogColumns(requests=("what",))
 REGION = (-0.5, -0.5, 16.0)
 """With height 4, whole coordinates from 0 to 15 are the centres of cells."""
 
@@ -48,10 +50,10 @@ def write_parquet(path: Path, rows: Sequence[Row], time: pa.DataType | None = No
     return path
 
 
-def read_rows(rows: Sequence[Row], time: pa.DataType | None = None) -> tc.RequestLog:
+def read_rows(rows: Sequence[Row], time: pa.DataType | None = None) -> RequestLog:
     """Write a log to a file and read it."""
     with new_folder() as folder:
-        return tc.read_log(write_parquet(folder / "log.parquet", rows, time), COLUMNS, threads=1)
+        return read_log(write_parquet(folder / "log.parquet", rows, time), COLUMNS, threads=1)
 
 
 @contextmanager
@@ -82,10 +84,10 @@ class Published:
         return members
 
 
-def publish(log: tc.RequestLog, k: int, **options: Any) -> Published:
+def publish(log: RequestLog, k: int, **options: Any) -> Published:
     """Anonymize a log, write everything and read it back."""
     with new_folder() as folder:
-        result = tc.anonymize(log, k, **{"threads": 1, **options})
+        result = anonymize(log, k, **{"threads": 1, **options})
         result.write(folder / "release", folder / "policy.parquet")
         return replace(read_published(folder), figures=result.figures)
 
@@ -99,7 +101,7 @@ def read_published(folder: Path) -> Published:
     """Read ``release`` and ``policy.parquet`` in a folder."""
     release = folder / "release"
     return Published(
-        manifest=tc.read_manifest(release),
+        manifest=read_manifest(release),
         bundles=pq.read_table(release / "bundles.parquet"),
         requests=pq.read_table(release / "requests.parquet"),
         policy=pq.read_table(folder / "policy.parquet"),

@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 import trajcloak as tc
 from guarantee.movable_logs import KINDS, ONE_LOG, draw_movable, write_log
 from reference import attacks as naive
+from runs import anonymize
 from small_logs import UNIT_CELLS, new_folder, read_rows
 from test_attackers import attack_rows, by_name, walk_rows
 from trajcloak.attackers import ATTACKERS, attack, attack_release
 from trajcloak.attackers.candidate_sets import summarize
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
+from trajcloak.query import open_release
 from trajcloak.replay import prepare_like_release
 from zoo import examples
 
@@ -21,10 +25,10 @@ from zoo import examples
 def publish_walks(folder, **options):
     """A log of walks with its release and policy file."""
     rows = walk_rows()
-    tc.anonymize(read_rows(rows), 3, threads=1, **UNIT_CELLS, **options).write(
+    anonymize(read_rows(rows), 3, threads=1, **UNIT_CELLS, **options).write(
         folder / "release", folder / "policy"
     )
-    return rows, tc.open_release(folder / "release")
+    return rows, open_release(folder / "release")
 
 
 @pytest.mark.parametrize("options", [{}, {"length": 2}, {"length": 1}])
@@ -78,13 +82,13 @@ def test_a_release_keeps_k_suspects_for_all_but_those_who_link(seed, kind):
     drawn, requests = draw_movable(seed, kind)
     with new_folder() as folder:
         source, columns, request_log, *_ = write_log(drawn, requests, folder)
-        log = tc.read_log(source, columns, request_log, threads=1)
+        log = read_log(source, columns, request_log, threads=1)
         try:
-            made = tc.anonymize(log, drawn.k, threads=1, **drawn.options)
+            made = anonymize(log, drawn.k, threads=1, **drawn.options)
         except tc.TrajcloakError:
             assume(False)
         made.write(folder / "release", folder / "policy")
-        release = tc.open_release(folder / "release")
+        release = open_release(folder / "release")
         found = attack_release(log, release, folder / "policy", threads=1)
         table = pq.read_table(folder / "release/requests.parquet").to_pylist()
         policy = pq.read_table(folder / "policy").to_pylist()
@@ -144,12 +148,12 @@ def personal_rows(num_users=48, num_windows=8):
 @pytest.mark.parametrize("is_one_log", [True, False], ids=["one log", "two inputs"])
 def test_personal_combinations_of_common_values(is_one_log):
     table = personal_rows()
-    columns = tc.LogColumns(requests=("place", "detail"))
+    columns = LogColumns(requests=("place", "detail"))
     if is_one_log:
-        log = tc.read_log(table, columns)
+        log = read_log(table, columns)
     else:
         places, sent = (table.select(names) for names in (range(4), [0, 1, 4, 5]))
-        log = tc.read_log(places, columns, sent)
+        log = read_log(places, columns, sent)
     options = {"length": 2, "threads": 1, **UNIT_CELLS}
     # Every single value is common: each has eight senders in every window.
     for name in columns.requests:

@@ -20,7 +20,9 @@ from trajcloak.attackers.candidate_sets import (
     link_windows,
     summarize,
 )
-from trajcloak.options import ALGORITHMS
+from trajcloak.log import read_log
+from trajcloak.options import ALGORITHMS, Options
+from trajcloak.pipeline import anonymize_log
 from trajcloak.snapshot import BULK_DP, K_INSIDE, SNAPSHOT_POLICIES, Snapshot, solve_snapshot
 from zoo import Example, as_trajectories, draw_examples, draw_walks, examples, needs_jit
 
@@ -412,7 +414,7 @@ def test_several_requests_of_a_user_at_an_instant_all_count():
 def test_without_request_columns_every_row_counts(tmp_path):
     rows = [row for row in walk_rows() if row.time != 3 or row.user > "secret-005"]
     file = write_parquet(tmp_path / "log.parquet", rows)
-    found = by_name(attack(tc.read_log(file), 3, threads=1, length=1, **UNIT_CELLS))
+    found = by_name(attack(read_log(file), 3, threads=1, length=1, **UNIT_CELLS))
     assert {found[p, a].requests for p in SNAPSHOT_POLICIES for a in ATTACKERS} == {len(rows)}
     shown = found["traj-anon", "report-aware"]
     assert shown.requests > 60
@@ -489,15 +491,15 @@ def test_bad_options(options, message):
 def test_what_is_attacked_is_made_with_all_options(monkeypatch):
     made = []
 
-    def anonymize(log, k, *, threads, progress, **options):
-        made.append((k, options))
-        return tc.anonymize(log, k, threads=threads, **options)
+    def anonymize(log, asked, *, threads, progress):
+        made.append(asked)
+        return anonymize_log(log, asked, threads=threads)
 
-    monkeypatch.setattr(study, "anonymize", anonymize)
+    monkeypatch.setattr(study, "anonymize_log", anonymize)
     options = {"seed": 7, "members": 7, "rare_below": 3, **UNIT_CELLS}
     attack_rows(walk_rows(), algorithms=["fast-clustering", "baseline"], **options)
     assert made == [
-        (3, {"algorithm": name, "rows_alike": True, **options})
+        Options(k=3, algorithm=name, rows_alike=True, **options)
         for name in ("fast-clustering", "baseline")
     ]
 

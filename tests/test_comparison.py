@@ -13,7 +13,7 @@ from trajcloak import comparison
 from trajcloak.algorithms import build_algorithm
 from trajcloak.algorithms.exact import Exact
 from trajcloak.comparison import Comparison, bound_optimum, compare
-from trajcloak.options import ALGORITHMS
+from trajcloak.options import ALGORITHMS, Options
 from zoo import (
     as_trajectories,
     draw_clustered,
@@ -196,7 +196,7 @@ def test_out_of_time():
 
 
 def _run(algorithm, folder):
-    job = comparison._Job(algorithm, folder, 1, 3, tc.Options(k=2), threads=1)
+    job = comparison._Job(algorithm, folder, 1, 3, Options(k=2), threads=1)
     return comparison._run(job, time_limit=None)
 
 

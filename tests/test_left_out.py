@@ -5,11 +5,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import trajcloak as tc
+from runs import anonymize
 from trajcloak.auditor import audit
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
 
 SECRET = "known-to-one-user-only"
-COLUMNS = tc.LogColumns(requests=("what",))
+COLUMNS = LogColumns(requests=("what",))
 
 
 def write_log(path, left_out, num_instants=4):
@@ -47,7 +49,7 @@ def test_a_request_that_is_not_published_is_nowhere(tmp_path, reason, algorithm)
     log, release, policy = tmp_path / "log.parquet", tmp_path / "release", tmp_path / "p.parquet"
     write_log(log, reason)
     asked = {"algorithm": algorithm, "rare": "keep", **OPTIONS[reason]}
-    result = tc.anonymize(tc.read_log(log, COLUMNS), k=5, **asked)
+    result = anonymize(read_log(log, COLUMNS), k=5, **asked)
     result.write(release, policy)
     assert result.figures["withheld"][reason] > 0
     assert SECRET not in result.kinds.column("what").to_pylist()
@@ -62,7 +64,7 @@ def test_a_request_that_is_not_published_is_nowhere(tmp_path, reason, algorithm)
 def test_the_audit_finds_a_value_that_no_row_refers_to(tmp_path):
     log, release, policy = tmp_path / "log.parquet", tmp_path / "release", tmp_path / "p.parquet"
     write_log(log, "missing_location")
-    tc.anonymize(tc.read_log(log, COLUMNS), k=5, max_gap="1").write(release, policy)
+    anonymize(read_log(log, COLUMNS), k=5, max_gap="1").write(release, policy)
     file = release / "requests.parquet"
     table = pq.read_table(file)
     what = table.column("what").combine_chunks().dictionary_encode()

@@ -21,13 +21,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import trajcloak as tc
 from reference.k_summing import solve
 from reference.partitions import best_partition
 from reference.tree import Cloak, all_child_cloaks, build_tree
+from runs import anonymize
 from trajcloak.auditor import audit
 from trajcloak.bundles import Bundles, count_shown
 from trajcloak.bundling.runs import RankedBundles
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
 from trajcloak.release.manifest import add_up
 from trajcloak.release.published_rows import place_box
 from trajcloak.release.result import BundleRange
@@ -120,8 +122,8 @@ def write_log(path):
 def anonymize_example_3(folder, **options):
     """Anonymize the log with k = 2 on the 4 by 4 region of the examples."""
     write_log(folder / "log.csv")
-    log = tc.read_log(folder / "log.csv", tc.LogColumns(requests=("request",)))
-    return tc.anonymize(log, k=2, rare="keep", region=(0.0, 0.0, 4.0), height=HEIGHT, **options)
+    log = read_log(folder / "log.csv", LogColumns(requests=("request",)))
+    return anonymize(log, k=2, rare="keep", region=(0.0, 0.0, 4.0), height=HEIGHT, **options)
 
 
 def read_published(folder):
@@ -189,7 +191,7 @@ def publish(folder, policy):
     head = replace(result._head, box=box)
     release = replace(result, manifest=manifest, _head=head, _ranges=ranges)
     release.write(folder / "release", folder / "policy.parquet")
-    columns = tc.LogColumns(requests=("request",))
+    columns = LogColumns(requests=("request",))
     return audit(folder / "log.csv", folder / "release", folder / "policy.parquet", columns)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import trajcloak as tc
 from reference.parts import best_division, number_parts
+from runs import anonymize
 from small_logs import (
     UNIT_CELLS,
     Drawn,
@@ -29,6 +30,7 @@ from trajcloak.algorithms import Policy
 from trajcloak.algorithms.division import divide_bundles
 from trajcloak.cli import main
 from trajcloak.cloaks import build_cloaks
+from trajcloak.options import Options
 from trajcloak.parts import PartSettings, build_parts
 from zoo import as_trajectories, draw_uniform, draw_walks, examples
 
@@ -182,7 +184,7 @@ def publish_parts(drawn: Drawn, **more):
     """Anonymize and read everything back, the private file of parts too."""
     log = read_rows(drawn.rows)
     with new_folder() as folder:
-        made = tc.anonymize(log, drawn.k, **{"threads": 1, **drawn.run_options, **more})
+        made = anonymize(log, drawn.k, **{"threads": 1, **drawn.run_options, **more})
         made.write(folder / "release", folder / "policy.parquet")
         files = sorted(path.name for path in folder.iterdir())
         of_instant = None
@@ -326,25 +328,23 @@ def test_as_many_as_in_a_bundle_is_no_parts():
         ({"parts": 1}, "parts is 1; expected a whole number from 2 to 4"),
         ({"parts": 5}, "parts is 5; expected a whole number from 2 to 4"),
         ({"parts": 2.0}, "parts is 2.0"),
-        ({"parts": 2, "parts_per": "day"}, "parts_per is 'day'.*--parts-per"),
+        ({"parts": 2, "parts_per": "day"}, "parts_per is 'day'.*parts_per="),
         ({"parts_per": "instant"}, "parts are to be made per instant, and there are none"),
     ],
 )
 def test_options_that_cannot_be_used(options, message):
     with pytest.raises(tc.OptionError, match=message):
-        tc.Options(k=4, **options)
+        Options(k=4, **options)
 
 
 def test_private_files_stand_outside_the_release(tmp_path):
-    made = tc.anonymize(
-        read_rows(clustered_rows(2, 4)), 4, parts=2, parts_per="instant", **UNIT_CELLS
-    )
+    made = anonymize(read_rows(clustered_rows(2, 4)), 4, parts=2, parts_per="instant", **UNIT_CELLS)
     made.write(tmp_path / "release")
     with pytest.raises(tc.OptionError, match="would stand inside the release"):
-        made.write_policy(tmp_path / "release" / "policy.parquet")
+        made.write(tmp_path / "other", tmp_path / "release" / "policy.parquet")
     (tmp_path / "who-parts.parquet").touch()
     with pytest.raises(tc.OutputError, match=r"who-parts\.parquet: exists already"):
-        made.write_policy(tmp_path / "who.parquet")
+        made.write(tmp_path / "other", tmp_path / "who.parquet")
     assert not (tmp_path / "who.parquet").exists()
 
 
@@ -374,7 +374,7 @@ def test_bundles_are_larger_where_members_are_divided_at_every_instant():
     ]
 
     def smallest(rows, **options):
-        made = tc.anonymize(read_rows(rows), 6, threads=1, parts=2, **UNIT_CELLS, **options)
+        made = anonymize(read_rows(rows), 6, threads=1, parts=2, **UNIT_CELLS, **options)
         return made.manifest["smallest_bundle"]
 
     assert smallest(rows) == 6

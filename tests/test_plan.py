@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import Row, draw_log, new_folder, read_rows
 from trajcloak import plan
 from trajcloak.drawn_questions import draw_count, draw_moves, find_followers
+from trajcloak.options import Options
 from trajcloak.pipeline import prepare
+from trajcloak.plan import plan_log
 from trajcloak.query import open_release
 from trajcloak.utility import measure_areas
 
@@ -25,7 +28,7 @@ def wander(num_users, length, seed=0, side=1000.0):
 
 
 def write_release(log, folder, choice):
-    made = tc.anonymize(log, choice.k, length=choice.length, parts=choice.parts, effort="low")
+    made = anonymize(log, choice.k, length=choice.length, parts=choice.parts, effort="low")
     made.write(folder / "release", folder / "policy.parquet")
     return open_release(folder / "release")
 
@@ -35,7 +38,7 @@ def test_a_plan_for_all_users_says_what_releases_give(monkeypatch):
     """The same areas, and the same answers to the same questions."""
     monkeypatch.setattr(plan, "QUERIES", 20)
     log = read_rows(wander(150, 7))
-    found = tc.plan_log(log, k=12)
+    found = plan_log(log, k=12)
     assert (found.users, found.sampled, found.in_metres) == (150, 150, False)
     assert [(c.length, c.parts) for c in found.choices] == [
         (length, parts) for length in (1, 2, 7) for parts in (None, 10, 5)
@@ -54,7 +57,7 @@ def test_a_plan_for_all_users_says_what_releases_give(monkeypatch):
 
 def ask(log, release, choice, draw):
     """Ask a release the questions of a plan; returns their mean error."""
-    prepared = prepare(log, tc.Options(k=choice.k, length=choice.length), 1)
+    prepared = prepare(log, Options(k=choice.k, length=choice.length), 1)
     region = prepared.layout.region
     windows = [w for w in prepared.windows() if draw is draw_count or w.stop - w.start > 1]
     rng = np.random.default_rng(0)
@@ -83,9 +86,9 @@ def test_withheld_are_whom_and_what_a_release_withholds(monkeypatch):
             "max_gap": str(drawn.options["max_gap"] or 6),
             "length": drawn.options["length"],
         }
-        (choice,) = tc.plan_log(log, k=2, **options).choices
+        (choice,) = plan_log(log, k=2, **options).choices
         try:
-            made = tc.anonymize(log, 2, rows_alike=True, **options)
+            made = anonymize(log, 2, rows_alike=True, **options)
         except tc.NotEnoughUsersError:
             assert choice.users == 1.0 or choice.sets is None
             assert choice.area is choice.count_error is choice.move_error is None
@@ -102,7 +105,7 @@ def test_withheld_are_whom_and_what_a_release_withholds(monkeypatch):
 
 def count_user_windows(log, options):
     """Count, over windows, the users with a row there."""
-    windows = prepare(log, tc.Options(k=2, **options), 1).windows()
+    windows = prepare(log, Options(k=2, **options), 1).windows()
     return sum(int(w.reported.sum()) + w.left_out_users for w in windows)
 
 
@@ -119,12 +122,12 @@ def test_a_sample_is_as_dense_as_the_log(monkeypatch):
     monkeypatch.setattr(plan, "PARTS", (5,))
     monkeypatch.setattr(plan, "QUERIES", 5)
     rows = wander(6000, 4)
-    whole = tc.plan_log(read_rows(rows), k=10)
+    whole = plan_log(read_rows(rows), k=10)
     assert whole.sampled == 6000
     monkeypatch.setattr(plan, "MOST_CELLS", 1500 * 4)
-    sample = tc.plan_log(read_rows(rows), k=10)
+    sample = plan_log(read_rows(rows), k=10)
     assert sample.sampled == 1500
-    thin = tc.plan_log(read_rows([row for row in rows if int(row.user[1:]) % 4 == 0]), k=10)
+    thin = plan_log(read_rows([row for row in rows if int(row.user[1:]) % 4 == 0]), k=10)
     for of_whole, of_sample, of_thin in zip(
         whole.choices, sample.choices, thin.choices, strict=True
     ):
@@ -135,7 +138,7 @@ def test_a_sample_is_as_dense_as_the_log(monkeypatch):
 @pytest.mark.needs_jit
 def test_without_k_some_are_tried(monkeypatch):
     monkeypatch.setattr(plan, "QUERIES", 5)
-    found = tc.plan_log(read_rows(wander(60, 2)))
+    found = plan_log(read_rows(wander(60, 2)))
     assert [(c.length, c.k, c.parts, c.area is None) for c in found.choices] == [
         (length, k, parts, k == 100)
         for length in (1, 2)
@@ -151,7 +154,7 @@ def test_more_members_than_k(monkeypatch):
     rows = [row for row in wander(200, 3) if (int(row.user[1:]) + row.time) % 5]
     log = read_rows(rows)
     few, many = (
-        tc.plan_log(log, k=10, members=members, max_gap="2", length=3).choices[-1]
+        plan_log(log, k=10, members=members, max_gap="2", length=3).choices[-1]
         for members in (None, 20)
     )
     assert (few.members, many.members) == (10, 20)

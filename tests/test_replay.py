@@ -3,7 +3,9 @@
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import draw_log, new_folder, read_rows
+from trajcloak.query import open_release
 from trajcloak.replay import recount_requests
 from zoo import first_quick
 
@@ -25,13 +27,13 @@ def test_requests_are_counted_again_as_the_run_did(options):
         log = read_rows(drawn.rows)
         with new_folder() as folder:
             try:
-                made = tc.anonymize(log, drawn.k, **drawn.run_options, **options)
+                made = anonymize(log, drawn.k, **drawn.run_options, **options)
             except tc.TrajcloakError:
                 continue
             made.write(folder / "release", folder / "policy.parquet")
             counted = recount_requests(
                 log,
-                tc.open_release(folder / "release"),
+                open_release(folder / "release"),
                 folder / "policy.parquet",
                 vocabulary=options.get("vocabulary"),
             )

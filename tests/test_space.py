@@ -13,9 +13,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import Row, new_folder, read_rows
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.log import hold_in_memory
+from trajcloak.log import hold_in_memory, read_log
 from trajcloak.log.misplaced import check_misplaced
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.space import (
@@ -48,7 +49,7 @@ def read_degrees(lon, lat):
     table = pa.table({"user_id": range(n), "time": [0] * n, "lon": list(lon), "lat": list(lat)})
     with new_folder() as folder:
         pq.write_table(table, folder / "log.parquet")
-        return tc.read_log(folder / "log.parquet", threads=1)
+        return read_log(folder / "log.parquet", threads=1)
 
 
 class Placed(NamedTuple):
@@ -167,8 +168,8 @@ def test_default_heights_of_logs():
 
 @pytest.mark.parametrize("height", [0, -1, 25])
 def test_heights_that_cannot_be_used(height):
-    with pytest.raises(tc.OptionError, match=rf"height is {height}; expected .*--height"):
-        tc.anonymize(read_rows([Row("a", 0, 1, 1)]), 2, height=height)
+    with pytest.raises(tc.OptionError, match=rf"height is {height}; expected .*height="):
+        anonymize(read_rows([Row("a", 0, 1, 1)]), 2, height=height)
 
 
 def test_cells_too_fine_for_their_edges_to_differ_are_refused():
@@ -253,7 +254,7 @@ def test_far_rows_are_refused_by_number(spoil, rows, named):
         place(log)
     message = str(caught.value)
     assert "expected one connected area" in message
-    assert "--region" in message
+    assert "region=" in message
     # No number but the rows and the constants of the rule.
     assert set(re.findall(r"\d+", message)) <= {str(row + 1) for row in rows} | {
         str(len(rows)), "64", "0",
@@ -264,7 +265,7 @@ def test_a_region_that_the_caller_gives_keeps_far_rows():
     lon, lat = city(n=900)
     to_null_island(lon, lat, [41])
     log = read_degrees(lon, lat)
-    kept = tc.anonymize(log, 2, region=(-4e6, -4e6, 8e6))
+    kept = anonymize(log, 2, region=(-4e6, -4e6, 8e6))
     assert kept.manifest["region"] == {"x_min": -4e6, "y_min": -4e6, "side": 8e6}
     assert kept.manifest["height"] == 20
     assert kept.manifest["users"] == 900
@@ -307,19 +308,19 @@ def test_rows_that_are_not_so_far():
 def test_locations_must_be_strictly_inside_a_given_region(region, named):
     log = read_rows([Row("a", 0, 1, 1), Row("b", 0, 4, 2), Row("c", 0, 9, 8)])
     with pytest.raises(tc.InputError, match=named) as caught:
-        tc.anonymize(log, 2, region=region)
+        anonymize(log, 2, region=region)
     assert "expected every location strictly inside it" in str(caught.value)
-    tc.anonymize(log, 2, region=(0.0, 0.0, math.nextafter(9.0, 10.0)))
+    anonymize(log, 2, region=(0.0, 0.0, math.nextafter(9.0, 10.0)))
 
 
 @pytest.mark.parametrize("far", [1e300, -1.7e308, 2e100])
 def test_coordinates_beyond_all_places_are_refused(far):
     rows = [Row(f"u{i}", 0, far if i == 0 else 1.0, 1.0, None) for i in range(4)]
     with pytest.raises(tc.InputError, match=r"row 1 is beyond 1e\+100; expected coordinates"):
-        tc.anonymize(read_rows(rows), 2)
+        anonymize(read_rows(rows), 2)
 
 
 def test_a_region_beyond_all_places_is_refused():
     rows = [Row(f"u{i}", 0, 1.0, 1.0, None) for i in range(4)]
     with pytest.raises(tc.InputError, match="reaches beyond"):
-        tc.anonymize(read_rows(rows), 2, region=(-1e300, -1e300, 3e300), height=4)
+        anonymize(read_rows(rows), 2, region=(-1e300, -1e300, 3e300), height=4)

@@ -4,10 +4,10 @@
 
     import trajcloak as tc
 
-    columns = tc.LogColumns(requests=("category",))
-    release = tc.anonymize("log.parquet", k=50, columns=columns)
-    release.write("release", policy="policy.parquet")
-    report = tc.audit("log.parquet", "release", "policy.parquet", columns)
+    release = tc.anonymize(frame, k=50, user="device", requests=["category"], every="60s")
+    release.plot()
+    release.count((0, 0, 5000, 5000)).to_pandas()
+    release.save("release", policy="policy.parquet")
 """
 
 from importlib import import_module
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from trajcloak.version import __version__
 
 if TYPE_CHECKING:
-    from trajcloak.attackers import Attack, attack
-    from trajcloak.auditor import AuditReport, audit, audit_foreign
-    from trajcloak.comparison import Comparison, compare
+    from trajcloak.algorithms.custom import CustomAlgorithm
+    from trajcloak.algorithms.refined import Refined
+    from trajcloak.algorithms.traj_anon import TrajAnon
+    from trajcloak.auditor import AuditReport
     from trajcloak.errors import (
         InputError,
         NotEnoughUsersError,
@@ -26,44 +27,43 @@ if TYPE_CHECKING:
         OutputError,
         TrajcloakError,
     )
-    from trajcloak.generator import generate_log
-    from trajcloak.inspection import Inspection, inspect_log
-    from trajcloak.log import RequestLog, read_log
-    from trajcloak.movement import convert_log
-    from trajcloak.options import LogColumns, Options
-    from trajcloak.pipeline import anonymize
-    from trajcloak.plan import Plan, plan_log
-    from trajcloak.query import Answer, PublishedRelease, build_route, open_release
-    from trajcloak.release.reading import read_manifest
-    from trajcloak.release.result import Release
-    from trajcloak.report import Report, write_report
-    from trajcloak.utility import Utility, measure_utility
+    from trajcloak.generator import GeneratedLog, generate_log
+    from trajcloak.inspection import Inspection
+    from trajcloak.interface.anonymizing import anonymize
+    from trajcloak.interface.audits import audit, audit_foreign, write_report
+    from trajcloak.interface.logs import Log, read_log
+    from trajcloak.interface.releases import Release, open_release
+    from trajcloak.interface.studies import (
+        attack,
+        compare,
+        inspect_log,
+        measure_utility,
+        plan_log,
+    )
+    from trajcloak.movement import ConvertedLog, convert_log
+    from trajcloak.report import Report
 
 __all__ = [
-    "Answer",
-    "Attack",
     "AuditReport",
-    "Comparison",
+    "ConvertedLog",
+    "CustomAlgorithm",
+    "GeneratedLog",
     "InputError",
     "Inspection",
-    "LogColumns",
+    "Log",
     "NotEnoughUsersError",
     "OptionError",
-    "Options",
     "OutputError",
-    "Plan",
-    "PublishedRelease",
+    "Refined",
     "Release",
     "Report",
-    "RequestLog",
+    "TrajAnon",
     "TrajcloakError",
-    "Utility",
     "__version__",
     "anonymize",
     "attack",
     "audit",
     "audit_foreign",
-    "build_route",
     "compare",
     "convert_log",
     "generate_log",
@@ -72,14 +72,14 @@ __all__ = [
     "open_release",
     "plan_log",
     "read_log",
-    "read_manifest",
     "write_report",
 ]
 
 _HOMES = {
-    "trajcloak.attackers": ("Attack", "attack"),
-    "trajcloak.comparison": ("Comparison", "compare"),
-    "trajcloak.auditor": ("AuditReport", "audit", "audit_foreign"),
+    "trajcloak.algorithms.custom": ("CustomAlgorithm",),
+    "trajcloak.algorithms.refined": ("Refined",),
+    "trajcloak.algorithms.traj_anon": ("TrajAnon",),
+    "trajcloak.auditor": ("AuditReport",),
     "trajcloak.errors": (
         "InputError",
         "NotEnoughUsersError",
@@ -87,18 +87,21 @@ _HOMES = {
         "OutputError",
         "TrajcloakError",
     ),
-    "trajcloak.generator": ("generate_log",),
-    "trajcloak.inspection": ("Inspection", "inspect_log"),
-    "trajcloak.log": ("RequestLog", "read_log"),
-    "trajcloak.movement": ("convert_log",),
-    "trajcloak.options": ("LogColumns", "Options"),
-    "trajcloak.pipeline": ("anonymize",),
-    "trajcloak.plan": ("Plan", "plan_log"),
-    "trajcloak.release.reading": ("read_manifest",),
-    "trajcloak.query": ("Answer", "PublishedRelease", "build_route", "open_release"),
-    "trajcloak.release.result": ("Release",),
-    "trajcloak.report": ("Report", "write_report"),
-    "trajcloak.utility": ("Utility", "measure_utility"),
+    "trajcloak.generator": ("GeneratedLog", "generate_log"),
+    "trajcloak.inspection": ("Inspection",),
+    "trajcloak.interface.anonymizing": ("anonymize",),
+    "trajcloak.interface.audits": ("audit", "audit_foreign", "write_report"),
+    "trajcloak.interface.logs": ("Log", "read_log"),
+    "trajcloak.interface.releases": ("Release", "open_release"),
+    "trajcloak.interface.studies": (
+        "attack",
+        "compare",
+        "inspect_log",
+        "measure_utility",
+        "plan_log",
+    ),
+    "trajcloak.movement": ("ConvertedLog", "convert_log"),
+    "trajcloak.report": ("Report",),
 }
 
 

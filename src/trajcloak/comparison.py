@@ -114,13 +114,6 @@ def compare(
         Fields of :class:`trajcloak.options.Options` that say how to lay out the log;
         ``cloak``: the kind whose cost the algorithms are to lower; ``parts`` and ``parts_per``:
         how members are shown.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
-    >>> [(row.algorithm, row.status) for row in tc.compare(log, 50, ["traj-anon"])]
-    [('traj-anon', 'ok')]
     """
     threads = choose_threads(threads)
     if time_limit is not None and not 0 < time_limit < math.inf:
@@ -137,7 +130,7 @@ def compare(
     if not trajectories:
         raise NotEnoughUsersError(
             f"no window has k = {k} users whose location is known throughout; expected at least "
-            f"one; lower --k, or pass --missing hold or a smaller --length"
+            f"one; lower --k, or pass --missing=hold or a smaller --length"
         )
     least = sum(bound_optimum(cells, height, k, threads) for cells in trajectories)
     results = []
@@ -343,7 +336,7 @@ def _work(there: Any, job: _Job) -> None:
     try:
         found = [_solve(algorithm, cells, job) for cells in windows]
     except TrajcloakError as error:
-        there.send((time.monotonic() - started, f"refused: {error}"))
+        there.send((time.monotonic() - started, f"refused: {error.with_options}"))
         return
     seconds = time.monotonic() - started
     for w, (bundle, part) in enumerate(found):

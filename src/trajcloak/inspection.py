@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from numba import njit
 
 from trajcloak.algorithms.traj_anon import TrajAnon
@@ -145,6 +146,25 @@ class Inspection:
     schedule: Schedule
     suspects: list[Suspect]
 
+    @property
+    def choices(self) -> pa.Table:
+        """The proposal, and its variants by the setting that is varied, as a table."""
+        listed = [("nothing", self.proposed)] + [
+            (name.removeprefix("by_"), choice)
+            for name in ("by_every", "by_max_gap", "by_length", "by_members")
+            for choice in getattr(self, name)
+        ]
+        rows = [
+            {
+                "varied": varied,
+                **vars(choice),
+                "every": str(choice.every),
+                "max_gap": str(choice.max_gap),
+            }
+            for varied, choice in listed
+        ]
+        return pa.Table.from_pylist(rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, for JSON."""
         return {
@@ -195,13 +215,6 @@ def inspect_log(
     threads : int, optional
         Default: all cores.
     progress : Progress
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet")
-    >>> tc.inspect_log(log).proposed.every
-    '60s'
     """
     counter = _KeptCounter(log, choose_threads(threads), progress)
 

@@ -1,6 +1,7 @@
 """What a caller can ask for: which columns mean what, and how to anonymize."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -21,6 +22,10 @@ ALGORITHMS = (
     "hilbert-clustering",
     "exact",
 )
+CUSTOM = "custom:"
+CUSTOM_NAME = re.compile(f"{CUSTOM}[a-z0-9][a-z0-9-]{{0,40}}")
+"""Names of algorithms of others, which only callers in Python can pass."""
+
 AUTO = "auto"
 """Choose the algorithm by the kind of cloak; see ``DEFAULT_ALGORITHMS``."""
 
@@ -347,7 +352,11 @@ class Options:
             object.__setattr__(self, "algorithm", DEFAULT_ALGORITHMS[self.cloak])
         for name, value, known in (
             ("cloak", self.cloak, CLOAKS),
-            ("algorithm", self.algorithm, ALGORITHMS),
+            (
+                "algorithm",
+                self.algorithm,
+                [self.algorithm] if is_custom(self.algorithm) else ALGORITHMS,
+            ),
             ("missing", self.missing, MISSING),
             ("align", self.align, ALIGNMENTS),
             ("tree", self.tree, TREES),
@@ -363,7 +372,7 @@ class Options:
         if self.tree != TREES[0] and self.algorithm != "traj-anon":
             raise OptionError(
                 f"tree is '{self.tree}' and the algorithm {self.algorithm}; expected traj-anon, "
-                f"which alone searches a tree of choice; pass --algorithm traj-anon"
+                f"which alone searches a tree of choice; pass --algorithm=traj-anon"
             )
         for name in ("length", "height", "members", "rare_below"):
             number = getattr(self, name)
@@ -452,6 +461,11 @@ def marks_and_holds(name: str) -> OptionError:
         f"column '{name}' is to say which rows are location reports, and to hold the user, time, "
         f"place or a request; expected a column of its own; name another with --is-report"
     )
+
+
+def is_custom(algorithm: object) -> bool:
+    """Whether a name is one of an algorithm of others."""
+    return isinstance(algorithm, str) and bool(CUSTOM_NAME.fullmatch(algorithm))
 
 
 def is_zone(name: object) -> bool:

@@ -10,7 +10,7 @@
     bundle_by_tree  WindowInputs         -> Bundles of a large window    trajcloak.bundling
     order_bundles     Bundles              -> the same, in published order trajcloak.bundling
     decide_requests eligible sets        -> requests to publish          trajcloak.requests
-    Release.write   Bundles              -> release folder               trajcloak.release
+    RunResult.write Bundles              -> release folder               trajcloak.release
 
 An engine (:mod:`trajcloak.engines`) holds the shards and calls the functions: whatever holds
 a row, a trajectory or a user stays with it. What is decided here rests on counts, bounds,
@@ -38,7 +38,6 @@ from trajcloak.engines.folder import (
     parse_memory,
 )
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.engines.open import open_engine
 from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
@@ -54,7 +53,7 @@ from trajcloak.release.output_checks import (
     name_private_files,
 )
 from trajcloak.release.published_rows import ReleaseHead, place_box
-from trajcloak.release.result import Release
+from trajcloak.release.result import RunResult
 from trajcloak.requests import (
     WindowKinds,
     check_request_options,
@@ -79,86 +78,30 @@ HASHED_BYTES = 1 << 16
 """At either end of each file of the log, for telling whether it is the same."""
 
 
-def anonymize(
-    log: Any,
-    k: int,
+def anonymize_log(
+    log: RequestLog,
+    asked: Options,
+    algorithm: Algorithm | None = None,
     *,
-    columns: LogColumns | None = None,
-    request_log: LogPath | None = None,
-    engine: Any = None,
-    memory: str | int | None = None,
-    scratch: str | Path | None = None,
     threads: int | None = None,
     progress: Progress = silent,
-    **options: Any,
-) -> Release:
-    """Bundle the users of a log so that every request has at least k possible senders.
+) -> RunResult:
+    """Bundle the users of a log that is in memory.
 
-    Parameters
-    ----------
-    log
-        A log that :func:`trajcloak.read_log` has read; or what it reads: files, or a table.
-        With a client of dask's, also a dask DataFrame.
-    k : int
-        Least number of users in a bundle; at least 2.
-    columns : LogColumns, optional
-        Which columns to read, if the log is not read yet.
-    request_log : optional
-        The requests, if ``log`` has locations only; files or a table, like ``log``.
-    engine : optional
-        The cluster to work on: a ``distributed.Client`` or a ``SparkSession``. Default: this
-        process. See ``docs/scale.md``.
-    memory : optional
-        Most memory that this process may take, such as ``4GiB``: the log may be larger.
-        Default: the log is held in memory.
-    scratch : str or Path, optional
-        With ``engine`` or ``memory``: a folder, as private as the log, in which shards wait as
-        long as the release is there; workers must see it, too. Default: the system's folder
-        for temporary files, unless workers may be on other machines.
-    threads : int, optional
-        In this process; default: all cores. Never changes the result.
-    progress : Progress
-        Called as work is done.
-    **options
-        The other fields of :class:`Options`.
-
-    Raises
-    ------
-    OptionError
-        If an option cannot be used.
-    InputError
-        If the log breaks a rule, or a request attribute looks like identifiers or places and
-        is not allowed.
-    NotEnoughUsersError
-        If no window has k users whose location is known throughout.
-    OutputError
-        If something cannot be written into the scratch folder.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet")
-    >>> release = tc.anonymize(log, k=50)
-    >>> release.write("anonymized", policy="who-is-where.parquet")
-
-    With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
-    scratch="/shared/private")``.
+    ``algorithm`` is used instead of the one that the options name.
     """
-    asked = Options(k=k, **options)
-    if isinstance(log, RequestLog):
-        if any(given is not None for given in (columns, request_log, engine, memory, scratch)):
-            raise OptionError(
-                "the log is in memory already; columns, request_log, engine, memory and scratch "
-                "are for one that is still to be read; pass the path of the log, or leave them out"
-            )
-        in_memory = MemoryEngine(threads, progress)
-        return run_plan(hold_in_memory(log, in_memory), asked)
-    opened = open_engine(engine, memory=memory, scratch=scratch, threads=threads, progress=progress)
-    try:
-        return anonymize_on(opened, log, columns or LogColumns(), asked, request_log)
-    except BaseException:
-        opened.close()
-        raise
+    return run_plan(hold_in_memory(log, MemoryEngine(threads, progress)), asked, algorithm)
+
+
+def anonymize_again(
+    source: LogPath,
+    columns: LogColumns,
+    asked: Options,
+    request_log: LogPath | None = None,
+    progress: Progress = silent,
+) -> RunResult:
+    """Read a log and bundle its users in memory, as the audit does to compare the groups."""
+    return anonymize_on(MemoryEngine(progress=progress), source, columns, asked, request_log)
 
 
 def anonymize_on(
@@ -167,9 +110,10 @@ def anonymize_on(
     columns: LogColumns,
     asked: Options,
     request_log: LogPath | None = None,
-) -> Release:
-    """Read a log and bundle its users on an engine."""
-    return run_plan(read_shards(engine, source, columns, request_log), asked)
+    algorithm: Algorithm | None = None,
+) -> RunResult:
+    """Read a log and bundle its users on an engine; see :func:`anonymize_log`."""
+    return run_plan(read_shards(engine, source, columns, request_log), asked, algorithm)
 
 
 def anonymize_files(
@@ -184,10 +128,10 @@ def anonymize_files(
     resume: bool = False,
     threads: int | None = None,
     progress: Progress = silent,
-) -> Release:
+) -> RunResult:
     """Turn a log that may be larger than memory into a release, in a run that can be continued.
 
-    The files are those that :func:`anonymize` would have made. Its work stands in a private
+    The files are those that a run in memory would have made. Its work stands in a private
     folder beside the release until the release is complete.
 
     Parameters
@@ -204,13 +148,13 @@ def anonymize_files(
         Continue a run that was interrupted, with the same log and options. If there is
         nothing to continue, start anew.
     threads, progress
-        As for :func:`anonymize`.
+        As for :func:`anonymize_log`.
 
     Raises
     ------
     TrajcloakError
-        As :func:`anonymize`; also if memory is too little for a window, or if an interrupted
-        run is in the way.
+        As :func:`trajcloak.anonymize`; also if memory is too little for a window, or if an
+        interrupted run is in the way.
     """
     limit = parse_memory(memory)
     threads = choose_threads(threads)
@@ -247,7 +191,7 @@ def _check_cut(engine: Engine, files: Sequence[Path], asked: Options) -> None:
         raise OptionError(
             f"the {num_rows:,} rows of the log are one window, of which {limit:,} fit into the "
             f"memory that is left besides what the program itself needs; expected windows that "
-            f"fit; pass --length, a larger --memory, or --algorithm traj-anon, which takes windows "
+            f"fit; pass --length, a larger --memory, or --algorithm=traj-anon, which takes windows "
             f"apart"
         )
 
@@ -278,7 +222,7 @@ def _identify_file(file: Path) -> list[Any]:
     return [str(file.absolute()), found.st_size, found.st_mtime_ns, ends.hexdigest()]
 
 
-def run_plan(log: ShardedLog, asked: Options) -> Release:
+def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None) -> RunResult:
     """Bundle the users of a log in shards."""
     facts, engine = log.facts, log.engine
     check_request_options(log.kinds, asked)
@@ -289,7 +233,7 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
         asked.bundle_size,
         layout.region.height,
         asked.cloak,
-        choose_algorithm(layout),
+        algorithm or choose_algorithm(layout),
         log.kinds.num_rows,
         asked.link_safe,
         None if asked.parts is None else PartSettings(asked.parts, asked.parts_per),
@@ -342,7 +286,7 @@ def run_plan(log: ShardedLog, asked: Options) -> Release:
         None if asked.parts is None else asked.parts_per,
     )
     figures = build_figures(facts, left_out, decided.counts, num_requests)
-    return Release(manifest, figures, head, ranges, engine)
+    return RunResult(manifest, figures, head, ranges, engine)
 
 
 def _check_rows(log: ShardedLog, layout: Layout, *, is_dense: bool) -> Reports | None:
@@ -391,7 +335,7 @@ def _check_published(bundled: BundledLog, members: int, num_users: int) -> None:
     if largest < members:
         raise NotEnoughUsersError(
             f"at most {largest} of {num_users} users take part in a window; expected at least "
-            f"{members}; lower --k or --members, or keep more users with --missing hold, a larger "
+            f"{members}; lower --k or --members, or keep more users with --missing=hold, a larger "
             f"--max-gap or a smaller --length"
         )
     for window, count in enumerate(bundled.num_users):

@@ -152,13 +152,6 @@ def plan_log(
     threads : int, optional
         Default: all cores.
     progress : Progress
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> plan = tc.plan_log(tc.read_log("log.parquet"), k=50)
-    >>> [choice.parts for choice in plan.choices[:3]]
-    [None, 10, 5]
     """
     threads = choose_threads(threads)
     tried = [

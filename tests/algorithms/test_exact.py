@@ -142,7 +142,7 @@ def test_more_users_than_it_can_take():
         solve(Example(np.zeros((65, 1, 2), np.uint32), 3, 2))
     assert str(caught.value) == (
         "exact was given 65 users and can take 64, since the problem is NP-complete; "
-        "use another --algorithm, or a smaller log"
+        "use another algorithm=, or a smaller log"
     )
 
 
@@ -156,7 +156,7 @@ def test_more_sequences_than_it_can_take(monkeypatch):
         solve(Example(cells, 4, 2))
     assert str(caught.value) == (
         f"exact found more than {num_sets - 1} closed cloak sequences among 10 users and "
-        f"3 instants, and can take at most that many; use another --algorithm, or a smaller log"
+        f"3 instants, and can take at most that many; use another algorithm=, or a smaller log"
     )
 
 

@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
-import trajcloak as tc
 from algorithms.test_traj_anon import check_boxes_inside, check_policy, exact_cost
 from reference.partitions import partition_cost
+from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, write_parquet
 from trajcloak.algorithms import build_algorithm
+from trajcloak.auditor import audit
 from trajcloak.errors import OptionError
+from trajcloak.log import read_log
 from trajcloak.options import ALGORITHMS, TREES
+from trajcloak.release.reading import read_manifest
 from zoo import EFFORT, as_trajectories, draw_examples, list_groups, needs_jit
 
 NUM_SEEDS = 3
@@ -34,7 +37,7 @@ def test_unknown_names(name):
         build_algorithm(name)
     assert str(caught.value) == (
         f"algorithm '{name}' is not known; expected one of {', '.join(ALGORITHMS)}; "
-        f"pass another --algorithm"
+        f"pass another algorithm="
     )
 
 
@@ -120,8 +123,8 @@ def test_releases_pass_the_audit(tmp_path, name, cloak):
     for number, (rows, k, options) in enumerate(logs):
         log = write_parquet(tmp_path / f"log-{number}.parquet", rows)
         release, policy = tmp_path / f"release-{number}", tmp_path / f"policy-{number}.parquet"
-        result = tc.anonymize(
-            tc.read_log(log, COLUMNS),
+        result = anonymize(
+            read_log(log, COLUMNS),
             k,
             algorithm=name,
             cloak=cloak,
@@ -130,10 +133,10 @@ def test_releases_pass_the_audit(tmp_path, name, cloak):
             **options,
         )
         result.write(release, policy)
-        manifest = tc.read_manifest(release)
+        manifest = read_manifest(release)
         assert manifest["algorithm"] == name
         assert manifest["smallest_bundle"] >= k
-        report = tc.audit(log, release, policy, COLUMNS)
+        report = audit(log, release, policy, COLUMNS)
         assert [check.name for check in report.checks if not check.passed] == []
 
 
@@ -148,11 +151,11 @@ def test_bundles_of_300_small_logs_pass_the_audit(tmp_path, name):
         log = write_parquet(tmp_path / f"{number}.parquet", draw_rows(number, num_users, length))
         release, policy = tmp_path / f"{number}.release", tmp_path / f"{number}.policy"
         cloak = ("mbr", "quad")[number % 2]
-        result = tc.anonymize(
-            tc.read_log(log, COLUMNS), k, algorithm=name, cloak=cloak, threads=1, **UNIT_CELLS
+        result = anonymize(
+            read_log(log, COLUMNS), k, algorithm=name, cloak=cloak, threads=1, **UNIT_CELLS
         )
         result.write(release, policy)
-        assert tc.audit(log, release, policy, COLUMNS).passed
+        assert audit(log, release, policy, COLUMNS).passed
 
 
 @pytest.mark.parametrize("name", DRAWS)
@@ -160,7 +163,7 @@ def test_the_seed_of_a_run_decides(name):
     rows = draw_rows(115, 40, 3)
     with_seed = {}
     for seed in (0, 0, 1):
-        policy = tc.anonymize(
+        policy = anonymize(
             read_rows(rows), 4, algorithm=name, seed=seed, threads=1, **UNIT_CELLS
         ).policy
         with_seed.setdefault(seed, []).append(policy)
@@ -171,4 +174,4 @@ def test_the_seed_of_a_run_decides(name):
 
 def test_exact_refuses_a_large_log():
     with pytest.raises(OptionError, match="exact was given 65 users and can take 64"):
-        tc.anonymize(read_rows(draw_rows(116, 65, 1)), 2, algorithm="exact", **UNIT_CELLS)
+        anonymize(read_rows(draw_rows(116, 65, 1)), 2, algorithm="exact", **UNIT_CELLS)

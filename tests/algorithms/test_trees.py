@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import trajcloak as tc
 from algorithms.test_traj_anon import (
     bundles_as_sets,
     check_boxes_inside,
@@ -13,11 +12,15 @@ from algorithms.test_traj_anon import (
 )
 from reference import k_summing
 from reference.tree import build_tree
+from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, write_parquet
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import build_areas
 from trajcloak.algorithms.traj_anon.keys import build_layout
+from trajcloak.auditor import audit
+from trajcloak.log import read_log
 from trajcloak.options import TREES
+from trajcloak.release.reading import read_manifest
 from zoo import Example, as_trajectories, build_zoo, draw_clustered, draw_examples, needs_jit
 
 KINDS = {
@@ -189,8 +192,8 @@ def test_releases_pass_the_audit(tmp_path, tree, cloak):
         for instant, (x, y) in enumerate(trajectory)
     ]
     log = write_parquet(tmp_path / "log.parquet", rows)
-    result = tc.anonymize(
-        tc.read_log(log, COLUMNS),
+    result = anonymize(
+        read_log(log, COLUMNS),
         3,
         algorithm="traj-anon",
         tree=tree,
@@ -199,6 +202,6 @@ def test_releases_pass_the_audit(tmp_path, tree, cloak):
         **UNIT_CELLS,
     )
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
-    assert tc.read_manifest(tmp_path / "release")["parameters"]["tree"] == tree
-    report = tc.audit(log, tmp_path / "release", tmp_path / "policy.parquet", COLUMNS)
+    assert read_manifest(tmp_path / "release")["parameters"]["tree"] == tree
+    report = audit(log, tmp_path / "release", tmp_path / "policy.parquet", COLUMNS)
     assert [check.name for check in report.checks if not check.passed] == []

@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import trajcloak as tc
+from runs import anonymize
 from trajcloak.auditor import audit
+from trajcloak.options import LogColumns
 from trajcloak.release.row_groups import encode_row_group, join_row_groups
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -24,7 +25,7 @@ class Released:
 
     folder: Path
     k: int
-    columns: tc.LogColumns
+    columns: LogColumns
     options: dict = field(default_factory=dict)
     request_log: Path | None = None
 
@@ -41,7 +42,7 @@ class Released:
         return self.folder / "log.parquet"
 
     def anonymize(self):
-        made = tc.anonymize(
+        made = anonymize(
             self.log,
             self.k,
             columns=self.columns,
@@ -107,7 +108,7 @@ def draw_rows(seed, *, num_users=40, num_instants=8, skipping=0.0):
 def release_one_log(folder, **options):
     """Rows carry requests; users skip some instants, so that some sets are not eligible."""
     folder.mkdir()
-    columns = tc.LogColumns(requests=("what", "level"))
+    columns = LogColumns(requests=("what", "level"))
     asked = {"length": 4, "members": 4, "max_gap": "3", "rows_alike": True} | options
     made = Released(folder, 3, columns, asked)
     pq.write_table(pa.Table.from_pylist(draw_rows(1, skipping=0.1)), made.log)
@@ -128,7 +129,7 @@ def release_two_inputs(folder, **options):
             sent = {"what": row["what"], "level": row["level"] and str(row["level"])}
             requests.append({**who, "time": time + timedelta(seconds=17), **sent})
     asked = {"length": 4, "vocabulary": VOCABULARY, "rare": "other"} | options
-    columns = tc.LogColumns(requests=("what", "level"))
+    columns = LogColumns(requests=("what", "level"))
     made = Released(folder, 3, columns, asked, folder / "requests.parquet")
     pq.write_table(pa.Table.from_pylist(locations), made.log)
     pq.write_table(pa.Table.from_pylist(requests), made.request_log)

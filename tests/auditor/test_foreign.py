@@ -11,7 +11,9 @@ import pytest
 
 import trajcloak as tc
 from auditor.expected import list_failed
+from runs import anonymize
 from trajcloak.auditor import FOREIGN_CHECKS, audit_foreign
+from trajcloak.log import read_log
 
 EDGES = ("x_min", "y_min", "x_max", "y_max")
 
@@ -276,7 +278,7 @@ def test_rows_that_repeat_have_the_same_candidates(tmp_path, seed):
 
 def test_our_own_bundles_pass(tmp_path, log):
     """Read as a table of another tool."""
-    result = tc.anonymize(tc.read_log(log), 5)
+    result = anonymize(read_log(log), 5)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     bundles, policy = tmp_path / "release" / "bundles.parquet", tmp_path / "policy.parquet"
     assert audit_foreign(log, bundles, 5).passed

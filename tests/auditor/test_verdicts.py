@@ -186,7 +186,7 @@ def test_a_version_alone_does_not_matter(world):
 
 def test_a_vocabulary_must_be_given(tmp_path):
     world = WORLDS["two inputs"](tmp_path / "world")
-    with pytest.raises(tc.OptionError, match="--vocabulary"):
+    with pytest.raises(tc.OptionError, match="vocabulary="):
         world.audit(vocabulary=None)
     lists = world.options["vocabulary"]
     longest = max(map(len, lists.values()))

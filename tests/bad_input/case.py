@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import trajcloak as tc
+from runs import anonymize
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
 
 HEADER = "user_id,time,x,y,what\n"
 DEGREES = "user_id,time,lon,lat,what\n"
-COLUMNS = tc.LogColumns(requests=("what",))
+COLUMNS = LogColumns(requests=("what",))
 
 
 class Secrets:
@@ -56,14 +59,14 @@ class Attempt:
 
     source: Any
     k: int = 2
-    columns: tc.LogColumns = COLUMNS
+    columns: LogColumns = COLUMNS
     options: dict[str, Any] = field(default_factory=dict)
     release: str = "release"
     policy: str = "policy.parquet"
 
     def run(self, folder: Path) -> None:
-        log = tc.read_log(self.source, self.columns)
-        result = tc.anonymize(log, self.k, **self.options)
+        log = read_log(self.source, self.columns)
+        result = anonymize(log, self.k, **self.options)
         result.write(folder / self.release, folder / self.policy)
 
 

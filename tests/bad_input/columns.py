@@ -4,6 +4,7 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from bad_input.case import Attempt, case, good_lines, write_csv, write_parquet
+from trajcloak.options import LogColumns
 
 
 @case(tc.InputError, r"log\.csv: there is no column 'user_id'")
@@ -34,4 +35,4 @@ def two_pairs_of_coordinates(folder, secrets):
 @case(tc.OptionError, r"column 'x' is to hold two of user, time, place and request")
 def place_as_request(folder, secrets):
     path = write_csv(folder, *good_lines(secrets))
-    return Attempt(path, columns=tc.LogColumns(requests=("what", "x")))
+    return Attempt(path, columns=LogColumns(requests=("what", "x")))

@@ -7,6 +7,7 @@ import pytest
 import trajcloak as tc
 from bad_input import CASES, Attempt, Secrets, good_lines, write_csv
 from small_logs import list_tree
+from trajcloak.options import LogColumns
 
 ALL_CASES = pytest.mark.parametrize("bad", CASES, ids=lambda bad: bad.name)
 
@@ -59,6 +60,6 @@ def test_the_cases_fail_for_their_own_reason_only(tmp_path):
 )
 def test_columns_that_cannot_be_used(given, says):
     with pytest.raises(tc.OptionError) as caught:
-        tc.LogColumns(**given)
+        LogColumns(**given)
     assert str(caught.value).startswith(says)
     assert str(caught.value).count("; ") >= 2

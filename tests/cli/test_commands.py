@@ -14,6 +14,7 @@ import trajcloak as tc
 from cli.conftest import REQUESTS, run_script
 from cli.terminal import run_on_terminal
 from small_logs import Row, list_tree, write_parquet
+from trajcloak.release.reading import read_manifest
 
 DATA_MODEL = Path(__file__).parents[2] / "docs" / "data-model.md"
 
@@ -113,7 +114,7 @@ def test_anonymize_tells_what_is_published(run, made):
     args = ("-o", "release", "--k", 5, *REQUESTS)
     done = run("anonymize", made / "log.parquet", *args)
     assert (done.code, done.err) == (0, "")
-    manifest = tc.read_manifest("release")
+    manifest = read_manifest("release")
     facts = read_facts(done.out)
     assert "Release: release" in done.out
     assert facts["users published"] == "60"
@@ -252,7 +253,8 @@ def test_other_names_and_degrees(run, tmp_path):
     args = ("log.csv", "release", *names, "--request", "user_id", "--policy", "policy.parquet")
     done = run("anonymize", args[0], "-o", *args[1:], "--k", 4)
     assert done.code == 0
-    assert re.search(r"mean cloak +│ +[\d,]+ x [\d,]+ m │", done.out)
+    assert re.search(r"mean cloak +│ +([\d.]+\skm)\s×\s\1 │", done.out)
+    assert re.search(r"cost +│ +[\d.]+\skm² │", done.out)
     assert pq.read_table("release/requests.parquet")["user_id"].to_pylist() == ["pizza", "pizza"]
     assert run("audit", *args).code == 0
 
@@ -379,7 +381,7 @@ def test_sets_that_are_withheld_are_counted(run, tmp_path):
     log = write_parquet(tmp_path / "log.parquet", rows)
     args = ("--k", 3, "--request", "what", "--missing", "hold")
     done = run("anonymize", log, "-o", "release", *args)
-    assert tc.read_manifest("release")["withheld"]["sets"] == 8
+    assert read_manifest("release")["withheld"]["sets"] == 8
     assert "8 sets of requests have fewer than 3 members with a row" in " ".join(done.out.split())
 
 

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import trajcloak as tc
+from runs import anonymize
 from trajcloak.engines.engine import Engine, Sizes
-from trajcloak.options import ALGORITHMS, PARTS_PER
+from trajcloak.log import read_log
+from trajcloak.options import ALGORITHMS, PARTS_PER, LogColumns, Options
 from trajcloak.pipeline import anonymize_files, anonymize_on
 
 NIGHT = datetime(2024, 3, 30, 21)
@@ -28,19 +29,19 @@ class Run:
     """A log in files, and a call of ``anonymize``."""
 
     source: Path
-    columns: tc.LogColumns
+    columns: LogColumns
     k: int
     options: dict[str, Any]
     request_log: Path | None = None
 
     @property
-    def asked(self) -> tc.Options:
-        return tc.Options(k=self.k, **self.options)
+    def asked(self) -> Options:
+        return Options(k=self.k, **self.options)
 
     def in_memory(self, release: Path, policy: Path) -> Any:
         """Hold the log in memory; returns the private figures."""
-        log = tc.read_log(self.source, self.columns, self.request_log, threads=1)
-        made = tc.anonymize(log, self.k, threads=1, **self.options)
+        log = read_log(self.source, self.columns, self.request_log, threads=1)
+        made = anonymize(log, self.k, threads=1, **self.options)
         made.write(release, policy)
         return made.figures
 
@@ -84,7 +85,7 @@ def draw_run(seed: int, folder: Path) -> Run:
         "level": [row["level"] for row in rows],
     }
     requests = [(), ("what",), ("what", "level")][rng.integers(3)]
-    columns = tc.LogColumns(
+    columns = LogColumns(
         requests=requests,
         tz="Europe/Berlin" if has_moments and rng.random() < 0.5 else None,
         clip=(-100.0, -80.0, 60.0, 80.0) if rng.random() < 0.2 else None,

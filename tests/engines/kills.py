@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trajcloak.options import LogColumns
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import trajcloak as tc
 from engines.drawn_runs import Run
 from small_logs import list_tree
 from trajcloak.engines.engine import Sizes
@@ -46,7 +47,7 @@ def write_log(folder: Path) -> Run:
     for number in range(4):
         part = table.slice(number * size // 4, size // 4)
         pq.write_table(part, folder / f"part-{number}.parquet")
-    columns = tc.LogColumns(requests=("what",))
+    columns = LogColumns(requests=("what",))
     return Run(folder, columns, 5, {"length": 4, "cloak": "quad"})
 
 

@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, list_tree, new_folder, write_parquet
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.engines.stored import StoredEngine
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 
 
@@ -58,7 +61,7 @@ def compare(
     *,
     engine: MemoryEngine | StoredEngine | None = None,
     sizes: Sizes = Sizes(20, 20),  # noqa: B008
-    columns: tc.LogColumns = COLUMNS,
+    columns: LogColumns = COLUMNS,
     same_message: bool = True,
     **options: Any,
 ) -> Outcome:
@@ -67,7 +70,7 @@ def compare(
     with new_folder() as folder:
         path = rows if isinstance(rows, Path) else write_log(folder, rows)
         expected = run(
-            lambda: tc.anonymize(tc.read_log(path, columns, threads=1), k, threads=1, **options),
+            lambda: anonymize(read_log(path, columns, threads=1), k, threads=1, **options),
             folder / "memory",
         )
         actual = run(
@@ -75,7 +78,7 @@ def compare(
                 _resize(engine, sizes) or MemoryEngine(1, sizes=sizes),
                 [path],
                 columns,
-                tc.Options(k=k, **options),
+                Options(k=k, **options),
             ),
             folder / "shards",
         )

@@ -17,9 +17,12 @@ from distributed import Client, Future
 
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, run, write_log
+from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
 from trajcloak.engines import shard_files
 from trajcloak.engines.engine import Sizes
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 
 OPTIONS = {"algorithm": "traj-anon", **UNIT_CELLS}
@@ -91,7 +94,7 @@ def test_rows_at_zero_are_judged_by_the_whole_log(dask_engine, tmp_path):
     path = write_log(tmp_path, rows)
     pq.write_table(pq.read_table(path).rename_columns({"x": "lon", "y": "lat"}), path)
     options = {"sizes": Sizes(5, 5), "region": None, "height": None}
-    outcome = compare(path, 3, engine=dask_engine, columns=tc.LogColumns(), **options)
+    outcome = compare(path, 3, engine=dask_engine, columns=LogColumns(), **options)
     assert outcome.error is not None
     assert "4 rows (5, 14, 23, 32) are" in outcome.error[1]
 
@@ -112,7 +115,7 @@ def test_a_worker_killed_in_mid_run(tmp_path, dask_engine, stage):
     dask_engine.progress = kill
 
     def work() -> object:
-        return anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS))
+        return anonymize_on(dask_engine, path, COLUMNS, Options(k=4, **OPTIONS))
 
     class Writing:
         """Passes the listener on to the writing, too."""
@@ -125,9 +128,7 @@ def test_a_worker_killed_in_mid_run(tmp_path, dask_engine, stage):
             self.result.write(*paths, progress=kill)
 
     actual = run(Writing, tmp_path / "killed")
-    expected = run(
-        lambda: tc.anonymize(tc.read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
-    )
+    expected = run(lambda: anonymize(read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole")
     assert killed
     assert actual == expected
 
@@ -149,12 +150,10 @@ def test_a_worker_killed_while_it_writes_a_file(tmp_path, dask_engine):
     workers = dask_engine.client.run(os.getpid)
     dask_engine.client.run(kill_while_writing, workers=[min(workers)])
     actual = run(
-        lambda: anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)),
+        lambda: anonymize_on(dask_engine, path, COLUMNS, Options(k=4, **OPTIONS)),
         tmp_path / "killed",
     )
-    expected = run(
-        lambda: tc.anonymize(tc.read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
-    )
+    expected = run(lambda: anonymize(read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole")
     dask_engine.client.wait_for_workers(2, timeout=300)
     assert workers[min(workers)] not in dask_engine.client.run(os.getpid).values()
     assert actual == expected
@@ -181,10 +180,8 @@ def test_a_full_scratch_folder_is_named(tmp_path, dask_engine):
     before = list_tree(tmp_path)
     dask_engine.client.run(limit_files, 1000)
     try:
-        with pytest.raises(tc.OutputError, match=r"File too large.*choose another --scratch"):
-            anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS)).write(
-                tmp_path / "r"
-            )
+        with pytest.raises(tc.OutputError, match=r"File too large.*choose another scratch="):
+            anonymize_on(dask_engine, path, COLUMNS, Options(k=4, **OPTIONS)).write(tmp_path / "r")
     finally:
         dask_engine.client.run(limit_files, -1)
     assert list_tree(tmp_path) == before
@@ -200,15 +197,15 @@ def test_a_scratch_folder_that_goes_away_in_mid_run_is_named(tmp_path, dask_engi
             shutil.rmtree(dask_engine.scratch.folder, ignore_errors=True)
 
     dask_engine.progress = remove
-    with pytest.raises(tc.OutputError, match=r"No such file.*choose another --scratch"):
-        anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS))
+    with pytest.raises(tc.OutputError, match=r"No such file.*choose another scratch="):
+        anonymize_on(dask_engine, path, COLUMNS, Options(k=4, **OPTIONS))
     assert list_tree(tmp_path) == before
 
 
 def test_shards_stay_in_files_and_are_dropped_when_nobody_needs_them(tmp_path, dask_engine):
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
     dask_engine._sizes = Sizes(60, 60)
-    made = anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=4, **OPTIONS))
+    made = anonymize_on(dask_engine, path, COLUMNS, Options(k=4, **OPTIONS))
     folder = dask_engine.scratch.folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     made.write(tmp_path / "release")
@@ -224,12 +221,12 @@ def test_the_scratch_folder_goes_with_the_result_or_the_failure(
 ):
     path = write_log(tmp_path, clustered_rows())
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    result = tc.anonymize(path, 3, engine=client, columns=COLUMNS, **OPTIONS)
+    result = anonymize(path, 3, engine=client, columns=COLUMNS, **OPTIONS)
     assert len(list(scratch.iterdir())) == 1
     del result
     assert list(scratch.iterdir()) == []
     with pytest.raises(tc.NotEnoughUsersError) as raised:
-        tc.anonymize(path, 100, engine=client, columns=COLUMNS, **OPTIONS)
+        anonymize(path, 100, engine=client, columns=COLUMNS, **OPTIONS)
     # Also while the error, and with it the run, is still looked at.
     assert list(scratch.iterdir()) == []
     assert raised.traceback
@@ -239,22 +236,22 @@ def test_workers_that_may_be_elsewhere_need_a_scratch_folder(tmp_path, cluster, 
     path = write_log(tmp_path, clustered_rows())
     with Client(cluster.scheduler_address, security=cluster.security) as client:
         with pytest.raises(tc.OptionError, match="pass scratch"):
-            tc.anonymize(path, 3, engine=client, columns=COLUMNS, **OPTIONS)
-        made = tc.anonymize(path, 3, engine=client, columns=COLUMNS, scratch=scratch, **OPTIONS)
+            anonymize(path, 3, engine=client, columns=COLUMNS, **OPTIONS)
+        made = anonymize(path, 3, engine=client, columns=COLUMNS, scratch=scratch, **OPTIONS)
         assert made.manifest["smallest_bundle"] >= 3
 
 
 def test_a_scratch_folder_that_is_not_there(tmp_path, client):
     with pytest.raises(tc.OutputError, match="no scratch folder can be made"):
-        tc.anonymize("log.parquet", 3, engine=client, scratch=tmp_path / "none")
+        anonymize("log.parquet", 3, engine=client, scratch=tmp_path / "none")
 
 
 def test_a_run_whose_values_go_away_leaves_nothing(tmp_path, dask_engine):
     path = write_log(tmp_path, clustered_rows())
     before = list_tree(tmp_path)
-    result = anonymize_on(dask_engine, path, COLUMNS, tc.Options(k=3, **OPTIONS))
+    result = anonymize_on(dask_engine, path, COLUMNS, Options(k=3, **OPTIONS))
     dask_engine.scratch.close()
-    with pytest.raises(tc.OutputError, match="--scratch"):
+    with pytest.raises(tc.OutputError, match="scratch="):
         result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert list_tree(tmp_path) == before
 
@@ -270,8 +267,8 @@ def test_a_client_and_a_folder_or_a_frame(tmp_path, client):
         actual, expected = (
             run(make, tmp_path / f"{name}{number}")
             for name, make in (
-                ("dask", partial(tc.anonymize, source, engine=client, columns=COLUMNS)),
-                ("memory", partial(tc.anonymize, tc.read_log(in_memory, COLUMNS))),
+                ("dask", partial(anonymize, source, engine=client, columns=COLUMNS)),
+                ("memory", partial(anonymize, read_log(in_memory, COLUMNS))),
             )
             for make in [partial(make, k=4, **OPTIONS)]
         )
@@ -285,7 +282,7 @@ def test_two_frames(tmp_path, client):
     frames = [dask.dataframe.from_pandas(part.to_pandas(), 3) for part in (locations, requests)]
     options = {"k": 4, "columns": COLUMNS, **OPTIONS}
     actual, expected = (
-        run(partial(tc.anonymize, places, request_log=sent, **options, **on), tmp_path / name)
+        run(partial(anonymize, places, request_log=sent, **options, **on), tmp_path / name)
         for name, places, sent, on in (
             ("dask", *frames, {"engine": client}),
             ("memory", *(frame.compute() for frame in frames), {}),
@@ -297,6 +294,6 @@ def test_two_frames(tmp_path, client):
 
 def test_a_log_in_memory_is_refused(client):
     places = {"user_id": [1, 2], "time": [0, 0], "x": [0.0, 1.0], "y": [0.0, 1.0]}
-    log = tc.read_log(pa.table(places))
+    log = read_log(pa.table(places))
     with pytest.raises(tc.OptionError, match="in memory"):
-        tc.anonymize(log, 2, engine=client)
+        anonymize(log, 2, engine=client)

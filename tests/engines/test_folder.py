@@ -4,10 +4,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from trajcloak import pipeline
 from trajcloak.engines import engine as engine_module
 from trajcloak.engines import folder
 from trajcloak.engines.folder import format_memory, parse_memory
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_files
 
 
@@ -58,14 +61,14 @@ def tight(monkeypatch):
 
 def start(log, **options):
     release = log.with_name("release")
-    asked = tc.Options(k=5, **options)
-    return anonymize_files(log, release, None, tc.LogColumns(), asked, memory="1GiB", threads=1)
+    asked = Options(k=5, **options)
+    return anonymize_files(log, release, None, LogColumns(), asked, memory="1GiB", threads=1)
 
 
 def test_a_log_that_is_one_window_is_refused_before_it_is_read(tmp_path, tight, monkeypatch):
     log = write_dense(tmp_path / "log.parquet", 200, 6)
     monkeypatch.setattr(pipeline, "read_shards", None)
-    with pytest.raises(tc.OptionError, match=r"the 1,200 rows .* pass --length"):
+    with pytest.raises(tc.OptionError, match=r"the 1,200 rows .* pass length="):
         start(log)
     assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
 
@@ -89,14 +92,14 @@ def test_refined_is_not_cut_into_blocks(tmp_path, monkeypatch, tight):
 def test_traj_anon_takes_windows_apart_that_do_not_fit(tmp_path, tight):
     log = write_dense(tmp_path / "log.parquet", 200, 12)
     made = start(log, algorithm="traj-anon", cloak="quad")
-    whole = tc.anonymize(tc.read_log(log), 5, algorithm="traj-anon", cloak="quad")
+    whole = anonymize(read_log(log), 5, algorithm="traj-anon", cloak="quad")
     assert made.manifest == whole.manifest
 
 
 def test_memory_in_python_is_the_same_release(tmp_path):
     log = write_dense(tmp_path / "log.parquet", 60, 4)
-    made = tc.anonymize(log, 5, memory="1GiB", scratch=tmp_path, length=2)
-    whole = tc.anonymize(log, 5, length=2)
+    made = anonymize(log, 5, memory="1GiB", scratch=tmp_path, length=2)
+    whole = anonymize(log, 5, length=2)
     assert made.manifest == whole.manifest
     assert made.policy == whole.policy
     del made

@@ -55,12 +55,11 @@ def write_log(folder: Path, num_rows: int) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-import trajcloak as tc
 from trajcloak.pipeline import anonymize_files
 source, release, limit, length = sys.argv[1:]
 result = anonymize_files(
-    source, Path(release), None, tc.LogColumns(requests=("what",)),
-    tc.Options(k=50, length=int(length), cloak="quad"), memory=limit,
+    source, Path(release), None, LogColumns(requests=("what",)),
+    Options(k=50, length=int(length), cloak="quad"), memory=limit,
 )
 print(result.manifest["ingest"]["rows"])
 # Not getrusage, which counts the process that this one was forked from.

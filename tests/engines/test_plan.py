@@ -13,6 +13,7 @@ from pyproj import CRS
 
 import trajcloak as tc
 from engines.releases import SKEWS, compare, draw_skewed, write_log
+from runs import anonymize
 from small_logs import (
     COLUMNS,
     UNIT_CELLS,
@@ -22,10 +23,12 @@ from small_logs import (
     list_tree,
     rows_with_addresses,
 )
+from trajcloak.auditor import audit
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.engines.stored import MAX_SHARDS, SHARD_ROWS, StoredEngine
-from trajcloak.options import TREES
+from trajcloak.log import read_log
+from trajcloak.options import TREES, LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 from trajcloak.release import result as result_module
 from zoo import first_quick
@@ -103,10 +106,10 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
         folder.mkdir()
         result = anonymize_on(
             MemoryEngine(1, sizes=Sizes(rows, 40, 1)), path, COLUMNS,
-            tc.Options(k=4, algorithm="refined", cloak=cloak, **UNIT_CELLS),
+            Options(k=4, algorithm="refined", cloak=cloak, **UNIT_CELLS),
         )  # fmt: skip
         result.write(folder / "release", folder / "policy.parquet")
-        report = tc.audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
+        report = audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
         assert report.passed
         # Equal trajectories are never cut apart.
         assert ("blocks" in result.manifest["parameters"]) == (skew != "one cell")
@@ -120,11 +123,11 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
 def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
     path = tmp_path / "log.parquet"
     tc.generate_log(path, users=24_000, length=6, seed=4)
-    log = tc.read_log(path)
-    in_memory = tc.anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
-    asked = tc.Options(k=20, algorithm="refined", cloak=cloak, effort="low")
+    log = read_log(path)
+    in_memory = anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
+    asked = Options(k=20, algorithm="refined", cloak=cloak, effort="low")
     engine = MemoryEngine(1, sizes=Sizes(1 << 16, 8000 * 6, 1))
-    spread = anonymize_on(engine, path, tc.LogColumns(), asked)
+    spread = anonymize_on(engine, path, LogColumns(), asked)
     assert spread.manifest["parameters"]["blocks"] == 3
     assert spread.manifest["cost"] <= 1.02 * in_memory.manifest["cost"]
 
@@ -132,7 +135,7 @@ def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
 def test_long_windows_are_not_cut_into_small_blocks(tmp_path):
     """Three times as many users as fit into a block, but too few for two."""
     path = write_log(tmp_path, draw_skewed(2, "even", 90, 2))
-    asked = tc.Options(k=4, algorithm="refined", **UNIT_CELLS)
+    asked = Options(k=4, algorithm="refined", **UNIT_CELLS)
     for bundles, blocks in ((12, None), (11, 2)):
         engine = MemoryEngine(1, sizes=Sizes(50, 60, bundles))
         result = anonymize_on(engine, path, COLUMNS, asked)
@@ -182,7 +185,7 @@ def write_degrees(path: Path, lon: np.ndarray, seed: int = 0) -> Path:
 @pytest.mark.parametrize("lon", [np.linspace(8, 8.1, 9), np.array([-179.99, 179.98, 179.99])])
 def test_degrees_are_projected_alike(tmp_path, lon):
     path = write_degrees(tmp_path / "log.parquet", lon)
-    columns = tc.LogColumns(requests=("what",), tz="Europe/Berlin")
+    columns = LogColumns(requests=("what",), tz="Europe/Berlin")
     outcome = compare(path, 3, columns=columns, region=None, height=None, every="60s")
     assert outcome.error is None
 
@@ -199,7 +202,7 @@ def test_swapped_rows_are_judged_by_the_whole_log(tmp_path, size):
     columns = {"user_id": table["user_id"], "time": table["time"], "lon": lon, "lat": lat}
     pq.write_table(pa.table(columns), path, row_group_size=13)
     options = {"region": None, "height": None}
-    outcome = compare(path, 3, columns=tc.LogColumns(), sizes=Sizes(size, 20), **options)
+    outcome = compare(path, 3, columns=LogColumns(), sizes=Sizes(size, 20), **options)
     assert outcome.error is not None
     assert "6 rows (4, 18, 41, 42, 89, ...) are far from most others" in outcome.error[1]
 
@@ -221,7 +224,7 @@ def test_the_first_file_says_the_coordinate_system(tmp_path, user):
     write_points(folder / "0.parquet", "EPSG:25832", np.array([user]), 0)
     for time in (0, 1):
         write_points(folder / f"{1 + time}.parquet", "EPSG:25833", np.arange(12), time)
-    outcome = compare(folder, 3, columns=tc.LogColumns(), sizes=Sizes(5, 5))
+    outcome = compare(folder, 3, columns=LogColumns(), sizes=Sizes(5, 5))
     assert outcome.files is not None
     assert json.loads(outcome.files["manifest.json"])["crs"] == "EPSG:25832"
 
@@ -241,7 +244,7 @@ def test_cleaning_sees_all_rows_of_a_user():
     rows += [rows[0]._replace(x=9), rows[5]._replace(x=15, y=15), rows[7]._replace(x=40)]
     # Read together with rows of users of whom nothing is dropped.
     rows.insert(40, rows[9]._replace(x=9, request="of a dropped row"))
-    columns = tc.LogColumns(
+    columns = LogColumns(
         requests=("what",), drop=("conflict", "teleport"), max_speed=8, clip=(-1, -1, 30, 30)
     )
     outcome = compare(rows, 3, columns=columns, sizes=Sizes(8, 8))
@@ -266,7 +269,7 @@ def test_cleaning_sees_all_rows_of_a_user():
     ],
 )
 def test_errors_are_the_same(rows, columns, options):
-    asked = tc.LogColumns(requests=("what",), **columns)
+    asked = LogColumns(requests=("what",), **columns)
     assert compare(rows, columns=asked, **options).error is not None
 
 
@@ -288,7 +291,7 @@ def test_conflicts_of_several_parts_are_counted_together():
 
 def test_teleports_of_several_parts_are_named_together():
     rows = [Row(u, t, 1 + 9 * (t == 2), 1) for t in range(5) for u in range(8)]
-    columns = tc.LogColumns(max_speed=1)
+    columns = LogColumns(max_speed=1)
     outcome = compare(rows, 3, columns=columns, sizes=Sizes(5, 5))
     assert outcome.error is not None
     assert "8 rows (17, 18, 19, 20, 21, ...) are farther" in outcome.error[1]
@@ -323,7 +326,7 @@ def test_rivals_and_budgets_work_in_many_shards(algorithm, options):
 
 def test_a_budget_holds_in_many_blocks(tmp_path):
     path = write_log(tmp_path, draw_skewed(2, "even", 90, 2))
-    asked = tc.Options(k=4, algorithm="refined", max_suppressed=0.2, **UNIT_CELLS)
+    asked = Options(k=4, algorithm="refined", max_suppressed=0.2, **UNIT_CELLS)
     made = anonymize_on(MemoryEngine(1, sizes=Sizes(30, 40, 1)), path, COLUMNS, asked)
     assert made.manifest["parameters"]["blocks"] > 1
     assert 0 < made.manifest["suppressed"] <= 0.2 * 90
@@ -378,8 +381,8 @@ def test_a_bad_row_of_a_text_file_is_named_alike(tmp_path, bad):
 
 def test_a_run_that_cannot_finish_leaves_nothing(tmp_path, monkeypatch):
     path = write_log(tmp_path, clustered_rows())
-    asked = tc.Options(k=3, algorithm="traj-anon")
-    result = anonymize_on(MemoryEngine(1), path, tc.LogColumns(requests=("what",)), asked)
+    asked = Options(k=3, algorithm="traj-anon")
+    result = anonymize_on(MemoryEngine(1), path, LogColumns(requests=("what",)), asked)
     before = list_tree(tmp_path)
 
     def fail(*_: object) -> None:
@@ -393,8 +396,8 @@ def test_a_run_that_cannot_finish_leaves_nothing(tmp_path, monkeypatch):
 
 def test_the_policy_file_is_private(tmp_path):
     path = write_log(tmp_path, clustered_rows())
-    asked = tc.Options(k=3, algorithm="traj-anon")
-    result = anonymize_on(MemoryEngine(1), path, tc.LogColumns(), asked)
+    asked = Options(k=3, algorithm="traj-anon")
+    result = anonymize_on(MemoryEngine(1), path, LogColumns(), asked)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert (tmp_path / "policy.parquet").stat().st_mode & 0o777 == 0o600
 

@@ -18,6 +18,7 @@ from trajcloak.engines import folder as folder_module
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.folder import FolderEngine
 from trajcloak.log import read as read_module
+from trajcloak.options import LogColumns
 
 WORK = ".release.trajcloak-work"
 
@@ -92,7 +93,7 @@ def test_an_interrupted_run_is_continued_where_it_was(run, out, tmp_path, monkey
 def test_without_resume_the_work_is_in_the_way(run, out, monkeypatch):
     interrupt(run, out, monkeypatch)
     before = list_tree(out)
-    with pytest.raises(tc.OutputError, match="continue the run with --resume, or remove"):
+    with pytest.raises(tc.OutputError, match="continue the run with resume=, or remove"):
         start(run, out)
     assert list_tree(out) == before
 
@@ -112,7 +113,7 @@ def test_another_run_is_not_continued(run, out, monkeypatch, what):
     elif what == "options":
         other = replace(run, options={**run.options, "length": 5})
     elif what == "log options":
-        other = replace(run, columns=tc.LogColumns())
+        other = replace(run, columns=LogColumns())
     elif what == "log files":
         file = run.source / "part-0.parquet"
         os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))

@@ -13,6 +13,7 @@ from small_logs import COLUMNS, list_tree, new_folder, rows_with_addresses, writ
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.folder import FolderEngine
 from trajcloak.engines.memory import MemoryEngine
+from trajcloak.options import LogColumns
 from zoo import first_quick
 
 PER_TEST = 15
@@ -102,7 +103,7 @@ def test_most_rows_are_most_of_the_whole_log(tmp_path, drop):
         "lat": np.where(swapped, lon, lat),
     }
     pq.write_table(pa.table(table), tmp_path / "log.parquet")
-    run = Run(tmp_path / "log.parquet", tc.LogColumns(drop=drop), 3, {})
+    run = Run(tmp_path / "log.parquet", LogColumns(drop=drop), 3, {})
     assert compare(run, MemoryEngine(1, sizes=Sizes(4, 100))) == bool(drop)
 
 
@@ -131,7 +132,7 @@ def test_values_of_other_bits_are_the_same_bytes(tmp_path):
     for order in (np.arange(80), np.arange(80)[::-1], rng.permutation(80)):
         with pa.ipc.new_file(tmp_path / "log.arrow", table.schema) as writer:
             writer.write_table(table.take(order).combine_chunks(), max_chunksize=30)
-        columns = tc.LogColumns(requests=("number", "word"))
+        columns = LogColumns(requests=("number", "word"))
         run = Run(tmp_path / "log.arrow", columns, 3, {"length": 2})
         for make in (run.in_memory, partial(run.on, MemoryEngine(1, sizes=Sizes(30, 20)))):
             with new_folder() as folder:

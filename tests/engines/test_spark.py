@@ -229,7 +229,7 @@ def test_a_session_of_spark_connect():
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://host.invalid:7,x", "spark://"])
 def test_no_master_answers(master):
-    with pytest.raises(OptionError, match=f"^{master}: no master answers; expected .* --master$"):
+    with pytest.raises(OptionError, match=f"^{master}: no master answers; expected .* master=$"):
         check_master(master)
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import trajcloak as tc
-from trajcloak.options import ALGORITHMS
+from trajcloak.options import ALGORITHMS, LogColumns
 
 ONE_LOG, TWO_INPUTS, MARKED = "one log", "two inputs", "marked reports"
 KINDS = (ONE_LOG, TWO_INPUTS, MARKED)
@@ -217,7 +216,7 @@ class Inputs(NamedTuple):
     """What a run is given; ``request_log`` is None where rows of the source carry requests."""
 
     source: Any
-    columns: tc.LogColumns
+    columns: LogColumns
     request_log: Any
     k: int
     options: dict[str, Any]
@@ -231,8 +230,8 @@ def write_log(log: MovableLog, requests: Sequence[Request], folder: Path) -> Inp
 
 def _write_parts(
     log: MovableLog, requests: Sequence[Request], folder: Path
-) -> tuple[Any, tc.LogColumns, Any]:
-    columns = tc.LogColumns(requests=NAMES, **log.columns)
+) -> tuple[Any, LogColumns, Any]:
+    columns = LogColumns(requests=NAMES, **log.columns)
     carried = {request.row: request.values for request in requests}
     rows = [(*r, *carried.get(number, NOTHING)) for number, r in enumerate(log.reports)]
     places = ("lon", "lat") if log.is_geographic else ("x", "y")
@@ -240,7 +239,7 @@ def _write_parts(
     if log.kind == ONE_LOG:
         return _write(log, names, rows, folder / "log"), columns, None
     if log.kind == MARKED:
-        columns = tc.LogColumns(requests=NAMES, is_report="is_report", **log.columns)
+        columns = LogColumns(requests=NAMES, is_report="is_report", **log.columns)
         marked = [(*row, True) for row in rows]
         marked += [
             # A place that is no place: nobody may look at it.

@@ -25,16 +25,20 @@ from guarantee.movable_logs import (
     draw_values,
     write_log,
 )
+from runs import anonymize
 from small_logs import new_folder
 from trajcloak.engines.engine import Engine
+from trajcloak.log import read_log
+from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_on
+from trajcloak.release.result import RunResult
 
-Anonymize = Callable[[Inputs, Path], tc.Release]
+Anonymize = Callable[[Inputs, Path], RunResult]
 """Takes the inputs of a run, and an empty folder."""
 
 
-def anonymize_in_memory(given: Inputs, folder: Path) -> tc.Release:
-    return tc.anonymize(
+def anonymize_in_memory(given: Inputs, folder: Path) -> RunResult:
+    return anonymize(
         given.source,
         given.k,
         columns=given.columns,
@@ -44,8 +48,8 @@ def anonymize_in_memory(given: Inputs, folder: Path) -> tc.Release:
     )
 
 
-def anonymize_with(engine: Engine, given: Inputs) -> tc.Release:
-    asked = tc.Options(k=given.k, **given.options)
+def anonymize_with(engine: Engine, given: Inputs) -> RunResult:
+    asked = Options(k=given.k, **given.options)
     return anonymize_on(engine, given.source, given.columns, asked, given.request_log)
 
 
@@ -129,7 +133,7 @@ def list_surviving(log: MovableLog) -> list[int]:
     """List the reports that survive cleaning."""
     with new_folder() as folder:
         given = write_log(log, [], folder)
-        read = tc.read_log(given.source, given.columns, given.request_log, threads=1)
+        read = read_log(given.source, given.columns, given.request_log, threads=1)
     return list(range(read.num_rows)) if read.file_row is None else read.file_row.tolist()
 
 

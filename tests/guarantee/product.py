@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import trajcloak as tc
 from guarantee.worlds import Known, Senders, World
 from reference.publishing import Publisher
+from runs import anonymize
 from small_logs import UNIT_CELLS, new_folder
+from trajcloak.options import LogColumns
+from trajcloak.release.result import RunResult
 
 EVERY = 10
 """Seconds from an instant to the next."""
@@ -25,7 +27,7 @@ CORNERS = ((0, 0), (9, 9), (0, 9), (9, 0))
 
 
 class Product:
-    """Publishes the worlds of a setting with ``tc.anonymize``.
+    """Publishes the worlds of a setting with ``anonymize``.
 
     Each bundle of the setting stays in a corner of its own, but what the library makes of that
     is what attackers know. Rows come at any second of their instant.
@@ -83,7 +85,7 @@ class Product:
         self._check_types(table, set(shown.values()))
         return tuple(sorted(files.items())), self._twin.find_senders(world, shown)
 
-    def _anonymize(self, folder: Path, world: World) -> tc.Release:
+    def _anonymize(self, folder: Path, world: World) -> RunResult:
         rules = self.known.rules
         options: dict[str, Any] = {
             "every": str(EVERY),
@@ -102,7 +104,7 @@ class Product:
             options["vocabulary"] = dict(zip(self._names, allowed, strict=True))
         user, time, x, y = map(list, zip(*self._rows, strict=True))
         places = {"user_id": user, "time": time, "x": x, "y": y}
-        columns = tc.LogColumns(requests=self._names)
+        columns = LogColumns(requests=self._names)
         if rules.one_log:
             options["rows_alike"] = True
             places |= self._name_values(_fill_rows(self.known, world))
@@ -117,12 +119,12 @@ class Product:
             }
             sent |= self._name_values([values for *_, values in world])
             if self._is_marked:
-                columns = tc.LogColumns(requests=self._names, is_report="is_report")
+                columns = LogColumns(requests=self._names, is_report="is_report")
                 places = _append(places, sent)
             else:
                 options["request_log"] = self._build(sent, folder / "requests.csv")
         source = self._build(places, folder / "log.csv")
-        return tc.anonymize(source, rules.k, columns=columns, **options)
+        return anonymize(source, rules.k, columns=columns, **options)
 
     def _name_values(self, contents: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
         return {

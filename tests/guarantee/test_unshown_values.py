@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import UNIT_CELLS, new_folder
+from trajcloak.options import LogColumns
 
 ROWS = [
     *((user, 0, float(i % 3 + 9 * (i > 2)), 1.0) for i, user in enumerate("abcdef")),
@@ -68,8 +70,8 @@ def run(write, sent, types=None, names=("what",), **options):
     with new_folder() as folder:
         source = write(records, types or {}, folder / "log")
         try:
-            columns = tc.LogColumns(requests=names)
-            release = tc.anonymize(source, 2, columns=columns, **{**more, **options})
+            columns = LogColumns(requests=names)
+            release = anonymize(source, 2, columns=columns, **{**more, **options})
             release.write(folder / "release")
         except tc.TrajcloakError as error:
             return type(error).__name__, str(error).replace(str(folder), "")

@@ -18,7 +18,7 @@ from trajcloak.bundles import build_bundles
 from trajcloak.bundling import runs
 from trajcloak.cloaks import build_bounding_boxes
 from trajcloak.release import published_rows
-from trajcloak.release.result import Release
+from trajcloak.release.result import RunResult
 
 
 def check_invariant_2(drawn: Drawn, seed: int) -> None:
@@ -183,7 +183,7 @@ BREAKS_INVARIANT_2 = {
         "build_bundles_schema",
         put_users_into_metadata(published_rows.build_bundles_schema),
     ),
-    "extra_file": (Release, "_write", add_a_file(Release._write)),
+    "extra_file": (RunResult, "_write", add_a_file(RunResult._write)),
 }
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import trajcloak as tc
 from invariants.common import EXAMPLE, property_test, require
+from runs import anonymize
 from small_logs import (
     UNIT_CELLS,
     Drawn,
@@ -33,7 +34,7 @@ def check_invariant_3(drawn: Drawn) -> None:
     log = read_rows(drawn.rows)
     with new_folder() as folder:
         try:
-            result = tc.anonymize(log, drawn.k, **drawn.run_options, threads=1)
+            result = anonymize(log, drawn.k, **drawn.run_options, threads=1)
             result.write(folder / "release", folder / "policy.parquet")
         except tc.TrajcloakError:
             require(list_tree(folder) == {}, "invariant 3: refused, but something was written")
@@ -142,5 +143,5 @@ def test_a_broken_algorithm_is_stopped_before_anything_is_written(monkeypatch, s
     monkeypatch.setattr(Refined, "solve", solve)
     log = read_rows([Row(f"u{i}", 0, 3 * i, 3 * i) for i in range(4)])
     with pytest.raises(AssertionError, match=r"a bundle has \d users, fewer than 3"):
-        tc.anonymize(log, 3, **UNIT_CELLS).write(tmp_path / "release")
+        anonymize(log, 3, **UNIT_CELLS).write(tmp_path / "release")
     assert list_tree(tmp_path) == {}

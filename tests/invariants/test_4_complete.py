@@ -14,16 +14,18 @@ from hypothesis import given
 
 import trajcloak as tc
 from invariants.common import EXAMPLE, FILES, property_test, require
+from runs import anonymize
 from small_logs import dense_logs, list_tree, new_folder, read_rows
 from trajcloak import output
 from trajcloak.release import result as result_module
+from trajcloak.release.result import RunResult
 
 
 class StoppedError(Exception):
     """Stands for anything that ends a run: a full disk, a signal."""
 
 
-def check_invariant_4(result: tc.Release) -> None:
+def check_invariant_4(result: RunResult) -> None:
     """Stop the writing at every step; look at the final name before and after each."""
     with new_folder() as folder:
         steps = write_stopping_at(result, folder / "release", None)
@@ -45,7 +47,7 @@ def check_invariant_4(result: tc.Release) -> None:
                 raise AssertionError("invariant 4: a failure was swallowed")
 
 
-def write_stopping_at(result: tc.Release, path: Path, stop: int | None) -> int:
+def write_stopping_at(result: RunResult, path: Path, stop: int | None) -> int:
     """Write a release, and raise before step ``stop``; returns the number of steps."""
     num_steps = 0
 
@@ -75,7 +77,7 @@ def test_invariant_4_a_release_is_complete_or_absent():
     @property_test(10)
     @given(dense_logs())
     def holds(drawn):
-        check_invariant_4(tc.anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options))
+        check_invariant_4(anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options))
 
     holds()
 
@@ -113,7 +115,7 @@ def replace_what_is_there(path):
     "broken", [write_in_place, write_beside_and_forget, write_what_there_is, replace_what_is_there]
 )
 def test_invariant_4_is_seen_to_fail(monkeypatch, broken):
-    result = tc.anonymize(read_rows(EXAMPLE.rows), 3)
+    result = anonymize(read_rows(EXAMPLE.rows), 3)
     check_invariant_4(result)
     monkeypatch.setattr(result_module, "new_folder", broken)
     monkeypatch.setattr(result_module, "check_outputs", lambda release, private: None)

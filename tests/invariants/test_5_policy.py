@@ -13,12 +13,14 @@ from hypothesis import given
 
 import trajcloak as tc
 from invariants.common import EXAMPLE, FILES, property_test, require
+from runs import anonymize
 from small_logs import dense_logs, list_tree, new_folder, read_rows
 from trajcloak import output
 from trajcloak.release import result as result_module
+from trajcloak.release.result import RunResult
 
 
-def check_invariant_5(result: tc.Release) -> None:
+def check_invariant_5(result: RunResult) -> None:
     """Written only if asked for, outside the release, for its owner only, all along."""
     before = os.umask(0)
     try:
@@ -35,7 +37,7 @@ def check_invariant_5(result: tc.Release) -> None:
         check_places_are_refused(result, folder)
 
 
-def check_policy_mode(result: tc.Release) -> None:
+def check_policy_mode(result: RunResult) -> None:
     modes = []
     join_row_groups = result_module.join_row_groups
 
@@ -50,22 +52,20 @@ def check_policy_mode(result: tc.Release) -> None:
         modes.append(path.stat().st_mode)
 
     with new_folder() as folder, mock.patch.object(result_module, "join_row_groups", watched):
-        result.write(folder / "release", folder / "one.parquet")
-        result.write_policy(folder / "two.parquet")
-        for name in ("one.parquet", "two.parquet"):
-            modes.append((folder / name).stat().st_mode)
-            table = pq.read_table(folder / name)
-            require(
-                table.column_names == ["window", "user_id", "bundle_id"],
-                "invariant 5: the policy is not what it should be",
-            )
+        result.write(folder / "release", folder / "policy.parquet")
+        modes.append((folder / "policy.parquet").stat().st_mode)
+        require(
+            pq.read_table(folder / "policy.parquet").column_names
+            == ["window", "user_id", "bundle_id"],
+            "invariant 5: the policy is not what it should be",
+        )
         for path in (folder / "release").rglob("*"):
             require(path.name in FILES, "invariant 5: the policy is inside the release")
     for mode in modes:
         require(stat.S_IMODE(mode) == 0o600, "invariant 5: others can read the policy")
 
 
-def check_places_are_refused(result: tc.Release, folder: Path) -> None:
+def check_places_are_refused(result: RunResult, folder: Path) -> None:
     """``release`` exists in the folder, and ``new`` does not."""
     (folder / "link").symlink_to(folder / "release")
     (folder / "new-link").symlink_to(folder / "new")
@@ -77,18 +77,13 @@ def check_places_are_refused(result: tc.Release, folder: Path) -> None:
             result.write(folder / "new", folder / name)
             require(False, "invariant 5: a policy inside a release was not refused")
         require(list_tree(folder) == before, "invariant 5: refused, but something was written")
-    for name in inside[:4]:
-        with contextlib.suppress(tc.OptionError, tc.OutputError):
-            result.write_policy(folder / name)
-            require(False, "invariant 5: a policy inside a release was not refused")
-        require(list_tree(folder) == before, "invariant 5: refused, but something was written")
 
 
 def test_invariant_5_the_policy_file_stays_private():
     @property_test(10)
     @given(dense_logs())
     def holds(drawn):
-        check_invariant_5(tc.anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options))
+        check_invariant_5(anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options))
 
     holds()
 
@@ -124,19 +119,18 @@ def trust_the_path(release, private):
 
 BREAKS_INVARIANT_5 = {
     "mode_0644": [(result_module, "PRIVATE", 0o644)],
-    "mode_0640_of_write_policy": [(result_module, "PRIVATE", 0o640)],
+    "mode_0640": [(result_module, "PRIVATE", 0o640)],
     "private_at_the_end": [(result_module, "new_file", make_private_at_the_end)],
-    "always": [(tc.Release, "write", write_policy_always(tc.Release.write))],
-    "in_the_release": [(tc.Release, "write", write_policy_into_the_release(tc.Release.write))],
+    "always": [(RunResult, "write", write_policy_always(RunResult.write))],
+    "in_the_release": [(RunResult, "write", write_policy_into_the_release(RunResult.write))],
     "unchecked": [(result_module, "check_outputs", lambda release, private: None)],
     "by_name_only": [(result_module, "check_outputs", trust_the_path)],
-    "unchecked_alone": [(result_module, "check_outside_releases", lambda path: None)],
 }
 
 
 @pytest.mark.parametrize("broken", BREAKS_INVARIANT_5)
 def test_invariant_5_is_seen_to_fail(monkeypatch, broken):
-    result = tc.anonymize(read_rows(EXAMPLE.rows), 3)
+    result = anonymize(read_rows(EXAMPLE.rows), 3)
     check_invariant_5(result)
     for patch in BREAKS_INVARIANT_5[broken]:
         monkeypatch.setattr(*patch)

@@ -9,7 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from trajcloak.auditor import audit
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
 
 DROPPED = ("clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport")
 
@@ -43,11 +46,11 @@ def walk(num_users=6, num_reports=8, centre=(13.4, 52.5), size=0.01):
 
 def run(folder, log, *, k=2, options=None, **reading):
     """Anonymize and audit; the audit reads the log as the manifest says."""
-    columns = tc.LogColumns(requests=("what",), **reading)
-    result = tc.anonymize(tc.read_log(log, columns), k, **(options or {"every": "60s"}))
+    columns = LogColumns(requests=("what",), **reading)
+    result = anonymize(read_log(log, columns), k, **(options or {"every": "60s"}))
     result.write(folder / "release", folder / "policy.parquet")
     names = {name: reading[name] for name in ("x", "y", "lon", "lat") if name in reading}
-    report = audit(log, folder / "release", folder / "policy.parquet", tc.LogColumns(**names))
+    report = audit(log, folder / "release", folder / "policy.parquet", LogColumns(**names))
     assert report.passed, [check for check in report.checks if not check.passed]
     return result.manifest
 
@@ -75,7 +78,7 @@ def test_rows_are_refused_by_number_or_dropped(tmp_path, case, suffix):
     refuse = {"max_speed": 340.0} if reason == "teleport" else {}
     with pytest.raises(tc.InputError, match=r"row.*\b11\b") as caught:
         run(tmp_path, log, **refuse)
-    assert f"--drop {reason}" in str(caught.value)
+    assert f'drop="{reason}"' in str(caught.value)
     assert "user-1" not in str(caught.value)
     manifest = run(tmp_path, log, drop=(reason,))
     # All rows of a conflict are dropped, since none of them is more likely to be right.
@@ -144,7 +147,7 @@ def test_many_misplaced_rows(tmp_path, share, reason, spoil):
         run(tmp_path, log)
     first = ", ".join(str(i + 1) for i in sorted(bad)[:5])
     assert re.match(rf"(row|\d+ rows) \(?{first}\b", str(caught.value))
-    assert f"--drop {reason}" in str(caught.value)
+    assert f'drop="{reason}"' in str(caught.value)
     options = {"every": "60s", "missing": "hold"}
     manifest = run(tmp_path, log, drop=(reason,), options=options)
     assert manifest["ingest"]["dropped"][reason] == len(bad)
@@ -158,14 +161,14 @@ def test_many_misplaced_rows(tmp_path, share, reason, spoil):
 def test_places_that_are_not_misplaced(tmp_path, centre, size):
     """Logs around 0, 0, and logs where swapped rows would be in the bulk, too."""
     rows = [*walk(num_users=25, centre=centre, size=size), ("user-1", 100, *centre, "w")]
-    tc.anonymize(tc.read_log(write(tmp_path / "log.parquet", rows)), 2, every="60s")
+    anonymize(read_log(write(tmp_path / "log.parquet", rows)), 2, every="60s")
 
 
 def test_a_region_keeps_misplaced_rows(tmp_path):
     rows = [*walk(num_users=25), ("user-1", 100, 52.5, 13.4, "w")]
-    log = tc.read_log(write(tmp_path / "log.parquet", rows))
+    log = read_log(write(tmp_path / "log.parquet", rows))
     region = (-5_000_000.0, -5_000_000.0, 10_000_000.0)
-    assert tc.anonymize(log, 2, every="60s", region=region).manifest["users"] == 25
+    assert anonymize(log, 2, every="60s", region=region).manifest["users"] == 25
 
 
 def test_a_clip_drops_rows_outside(tmp_path):
@@ -176,7 +179,7 @@ def test_a_clip_drops_rows_outside(tmp_path):
     outside = sum(lat > clip[3] for _, _, _, lat, _ in rows)
     assert manifest["ingest"]["dropped"]["clip"] == outside > 0
     with pytest.raises(tc.InputError, match="all 160 rows of the log are dropped"):
-        tc.read_log(log, tc.LogColumns(clip=(0.0, 0.0, 1.0, 1.0)))
+        read_log(log, LogColumns(clip=(0.0, 0.0, 1.0, 1.0)))
 
 
 def test_row_numbers_are_those_of_the_files_after_rows_were_dropped(tmp_path):
@@ -185,11 +188,11 @@ def test_row_numbers_are_those_of_the_files_after_rows_were_dropped(tmp_path):
     rows.insert(200, ("user-9", 1, 13.4, 95.0, "w"))
     log = write(tmp_path / "log.parquet", rows)
     with pytest.raises(tc.InputError, match=r"^row 201: column 'lat' is out of range"):
-        tc.read_log(log, tc.LogColumns(drop=("empty",)))
+        read_log(log, LogColumns(drop=("empty",)))
     rows[200] = ("user-9", 1, 93.4, 52.5, "w")
     log = write(tmp_path / "log2.parquet", rows)
     with pytest.raises(tc.InputError, match=r"^row 201 is far from all others"):
-        tc.anonymize(tc.read_log(log, tc.LogColumns(drop=("empty",))), 2, every="60s")
+        anonymize(read_log(log, LogColumns(drop=("empty",))), 2, every="60s")
 
 
 @pytest.mark.parametrize("side", [179.995, -180.0])
@@ -205,8 +208,8 @@ def test_a_log_may_cross_the_180th_meridian(tmp_path, side):
 def test_a_log_around_the_globe_is_refused(tmp_path):
     rows = walk() + [("user-1", 7, lon, 10.0, "w") for lon in (-100.0, 0.0, 100.0)]
     log = write(tmp_path / "log.parquet", rows)
-    with pytest.raises(tc.InputError, match=r"spans more than 180 degrees .* --clip"):
-        tc.anonymize(tc.read_log(log), 2, every="60s")
+    with pytest.raises(tc.InputError, match=r"spans more than 180 degrees .* clip="):
+        anonymize(read_log(log), 2, every="60s")
 
 
 def test_near_a_pole(tmp_path):
@@ -236,27 +239,27 @@ def test_degrees_of_another_datum_are_projected(tmp_path):
 @pytest.mark.parametrize("crs", ["EPSG:2225", "EPSG:4978", "EPSG:1", "nonsense", ""])
 def test_other_coordinate_systems_are_refused(tmp_path, crs):
     log = write(tmp_path / "log.parquet", walk())
-    with pytest.raises(tc.OptionError, match=r"expected a coordinate system .*--crs"):
-        tc.read_log(log, tc.LogColumns(crs=crs))
+    with pytest.raises(tc.OptionError, match=r"expected a coordinate system .*crs="):
+        read_log(log, LogColumns(crs=crs))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"drop": ("everything",)}, "--drop"),
-        ({"clip": (1.0, 2.0)}, "--clip"),
-        ({"clip": (1.0, 2.0, 0.0, 3.0)}, "--clip"),
-        ({"clip": (1.0, 2.0, 3.0, float("nan"))}, "--clip"),
-        ({"max_speed": 0.0}, "--max-speed"),
-        ({"max_speed": float("inf")}, "--max-speed"),
+        ({"drop": ("everything",)}, "drop="),
+        ({"clip": (1.0, 2.0)}, "clip="),
+        ({"clip": (1.0, 2.0, 0.0, 3.0)}, "clip="),
+        ({"clip": (1.0, 2.0, 3.0, float("nan"))}, "clip="),
+        ({"max_speed": 0.0}, "max_speed="),
+        ({"max_speed": float("inf")}, "max_speed="),
     ],
 )
 def test_options_that_cannot_be_used(options, message):
     with pytest.raises(tc.OptionError, match=message):
-        tc.LogColumns(**options)
+        LogColumns(**options)
 
 
 def test_a_speed_needs_a_unit(tmp_path):
     log = write(tmp_path / "log.parquet", walk(), NATIONAL)
-    with pytest.raises(tc.OptionError, match="pass --max-speed"):
-        tc.read_log(log, tc.LogColumns(drop=("teleport",)))
+    with pytest.raises(tc.OptionError, match="pass max_speed="):
+        read_log(log, LogColumns(drop=("teleport",)))

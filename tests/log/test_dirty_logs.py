@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from trajcloak.auditor import audit
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
 
 HEADER = "user_id,time,lon,lat,what"
 DIRTY = (Path(__file__).parents[2] / "docs" / "dirty-logs.md").read_text(encoding="utf-8")
@@ -35,11 +38,11 @@ def write(folder, rows, header=HEADER, delimiter=",", name="log.csv"):
 
 def attempt(folder, log, reading=None, **options):
     """Anonymize and audit; returns the release."""
-    columns = tc.LogColumns(requests=("what",), **(reading or {}))
-    result = tc.anonymize(tc.read_log(log, columns, threads=1), 2, threads=1, **options)
+    columns = LogColumns(requests=("what",), **(reading or {}))
+    result = anonymize(read_log(log, columns, threads=1), 2, threads=1, **options)
     result.write(folder / "release", folder / "policy.parquet")
     named = {name: (reading or {}).get(name) for name in ("lon", "lat", "x", "y")}
-    report = audit(log, folder / "release", folder / "policy.parquet", tc.LogColumns(**named))
+    report = audit(log, folder / "release", folder / "policy.parquet", LogColumns(**named))
     failed = {check.name: check.detail for check in report.checks if not check.passed}
     assert not failed, failed
     return result
@@ -71,7 +74,7 @@ REFUSED = {
     ),
     "irregular times": (
         [[u, str(np.datetime64(t) + 7 * i * i), *rest] for i, (u, t, *rest) in enumerate(base())],
-        "pass --every",
+        "pass every=",
     ),
 }
 
@@ -104,7 +107,7 @@ def test_far_rows_are_refused_or_clipped(tmp_path, what, place):
 def test_coordinates_beyond_reach_are_refused(tmp_path):
     rows = spoil(lon="-1e101")
     log = write(tmp_path, rows, header="user_id,time,x,y,what")
-    with pytest.raises(tc.InputError, match=r"^row 4 is beyond 1e\+100; .* --clip"):
+    with pytest.raises(tc.InputError, match=r"^row 4 is beyond 1e\+100; .* clip="):
         attempt(tmp_path, log)
     attempt(tmp_path, log, {"clip": (0.0, 0.0, 90.0, 90.0)})
 

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from trajcloak.log import csv_text
+from trajcloak.log import csv_text, read_log
 from trajcloak.log import files as log_files
 from trajcloak.log.files import list_files, read_names, stream_batches
+from trajcloak.options import LogColumns
 
 HEADER = "user_id,time,x,y\n"
 
@@ -83,7 +84,7 @@ def test_another_kind_of_file(folder):
 
 def test_rows_are_those_of_all_files_in_order(folder):
     for source in (folder, str(folder / "*.[cp]*"), [folder / "[ab].csv", folder / "c.parquet"]):
-        log = tc.read_log(source)
+        log = read_log(source)
         assert log.users.to_pylist() == ["u1", "u2", "u3"]
         assert log.time.tolist() == [0, 1, 2]
         assert log.x.tolist() == [1, 3, 5]
@@ -95,7 +96,7 @@ def test_columns_may_stand_in_any_order_and_differ_between_files(tmp_path):
     (tmp_path / "b.csv").write_text("x,y,user_id,time\n3,4,u2,1\n")
     table = pa.table({"time": [2], "y": [6.0], "user_id": ["u3"], "more": [[1]], "x": [5.0]})
     pq.write_table(table, tmp_path / "c.parquet")
-    log = tc.read_log(tmp_path)
+    log = read_log(tmp_path)
     assert log.users.to_pylist() == ["u1", "u2", "u3"]
     assert [log.time.tolist(), log.x.tolist(), log.y.tolist()] == [[0, 1, 2], [1, 3, 5], [2, 4, 6]]
 
@@ -109,37 +110,37 @@ def test_a_column_is_missing_in_a_later_file(tmp_path, suffix):
     else:
         pq.write_table(pa.table({"user_id": ["u"], "when": [1], "x": [1.0], "y": [1.0]}), late)
     with pytest.raises(tc.InputError, match=rf"b\{suffix}: there is no column 'time'"):
-        tc.read_log(tmp_path)
+        read_log(tmp_path)
 
 
 def test_a_column_that_stands_twice(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,x\nu,0,1,2,3\n")
     with pytest.raises(tc.InputError, match="there are 2 columns 'x'"):
-        tc.read_log(tmp_path)
+        read_log(tmp_path)
 
 
 def test_files_with_different_places_are_not_mixed(tmp_path):
     (tmp_path / "a.csv").write_text("user_id,time,lon,lat\nu,0,13.4,52.5\n")
     (tmp_path / "b.csv").write_text("user_id,time,x,y\nu,1,13.4,52.5\n")
     with pytest.raises(tc.InputError, match=r"b\.csv: there is no column 'lon'"):
-        tc.read_log(tmp_path)
+        read_log(tmp_path)
 
 
 @pytest.mark.parametrize(
     "columns",
     [
-        tc.LogColumns(requests=("lon",)),
-        tc.LogColumns(requests=("lat",)),
-        tc.LogColumns(lon="lat", lat="lat"),
-        tc.LogColumns(user="time"),
-        tc.LogColumns(user="lon"),
+        LogColumns(requests=("lon",)),
+        LogColumns(requests=("lat",)),
+        LogColumns(lon="lat", lat="lat"),
+        LogColumns(user="time"),
+        LogColumns(user="lon"),
     ],
     ids=["lon", "lat", "one column twice", "user is time", "user is place"],
 )
 def test_a_place_found_by_its_name_cannot_be_published(tmp_path, columns):
     (tmp_path / "log.csv").write_text("user_id,time,lon,lat\nu,0,13.4,52.5\n")
     with pytest.raises(tc.OptionError, match="is to hold two of user, time, place and request"):
-        tc.read_log(tmp_path, columns)
+        read_log(tmp_path, columns)
 
 
 def test_names_of_a_csv_file_with_bad_rows(tmp_path):
@@ -161,7 +162,7 @@ def test_bad_rows_of_csv_that_are_not_ascii(tmp_path, row, message, capfd):
     rows = [f"\u00fc{i},2024-05-01T08:00:0{i},5,6".encode() for i in range(2)]
     (tmp_path / "log.csv").write_bytes(names + b"\n".join([*rows, row, *rows]))
     with pytest.raises(tc.InputError, match=message):
-        tc.read_log(tmp_path, tc.LogColumns(time="zeitpunkt \u00fc"))
+        read_log(tmp_path, LogColumns(time="zeitpunkt \u00fc"))
     assert capfd.readouterr().err == ""
 
 
@@ -171,28 +172,28 @@ def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch):
     write_parquet(tmp_path / "a.parquet", [f"u{i}" for i in range(10)], list(range(10)))
     lines = [f"u{i},{i},5,6" for i in range(10, 40)]
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
-    sizes = [batch.num_rows for batch in stream_batches(list_files(tmp_path), tc.LogColumns())]
+    sizes = [batch.num_rows for batch in stream_batches(list_files(tmp_path), LogColumns())]
     assert sum(sizes) == 40
     assert max(sizes) < 10
-    log = tc.read_log(tmp_path)
+    log = read_log(tmp_path)
     assert log.time.tolist() == list(range(40))
     assert [log.users[i].as_py() for i in log.user.tolist()] == [f"u{i}" for i in range(40)]
 
     lines[25] = "u35,35,what,6"
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
     with pytest.raises(tc.InputError, match="row 36: column 'x' cannot be read; expected a number"):
-        tc.read_log(tmp_path)
+        read_log(tmp_path)
     lines[25] = "u35,35,6"
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
     with pytest.raises(tc.InputError, match="row 36 has 3 columns; expected 4"):
-        tc.read_log(tmp_path)
+        read_log(tmp_path)
 
 
 def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(log_files, "BATCH_ROWS", 1)
     write_parquet(tmp_path / "a.parquet", ["u"] * 20, list(range(20)))
     before = threading.active_count()
-    batches = stream_batches([tmp_path / "a.parquet"], tc.LogColumns())
+    batches = stream_batches([tmp_path / "a.parquet"], LogColumns())
     next(batches)
     batches.close()
     assert threading.active_count() == before
@@ -201,4 +202,4 @@ def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch
 @pytest.mark.parametrize("source", [b"log", {"user_id": [1]}, 7], ids=["bytes", "dict", "number"])
 def test_what_is_no_path_is_refused(source):
     with pytest.raises(tc.OptionError, match=r"the log is given as .*; expected paths of files"):
-        tc.read_log(source)
+        read_log(source)

@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from trajcloak.auditor import audit
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
 
 SENT = [
     {"what": "cafe", "where": {"near": True, "metres": decimal.Decimal("1.50")}},
@@ -32,7 +35,7 @@ def write(path, columns):
 
 
 def read(path, *names):
-    return tc.read_log(path, tc.LogColumns(requests=names)).requests
+    return read_log(path, LogColumns(requests=names)).requests
 
 
 def test_fields_become_columns_with_their_types(tmp_path):
@@ -86,7 +89,7 @@ def test_one_name_for_two_columns(tmp_path):
 def test_fields_that_differ_between_files(tmp_path):
     write(tmp_path / "1.parquet", {"query": pa.array([{"what": "a", "more": 1}])})
     write(tmp_path / "2.parquet", {"query": pa.array([{"what": "b"}])})
-    with pytest.raises(tc.InputError, match=r"other fields in one file .* --request COLUMN.FIELD"):
+    with pytest.raises(tc.InputError, match=r"other fields in one file .* requests=.COLUMN.FIELD."):
         read(tmp_path, "query")
     assert read(tmp_path, "query.what").kinds.to_pydict() == {"query.what": ["a", "b"]}
 
@@ -96,11 +99,11 @@ def test_the_audit_reads_structs_too(tmp_path, named):
     sent = [SENT[i % 4] for i in range(12)]
     at = pa.array([datetime.datetime(2024, 5, i % 3 + 1) for i in range(12)], pa.timestamp("ms"))
     log = write(tmp_path / "log.parquet", {"query": pa.array(sent, TYPE), "at": at})
-    columns = tc.LogColumns(requests=named or ("query", "at"))
-    result = tc.anonymize(tc.read_log(log, columns), k=3, rare="keep")
+    columns = LogColumns(requests=named or ("query", "at"))
+    result = anonymize(read_log(log, columns), k=3, rare="keep")
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     found = audit(
-        log, tmp_path / "release", tmp_path / "policy.parquet", tc.LogColumns(requests=named)
+        log, tmp_path / "release", tmp_path / "policy.parquet", LogColumns(requests=named)
     )
     assert found.passed, [check for check in found.checks if not check.passed]
     assert result.manifest["requests"] > 1

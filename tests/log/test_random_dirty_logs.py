@@ -14,10 +14,13 @@ import pytest
 import trajcloak as tc
 from log.dirty import WRITERS, draw_log, draw_reading, to_frame
 from reference.published import find_faults
+from runs import anonymize
 from small_logs import new_folder
 from trajcloak.auditor import audit
 from trajcloak.cli import main
+from trajcloak.log import read_log
 from trajcloak.log.frames import to_table
+from trajcloak.options import LogColumns
 
 pytestmark = pytest.mark.slow
 
@@ -31,15 +34,15 @@ WHOLE_LOG = {
     "too few users": r"^at most \d+ of \d+ users take part in a window; expected at least \d+",
     "all dropped": r"^all [\d,]* ?rows of the log are dropped; expected some to be left",
     "the type of a column": r"^column '\w+' is of type [^;]+; expected .*; convert (it|the)",
-    "a speed without a unit": r"^teleports are to be dropped, .* pass --max-speed$",
+    "a speed without a unit": r"^teleports are to be dropped, .* pass max_speed=$",
     "a zone without timestamps": r"^tz is '[^']+', and the log has integer instants",
     "a duration without timestamps": r"^every is '\d+\w'; the log has integer instants",
     "a clock without timestamps": r"^windows are to follow the clock, .* integer instants",
-    "irregular times": r"^the log's [\d,]+ reports fill only .* pass --every",
-    "too many instants": r"^the log has \d+ instants; expected at most \d+; pass a larger --every",
+    "irregular times": r"^the log's [\d,]+ reports fill only .* pass every=",
+    "too many instants": r"^the log has \d+ instants; expected at most \d+; pass a larger every=",
     "around the globe": r"^the log spans more than 180 degrees",
     "requests that must not be published": r"^request column 'what' holds .*; (leave|expected)",
-    "a schedule with exceptions": r"^most (reports|places|rows) .* pass --rows-alike if you know",
+    "a schedule with exceptions": r"^most (reports|places|rows) .* pass rows_alike=True if",
     "cells too small": r"^height is \d+, which makes cells smaller than coordinates",
 }
 """What is no one row's fault: the messages that name none, and why."""
@@ -47,18 +50,18 @@ WHOLE_LOG = {
 
 def attempt(folder, log, kind, reading, options):
     """Read, anonymize, write and audit a log; returns what is wrong with the release."""
-    columns = tc.LogColumns(requests=("what",), **reading)
+    columns = LogColumns(requests=("what",), **reading)
     path = folder / (kind if kind != FRAME else "log.parquet")
     source = path
     if kind == FRAME:
         source = to_frame(log)
     else:
         WRITERS[kind](path, log)
-    result = tc.anonymize(tc.read_log(source, columns, threads=1), K, threads=1, **options)
+    result = anonymize(read_log(source, columns, threads=1), K, threads=1, **options)
     if kind == FRAME:
         pq.write_table(to_table(source), path)
     result.write(folder / "release", folder / "policy.parquet")
-    report = audit(path, folder / "release", folder / "policy.parquet", tc.LogColumns())
+    report = audit(path, folder / "release", folder / "policy.parquet", LogColumns())
     faults = [f"{check.name}: {check.detail}" for check in report.checks if not check.passed]
     if log.spoilt or reading["drop"] or "tz" in reading:
         # The twin knows neither hostile cells nor rows that were dropped.

@@ -15,14 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.folder import FolderEngine
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.log import read_shards
+from trajcloak.log import read_log, read_shards
 from trajcloak.log.sharded_log import build_shard
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_files
 
-COLUMNS = tc.LogColumns(requests=("what", "size"))
+COLUMNS = LogColumns(requests=("what", "size"))
 MARKED = replace(COLUMNS, is_report="is_report")
 BEGIN = datetime(2024, 5, 1, 8)
 SCHEMA = pa.schema(
@@ -189,14 +191,14 @@ def check_same(one, other):
 @pytest.fixture(scope="module")
 def expected():
     locations, requests = split(draw_rows())
-    return tc.read_log(to_table(locations), COLUMNS, to_table(requests))
+    return read_log(to_table(locations), COLUMNS, to_table(requests))
 
 
 def test_requests_at_the_times_of_rows_are_those_of_one_log():
     rows = [row for row in draw_rows() if row["is_report"]]
     locations, requests = split(rows)
-    one = tc.read_log(to_table(rows), COLUMNS)
-    two = tc.read_log(to_table(locations), COLUMNS, to_table(requests))
+    one = read_log(to_table(rows), COLUMNS)
+    two = read_log(to_table(locations), COLUMNS, to_table(requests))
     assert one.is_one_log
     assert one.requests.user is one.requests.time is None
     assert not two.is_one_log
@@ -212,19 +214,19 @@ def test_every_kind_of_file(tmp_path, kind, other, expected):
     locations, requests = split(rows)
     path = write(tmp_path / f"locations.{kind}", locations)
     sent = write(tmp_path / f"requests.{other}", requests)
-    log = tc.read_log(path, COLUMNS, sent)
+    log = read_log(path, COLUMNS, sent)
     check_same(log, expected)
     assert log.has_text_requests == (other == "csv")
-    by_glob = tc.read_log([path], COLUMNS, str(tmp_path / "requ*"))
+    by_glob = read_log([path], COLUMNS, str(tmp_path / "requ*"))
     check_same(by_glob, expected)
-    swapped = tc.read_log(
+    swapped = read_log(
         write(tmp_path / f"places.{other}", locations),
         COLUMNS,
         write(tmp_path / f"sent.{kind}", requests),
     )
     check_same(swapped, expected)
     assert swapped.has_text_requests == (kind in ("csv", "jsonl"))
-    marked = tc.read_log(write(tmp_path / f"all.{kind}", rows), MARKED)
+    marked = read_log(write(tmp_path / f"all.{kind}", rows), MARKED)
     check_same(marked, expected)
     assert marked.unknown_requests > 0
 
@@ -233,8 +235,8 @@ def test_every_kind_of_file(tmp_path, kind, other, expected):
 def test_frames(frame, expected):
     rows = draw_rows()
     locations, requests = (FRAMES[frame](to_table(part)) for part in split(rows))
-    check_same(tc.read_log(locations, COLUMNS, requests), expected)
-    check_same(tc.read_log(FRAMES[frame](to_table(rows)), MARKED), expected)
+    check_same(read_log(locations, COLUMNS, requests), expected)
+    check_same(read_log(FRAMES[frame](to_table(rows)), MARKED), expected)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
@@ -311,11 +313,11 @@ def test_requests_change_nothing_but_requests(seed, sizes):
 
 
 def test_times_of_the_request_log_are_not_shifted_in_the_facts():
-    columns = tc.LogColumns(requests=("what",), tz="Europe/Berlin")
+    columns = LogColumns(requests=("what",), tz="Europe/Berlin")
     night = datetime(2024, 3, 31, 2, 30)
     locations = pa.table({"user_id": [1], "time": [BEGIN], "x": [1.0], "y": [1.0]})
     requests = pa.table({"user_id": [1, 2], "time": [night, night], "what": ["a", "b"]})
-    log = tc.read_log(locations, columns, requests)
+    log = read_log(locations, columns, requests)
     assert log.shifted == {"ambiguous": 0, "nonexistent": 0}
     moved = datetime(2024, 3, 31, 1, 30, tzinfo=UTC)
     assert log.request_time.tolist() == [int(moved.timestamp() * 1e6)]
@@ -342,7 +344,7 @@ def test_times_of_the_request_log_are_not_shifted_in_the_facts():
 def test_a_request_log_without_requests(requests, sizes):
     locations = pa.table({"user_id": ["a", "b"], "time": [0, 0], "x": [1.0, 1], "y": [1.0, 1]})
     log = read_shards(
-        MemoryEngine(1, sizes=sizes), locations, tc.LogColumns(requests=("what",)), requests
+        MemoryEngine(1, sizes=sizes), locations, LogColumns(requests=("what",)), requests
     )
     assert (log.facts.num_requests, log.facts.unknown_requests) == (0, 0)
     assert not log.facts.is_one_log
@@ -354,7 +356,7 @@ def test_a_request_log_without_requests(requests, sizes):
 def test_no_attribute_is_named(tmp_path, name):
     locations, requests = split(draw_rows())
     path = write(tmp_path / name, requests)
-    log = tc.read_log(to_table(locations), tc.LogColumns(), path)
+    log = read_log(to_table(locations), LogColumns(), path)
     assert (log.num_requests, log.requests.kinds.num_columns) == (0, 0)
 
 
@@ -381,7 +383,7 @@ def test_what_says_that_a_row_is_a_report(values):
             "is_report": values,
         }
     )
-    log = tc.read_log(table, tc.LogColumns(requests=("what",), is_report="is_report"))
+    log = read_log(table, LogColumns(requests=("what",), is_report="is_report"))
     assert log.x.tolist() == [1.0, 2.0]
     assert log.number_rows(np.array([1])).tolist() == [3]
     assert not any(log.dropped.values())
@@ -405,13 +407,13 @@ def test_what_does_not_say_it(values):
     table = {"user_id": ["a", "b"], "time": [0, 1], "x": [1.0, 2.0], "y": [1.0, 2.0]}
     row = 1 if isinstance(values[0], list | bytes) else 2
     with pytest.raises(tc.InputError, match=rf"^row {row}: column 'is_report' does not say"):
-        tc.read_log(pa.table({**table, "is_report": values}), tc.LogColumns(is_report="is_report"))
+        read_log(pa.table({**table, "is_report": values}), LogColumns(is_report="is_report"))
 
 
 def test_no_row_is_a_report(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,is_report\na,0,1,1,false\n")
     with pytest.raises(tc.InputError, match="no row is a location report, as column 'is_report'"):
-        tc.read_log(tmp_path / "log.csv", tc.LogColumns(is_report="is_report"))
+        read_log(tmp_path / "log.csv", LogColumns(is_report="is_report"))
 
 
 @pytest.mark.parametrize("column", ["user_id", "time"])
@@ -424,13 +426,13 @@ def test_empty_cells_of_requests(tmp_path, column, is_marked):
 
     def read(kept, drop=()):
         if is_marked:
-            return tc.read_log(write(tmp_path / "log.csv", kept), replace(MARKED, drop=drop))
+            return read_log(write(tmp_path / "log.csv", kept), replace(MARKED, drop=drop))
         locations, _ = split(rows)
         path = write(tmp_path / "requests.csv", kept)
-        return tc.read_log(to_table(locations), replace(COLUMNS, drop=drop), path)
+        return read_log(to_table(locations), replace(COLUMNS, drop=drop), path)
 
     expected = read(wrong[:-1])
-    message = rf"^request log: row {len(wrong)}: column '{column}' is empty; .* --drop empty"
+    message = rf"^request log: row {len(wrong)}: column '{column}' is empty; .* drop=.empty."
     with pytest.raises(tc.InputError, match=message):
         read(wrong)
     dropped = read(wrong, ("empty",))
@@ -452,13 +454,13 @@ TIMES = {
 def test_times_are_of_one_kind(one, other):
     locations = pa.table({"user_id": [1], "time": TIMES[one], "x": [1.0], "y": [1.0]})
     requests = pa.table({"user_id": [1], "time": TIMES[other], "what": ["a"]})
-    columns = tc.LogColumns(requests=("what",))
+    columns = LogColumns(requests=("what",))
     if one == other:
-        assert tc.read_log(locations, columns, requests).num_requests == 1
+        assert read_log(locations, columns, requests).num_requests == 1
         return
     message = f"^request log: column 'time' holds {other}, and the locations have {one};"
     with pytest.raises(tc.InputError, match=message):
-        tc.read_log(locations, columns, requests)
+        read_log(locations, columns, requests)
 
 
 @pytest.mark.parametrize("start", [0, -(2**62), 2**62 - 3])
@@ -469,10 +471,10 @@ def test_requests_at_absurd_times_are_outside_windows(start, length):
     locations |= {"x": [1.0] * 4, "y": [1.0] * 4}
     times = [-(2**63), -(2**62) - 1, start, 2**62, 2**63 - 1]
     requests = pa.table({"user_id": [1] * 5, "time": times, "what": ["a"] * 5})
-    release = tc.anonymize(
+    release = anonymize(
         pa.table(locations),
         2,
-        columns=tc.LogColumns(requests=("what",)),
+        columns=LogColumns(requests=("what",)),
         request_log=requests,
         length=length,
         rare="keep",
@@ -514,7 +516,7 @@ def test_ids_are_of_one_kind(tmp_path, one, other, sizes):
             )
         else:
             pq.write_table(pa.table(table), files[-1])
-    engine, columns = MemoryEngine(1, sizes=sizes), tc.LogColumns(requests=("what",))
+    engine, columns = MemoryEngine(1, sizes=sizes), LogColumns(requests=("what",))
     if (one, other) in MIXED:
         message = f"^request log: column 'user_id' {MIXED[one, other]};"
         with pytest.raises(tc.InputError, match=message):
@@ -536,42 +538,42 @@ def test_the_place_is_never_published():
     locations, requests = map(to_table, split(draw_rows()))
     with_place = requests.append_column("x", pa.array([1.0] * len(requests)))
     for message, source, columns, sent in (
-        ("'x' is to hold two of", locations, tc.LogColumns(requests=("x",)), with_place),
+        ("'x' is to hold two of", locations, LogColumns(requests=("x",)), with_place),
         (
             "'x' is to hold two of",
             rows,
-            tc.LogColumns(requests=("x",), is_report="is_report"),
+            LogColumns(requests=("x",), is_report="is_report"),
             None,
         ),
-        ("'x' is to say which rows", rows, tc.LogColumns(is_report="x"), None),
+        ("'x' is to say which rows", rows, LogColumns(is_report="x"), None),
     ):
         with pytest.raises(tc.OptionError, match=message):
-            tc.read_log(source, columns, sent)
+            read_log(source, columns, sent)
 
 
 @pytest.mark.parametrize("name", ["user_id", "time", "lon", "lat", "what"])
 def test_a_column_has_one_purpose(name):
     with pytest.raises(tc.OptionError, match=f"column '{name}' is to say which rows are location"):
-        tc.LogColumns(lon="lon", lat="lat", requests=("what",), is_report=name)
+        LogColumns(lon="lon", lat="lat", requests=("what",), is_report=name)
 
 
 def test_one_of_request_log_and_is_report():
     table = to_table(draw_rows())
-    with pytest.raises(tc.OptionError, match=r"expected one of them; leave out --request-log"):
-        tc.read_log(table, MARKED, table)
+    with pytest.raises(tc.OptionError, match=r"expected one of them; leave out request_log="):
+        read_log(table, MARKED, table)
 
 
 def test_messages_name_the_request_log(tmp_path):
     locations, requests = split(draw_rows())
     place = to_table(locations)
     with pytest.raises(tc.InputError, match=r"^request log: .*gone.csv: no log found"):
-        tc.read_log(place, COLUMNS, tmp_path / "gone.csv")
+        read_log(place, COLUMNS, tmp_path / "gone.csv")
     path = write(tmp_path / "requests.csv", [{**row, "what": "a"} for row in requests])
     with pytest.raises(tc.InputError, match=r"^request log: .*requests.csv: there is no column 'x"):
-        tc.read_log(place, tc.LogColumns(requests=("xyz",)), path)
+        read_log(place, LogColumns(requests=("xyz",)), path)
     path.write_text("user_id,time,what,size\nuser-1,2024-05-01 08:00,a,1\nuser-1,soon,a,1\n")
     with pytest.raises(tc.InputError, match=r"^request log: .*requests.csv: row 2: column 'time'"):
-        tc.read_log(place, COLUMNS, path)
+        read_log(place, COLUMNS, path)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -581,10 +583,10 @@ def test_releases_are_the_same_whoever_holds_the_shards(tmp_path, kind):
     paths = [write(tmp_path / f"a.{kind}", locations), write(tmp_path / f"b.{kind}", requests)]
     marked = write(tmp_path / f"c.{kind}", rows)
     options = {"length": 2, "algorithm": "traj-anon"}
-    asked = tc.Options(k=3, **options)
-    release = tc.anonymize(paths[0], 3, columns=COLUMNS, request_log=paths[1], **options)
+    asked = Options(k=3, **options)
+    release = anonymize(paths[0], 3, columns=COLUMNS, request_log=paths[1], **options)
     release.write(tmp_path / "memory")
-    tc.anonymize(marked, 3, columns=MARKED, **options).write(tmp_path / "marked")
+    anonymize(marked, 3, columns=MARKED, **options).write(tmp_path / "marked")
     anonymize_files(
         paths[0], tmp_path / "folder", None, COLUMNS, asked, request_log=paths[1], memory="1GiB"
     )

@@ -3,7 +3,11 @@ import pytest
 
 import trajcloak as tc
 from movement.samples import write
+from runs import anonymize
 from small_logs import UNIT_CELLS, list_tree
+from trajcloak.auditor import audit
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
 
 LINES = [
     "newpoint\t0\t1\t1\t0\t3.0\t4.0\t250.5\t12\t19",
@@ -67,7 +71,7 @@ def test_bad_lines(refuse, tmp_path, line, says):
     file = write(tmp_path / "run.txt", "\n".join(lines) + "\n")
     message = refuse(file, format="brinkhoff")
     assert message.startswith(f"run.txt: line 5: {says}")
-    assert message.endswith("; correct or remove the line, or pass another --format")
+    assert message.endswith("; correct or remove the line, or pass another format=")
     assert "secret" not in message
     assert "4711" not in message
 
@@ -82,12 +86,12 @@ def test_from_the_generator_to_a_release(tmp_path):
     write(tmp_path / "run.txt", "".join(lines))
     for name in ("log.csv", "log.parquet"):
         tc.convert_log(tmp_path / "run.txt", tmp_path / name, format="brinkhoff")
-        columns = tc.LogColumns(requests=("class", "speed"))
-        log = tc.read_log(tmp_path / name, columns)
+        columns = LogColumns(requests=("class", "speed"))
+        log = read_log(tmp_path / name, columns)
         assert log.users.to_pylist() == list(range(9))
         assert (log.num_rows, log.has_timestamps, log.geographic) == (27, False, False)
-        result = tc.anonymize(log, k=3, **UNIT_CELLS)
+        result = anonymize(log, k=3, **UNIT_CELLS)
         release, policy = tmp_path / f"{name}-release", tmp_path / f"{name}-policy"
         result.write(release, policy=policy)
-        assert tc.audit(tmp_path / name, release, policy, columns).passed
+        assert audit(tmp_path / name, release, policy, columns).passed
     assert list_tree(tmp_path / "log.csv-release") == list_tree(tmp_path / "log.parquet-release")

@@ -40,7 +40,7 @@ def test_a_file_whose_name_does_not_tell(tmp_path, name):
         choose_format(file, None)
     assert str(raised.value) == (
         f"{file}: the names of the files do not tell their format; expected to be told one of "
-        f"brinkhoff, sumo, geolife, cabs, gpx; pass --format"
+        f"brinkhoff, sumo, geolife, cabs, gpx; pass format="
     )
 
 

@@ -85,7 +85,7 @@ def test_another_root(refuse, tmp_path, name, text):
     other = {"a.xml": "b.gpx", "a.gpx": "b.xml"}[name]
     message = refuse(write(tmp_path / other, text))
     assert "line 2: the first element is not <" in message
-    assert message.endswith("expected a file of this format; pass another --format")
+    assert message.endswith("expected a file of this format; pass another format=")
 
 
 def test_deep_nesting_is_refused(refuse, tmp_path):

@@ -1,7 +1,8 @@
 import pytest
 
-import trajcloak as tc
+from runs import anonymize
 from small_logs import UNIT_CELLS, Row, read_rows
+from trajcloak.query import open_release
 
 LOG = [
     # Two users who move right along the bottom, and two who stay at the top.
@@ -22,17 +23,17 @@ Cloaks: movers (-0.5, -0.5, 3.5, 1.5) and (3.5, -0.5, 7.5, 1.5); the others (-0.
 
 def publish(folder, name="by-hand", k=2, **options):
     path = folder / name
-    tc.anonymize(read_rows(LOG), k, rare="keep", threads=1, **UNIT_CELLS, **options).write(path)
+    anonymize(read_rows(LOG), k, rare="keep", threads=1, **UNIT_CELLS, **options).write(path)
     return path
 
 
 @pytest.fixture
 def by_hand(tmp_path):
     """The release of LOG in one window."""
-    return tc.open_release(publish(tmp_path))
+    return open_release(publish(tmp_path))
 
 
 @pytest.fixture
 def by_hand_in_windows(tmp_path):
     """The release of LOG with a window for each instant."""
-    return tc.open_release(publish(tmp_path, "by-hand-in-windows", length=1))
+    return open_release(publish(tmp_path, "by-hand-in-windows", length=1))

@@ -6,9 +6,11 @@ import pytest
 
 import trajcloak as tc
 from query.conftest import LOG, publish
+from runs import anonymize
 from small_logs import UNIT_CELLS, read_rows
-from trajcloak.options import PARTS_PER
-from trajcloak.query import RequestAnswer, bounds
+from trajcloak.log import read_log
+from trajcloak.options import PARTS_PER, LogColumns
+from trajcloak.query import Answer, RequestAnswer, bounds, open_release
 
 LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
 """Of the movers' first cloak: the column of cells that user a is in."""
@@ -22,9 +24,9 @@ EVERYWHERE = (-1.0, -1.0, 16.0, 16.0)
 
 def test_count(by_hand):
     # One mover is in the first column for certain, and one in the last, which is outside.
-    assert by_hand.count(LEFT_QUARTER) == {0: tc.Answer(1, 1.0, 1), 1: tc.Answer(0, 0.0, 0)}
-    assert by_hand.count(BOTTOM, 1, 1) == {1: tc.Answer(2, 2.0, 2)}
-    assert by_hand.count(EVERYWHERE, 0, 1) == dict.fromkeys((0, 1), tc.Answer(4, 4.0, 4))
+    assert by_hand.count(LEFT_QUARTER) == {0: Answer(1, 1.0, 1), 1: Answer(0, 0.0, 0)}
+    assert by_hand.count(BOTTOM, 1, 1) == {1: Answer(2, 2.0, 2)}
+    assert by_hand.count(EVERYWHERE, 0, 1) == dict.fromkeys((0, 1), Answer(4, 4.0, 4))
     # Half of the cloak at the top, and none of its sides as a whole.
     half = by_hand.count((-1, 8.5, 16, 9), 0, 0)[0]
     assert (half.lower, half.upper) == (0, 2)
@@ -32,7 +34,7 @@ def test_count(by_hand):
 
 
 def test_count_with_quadrants(tmp_path):
-    release = tc.open_release(publish(tmp_path, cloak="quad"))
+    release = open_release(publish(tmp_path, cloak="quad"))
     cloaks = {tuple(cloak) for cloak in release.windows[0].cloaks[:, :, 0].T.tolist()}
     assert cloaks == {(-0.5, -0.5, 3.5, 3.5), (-0.5, 7.5, 1.5, 9.5)}
     # A quarter of the quadrant; nothing says that somebody is at its sides.
@@ -43,40 +45,40 @@ def test_count_with_quadrants(tmp_path):
 
 def test_moves(by_hand):
     # One of the two is in the quarter, one in the half: perhaps the same, perhaps not.
-    assert by_hand.follow([(LEFT_QUARTER, 0), (RIGHT_HALF, 1)]) == tc.Answer(0, 0.5, 1)
+    assert by_hand.follow([(LEFT_QUARTER, 0), (RIGHT_HALF, 1)]) == Answer(0, 0.5, 1)
     # Both are at the bottom, so that the one in the half has moved from there.
-    assert by_hand.follow([(BOTTOM, 0), (RIGHT_HALF, 1)]) == tc.Answer(1, 1.0, 1)
-    assert by_hand.follow([(BOTTOM, 0), (BOTTOM, 1)]) == tc.Answer(2, 2.0, 2)
-    assert by_hand.follow([(BOTTOM, 0), ((-1, 8, 2, 10), 1)]) == tc.Answer(0, 0.0, 0)
+    assert by_hand.follow([(BOTTOM, 0), (RIGHT_HALF, 1)]) == Answer(1, 1.0, 1)
+    assert by_hand.follow([(BOTTOM, 0), (BOTTOM, 1)]) == Answer(2, 2.0, 2)
+    assert by_hand.follow([(BOTTOM, 0), ((-1, 8, 2, 10), 1)]) == Answer(0, 0.0, 0)
 
 
 def test_moves_between_windows(by_hand_in_windows):
     """Bundles of two windows are not linked: 2 of 4 users and 2 of 4 users."""
-    assert by_hand_in_windows.follow([(BOTTOM, 0), (BOTTOM, 1)]) == tc.Answer(0, 1.0, 2)
+    assert by_hand_in_windows.follow([(BOTTOM, 0), (BOTTOM, 1)]) == Answer(0, 1.0, 2)
     everywhere = [(EVERYWHERE, 0), (EVERYWHERE, 1)]
-    assert by_hand_in_windows.follow(everywhere) == tc.Answer(4, 4.0, 4)
-    assert by_hand_in_windows.follow([(EVERYWHERE, 0), (BOTTOM, 1)]) == tc.Answer(2, 2.0, 2)
+    assert by_hand_in_windows.follow(everywhere) == Answer(4, 4.0, 4)
+    assert by_hand_in_windows.follow([(EVERYWHERE, 0), (BOTTOM, 1)]) == Answer(2, 2.0, 2)
 
 
 def test_requests_in_a_region(by_hand):
     # Both movers sent x at 0: one entry. At 1 one sent x and one y.
     assert by_hand.count_requests(BOTTOM, "what") == {
-        "x": RequestAnswer(tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 2)),
-        "y": RequestAnswer(tc.Answer(1, 1.0, 1), tc.Answer(1, 1.0, 2)),
+        "x": RequestAnswer(Answer(2, 2.0, 2), Answer(1, 2.0, 2)),
+        "y": RequestAnswer(Answer(1, 1.0, 1), Answer(1, 1.0, 2)),
     }
     assert by_hand.count_requests(LEFT_QUARTER, "what", 0, 0) == {
-        "x": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 1)),
+        "x": RequestAnswer(Answer(0, 0.5, 1), Answer(0, 0.5, 1)),
     }
 
 
 def test_requests_in_windows(by_hand_in_windows):
     # The one who sent x at 0 may be the one who sent it at 1.
     assert by_hand_in_windows.count_requests(EVERYWHERE, "what")["x"] == RequestAnswer(
-        tc.Answer(3, 3.0, 3), tc.Answer(2, 3.0, 4)
+        Answer(3, 3.0, 3), Answer(2, 3.0, 4)
     )
     # One bundle sent y at 0, and another at 1: they need have no user in common.
     assert by_hand_in_windows.count_requests(EVERYWHERE, "what")["y"] == RequestAnswer(
-        tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 4)
+        Answer(2, 2.0, 2), Answer(1, 2.0, 4)
     )
 
 
@@ -84,12 +86,12 @@ def test_requests_along_a_route(by_hand, by_hand_in_windows):
     steps = [(BOTTOM, 0), (RIGHT_HALF, 1)]
     # One mover followed, and may have sent any of the movers' requests.
     assert by_hand.follow_requests(steps, "what") == {
-        "x": RequestAnswer(tc.Answer(0, 1.0, 2), tc.Answer(0, 1.0, 1)),
-        "y": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 1)),
+        "x": RequestAnswer(Answer(0, 1.0, 2), Answer(0, 1.0, 1)),
+        "y": RequestAnswer(Answer(0, 0.5, 1), Answer(0, 0.5, 1)),
     }
     followed = by_hand_in_windows.follow_requests([(BOTTOM, 0), (BOTTOM, 1)], "what")
     # Two of four at each end: each is a follower with one half.
-    assert followed["y"] == RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2))
+    assert followed["y"] == RequestAnswer(Answer(0, 0.5, 1), Answer(0, 0.5, 2))
     nobody = [(BOTTOM, 0), ((90, 90, 91, 91), 1)]
     assert by_hand_in_windows.follow_requests(nobody, "what") == {}
 
@@ -117,8 +119,8 @@ def test_many_values_are_sorted_instead_of_marked(by_hand, monkeypatch):
 def test_a_release_without_requests(tmp_path):
     """An attribute that nobody used."""
     log = read_rows([row._replace(request=None) for row in LOG])
-    tc.anonymize(log, 2, threads=1, **UNIT_CELLS).write(tmp_path / "silent")
-    release = tc.open_release(tmp_path / "silent")
+    anonymize(log, 2, threads=1, **UNIT_CELLS).write(tmp_path / "silent")
+    release = open_release(tmp_path / "silent")
     assert release.count_requests(EVERYWHERE, "what") == {}
     assert release.follow_requests([(BOTTOM, 0)], "what") == {}
 
@@ -135,13 +137,13 @@ def test_values_that_are_null_or_numbers(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "log.parquet")
-    log = tc.read_log(tmp_path / "log.parquet", tc.LogColumns(requests=("size", "kind")))
-    tc.anonymize(log, 4, threads=1, rare="keep", **UNIT_CELLS).write(tmp_path / "release")
-    release = tc.open_release(tmp_path / "release")
+    log = read_log(tmp_path / "log.parquet", LogColumns(requests=("size", "kind")))
+    anonymize(log, 4, threads=1, rare="keep", **UNIT_CELLS).write(tmp_path / "release")
+    release = open_release(tmp_path / "release")
     # Two entries of size 7, which one user may have sent; one entry without a size.
     assert release.count_requests(EVERYWHERE, "size") == {
-        7: RequestAnswer(tc.Answer(2, 2.0, 2), tc.Answer(1, 2.0, 4)),
-        None: RequestAnswer(tc.Answer(1, 1.0, 1), tc.Answer(1, 1.0, 4)),
+        7: RequestAnswer(Answer(2, 2.0, 2), Answer(1, 2.0, 4)),
+        None: RequestAnswer(Answer(1, 1.0, 1), Answer(1, 1.0, 4)),
     }
     assert set(release.count_requests(EVERYWHERE, "kind")) == {"a", "b", "c"}
 
@@ -149,7 +151,7 @@ def test_values_that_are_null_or_numbers(tmp_path):
 @pytest.mark.parametrize("per", PARTS_PER)
 def test_parts(by_hand, tmp_path, per):
     """All four users in one bundle, shown in the parts that are bundles of ``by_hand``."""
-    release = tc.open_release(publish(tmp_path, "parts", k=4, parts=2, parts_per=per))
+    release = open_release(publish(tmp_path, "parts", k=4, parts=2, parts_per=per))
     for region in (LEFT_QUARTER, RIGHT_HALF, BOTTOM, EVERYWHERE):
         assert release.count(region) == by_hand.count(region)
     both_at_bottom = [(BOTTOM, 0), (BOTTOM, 1)]
@@ -157,11 +159,11 @@ def test_parts(by_hand, tmp_path, per):
         assert release.follow(both_at_bottom) == by_hand.follow(both_at_bottom)
     else:
         # Two of four at each time; nothing says that they are the same two.
-        assert release.follow(both_at_bottom) == tc.Answer(0, 1.0, 2)
+        assert release.follow(both_at_bottom) == Answer(0, 1.0, 2)
     # Requests belong to the bundle: half of its users are at the bottom.
     assert release.count_requests(BOTTOM, "what", 0, 0) == {
-        "x": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2)),
-        "y": RequestAnswer(tc.Answer(0, 0.5, 1), tc.Answer(0, 0.5, 2)),
+        "x": RequestAnswer(Answer(0, 0.5, 1), Answer(0, 0.5, 2)),
+        "y": RequestAnswer(Answer(0, 0.5, 1), Answer(0, 0.5, 2)),
     }
 
 
@@ -183,4 +185,4 @@ def test_damaged_parts_are_refused(tmp_path, column, values, message):
     changed = pa.array(values, table.schema.field(column).type)
     pq.write_table(table.set_column(place, table.schema.field(column), changed), file)
     with pytest.raises(tc.InputError, match=message):
-        tc.open_release(path)
+        open_release(path)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import trajcloak as tc
 from reference import queries
 from reference.completion import complete
+from runs import anonymize
 from small_logs import (
     Drawn,
     clustered_rows,
@@ -26,7 +27,9 @@ from small_logs import (
     read_rows,
 )
 from trajcloak.options import ALGORITHMS, CLOAKS, PARTS_PER
+from trajcloak.query import Answer, open_release
 from trajcloak.query.bounds import ZERO, RequestAnswer
+from trajcloak.utility import measure_utility
 from zoo import examples
 
 NOTHING = RequestAnswer(ZERO, ZERO)
@@ -46,12 +49,12 @@ def opened(drawn):
     log = read_rows(drawn.rows)
     with new_folder() as folder:
         try:
-            result = tc.anonymize(log, drawn.k, threads=1, **drawn.run_options)
+            result = anonymize(log, drawn.k, threads=1, **drawn.run_options)
         except tc.TrajcloakError:
             yield None
             return
         result.write(folder / "release", folder / "policy.parquet")
-        yield tc.open_release(folder / "release"), work_out_truth(drawn, folder), log, folder
+        yield open_release(folder / "release"), work_out_truth(drawn, folder), log, folder
 
 
 def work_out_truth(drawn, folder):
@@ -166,7 +169,7 @@ def test_random_logs_with_gaps_windows_and_suppression(seeds):
                 continue
             release, truth, log, folder = found
             check_release(release, truth, rng)
-            results = tc.measure_utility(
+            results = measure_utility(
                 log,
                 folder / "release",
                 folder / "policy.parquet",
@@ -196,7 +199,7 @@ def test_a_region_that_holds_everything_is_answered_exactly(cloak):
         everywhere = (-1.0, -1.0, 17.0, 17.0)
         for instant, answer in release.count(everywhere).items():
             true = len(queries.true_followers(truth.places, [(everywhere, instant)]))
-            assert answer == tc.Answer(true, float(true), true)
+            assert answer == Answer(true, float(true), true)
         nowhere = (100.0, 100.0, 101.0, 101.0)
         assert set(release.count(nowhere).values()) == {ZERO}
         assert release.count_requests(nowhere, "what") == {}

@@ -5,10 +5,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import trajcloak as tc
 from report.browser import CHROMIUM, start_browser
 from required import require
+from runs import anonymize
 from small_logs import COLUMNS
+from trajcloak.log import read_log
+from trajcloak.query import PublishedRelease, open_release
+from trajcloak.report import write_report
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -52,7 +55,7 @@ def publish(folder: Path, users: int, instants: int, k: int, texts: list[str], *
     """Write a log, a release and a policy file into a folder."""
     log = write_log(folder / "log.parquet", users, instants, texts)
     made = {"rare": "keep", "allow": ("what",), "algorithm": "traj-anon", **options}
-    result = tc.anonymize(tc.read_log(log, COLUMNS), k, **made)
+    result = anonymize(read_log(log, COLUMNS), k, **made)
     result.write(folder / "release", folder / "policy.parquet")
     return folder
 
@@ -64,8 +67,8 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def release(made) -> tc.PublishedRelease:
-    return tc.open_release(made / "release")
+def release(made) -> PublishedRelease:
+    return open_release(made / "release")
 
 
 @pytest.fixture(scope="session")
@@ -79,8 +82,8 @@ def plain(tmp_path_factory) -> Path:
 def pages(made) -> dict[str, Path]:
     """The public and the private page about it."""
     paths = {"public": made / "public.html", "private": made / "private.html"}
-    tc.write_report(made / "release", paths["public"])
-    tc.write_report(
+    write_report(made / "release", paths["public"])
+    write_report(
         made / "release",
         paths["private"],
         log=made / "log.parquet",

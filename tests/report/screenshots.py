@@ -6,9 +6,13 @@ from pathlib import Path
 
 import trajcloak as tc
 from report.browser import start_browser
+from runs import anonymize
+from trajcloak.log import read_log
+from trajcloak.options import LogColumns
+from trajcloak.report import write_report
 
 USERS, LENGTH, K = 20_000, 30, 50
-COLUMNS = tc.LogColumns(requests=("category", "detail"))
+COLUMNS = LogColumns(requests=("category", "detail"))
 
 
 def make_page(folder: Path) -> Path:
@@ -17,8 +21,8 @@ def make_page(folder: Path) -> Path:
         folder / name for name in ("log.parquet", "release", "policy.parquet", "report.html")
     )
     tc.generate_log(log, users=USERS, length=LENGTH)
-    tc.anonymize(tc.read_log(log, COLUMNS), K).write(release, policy)
-    tc.write_report(release, page, log=log, policy=policy, columns=COLUMNS, network="city")
+    anonymize(read_log(log, COLUMNS), K).write(release, policy)
+    write_report(release, page, log=log, policy=policy, columns=COLUMNS, network="city")
     return page
 
 

@@ -8,8 +8,9 @@ from itertools import combinations, pairwise
 import pytest
 from playwright.sync_api import expect
 
-import trajcloak as tc
 from report.conftest import HOSTILE, publish
+from trajcloak.query import open_release
+from trajcloak.report import write_report
 
 MOST_BYTES = 15_000_000
 MOST_TIMES = 8
@@ -168,12 +169,12 @@ def find_overlap(page, window):
 
 def test_click_shows_a_journey(public, made):
     before = picture(public)
-    middle = find_overlap(public, tc.open_release(made / "release").windows[0])
+    middle = find_overlap(public, open_release(made / "release").windows[0])
     public.locator("#canvas").click(position=middle)
     title = public.locator("#bundle-title").inner_text()
     number, users = re.fullmatch(r"Bundle (\d+): (\d+) users", title).groups()
     assert public.locator("#announcement").inner_text() == title
-    bundles = tc.open_release(made / "release").windows[0]
+    bundles = open_release(made / "release").windows[0]
     assert bundles.users[int(number)] == int(users)
     assert public.locator("#bundle-list tbody tr").count() == 4
     assert public.locator("tr[aria-current='time'] th").inner_text() == "08:00"
@@ -200,10 +201,10 @@ def test_the_pointer_tells_place_and_density(public):
 
 def test_a_bundle_in_parts(open_page, tmp_path):
     publish(tmp_path, 60, 4, 12, ["fuel", "bus"], parts=3)
-    tc.write_report(tmp_path / "release", tmp_path / "report.html")
+    write_report(tmp_path / "release", tmp_path / "report.html")
     page = open_page(tmp_path / "report.html")
     press(page, "ArrowDown")
-    window = tc.open_release(tmp_path / "release").windows[0]
+    window = open_release(tmp_path / "release").windows[0]
     assert window.counts.max() > 1
     parts = page.locator("#bundle-list tbody tr td:nth-child(2)").all_text_contents()
     assert parts == [str(count) for count in window.counts[0].tolist()]
@@ -264,7 +265,7 @@ def test_requests_are_shown_as_text(public, made):
     shown = set()
     for window in ("0", "1"):
         public.locator("#window").select_option(window)
-        for _ in range(len(tc.open_release(made / "release").windows[int(window)].users)):
+        for _ in range(len(open_release(made / "release").windows[int(window)].users)):
             public.locator("#next").click()
             shown |= set(public.locator("#bundle-list li bdi").all_text_contents())
     assert shown == {
@@ -286,11 +287,12 @@ def test_dark(open_page, pages):
     assert colours_of(light) != colours_of(dark)
     assert picture(light) != picture(dark)
     button = light.locator("#theme")
+    assert button.inner_text() == "Dark colours", "what it will do"
+    assert dark.locator("#theme").inner_text() == "Light colours"
     button.click()
-    assert button.get_attribute("aria-pressed") == "true"
+    assert button.inner_text() == "Light colours"
     assert colours_of(light) == colours_of(dark)
     button.click()
-    assert button.get_attribute("aria-pressed") == "false"
     assert colours_of(light) != colours_of(dark)
     light.emulate_media(color_scheme="dark")
     assert colours_of(light) != colours_of(dark), "the reader has decided"
@@ -312,12 +314,56 @@ def test_paper_is_light_and_has_no_controls(open_page, pages):
 
 
 @pytest.mark.parametrize("kind", ["public", "private"])
-@pytest.mark.parametrize("width", [320, 360, 768, 1600])
+@pytest.mark.parametrize("width", [320, 360, 390, 768, 1600])
 def test_no_page_is_wider_than_its_screen(open_page, pages, kind, width):
     page = open_page(pages[kind])
     page.set_viewport_size({"width": width, "height": 740})
     press(page, "ArrowDown")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_nothing_is_cut_on_a_phone(open_page, pages, kind):
+    """No part that the reader would have to move sideways, and no text beyond its box."""
+    page = open_page(pages[kind])
+    page.set_viewport_size({"width": 390, "height": 800})
+    press(page, "ArrowDown")
+    page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll("body *")]
+          .filter((e) => e.checkVisibility() && !e.closest(".unseen, .skip, svg, thead"))
+          .filter((e) => e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+          .map((e) => `${e.tagName}.${e.className}#${e.id}: ${e.scrollWidth} > ${e.clientWidth}`)"""
+    )
+    assert cut == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 900])
+def test_no_number_is_broken(open_page, pages, width):
+    """No digits of one number, nor a number and its unit, are in two lines."""
+    page = open_page(pages["private"])
+    page.set_viewport_size({"width": width, "height": 800})
+    broken = page.evaluate(
+        """() => {
+          const found = [];
+          const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+          const range = document.createRange();
+          while (walker.nextNode()) {
+            const node = walker.currentNode;
+            const e = node.parentElement;
+            if (!e.checkVisibility() || e.closest("script, svg, bdi, code, option")) continue;
+            const numbers = /\\d[\\d.,]*\\d|\\d[\\u00a0×]+\\w+/g;
+            for (const match of node.textContent.matchAll(numbers)) {
+              range.setStart(node, match.index);
+              range.setEnd(node, match.index + match[0].length);
+              const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+              if (tops.size > 1) found.push(match[0]);
+            }
+          }
+          return found;
+        }"""
+    )
+    assert broken == []
 
 
 def test_tab_reaches_every_control_and_shows_it(public):
@@ -373,7 +419,7 @@ def test_one_window_at_a_time(public, open_page, plain, tmp_path):
     assert re.match(
         r"The map shows the bundles of one window at a time; .* leads to all \d+", words
     )
-    tc.write_report(plain / "release", tmp_path / "report.html")
+    write_report(plain / "release", tmp_path / "report.html")
     page = open_page(tmp_path / "report.html")
     assert page.locator("#window").count() == 0
     assert re.match(r"The map shows all \d+ bundles\.", page.locator("#map > .note").inner_text())
@@ -397,12 +443,30 @@ def test_what_was_allowed_is_amber(open_page, pages, kind, scheme):
     assert page.locator(".status").evaluate(colour) == wait != good
 
 
-def test_digests_stand_beside_the_line_to_sign(open_page, pages):
-    page = open_page(pages["private"])
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_the_first_page_on_paper_is_what_is_signed(open_page, pages, kind):
+    """Verdict, hashes and lines to sign, however many rare values follow; the map comes later."""
+    page = open_page(pages[kind])
     page.emulate_media(media="print")
-    assert page.locator("footer .digests code").count() == 5
-    assert page.locator("footer .digests").is_visible()
-    assert page.locator("footer .sign").count() == 2
+    # The width and the height of A4 less the margins, in pixels of 1/96 inch.
+    page.set_viewport_size({"width": 688, "height": 1001})
+    assert page.locator(".top .digests code").count() == {"public": 3, "private": 5}[kind]
+    assert page.locator(".top .sign").count() == 2
+    assert page.locator(".top").get_by_text("What must somebody look at?").is_visible()
+    last = page.locator(".top .sign").last
+    box = last.bounding_box()
+    assert last.is_visible()
+    assert box["y"] + box["height"] <= 1001
+    assert page.locator("#map").evaluate("(e) => getComputedStyle(e).breakBefore") == "page"
+
+
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_nothing_on_paper_asks_for_a_click(open_page, pages, kind):
+    page = open_page(pages[kind])
+    page.emulate_media(media="print")
+    words = page.locator("body").inner_text()
+    assert not re.search(r"\b(click|Choose a place|More\.)", words, re.IGNORECASE)
+    assert page.locator("#legend-density").is_visible()
 
 
 def test_everything_has_a_name(open_page, pages):
@@ -470,7 +534,7 @@ def test_text_can_be_read(open_page, pages, kind, scheme):
 
 def test_thousands_of_bundles_play_smoothly(browser, tmp_path):
     publish(tmp_path, 12_500, 30, 2, ["fuel", "bus", "<b>"])
-    report = tc.write_report(tmp_path / "release", tmp_path / "report.html")
+    report = write_report(tmp_path / "release", tmp_path / "report.html")
     assert report.bundles_drawn == report.bundles >= 5_000
     assert report.size == (tmp_path / "report.html").stat().st_size < MOST_BYTES
     page = browser.new_page(viewport={"width": 1280, "height": 900})

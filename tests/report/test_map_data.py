@@ -8,8 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import UNIT_CELLS, Row, dense_logs, draw_log, new_folder, read_rows
 from trajcloak.options import PARTS_PER
+from trajcloak.query import open_release
+from trajcloak.report import write_report
 from zoo import examples
 
 
@@ -33,8 +36,8 @@ def check_density(shades, density, window):
 
 def check_page(folder):
     """Compare the data of a page with the release it is about."""
-    release = tc.open_release(folder / "release")
-    report = tc.write_report(folder / "release", folder / "report.html")
+    release = open_release(folder / "release")
+    report = write_report(folder / "release", folder / "report.html")
     assert report.passed
     data = read_data(folder / "report.html")
     assert len(data["windows"]) == len(release.windows)
@@ -72,7 +75,7 @@ def test_dense_logs(drawn, length, parts_per):
         assume(len({row.user for row in drawn.rows}) >= 4)
         options |= {"members": 4, "parts": 2, "parts_per": parts_per}
     with new_folder() as folder:
-        tc.anonymize(read_rows(drawn.rows), drawn.k, **options).write(folder / "release")
+        anonymize(read_rows(drawn.rows), drawn.k, **options).write(folder / "release")
         check_page(folder)
 
 
@@ -84,7 +87,7 @@ def test_logs_with_gaps(tmp_path):
         folder = tmp_path / str(seed)
         folder.mkdir()
         try:
-            result = tc.anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options)
+            result = anonymize(read_rows(drawn.rows), drawn.k, **drawn.run_options)
         except tc.TrajcloakError:
             continue
         result.write(folder / "release")
@@ -96,7 +99,7 @@ def test_logs_with_gaps(tmp_path):
 def test_a_fine_grid(tmp_path):
     """Numbers of cells that need more than two bytes."""
     rows = [Row(user, 0, user, user % 3, "a") for user in range(12)]
-    tc.anonymize(read_rows(rows), 2, region=UNIT_CELLS["region"], height=24).write(
+    anonymize(read_rows(rows), 2, region=UNIT_CELLS["region"], height=24).write(
         tmp_path / "release"
     )
     check_page(tmp_path)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import UNIT_CELLS, Row, read_rows, rows_with_addresses
 from trajcloak.log import hold_in_memory
 from trajcloak.requests.suspicions import MANY_VALUES, find_suspicions
@@ -85,13 +86,13 @@ def test_what_is_refused_can_be_allowed_listed_or_rare():
     log = read_rows(rows_with_addresses())
     options = {**UNIT_CELLS, "rows_alike": True}
     with pytest.raises(tc.InputError) as caught:
-        tc.anonymize(log, 3, rare="keep", **options)
+        anonymize(log, 3, rare="keep", **options)
     assert "'what' holds e-mail addresses (9 distinct values)" in str(caught.value)
     assert "post.org" not in str(caught.value)
-    allowed = tc.anonymize(log, 3, rare="keep", allow=("what",), **options)
+    allowed = anonymize(log, 3, rare="keep", allow=("what",), **options)
     assert allowed.manifest["requests"] == 18
-    listed = tc.anonymize(log, 3, rare="keep", vocabulary={"what": ["a@post.org"]}, **options)
+    listed = anonymize(log, 3, rare="keep", vocabulary={"what": ["a@post.org"]}, **options)
     assert listed.manifest["requests"] == 2
-    assert tc.anonymize(log, 3, **options).manifest["requests"] == 0
+    assert anonymize(log, 3, **options).manifest["requests"] == 0
     with pytest.raises(tc.OptionError, match="'when' is allowed but is no request column"):
-        tc.anonymize(log, 3, allow=("when",), **options)
+        anonymize(log, 3, allow=("when",), **options)

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import UNIT_CELLS, Row, read_rows
 from trajcloak.requests.decide import find_known
 from trajcloak.requests.vocabulary import read_vocabulary
@@ -42,7 +43,7 @@ def test_files(tmp_path):
 def test_files_that_cannot_be_read(tmp_path, content):
     if content is not None:
         (tmp_path / "words.csv").write_bytes(content)
-    with pytest.raises(tc.InputError, match=r"words.csv: cannot be read; .* --vocabulary"):
+    with pytest.raises(tc.InputError, match=r"words.csv: cannot be read; .* vocabulary="):
         read_vocabulary(tmp_path / "words.csv")
 
 
@@ -54,4 +55,4 @@ def test_attributes_must_have_lists(vocabulary, message):
     rng = np.random.default_rng(1)
     rows = [Row(f"u{i}", 0, *rng.integers(0, 16, 2).tolist(), "a") for i in range(4)]
     with pytest.raises(tc.OptionError, match=message):
-        tc.anonymize(read_rows(rows), 2, vocabulary=vocabulary, **UNIT_CELLS)
+        anonymize(read_rows(rows), 2, vocabulary=vocabulary, **UNIT_CELLS)

@@ -68,7 +68,7 @@ def test_instants_start_before_the_first_report_where_users_are_held():
 
 def test_three_users_a_year_apart_have_a_step_but_too_many_instants():
     log = read_rows(still("a", [0]) + still("b", [7]) + still("c", [10**15]))
-    with pytest.raises(tc.OptionError, match=r"10+1 instants; expected at most .*--every"):
+    with pytest.raises(tc.OptionError, match=r"10+1 instants; expected at most .*every="):
         build_time_grid(hold_in_memory(log), None)
 
 
@@ -143,7 +143,7 @@ def test_durations(text, expected):
     "text", ["", "0s", "60", "-5s", "1.5s", "s", "5 parsecs", "5S", "60s60s", "1" * 30 + "d", "٣s"]
 )
 def test_durations_that_are_none(text):
-    with pytest.raises(tc.OptionError, match=r"--every") as caught:
+    with pytest.raises(tc.OptionError, match=r"every=") as caught:
         parse_duration(text, has_timestamps=True, name="every")
     assert "expected a duration such as 60s" in str(caught.value)
 

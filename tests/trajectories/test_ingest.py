@@ -8,6 +8,7 @@ import pytest
 
 import trajcloak as tc
 from reference import completion, ingest
+from runs import anonymize
 from small_logs import Row, draw_log, publish_rows, read_rows
 from trajcloak.kernels.threads import build_slices
 from trajcloak.trajectories.reports import NUM_BINS, compare_reports, round_gap
@@ -42,7 +43,7 @@ def test_a_full_grid_has_the_report_of_any_other_log():
 def test_times_are_text_where_the_log_has_timestamps():
     begin = datetime(2024, 5, 1, tzinfo=UTC)
     rows = [Row(user, begin.replace(minute=m), 1, 1) for user in "ab" for m in (0, 1, 5)]
-    result = tc.anonymize(read_rows(rows, pa.timestamp("us", "UTC")), 2, every="60s", max_gap="5m")
+    result = anonymize(read_rows(rows, pa.timestamp("us", "UTC")), 2, every="60s", max_gap="5m")
     found = result.manifest["ingest"]
     assert (found["start"], found["zone"]) == ("2024-05-01T00:00:00.000000Z", "UTC")
     assert found["interval"] == {"p5": "60s", "median": "60s", "p95": "240s"}

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import trajcloak as tc
+from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, read_rows, write_parquet
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.log import hold_in_memory
+from trajcloak.log import hold_in_memory, read_log
+from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_on
 from trajcloak.trajectories import compare_all_reports
 from trajcloak.trajectories.schedule import find_schedule
@@ -118,31 +120,31 @@ def test_exceptions_stop_the_run_whichever_rows_carry_requests(name):
     rng = np.random.default_rng(3)
     expected = refuse(rows)
     assert message in expected
-    assert "--request-log" in expected
-    assert "--is-report" in expected
+    assert "request_log=" in expected
+    assert "is_report=" in expected
     for share in (0, 0.1, 0.9):
         other = [row._replace(request="s" if rng.random() < share else None) for row in rows]
         assert refuse(other) == expected
-    assert anonymize(rows, rows_alike=True).manifest["parameters"]["rows_alike"]
+    assert make_release(rows, rows_alike=True).manifest["parameters"]["rows_alike"]
 
 
-def anonymize(rows, **options):
+def make_release(rows, **options):
     every = max(row.time for row in rows) // 4
     more = {"every": str(every), "missing": "hold", **UNIT_CELLS, **options}
-    return tc.anonymize(read_rows(rows), 2, **more)
+    return anonymize(read_rows(rows), 2, **more)
 
 
 def refuse(rows):
     with pytest.raises(tc.InputError) as caught:
-        anonymize(rows)
+        make_release(rows)
     return str(caught.value)
 
 
 def test_logs_without_request_columns_may_have_exceptions(tmp_path):
     rows, _ = WITH_EXCEPTIONS["another time"]
-    log = tc.read_log(write_parquet(tmp_path / "log.parquet", rows))
+    log = read_log(write_parquet(tmp_path / "log.parquet", rows))
     more = {"every": "60", "missing": "hold", **UNIT_CELLS}
-    assert tc.anonymize(log, 2, **more).manifest["requests"] == 0
+    assert anonymize(log, 2, **more).manifest["requests"] == 0
 
 
 @pytest.mark.parametrize("name", {**WITHOUT_EXCEPTIONS, **WITH_EXCEPTIONS})
@@ -153,7 +155,7 @@ def test_shards_are_judged_together(tmp_path, name, rows_per_shard):
     path = write_parquet(tmp_path / "log.parquet", rows)
     every = max(row.time for row in rows) // 4
     engine = MemoryEngine(1, sizes=Sizes(rows_per_shard, 100))
-    asked = tc.Options(k=2, every=str(every), missing="hold", **UNIT_CELLS)
+    asked = Options(k=2, every=str(every), missing="hold", **UNIT_CELLS)
     if not any(whole[2:]):
         anonymize_on(engine, path, COLUMNS, asked)
         return

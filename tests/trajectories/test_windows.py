@@ -9,6 +9,7 @@ import pytest
 import trajcloak as tc
 from reference import completion
 from small_logs import REGION, Drawn, Row, draw_log, read_rows
+from trajcloak.options import Options
 from trajcloak.pipeline import prepare
 
 HEIGHT = 4
@@ -23,7 +24,7 @@ def build_windows(drawn: Drawn, threads: int = 1):
     for name in ("every", "max_gap"):
         if name in options:
             options[name] = str(options[name])
-    asked = tc.Options(k=2, region=REGION, height=HEIGHT, **options)
+    asked = Options(k=2, region=REGION, height=HEIGHT, **options)
     return log, list(prepare(log, asked, threads).windows())
 
 
@@ -200,7 +201,7 @@ def test_two_places_at_one_time_are_refused(every, length):
 def test_progress_ends_with_all_windows():
     log = read_rows(walk("a", dict.fromkeys(range(5), 1)))
     heard = []
-    prepared = prepare(log, tc.Options(k=2, length=2), threads=1)
+    prepared = prepare(log, Options(k=2, length=2), threads=1)
     assert len(list(prepared.windows(lambda *call: heard.append(call)))) == 3
     assert heard[-1] == ("building trajectories", 3, 3)
 

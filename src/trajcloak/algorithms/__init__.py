@@ -114,6 +114,6 @@ def build_algorithm(
     if suppress_above is not None or max_suppressed is not None:
         raise OptionError(
             f"algorithm '{name}' suppresses nobody; expected no --suppress-above and no "
-            f"--max-suppressed with it; leave them out, or pass --algorithm traj-anon or refined"
+            f"--max-suppressed with it; leave them out, or pass --algorithm=traj-anon or refined"
         )
     return rivals[name]()

@@ -32,11 +32,11 @@ from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.log.request_values import Requests, merge_kinds, to_plain
 from trajcloak.options import TP_AWARE, Options
-from trajcloak.pipeline import Prepared, anonymize, prepare
+from trajcloak.pipeline import Prepared, anonymize_log, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import build_cell_grid, read_request_table
-from trajcloak.release.result import Release
+from trajcloak.release.result import RunResult
 from trajcloak.replay import (
     find_bundles,
     find_published_window,
@@ -137,14 +137,6 @@ def attack(
     progress : Progress
     **options
         Other fields of :class:`trajcloak.options.Options`.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category", "detail")))
-    >>> found = tc.attack(log, k=50)
-    >>> [row.breaches for row in found.findings if row.policy == "traj-anon"]
-    [0, 0, 0, 0, 0, 0]
     """
     # Nothing is published here, so rows that do not look alike are no reason to stop.
     options["rows_alike"] = True
@@ -154,7 +146,9 @@ def attack(
     if not log.requests.kinds.num_columns:
         log = _take_rows_for_requests(log)
     releases = {
-        name: anonymize(log, k, algorithm=name, threads=threads, progress=progress, **options)
+        name: anonymize_log(
+            log, Options(k=k, algorithm=name, **options), threads=threads, progress=progress
+        )
         for name in algorithms
     }
     finders = {name: partial(_find_made, log, made) for name, made in releases.items()}
@@ -168,7 +162,7 @@ def _take_rows_for_requests(log: RequestLog) -> RequestLog:
     return replace(log, requests=requests)
 
 
-def _find_made(log: RequestLog, made: Release, window: Window) -> AttackedWindow | None:
+def _find_made(log: RequestLog, made: RunResult, window: Window) -> AttackedWindow | None:
     """Find the bundles of a window in what was made of a log."""
     parts = [bundles for bundles in made.windows if bundles.window == window.number]
     if not parts:
@@ -215,7 +209,7 @@ def attack_release(
     policy = Path(policy)
     members = read_members(policy)
     grid = build_cell_grid(release.manifest)
-    requests, _ = read_request_table(release.path, release.attributes, release.windows)
+    requests, _ = read_request_table(release.requests, release.attributes, release.windows)
     values = {name: to_plain(requests[name].combine_chunks()) for name in release.attributes}
     _, (kind,) = merge_kinds([pa.table(values)])
     bundle_id, instant = (requests[name].to_numpy() for name in ("bundle_id", "instant"))
@@ -301,7 +295,7 @@ def attack_windows(
     if not gathered[BULK_DP]:
         raise NotEnoughUsersError(
             f"no window has k = {k} users whose location is known throughout; expected at least "
-            f"one; lower --k, or pass --missing hold or a smaller --length"
+            f"one; lower --k, or pass --missing=hold or a smaller --length"
         )
     progress("attacking", len(names), len(names))
     findings = []

@@ -233,7 +233,7 @@ class LogReader:
             raise InputError(
                 "the log holds coordinates that are no numbers, not finite, or beyond -180..180 "
                 "and -90..90 degrees; expected places; are longitude and latitude swapped? correct "
-                "them, or drop such rows with --drop out-of-range"
+                "them, or drop such rows with --drop=out-of-range"
             )
         return np.ascontiguousarray(numbers)
 
@@ -321,7 +321,7 @@ def _check_filled(batch: Any, names: Sequence[str]) -> None:
         if batch.column(name).null_count:
             raise InputError(
                 f"column '{name}' of the log is empty in a row; expected a value in every row; "
-                f"correct it, or drop such rows with --drop empty"
+                f"correct it, or drop such rows with --drop=empty"
             )
 
 

@@ -354,7 +354,7 @@ def _add_up(log: Log, rows: Rows) -> None:
     if disagreeing:
         raise InputError(
             f"the log has {disagreeing:,} rows of a user at the time of another of their rows and "
-            f"at another place; expected one place; remove such rows, or pass --drop conflict"
+            f"at another place; expected one place; remove such rows, or pass --drop=conflict"
         )
     log.repeated += repeated
     ticks, counts = np.unique(gaps[:others], return_counts=True)

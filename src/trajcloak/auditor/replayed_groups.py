@@ -17,8 +17,8 @@ from trajcloak.auditor.audited_values import decode_array
 from trajcloak.auditor.canonical_files import BUNDLES
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.errors import TrajcloakError
-from trajcloak.options import LogColumns
-from trajcloak.pipeline import anonymize
+from trajcloak.options import LogColumns, Options
+from trajcloak.pipeline import anonymize_again
 from trajcloak.progress import Progress
 
 if TYPE_CHECKING:
@@ -40,18 +40,19 @@ def find_other_groups(
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
     parameters, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
+    if "stream" in parameters:
+        return [
+            "the groups of a stream rest on what it remembered when they were formed, which is in "
+            "no file; they cannot be made again"
+        ]
     if "blocks" in parameters:
         return [
             "a window was bundled in blocks, whose size followed from the memory of the run; it "
             "cannot be made again"
         ]
     try:
-        again = anonymize(
-            given.log,
-            manifest["k"],
-            columns=columns,
-            request_log=given.request_log,
-            progress=progress,
+        asked = Options(
+            k=manifest["k"],
             algorithm=manifest["algorithm"],
             cloak=manifest["cloak"],
             every=str(parameters["every"]),
@@ -63,8 +64,9 @@ def find_other_groups(
             **({} if parts is None else {"parts": parts["users"], "parts_per": parts["per"]}),
             **{name: parameters[name] for name in SAME},
         )
+        again = anonymize_again(given.log, columns, asked, given.request_log, progress)
     except TrajcloakError as error:
-        return [f"the release cannot be made again: {error}"]
+        return [f"the release cannot be made again: {error.with_options}"]
     with tempfile.TemporaryDirectory(prefix="trajcloak-audit-") as folder:
         again.write(Path(folder) / "release", Path(folder) / "policy.parquet")
         policy = pq.read_table(Path(folder) / "policy.parquet")

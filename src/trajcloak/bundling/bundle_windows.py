@@ -165,7 +165,7 @@ def _check_fits(sizes: Sizes, run: range, num_users: Sequence[int], lengths: Seq
                 f"window {number} has {num_users[number]:,} users at {lengths[number]:,} instants, "
                 f"which do not fit into the memory that is left besides what the program itself "
                 f"needs; expected windows that fit; pass a smaller --length, a larger --memory, or "
-                f"--algorithm traj-anon, which takes windows apart"
+                f"--algorithm=traj-anon, which takes windows apart"
             )
 
 

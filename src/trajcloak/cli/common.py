@@ -5,27 +5,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.text import Text
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress as Listener
+from trajcloak.progress_bars import draw_bars
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -333,66 +324,15 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
     return bool(read(asked) == found)
 
 
-class _Done(ProgressColumn):
-    """How much is done: a percentage, or a count where the whole is not known."""
-
-    def render(self, task: Task) -> Text:
-        """Write it in a column of even width; 100% only when all is done."""
-        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
-        return Text(done.rjust(4))
-
-
 @contextmanager
-def progress_bars(
-    *,
-    hidden: bool = False,
-    kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
-    transient: bool = False,
-) -> Iterator[Listener]:
+def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Listener]:
     """Draw a bar per stage on a terminal; yields the function that moves them.
 
-    ``kernel``, a module and a name in it, tells whether the first run is still to
-    compile; None for a command that compiles nothing. ``transient`` bars are taken away
-    when all is done.
+    ``transient`` bars are taken away when all is done.
     """
     is_shown = err.is_terminal and not hidden
-    bars = Progress(
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        _Done(),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not is_shown,
-        transient=transient,
-    )
-    tasks: dict[str, Task] = {}
-
-    def listen(stage: str, done: int, total: int) -> None:
-        name = stage.partition(",")[0]
-        if name not in tasks:
-            number = bars.add_task(stage, total=total or None)
-            tasks[name] = next(task for task in bars.tasks if task.id == number)
-        task = tasks[name]
-        if done < total:
-            # The stage begins again in the next window.
-            task.finished_time = None
-        bars.update(task.id, description=stage, completed=done, total=total or None)
-
-    with bars:
-        if is_shown and kernel is not None and not _is_compiled(*kernel):
-            err.print("First run here: compiling takes some seconds, once.")
+    with draw_bars(err, disable=not is_shown, transient=transient) as listen:
         yield listen
-
-
-def _is_compiled(module: str, name: str) -> bool:
-    """Whether a kernel is in the cache on disk, or needs no compiling."""
-    kernel = getattr(import_module(module), name)
-    if not hasattr(kernel, "stats"):
-        # The compiler is switched off.
-        return True
-    pattern = f"{module.rpartition('.')[2]}.{name}-*.nbi"
-    return any(Path(str(kernel.stats.cache_path)).glob(pattern))
 
 
 def print_error(message: str) -> None:

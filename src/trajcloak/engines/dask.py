@@ -241,7 +241,7 @@ def import_distributed() -> Any:
         import distributed
     except ImportError:
         raise OptionError(
-            "dask is not installed; expected it for --engine dask; install it with "
+            "dask is not installed; expected it for --engine=dask; install it with "
             "pip install 'trajcloak[dask]'"
         ) from None
     return distributed

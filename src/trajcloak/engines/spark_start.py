@@ -210,7 +210,7 @@ def import_pyspark() -> Any:
         import pyspark
     except ImportError:
         raise OptionError(
-            "Spark is not installed; expected it for --engine spark; install it with "
+            "Spark is not installed; expected it for --engine=spark; install it with "
             "pip install 'trajcloak[spark]'"
         ) from None
     return pyspark
@@ -234,6 +234,6 @@ def check_java() -> None:
             return
         found = "does not start" if version is None else f"is of version {version[1]}{version[2]}"
     raise OptionError(
-        f"Java {found}; expected version {OLDEST_JAVA} or later for --engine spark; install it, "
+        f"Java {found}; expected version {OLDEST_JAVA} or later for --engine=spark; install it, "
         f"and have JAVA_HOME name its folder"
     )

@@ -147,7 +147,7 @@ def check_reachable(far: SomeRows, log: ShardedLog, columns: LogColumns) -> None
         raise InputError(
             f"{far} farther from the same user's report before than a speed of "
             f"{_choose_speed(log.facts, columns):g} allows; expected places that can be reached; "
-            f"correct the rows, drop them with --drop {TELEPORT}, or pass a higher --max-speed"
+            f"correct the rows, drop them with --drop={TELEPORT}, or pass a higher --max-speed"
         )
 
 

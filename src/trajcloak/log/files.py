@@ -110,15 +110,29 @@ def _list_names(file: LogFile, schema: pa.Schema) -> list[str]:
     if isinstance(file, Path):
         names += [name for name in find_partitions(file) if name not in names]
     geometry = find_geometry(schema)
-    return names if geometry is None else [*names, *geometry[1]]
+    axes = () if geometry is None else geometry.axes
+    return [*names, *(axis for axis in axes if axis not in names)]
 
 
-def read_system(file: LogFile) -> str | None:
-    """Read the coordinate system of a file with points, if it is planar and has a name."""
-    if isinstance(file, Path) and find_kind(file) not in (PARQUET, ARROW):
-        return None
-    geometry = find_geometry(_read_schema(file, None))
-    return None if geometry is None else geometry[2]
+def find_place(file: LogFile, columns: LogColumns) -> tuple[tuple[str, str], str | None, bool]:
+    """Find the two columns with coordinates; points come before columns that are not named.
+
+    Returns their names, the coordinate system that the file or the caller states, and whether
+    the names are those of degrees.
+    """
+    schema = _read_schema(file, columns.delimiter)
+    geometry = find_geometry(schema)
+    names = _list_names(file, schema) if geometry is None else list(geometry.axes)
+    x, y, geographic = columns.place(names)
+    crs = columns.crs
+    if geometry is not None and crs is None and (x, y) == geometry.axes:
+        crs = geometry.crs
+        if not geometry.has_system:
+            raise InputError(
+                f"{_label(file)}: column '{geometry.name}' holds points, and its coordinate system "
+                f"is not known; expected one, such as EPSG:4326; set it there, or pass --crs"
+            )
+    return (x, y), crs, geographic
 
 
 def _read_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
@@ -215,10 +229,8 @@ def find_system(
     has_text_ids = CSV in kinds or any(find_partitions(file) for file in paths)
     crs, geographic = None, False
     if has_place:
-        crs, geographic = choose_system(
-            read_system(files[0]) if columns.crs is None else columns.crs,
-            geographic=columns.place(read_names(files[0], columns.delimiter))[2],
-        )
+        _, stated, suggested = find_place(files[0], columns)
+        crs, geographic = choose_system(stated, geographic=suggested)
     return LogSystem(crs, geographic, bool(kinds & {CSV, JSON}), has_text_ids, has_place)
 
 
@@ -281,9 +293,9 @@ def _open_file(
         for name in wanted.names:
             if name not in arrays and name in folders:
                 arrays[name] = pa.array([folders[name]] * batch.num_rows, pa.string())
-        if geometry is not None and geometry[0] in own:
-            points = split_points(arrays[geometry[0]], num_rows)
-            arrays |= dict(zip(geometry[1], points, strict=True))
+        if geometry is not None and geometry.name in own:
+            points = split_points(arrays[geometry.name], num_rows)
+            arrays |= dict(zip(geometry.axes, points, strict=True))
         num_rows += batch.num_rows
         plain = [to_common_type(arrays[name]) for name in wanted.names]
         yield pa.RecordBatch.from_arrays(plain, names=wanted.names)
@@ -293,8 +305,8 @@ def _find_own(schema: pa.Schema, wanted: list[str]) -> list[str]:
     """List the columns to read from a file: the wanted ones it has, and its points' if needed."""
     geometry = find_geometry(schema)
     own = [name for name in wanted if name in schema.names]
-    if geometry is not None and set(geometry[1]) & set(wanted):
-        own.append(geometry[0])
+    if geometry is not None and set(geometry.axes) & set(wanted):
+        own.append(geometry.name)
     return own
 
 
@@ -345,7 +357,7 @@ def choose_columns(file: LogFile, columns: LogColumns, *, has_place: bool) -> Wa
     wanted = WantedColumns(
         columns.user,
         columns.time,
-        columns.place(present)[:2] if has_place else (),
+        find_place(file, columns)[0] if has_place else (),
         tuple(list_roots(columns.requests, present)),
         columns.is_report,
     )

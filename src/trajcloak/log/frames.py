@@ -6,6 +6,10 @@ import pyarrow as pa
 
 from trajcloak.errors import InputError
 
+TIME = "time"
+UNNAMED_INDEX = "__index_level_0__"
+"""What pandas calls the column of an index without a name."""
+
 NOT_ARROW = (pa.ArrowException, TypeError, ValueError, OverflowError)
 """Errors raised for a frame whose columns cannot be converted to Arrow."""
 
@@ -13,8 +17,9 @@ NOT_ARROW = (pa.ArrowException, TypeError, ValueError, OverflowError)
 def to_table(source: Any) -> pa.Table | None:
     """Convert a table or frame to an Arrow table; None if it is something else.
 
-    Frames of pandas, polars and geopandas and tables of Arrow hand over their columns
-    through the Arrow PyCapsule interface; none of these libraries is needed.
+    Tables and frames of Arrow, pandas, polars and DuckDB hand over their columns through the
+    Arrow PyCapsule interface; none of these libraries is needed. The index of a pandas frame,
+    if it holds times, becomes the column ``time``, unless there is one.
 
     Raises
     ------
@@ -23,15 +28,29 @@ def to_table(source: Any) -> pa.Table | None:
     """
     if isinstance(source, pa.Table):
         return source
+    if hasattr(source, "to_point_gdf"):
+        # Trajectories of MovingPandas: a frame of GeoPandas with all their points.
+        source = source.to_point_gdf()
+    elif hasattr(source, "collect_schema") and hasattr(source, "collect"):
+        # A lazy frame of polars.
+        source = source.collect()
     try:
         if hasattr(source, "geometry") and hasattr(source, "to_arrow"):
-            # A frame of geopandas: its own export writes points as WKB.
-            return pa.table(source.to_arrow(index=False))
+            # A frame of GeoPandas: its own export writes points as WKB, with their system.
+            return _name_times(source, pa.table(source.to_arrow()))
         if hasattr(source, "__arrow_c_stream__"):
-            return pa.table(source)
+            return _name_times(source, pa.table(source))
     except NOT_ARROW:
         raise _explain(source) from None
     return None
+
+
+def _name_times(frame: Any, table: pa.Table) -> pa.Table:
+    """Let the times that are the index of a pandas frame be found as column ``time``."""
+    index: Any = getattr(frame, "index", None)
+    if getattr(getattr(index, "dtype", None), "kind", None) != "M" or TIME in table.column_names:
+        return table
+    return table.append_column(TIME, table[UNNAMED_INDEX if index.name is None else index.name])
 
 
 def _explain(frame: Any) -> InputError:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,36 +17,82 @@ POINT_BYTES = 21
 LITTLE_ENDIAN_POINT = b"\x01\x01\x00\x00\x00"
 HEAD_BYTES = len(LITTLE_ENDIAN_POINT)
 DEFAULT_NAME = "geometry"
+WGS84_NAMES = (WGS84, "EPSG:4326")
 
 
-def find_geometry(schema: pa.Schema) -> tuple[str, tuple[str, str], str | None] | None:
-    """Find the geometry column of a file, the names of its axes, and its system if planar.
+class PointColumn(NamedTuple):
+    """The column of a table that holds points.
 
-    Returns None if there is no such column, or if coordinates have columns of their own.
+    Attributes
+    ----------
+    name : str
+    axes : (str, str)
+        What its coordinates are called: ``lon`` and ``lat``, or ``x`` and ``y``.
+    crs : str or None
+        Their system; None if that is WGS 84, or has no name.
+    has_system : bool
+        False if the table says that the system is not known.
     """
-    names = set(schema.names)
-    if {"lon", "lat"} <= names or {"x", "y"} <= names:
-        return None
+
+    name: str
+    axes: tuple[str, str]
+    crs: str | None
+    has_system: bool = True
+
+
+def find_geometry(schema: pa.Schema) -> PointColumn | None:
+    """Find the column of points of a table, as GeoParquet and GeoArrow describe it.
+
+    Returns None if there is none. A column of points that nothing is said about holds longitude
+    and latitude, and gives way to columns ``lon``, ``lat`` or ``x``, ``y``.
+    """
     name = name_points(schema)
     if name is None:
         return None
-    geo = _read_metadata(schema.metadata or {})
-    system = geo.get("columns", {}).get(name, {}).get("crs")
-    if not isinstance(system, dict):
-        return name, ("lon", "lat"), None
+    said = _read_metadata(schema.metadata or {}).get("columns", {}).get(name)
+    if said is None:
+        said = _read_extension(schema.field(name))
+    if said is None:
+        names = set(schema.names)
+        has_others = {"lon", "lat"} <= names or {"x", "y"} <= names
+        return None if has_others else PointColumn(name, ("lon", "lat"), None)
+    # GeoParquet: WGS 84 if nothing is said, not known if it is null.
+    system = said.get("crs", WGS84)
+    if system is None:
+        return PointColumn(name, ("x", "y"), None, has_system=False)
     try:
-        crs = pyproj.CRS.from_json_dict(system)
+        crs = pyproj.CRS.from_user_input(system)
     except pyproj.exceptions.CRSError:
-        return None
+        return PointColumn(name, ("x", "y"), None, has_system=False)
     authority = crs.to_authority()
+    named = ":".join(authority) if authority else None
     if crs.is_geographic:
-        return name, ("lon", "lat"), None
-    return name, ("x", "y"), ":".join(authority) if authority else None
+        return PointColumn(name, ("lon", "lat"), None if named in WGS84_NAMES else named)
+    return PointColumn(name, ("x", "y"), named)
+
+
+def _read_extension(field: pa.Field) -> dict[str, Any] | None:
+    """Read what GeoArrow says about a column; None if it is none of GeoArrow's.
+
+    Unlike in GeoParquet, a system that is left out is not known.
+    """
+    metadata = field.metadata or {}
+    if not metadata.get(b"ARROW:extension:name", b"").startswith(b"geoarrow."):
+        return None
+    try:
+        said = json.loads(metadata.get(b"ARROW:extension:metadata") or b"{}")
+    except ValueError:
+        said = {}
+    return {"crs": said.get("crs") if isinstance(said, dict) else None}
 
 
 def name_points(schema: pa.Schema) -> str | None:
     """Name the geometry column of a file, whether its coordinates are used or not."""
-    name = _read_metadata(schema.metadata or {}).get("primary_column", DEFAULT_NAME)
+    geo = _read_metadata(schema.metadata or {})
+    described = [field.name for field in schema if _read_extension(field) is not None]
+    # A frame may have several columns of points; the one that is in use has the usual name.
+    usual = described[0] if len(described) == 1 else DEFAULT_NAME
+    name = geo.get("primary_column", usual)
     if schema.names.count(name) != 1 or not _may_hold_points(schema.field(name).type):
         return None
     return str(name)

@@ -83,13 +83,13 @@ def check_misplaced(log: ShardedLog) -> None:
         raise InputError(
             f"{found} far from most others, and would be among them with "
             f"longitude and latitude swapped; expected one connected area; correct the rows, drop "
-            f"them with --drop {SWAPPED}, or pass --region to keep them"
+            f"them with --drop={SWAPPED}, or pass --region to keep them"
         )
     found = SomeRows(log.ask(number_found, find_null_island, bulk) if at_zero else ())
     if found.count:
         raise InputError(
             f"{found} far from all others, at longitude and latitude 0; expected "
-            f"one connected area; correct the rows, drop them with --drop {NULL_ISLAND}, or pass "
+            f"one connected area; correct the rows, drop them with --drop={NULL_ISLAND}, or pass "
             f"--region to keep them"
         )
 

@@ -74,7 +74,7 @@ def _walk(name: str, column: pa.Array, depth: int = 0) -> Iterator[tuple[str, pa
     if depth == MAX_DEPTH:
         raise InputError(
             f"a request column holds structs in more than {MAX_DEPTH} levels; expected few; name "
-            f"single fields with --request COLUMN.FIELD"
+            f"single fields with --request=COLUMN.FIELD"
         )
     for field, values in zip(column.type, column.flatten(), strict=True):
         yield from _walk(f"{name}{SEPARATOR}{field.name}", values, depth + 1)

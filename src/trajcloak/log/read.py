@@ -90,13 +90,6 @@ def read_log(
     ------
     InputError
         If a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
-
-    Examples
-    --------
-    >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", tc.LogColumns(requests=("category",)))
-    >>> log.num_users
-    600
     """
     engine = MemoryEngine(threads, progress)
     read = read_shards(engine, source, columns or LogColumns(), request_log)
@@ -267,7 +260,7 @@ def _naming_request_log() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"request log: {error}") from None
+        raise InputError(f"request log: {error.with_options}") from None
 
 
 def read_rows(

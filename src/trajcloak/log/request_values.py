@@ -143,7 +143,7 @@ class RequestBuilder:
             raise InputError(
                 f"request column '{unnamed[0]}' is a field of objects; expected to be told which "
                 f"fields to publish, as text files do not list them; name each with --request, "
-                f"such as --request {unnamed[0]}"
+                f"such as --request={unnamed[0]}"
             )
 
     def _check_names(self, names: list[str]) -> None:
@@ -155,7 +155,7 @@ class RequestBuilder:
             raise InputError(
                 "a request column has other fields in one file than in another; expected the same "
                 "fields, in one order, in every file; convert one of them, or name the fields that "
-                "they share with --request COLUMN.FIELD"
+                "they share with --request=COLUMN.FIELD"
             )
 
     def _add_type(self, name: str, type_: pa.DataType) -> None:

@@ -217,7 +217,7 @@ class RowChecker:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise InputError(
                 f"row {self.filter.number_row(row)}: column '{name}' is empty; expected a value in "
-                f"every row; fill or remove such rows, or drop them with --drop empty"
+                f"every row; fill or remove such rows, or drop them with --drop=empty"
             )
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
@@ -350,12 +350,12 @@ class RowChecker:
         if not finite:
             return InputError(
                 f"row {row}: column '{name}' is not a finite number; expected a coordinate; "
-                f"correct or remove the row, or pass --drop out-of-range"
+                f"correct or remove the row, or pass --drop=out-of-range"
             )
         return InputError(
             f"row {row}: column '{name}' is out of range; expected -{limit:.0f}..{limit:.0f} "
             f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
-            f"for planar coordinates; or --drop out-of-range"
+            f"for planar coordinates; or --drop=out-of-range"
         )
 
 

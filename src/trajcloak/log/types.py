@@ -5,13 +5,19 @@ import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
 
-VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+PLAIN = {
+    pa.string_view(): pa.string(),
+    pa.large_string(): pa.string(),
+    pa.binary_view(): pa.binary(),
+    pa.large_binary(): pa.binary(),
+}
+"""Types of text and bytes: which of them a library uses should not show in a release."""
 
 
 def to_common_type(column: pa.Array) -> pa.Array:
     """Convert a column to a type that all functions of Arrow support, with the same values.
 
-    Extension types become their storage types; views, run-end encoded values and short
+    Extension types become their storage types; views, large types, run-end encoded values and short
     decimals, also within structs, become plain.
     """
     while isinstance(column, pa.ExtensionArray):
@@ -32,7 +38,7 @@ def find_common_type(type_: pa.DataType) -> pa.DataType:
         return pa.struct([field.with_type(find_common_type(field.type)) for field in type_])
     if pa.types.is_decimal32(type_) or pa.types.is_decimal64(type_):
         return pa.decimal128(type_.precision, type_.scale)
-    return VIEWS.get(type_, type_)
+    return PLAIN.get(type_, type_)
 
 
 def check_batch(batch: pa.RecordBatch, rows_before: int) -> None:

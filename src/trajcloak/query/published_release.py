@@ -33,7 +33,13 @@ from trajcloak.query.release_arrays import (
     read_windows,
 )
 from trajcloak.release.manifest_schema import Manifest
-from trajcloak.release.reading import BUNDLES_FILE, open_table, read_manifest
+from trajcloak.release.reading import (
+    BUNDLES_FILE,
+    REQUESTS_FILE,
+    PublishedTable,
+    open_table,
+    read_manifest,
+)
 
 Steps = Sequence[tuple[Sequence[float], int | str]]
 """Regions, each with a time."""
@@ -46,6 +52,7 @@ class PublishedRelease:
     Attributes
     ----------
     path : Path
+        Its folder; in memory, what messages call it.
     manifest : Manifest
         The content of ``manifest.json``.
     windows : list of PublishedWindow
@@ -53,6 +60,8 @@ class PublishedRelease:
         The published instants.
     attributes : list of str
         Names of the request attributes.
+    requests : PublishedTable
+        The file of the requests.
     """
 
     path: Path
@@ -60,6 +69,7 @@ class PublishedRelease:
     windows: list[PublishedWindow]
     times: PublishedTimes
     attributes: list[str]
+    requests: PublishedTable
     _rows: dict[str, RequestRows] = field(default_factory=dict, repr=False)
 
     def count(
@@ -171,7 +181,7 @@ class PublishedRelease:
                 f"{', '.join(self.attributes) or '(none is published)'}; pass another --by"
             )
         if attribute not in self._rows:
-            self._rows[attribute] = read_request_rows(self.path, attribute, self.windows)
+            self._rows[attribute] = read_request_rows(self.requests, attribute, self.windows)
         return self._rows[attribute]
 
     @property
@@ -225,12 +235,20 @@ def open_release(path: str | Path) -> PublishedRelease:
     """
     path = Path(path)
     manifest = read_manifest(path)
-    bundles = open_table(path / BUNDLES_FILE)
+    bundles, requests = (open_table(path / name) for name in (BUNDLES_FILE, REQUESTS_FILE))
+    return build_published(path, manifest, bundles, requests)
+
+
+def build_published(
+    path: Path, manifest: Manifest, bundles: PublishedTable, requests: PublishedTable
+) -> PublishedRelease:
+    """Read the bundles of a release, from files or from memory."""
     windows = read_windows(bundles, manifest)
     return PublishedRelease(
         path=path,
         manifest=manifest,
         windows=windows,
         times=read_times(bundles, windows),
-        attributes=list_request_attributes(path, manifest),
+        attributes=list_request_attributes(requests, manifest),
+        requests=requests,
     )

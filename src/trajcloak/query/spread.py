@@ -58,9 +58,11 @@ class Spread(NamedTuple):
 
 def build_spread(rectangles: Floats, users: npt.NDArray[np.int64]) -> Spread:
     """Estimate how the users of an instant are spread, from their rectangles, (4, n)."""
+    spread = Spread(np.zeros(2), np.ones(2), np.ones((SIDE, SIDE)))
+    if not len(users):
+        return spread
     low = rectangles[:2].min(axis=1)
-    size = rectangles[2:].max(axis=1) - low
-    spread = Spread(low, size, np.ones((SIDE, SIDE)))
+    spread = spread._replace(low=low, size=rectangles[2:].max(axis=1) - low)
     density = _add_up(spread._to_tiles(rectangles), users.astype(np.float64))
     # Square roots are rounded alike on every machine; other powers may not be.
     return spread._replace(weight=np.sqrt(np.sqrt(density)))

@@ -31,13 +31,17 @@ from trajcloak.options import (
     MAX_HEIGHT,
     MAX_NUMBER,
     MAX_SEED,
+    MBR,
     MIN_CELL_ULPS,
     MIN_K,
     MISSING,
+    OTHER,
     RARE,
     REPORT_AWARE,
     TP_AWARE,
     TREES,
+    WITHHOLD,
+    is_custom,
     is_zone,
 )
 
@@ -74,6 +78,10 @@ def _above_0(high: float) -> Rule:
 
 def _one_of(known: Sequence[str]) -> Rule:
     return Rule(f"one of {', '.join(known)}", lambda value: value in known)
+
+
+def _is_algorithm(name: object) -> bool:
+    return name in ALGORITHMS or is_custom(name)
 
 
 def _counts_of(names: Sequence[str]) -> Rule:
@@ -156,6 +164,15 @@ class Withheld(TypedDict):
     sets: Count
 
 
+class StreamParameters(TypedDict):
+    """What a stream was published with, beyond what all runs have."""
+
+    lag: Annotated[int, _whole(0, MAX_NUMBER)]
+    hold: Annotated[int, _whole(0, MAX_NUMBER)]
+    late: Annotated[str, _like("a duration such as 60s", r"[0-9]{1,19}(us|ms|s)")]
+    predictor: Annotated[str, _one_of(("learned", "damped", "hold"))]
+
+
 class Parameters(TypedDict):
     """All public parameters of a run."""
 
@@ -185,6 +202,7 @@ class Parameters(TypedDict):
     link_safe: bool
     allow: Annotated[Names, Rule("names in order", lambda names: names == sorted(names))]
     blocks: NotRequired[Number]
+    stream: NotRequired[StreamParameters]
 
 
 class IntervalQuantiles(TypedDict):
@@ -220,7 +238,7 @@ class Manifest(TypedDict):
     format_version: Annotated[int, _whole(FORMAT_VERSION, FORMAT_VERSION)]
     software: Text
     k: Annotated[int, _whole(MIN_K, MAX_NUMBER)]
-    algorithm: Annotated[str, _one_of(ALGORITHMS)]
+    algorithm: Annotated[str, Rule("the name of an algorithm", _is_algorithm)]
     parameters: Parameters
     cloak: Annotated[str, _one_of(CLOAKS)]
     crs: Annotated[str, Rule("a projection of the Earth to a plane", _is_plane)] | None
@@ -277,6 +295,16 @@ def _find_contradictions(manifest: Manifest) -> Iterator[FieldProblem]:
         yield FieldProblem("height", "too large for the region", "cells whose edges differ")
     if (manifest["parameters"]["members"] or manifest["k"]) < manifest["k"]:
         yield FieldProblem("parameters.members", "less than k", "k or more")
+    made = manifest["parameters"]
+    if "stream" in made and not (
+        made["length"] is not None
+        and made["stream"]["lag"] < made["length"]
+        and (manifest["cloak"], made["missing"], made["align"]) == (MBR, WITHHOLD, "none")
+        and (made["members"], made["windows"], made["link_safe"]) == (None, None, False)
+        and (made["rare"] != OTHER and manifest["suppressed"] == 0)
+        and (manifest["parts"] is None or manifest["parts"]["per"] == "instant")
+    ):
+        yield FieldProblem("parameters.stream", "an object", "settings that a stream can have")
 
 
 def _find_problems(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:

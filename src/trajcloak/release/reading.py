@@ -73,12 +73,16 @@ class PublishedTable:
     Attributes
     ----------
     file : Path
+        Its name in messages.
     schema : pyarrow.Schema
         The names and types of its columns.
+    content : Path or pyarrow.Buffer
+        Where it is: on disk, or in memory.
     """
 
     file: Path
     schema: pa.Schema
+    content: Path | pa.Buffer
 
     def check_types(self, types: Mapping[str, pa.DataType]) -> None:
         """Raise unless the file has these columns, among others."""
@@ -93,7 +97,7 @@ class PublishedTable:
             raise damage_error(self.file, f"it has no column '{min(missing)}'")
         with (
             _refuse_damage(self.file),
-            pq.ParquetFile(self.file, read_dictionary=list(names)) as parquet,
+            _open_parquet(self.content, names) as parquet,
         ):
             table = parquet.read(columns=list(names))
             table.validate(full=True)
@@ -101,20 +105,29 @@ class PublishedTable:
 
     def read_first(self, names: Sequence[str]) -> pa.RecordBatch:
         """Read the first row of some columns; there must be one."""
-        with _refuse_damage(self.file), pq.ParquetFile(self.file) as parquet:
+        with _refuse_damage(self.file), _open_parquet(self.content) as parquet:
             return next(parquet.iter_batches(1, columns=list(names)))
 
 
-def open_table(file: Path) -> PublishedTable:
-    """Open a Parquet file of a release; reads no values yet."""
+def open_table(file: Path, content: pa.Buffer | None = None) -> PublishedTable:
+    """Open a Parquet file of a release; reads no values yet.
+
+    ``content`` are its bytes, if they are in memory; they were made here, and can be trusted.
+    """
     with _refuse_damage(file):
-        check_parquet(file)
-        with pq.ParquetFile(file) as parquet:
+        if content is None:
+            check_parquet(file)
+        with _open_parquet(file if content is None else content) as parquet:
             schema = parquet.schema_arrow
         names = schema.names
     if len(set(names)) < len(names):
         raise damage_error(file, "two of its columns have one name")
-    return PublishedTable(file, schema)
+    return PublishedTable(file, schema, file if content is None else content)
+
+
+def _open_parquet(content: Path | pa.Buffer, as_dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    source = content if isinstance(content, Path) else pa.BufferReader(content)
+    return pq.ParquetFile(source, read_dictionary=list(as_dictionaries))
 
 
 def damage_error(file: Path, what: str) -> InputError:

@@ -20,7 +20,6 @@ from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import Totals
 from trajcloak.release.output_checks import (
     check_outputs,
-    check_outside_releases,
     name_private_files,
 )
 from trajcloak.release.published_rows import ReleaseHead, cut_groups
@@ -65,8 +64,8 @@ class BundleRange:
 
 
 @dataclass(frozen=True, repr=False)
-class Release:
-    """What :func:`trajcloak.anonymize` made: bundles to publish, and the private policy.
+class RunResult:
+    """What a run made: bundles to publish, and the private policy.
 
     Attributes
     ----------
@@ -81,11 +80,6 @@ class Release:
     _head: ReleaseHead = field(compare=False)
     _ranges: Sequence[BundleRange] = field(compare=False)
     _engine: Engine = field(compare=False)
-
-    def __repr__(self) -> str:
-        """Show counts only: notebook output gets saved, so no ids."""
-        names = "k", "windows", "bundles", "users", "requests"
-        return f"Release({', '.join(f'{name}={self.manifest[name]}' for name in names)})"
 
     @property
     def kinds(self) -> pa.Table:
@@ -112,9 +106,13 @@ class Release:
         return self._build_table(PARTS_FILE) if has_any else None
 
     def _build_table(self, name: str) -> pa.Table:
+        return pq.read_table(pa.BufferReader(self.encode_file(name)))
+
+    def encode_file(self, name: str) -> pa.Buffer:
+        """Encode a file of the release, or a private one, in memory."""
         sink = pa.BufferOutputStream()
         self._write_file(name, sink)
-        return pq.read_table(pa.BufferReader(sink.getvalue()))
+        return sink.getvalue()
 
     def write(
         self,
@@ -131,34 +129,12 @@ class Release:
         ------
         OutputError
             If a path exists already or cannot be written.
-
-        Examples
-        --------
-        >>> import trajcloak as tc
-        >>> release = tc.anonymize(tc.read_log("log.parquet"), k=50)
-        >>> release.write("new-release", policy="new-policy.parquet")
         """
         policy = None if policy is None else Path(policy)
         private = name_private_files(policy, self._head.parts_per)
         progress(WRITING, 0, 1)
         self._engine.publish(self._write, Path(release), private)
         progress(WRITING, 1, 1)
-
-    def write_policy(self, path: str | Path) -> None:
-        """Write the private policy file, readable by its owner only.
-
-        With parts per instant, ``policy.parquet`` comes with ``policy-parts.parquet``.
-
-        Raises
-        ------
-        OptionError
-            If the path is inside a release (invariant 5 of ``docs/guarantee.md``).
-        """
-        private = name_private_files(Path(path), self._head.parts_per)
-        for file in private:
-            check_outside_releases(file)
-        with ExitStack() as stack:
-            self._write_private(private, stack)
 
     def _write_private(self, private: Sequence[Path], stack: ExitStack) -> None:
         """Write the policy; its files get their names when the stack is closed."""

@@ -206,7 +206,7 @@ def check_request_options(kinds: pa.Table, asked: Options) -> None:
         if is_bytes(attribute.type):
             raise InputError(
                 f"request column '{attribute.name}' is of type {attribute.type}; expected values "
-                f"that can be written as text, as --vocabulary and --rare other need them; convert "
+                f"that can be written as text, as --vocabulary and --rare=other need them; convert "
                 f"the column, or leave it out"
             )
 

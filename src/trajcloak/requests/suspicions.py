@@ -65,8 +65,8 @@ def check_values(
     if suspicions:
         raise InputError(
             f"request column {'; '.join(suspicions)}; expected values that many users share and "
-            f"that name nobody and no place; leave the column out, pass --rare drop instead of "
-            f"keep, or publish it as it is with --allow COLUMN"
+            f"that name nobody and no place; leave the column out, pass --rare=drop instead of "
+            f"keep, or publish it as it is with --allow=COLUMN"
         )
 
 

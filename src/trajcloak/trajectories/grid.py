@@ -145,7 +145,7 @@ def _own_step(log: ShardedLog) -> int:
         raise InputError(
             f"the log's {log.facts.num_rows:,} reports fill only {100 * share:.2g}% of its finest "
             f"time grid; expected reports at regular times, or to be told the grid; pass --every, "
-            f"such as --every 60s; trajcloak inspect proposes one"
+            f"such as --every=60s; trajcloak inspect proposes one"
         )
     return step
 

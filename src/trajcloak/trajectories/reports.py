@@ -105,7 +105,7 @@ def check_conflicts(reports: Reports) -> None:
         raise InputError(
             f"rows {one} and {other}: the same user and time with different places "
             f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
-            f"time; remove the wrong rows, or drop all such rows with --drop conflict"
+            f"time; remove the wrong rows, or drop all such rows with --drop=conflict"
         )
 
 

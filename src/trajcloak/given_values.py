@@ -1,0 +1,115 @@
+"""Values as callers in Python write them: of pandas, numpy, shapely or the standard library.
+
+None of these libraries is imported: objects are told by what they can do.
+"""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+
+from trajcloak.errors import OptionError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Names: TypeAlias = str | Sequence[str]
+"""One name, or several."""
+
+Duration: TypeAlias = Union[str, int, timedelta, "np.timedelta64"]
+"""Text such as ``60s``, a timedelta of Python, pandas or numpy; a whole number for instants."""
+
+Time: TypeAlias = Union[int, str, date, "np.datetime64"]
+"""Number of an instant, or a moment: text in ISO 8601, or of Python, pandas or numpy."""
+
+
+class HasBounds(Protocol):
+    """A geometry of shapely, or one of GeoPandas."""
+
+    @property
+    def bounds(self) -> Any:
+        """Its least and greatest coordinates."""
+
+
+Box: TypeAlias = Sequence[float] | HasBounds
+"""Least x and y, greatest x and y; or a box of shapely."""
+
+
+def to_names(given: Names) -> tuple[str, ...]:
+    """List names; a text is one name, not its letters.
+
+    Examples
+    --------
+    >>> to_names("service"), to_names(["service", "price"])
+    (('service',), ('service', 'price'))
+    """
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def to_duration(given: Duration | None) -> str | None:
+    """Write a duration as the command line takes it.
+
+    Examples
+    --------
+    >>> to_duration(timedelta(minutes=1)), to_duration("60s"), to_duration(5)
+    ('60000000us', '60s', '5')
+    """
+    if given is None:
+        return None
+    taken: Any = given
+    if hasattr(taken, "astype"):
+        taken = taken.astype("timedelta64[us]").item()
+    if isinstance(taken, timedelta):
+        return f"{taken // timedelta(microseconds=1)}us"
+    return str(taken)
+
+
+def to_time(given: Time) -> int | str:
+    """Write a time as the command line takes it: the number of an instant, or ISO 8601.
+
+    Examples
+    --------
+    >>> to_time(date(2026, 3, 2)), to_time("2026-03-02T08:00"), to_time(7)
+    ('2026-03-02', '2026-03-02T08:00', 7)
+    """
+    taken: Any = given
+    if isinstance(taken, date):
+        return taken.isoformat()
+    return int(taken) if isinstance(taken, Integral) else str(taken)
+
+
+def to_box(given: Box) -> tuple[float, ...]:
+    """List the edges of a rectangle: least x and y, greatest x and y.
+
+    Raises
+    ------
+    OptionError
+        If it is a geometry that is no rectangle.
+    """
+    shape: Any = given
+    if hasattr(shape, "bounds") and hasattr(shape, "envelope"):
+        if not shape.equals(shape.envelope):
+            raise OptionError(
+                f"the region is a {type(shape).__name__} that is no upright rectangle; expected "
+                f"one; pass the rectangle around it, its .bounds"
+            )
+        shape = shape.bounds
+    return tuple(_list_numbers(shape))
+
+
+def to_square(given: Box) -> tuple[float, ...]:
+    """List least x, least y and side of the smallest square over a box; or take them as given."""
+    if not hasattr(given, "bounds"):
+        return tuple(_list_numbers(given))
+    x_min, y_min, x_max, y_max = to_box(given)
+    return x_min, y_min, max(x_max - x_min, y_max - y_min)
+
+
+def _list_numbers(given: Any) -> list[float]:
+    try:
+        return [float(number) for number in given]
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"a region is given as {type(given).__name__}; expected numbers, or a box of shapely; "
+            f"pass x_min, y_min, x_max, y_max"
+        ) from None

@@ -1,0 +1,298 @@
+"""From a log to a release, in one call."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from trajcloak.algorithms import Algorithm
+from trajcloak.algorithms.custom import CheckedAlgorithm, CustomAlgorithm
+from trajcloak.algorithms.refined import Refined
+from trajcloak.algorithms.traj_anon import TrajAnon
+from trajcloak.engines.open import open_engine
+from trajcloak.errors import OptionError
+from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
+from trajcloak.interface.logs import (
+    Heard,
+    Log,
+    LogSource,
+    check_not_given,
+    find_input,
+    listening,
+)
+from trajcloak.interface.releases import Made, Release
+from trajcloak.options import Options
+from trajcloak.pipeline import anonymize_log, anonymize_on
+
+AlgorithmName = Literal[
+    "auto",
+    "traj-anon",
+    "refined",
+    "baseline",
+    "fast-clustering",
+    "slow-clustering",
+    "hilbert-clustering",
+    "exact",
+]
+
+
+def anonymize(
+    source: LogSource,
+    *,
+    k: int,
+    user: str | None = None,
+    time: str | None = None,
+    lon: str | None = None,
+    lat: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    requests: Names = (),
+    request_log: LogSource | None = None,
+    is_report: str | None = None,
+    tz: str | None = None,
+    crs: Any = None,
+    clip: Box | None = None,
+    max_speed: float | None = None,
+    drop: Names = (),
+    delimiter: str | None = None,
+    every: Duration | None = None,
+    length: int | None = None,
+    max_gap: Duration | None = None,
+    missing: Literal["withhold", "hold"] = "withhold",
+    align: Literal["none", "day"] = "none",
+    windows: str | None = None,
+    height: int | None = None,
+    region: Box | None = None,
+    algorithm: AlgorithmName | Refined | TrajAnon | CustomAlgorithm = "auto",
+    cloak: Literal["mbr", "quad"] = "mbr",
+    tree: Literal["usb", "usb-instant", "us", "u"] = "usb",
+    effort: Literal["low", "normal", "high"] = "normal",
+    seed: int = 0,
+    suppress_above: float | None = None,
+    max_suppressed: float | None = None,
+    members: int | None = None,
+    parts: int | None = None,
+    parts_per: Literal["window", "instant"] = "window",
+    rows_alike: bool = False,
+    vocabulary: Mapping[str, Sequence[Any]] | None = None,
+    rare: Literal["drop", "other", "keep"] = "drop",
+    rare_below: int = 2,
+    link_safe: bool = False,
+    allow: Names = (),
+    memory: str | int | None = None,
+    engine: Any = None,
+    scratch: str | Path | None = None,
+    threads: int | None = None,
+    progress: Heard = False,
+) -> Release:
+    """Bundle the users of a log so that every request has at least k possible senders.
+
+    Parameters
+    ----------
+    source
+        A path, a glob, a folder or a list of these; a table or frame of pandas, polars, Arrow,
+        GeoPandas, DuckDB or MovingPandas; with a client of dask's, also one of dask; or a log
+        that :func:`read_log` has read. Points of GeoPandas come with their coordinate system;
+        an index of times is the column ``time``.
+    k
+        Least number of users in a bundle; at least 2.
+    user, time
+        Columns: who, and when.
+    lon, lat
+        Columns: degrees on WGS 84.
+    x, y
+        Columns: planar coordinates.
+    requests
+        Columns: the request attributes. No other column is ever published.
+    request_log
+        The requests, if ``source`` has locations only: files or a table with user, time and
+        request attributes.
+    is_report
+        Column that says which rows are location reports: true or false. Requests are read from
+        all rows, and need no place. Default: all rows are.
+    tz
+        Time zone, such as ``Europe/Berlin``, of times without one, and of the clock that windows
+        follow.
+    crs
+        Coordinate system of the places, such as ``EPSG:27700``: in degrees, or in metres.
+    clip
+        Rectangle: rows outside are dropped. Numbers in the log's own units, or a box of shapely.
+    max_speed
+        Reports that would need a higher speed are refused: in metres per second, or the log's
+        own units.
+    drop
+        Rows to drop instead of refusing the log: ``empty``, ``out-of-range``, ``null-island``,
+        ``swapped``, ``conflict``, ``teleport``.
+    delimiter
+        Delimiter of CSV files; default: found in the header line.
+    every
+        Time from one instant to the next: ``60s``, a timedelta of Python, pandas or numpy, or a
+        whole number for integer times. Default: the log's own, if it has one.
+    length
+        Instants in a window; default: the whole log is one window.
+    max_gap
+        Longest gap between reports to interpolate; default: twice ``every``.
+    missing
+        Users whose location is not known at all instants of a window: leave them out, or hold
+        their nearest known location.
+    align
+        ``day``: a new window starts at each midnight.
+    windows
+        Hours of the day to publish, such as ``07:00-10:00,16:00-19:00``.
+    height
+        The region's side has ``2**height`` cells.
+    region
+        Square to use instead of one fitted to the log: least x, least y and side; or a box of
+        shapely, for the smallest square over it.
+    algorithm
+        ``auto`` is ``refined`` for ``mbr`` cloaks and ``traj-anon`` for ``quad``; or one with
+        settings, such as ``tc.Refined(effort="high")``; or one of your own, see
+        :class:`CustomAlgorithm`.
+    cloak
+        Areas to publish: bounding boxes snapped to cells, or (semi-)quadrants.
+    tree
+        Tree of the paper that ``traj-anon`` searches.
+    effort
+        How hard ``refined`` tries.
+    seed
+        For algorithms that draw at random.
+    suppress_above
+        Leave out users whose cloaks would sum to this area or more in a window.
+    max_suppressed
+        Leave out at most this share of users, where it saves most area.
+    members
+        Least number of users in a bundle, if it is to be more than k: where users report seldom,
+        more sets of requests then have k users who reported.
+    parts
+        Show the members of each bundle in parts of at least so many users, each with its own
+        areas; requests stay with the bundle.
+    parts_per
+        Whether a part keeps its members for the whole window, or members are divided anew at
+        every instant.
+    rows_alike
+        Whether rows that do not follow the schedule of the others have nothing to do with
+        requests. Only the owner of the log can know.
+    vocabulary
+        For each request attribute the values that may be published; requests with another value
+        are withheld.
+    rare
+        Requests that few bundles of a window show: withhold them; replace their rare values by
+        ``(other)`` first; or publish all.
+    rare_below
+        A request, or a value, is rare if fewer bundles of the window show it.
+    link_safe
+        Withhold requests that recur in several windows where fewer than k users could have sent
+        all of them.
+    allow
+        With ``rare="keep"``: attributes to publish although they look like identifiers.
+    memory
+        Most memory that this process may take, such as ``4GiB``; the log may be larger.
+    engine
+        The cluster to work on: a ``distributed.Client`` or a ``SparkSession``.
+    scratch
+        With ``engine`` or ``memory``: a folder, as private as the log, in which shards wait as
+        long as the release is there; workers must see it, too.
+    threads
+        In this process; default: all cores. Never changes the result.
+    progress
+        True: show bars; or a function that is called as work is done.
+
+    Raises
+    ------
+    OptionError
+        If an argument cannot be used.
+    InputError
+        If the log breaks a rule, or a request attribute looks like identifiers or places and
+        is not allowed.
+    NotEnoughUsersError
+        If no window has k users whose location is known throughout.
+    OutputError
+        If something cannot be written into the scratch folder.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> release = tc.anonymize("log.parquet", k=50, requests=["category", "detail"])
+    >>> release.save("anonymized", policy="who-is-where.parquet")
+
+    With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
+    scratch="/shared/private")``.
+    """
+    columns = {
+        "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
+        "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
+        "max_speed": max_speed, "drop": drop, "delimiter": delimiter,
+    }  # fmt: skip
+    named, settings, other = _take_algorithm(algorithm)
+    asked = Options(
+        k=k,
+        algorithm=named,
+        cloak=cloak,
+        every=to_duration(every),
+        length=length,
+        max_gap=to_duration(max_gap),
+        missing=missing,
+        align=align,
+        windows=windows,
+        height=height,
+        region=None if region is None else to_square(region),  # type: ignore[arg-type]
+        suppress_above=suppress_above,
+        max_suppressed=max_suppressed,
+        seed=seed,
+        members=members,
+        parts=parts,
+        parts_per=parts_per,
+        rows_alike=rows_alike,
+        vocabulary=vocabulary,
+        rare=rare,
+        rare_below=rare_below,
+        link_safe=link_safe,
+        allow=to_names(allow),
+        **{"tree": tree, "effort": effort, **settings},
+    )
+    if other is not None and (suppress_above is not None or max_suppressed is not None):
+        raise OptionError(
+            "an algorithm of your own suppresses nobody; expected no --suppress-above and no "
+            "--max-suppressed with it; leave them out"
+        )
+    given = find_input(source, columns)
+    with listening(progress) as heard:
+        if isinstance(source, Log):
+            where = {"engine": engine, "memory": memory, "scratch": scratch}
+            check_not_given(name for name, value in where.items() if value is not None)
+            run = anonymize_log(source._rows, asked, other, threads=threads, progress=heard)
+        else:
+            opened = open_engine(
+                engine, memory=memory, scratch=scratch, threads=threads, progress=heard
+            )
+            try:
+                run = anonymize_on(
+                    opened, given.source, given.columns, asked, given.request_log, other
+                )
+            except BaseException:
+                opened.close()
+                raise
+    manifest: Any = run.manifest
+    return Release(manifest, made=Made(run, given, vocabulary))
+
+
+def _take_algorithm(given: Any) -> tuple[str, dict[str, Any], Algorithm | None]:
+    """Find the name of an algorithm, its settings, and what to run if it is none of ours."""
+    if isinstance(given, str):
+        return given, {}, None
+    if isinstance(given, Refined | TrajAnon):
+        setting = "effort" if isinstance(given, Refined) else "tree"
+        others = {name for name, value in asdict(given).items() if value is not None} - {setting}
+        if others:
+            raise OptionError(
+                f"{type(given).__name__} is given {', '.join(sorted(others))}; expected {setting} "
+                f"alone; pass the others to anonymize itself"
+            )
+        return given.name, {setting: getattr(given, setting)}, None
+    if not isinstance(given, CustomAlgorithm):
+        raise OptionError(
+            f"algorithm is a {type(given).__name__}; expected a name, or an object with a name and "
+            f"a method group(cells, k); pass another --algorithm"
+        )
+    checked = CheckedAlgorithm(given)
+    return checked.name, {}, checked

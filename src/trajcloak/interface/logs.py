@@ -1,0 +1,242 @@
+"""A log as a caller in Python gives it: files, a table or frame, or one that was read before."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypedDict
+
+from rich.console import Console
+
+from trajcloak.errors import OptionError
+from trajcloak.given_values import Box, Names, to_box, to_names
+from trajcloak.log import LogPath, RequestLog
+from trajcloak.log import read_log as read_rows
+from trajcloak.log.frames import to_table
+from trajcloak.options import LogColumns
+from trajcloak.progress import Progress, silent
+from trajcloak.progress_bars import draw_bars
+
+LogSource: TypeAlias = Any
+"""A path, a glob, a folder or a list of these; a table or frame of pandas, polars, Arrow,
+GeoPandas, DuckDB or MovingPandas; or a :class:`Log`."""
+
+Heard: TypeAlias = bool | Progress
+"""True: show bars; or a function to call as work is done."""
+
+
+class ColumnOptions(TypedDict, total=False):
+    """How to read a log, as :func:`trajcloak.anonymize` takes it."""
+
+    user: str
+    time: str
+    lon: str
+    lat: str
+    x: str
+    y: str
+    requests: Names
+    request_log: LogSource
+    is_report: str
+    tz: str
+    crs: Any
+    clip: Box
+    max_speed: float
+    drop: Names
+    delimiter: str
+
+
+class LogInput(NamedTuple):
+    """A log that is still to be read.
+
+    Attributes
+    ----------
+    source, request_log
+        Paths, or Arrow tables.
+    columns : LogColumns
+        How to read them.
+    """
+
+    source: LogPath
+    columns: LogColumns
+    request_log: LogPath | None
+
+    def list_paths(self) -> list[Path]:
+        """List the paths among them."""
+        listed: list[Any] = []
+        for given in (self.source, self.request_log):
+            listed += given if isinstance(given, list | tuple) else [given]
+        return [Path(path) for path in listed if isinstance(path, str | Path)]
+
+
+@dataclass(frozen=True, repr=False)
+class Log:
+    """A log that was read and checked, to be used more than once; see :func:`read_log`.
+
+    Attributes
+    ----------
+    num_rows, num_users, num_requests : int
+    """
+
+    _given: LogInput = field(compare=False)
+    _rows: RequestLog = field(compare=False)
+
+    @property
+    def num_rows(self) -> int:
+        """How many location reports there are."""
+        return self._rows.num_rows
+
+    @property
+    def num_users(self) -> int:
+        """How many users there are."""
+        return self._rows.num_users
+
+    @property
+    def num_requests(self) -> int:
+        """How many requests there are."""
+        return self._rows.num_requests
+
+    def __repr__(self) -> str:
+        """Show counts only: notebook output gets saved, so no ids."""
+        return f"Log(rows={self.num_rows}, users={self.num_users}, requests={self.num_requests})"
+
+
+def read_log(
+    source: LogSource,
+    *,
+    user: str | None = None,
+    time: str | None = None,
+    lon: str | None = None,
+    lat: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    requests: Names = (),
+    request_log: LogSource | None = None,
+    is_report: str | None = None,
+    tz: str | None = None,
+    crs: Any = None,
+    clip: Box | None = None,
+    max_speed: float | None = None,
+    drop: Names = (),
+    delimiter: str | None = None,
+    threads: int | None = None,
+    progress: Heard = False,
+) -> Log:
+    """Read and check a log, to use it more than once.
+
+    Parameters
+    ----------
+    source
+        A path, a glob, a folder or a list of these; or a table or frame of pandas, polars,
+        Arrow, GeoPandas, DuckDB or MovingPandas.
+    user, time, lon, lat, x, y, requests, request_log, is_report, tz, crs, clip, max_speed, drop, \
+delimiter, threads, progress
+        As for :func:`trajcloak.anonymize`.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or a row breaks a rule of ``docs/data-model.md``.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet", requests="category")
+    >>> log.num_users
+    600
+    >>> tc.anonymize(log, k=20).manifest["k"], tc.anonymize(log, k=50).manifest["k"]
+    (20, 50)
+    """
+    columns = {
+        "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
+        "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
+        "max_speed": max_speed, "drop": drop, "delimiter": delimiter,
+    }  # fmt: skip
+    return open_log(source, columns, threads, progress)
+
+
+def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:
+    """Find what a log was read from, or is to be read from.
+
+    Parameters
+    ----------
+    source
+    columns
+        :class:`ColumnOptions`; None and () are not given.
+
+    Raises
+    ------
+    OptionError
+        If the log was read already, and something is said about how to read it.
+    """
+    named = {
+        name: value
+        for name, value in columns.items()
+        if value is not None and not (isinstance(value, tuple) and not value)
+    }
+    if not isinstance(source, Log):
+        request_log = named.pop("request_log", None)
+        return LogInput(_take(source), _build_columns(named), _take(request_log))
+    check_not_given(named)
+    return source._given
+
+
+def check_not_given(named: Iterable[str]) -> None:
+    """Raise if arguments are given that belong where a log is read, not to one that was."""
+    if listed := ", ".join(f"{name}=" for name in named):
+        raise OptionError(
+            f"the log was read already, and {listed} is given; expected it where the log is read; "
+            f"pass it to read_log, or pass the path of the log"
+        )
+
+
+def _build_columns(named: dict[str, Any]) -> LogColumns:
+    for name in ("requests", "drop"):
+        if name in named:
+            named[name] = to_names(named[name])
+    if "clip" in named:
+        named["clip"] = to_box(named["clip"])
+    if "crs" in named:
+        named["crs"] = _name_system(named["crs"])
+    return LogColumns(**named)
+
+
+def _name_system(crs: Any) -> str:
+    """Name a coordinate system: text, the number of EPSG, or an object of pyproj."""
+    if isinstance(crs, int):
+        return f"EPSG:{crs}"
+    return crs if isinstance(crs, str) else str(crs.to_string())
+
+
+def _take(source: LogSource | None) -> LogPath | None:
+    """Turn a frame into an Arrow table, once: some can be read only once."""
+    if isinstance(source, Log):
+        raise OptionError(
+            "a log that was read already is given where one is still to be read; expected a path "
+            "or a table; pass what it was read from"
+        )
+    table = to_table(source)
+    return source if table is None else table
+
+
+def open_log(
+    source: LogSource, columns: Mapping[str, Any], threads: int | None, progress: Heard
+) -> Log:
+    """Take a log that was read, or read one."""
+    given = find_input(source, columns)
+    if isinstance(source, Log):
+        return source
+    with listening(progress) as heard:
+        rows = read_rows(
+            given.source, given.columns, given.request_log, threads=threads, progress=heard
+        )
+    return Log(given, rows)
+
+
+@contextmanager
+def listening(progress: Heard) -> Iterator[Progress]:
+    """Yield the function to call as work is done: of bars, the caller's own, or a silent one."""
+    if progress is True:
+        with draw_bars(Console(stderr=True)) as listen:
+            yield listen
+    else:
+        yield silent if progress is False else progress

@@ -1,0 +1,316 @@
+"""Studies of logs and releases whose results are tables."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+import pyarrow as pa
+
+from trajcloak import attackers, comparison, inspection, plan, utility
+from trajcloak.errors import name_keywords
+from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
+from trajcloak.inspection import Inspection
+from trajcloak.interface.logs import ColumnOptions, Heard, LogSource, listening, open_log
+from trajcloak.interface.releases import Release, hold_in_files, open_release
+
+
+class StudyOptions(ColumnOptions, total=False):
+    """How to read a log and lay it out, as :func:`trajcloak.anonymize` takes it."""
+
+    every: Duration
+    length: int
+    max_gap: Duration
+    missing: Literal["withhold", "hold"]
+    align: Literal["none", "day"]
+    windows: str
+    height: int
+    region: Box
+    cloak: Literal["mbr", "quad"]
+    members: int
+    parts: int
+    parts_per: Literal["window", "instant"]
+    seed: int
+
+
+def inspect_log(
+    log: LogSource,
+    *,
+    k: int | None = None,
+    every: Duration | None = None,
+    max_gap: Duration | None = None,
+    length: int | None = None,
+    members: int | None = None,
+    threads: int | None = None,
+    progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
+) -> Inspection:
+    """Report on a log, and propose how to cut it into instants and windows.
+
+    Parameters
+    ----------
+    log
+        As for :func:`anonymize`.
+    k
+        As for :func:`anonymize`. With it, the proposal also keeps sets of requests.
+    every, max_gap, length, members
+        What is decided already; the others are proposed.
+    threads, progress
+        As for :func:`anonymize`.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> found = tc.inspect_log("log.parquet")
+    >>> found.proposed.every
+    '60s'
+    >>> found.choices.column_names[:4]
+    ['varied', 'every', 'max_gap', 'length']
+    """
+    rows = open_log(log, columns, threads, progress)._rows
+    with listening(progress) as heard:
+        return inspection.inspect_log(
+            rows,
+            k=k,
+            every=to_duration(every),
+            max_gap=to_duration(max_gap),
+            length=length,
+            members=members,
+            threads=threads,
+            progress=heard,
+        )
+
+
+def plan_log(
+    log: LogSource,
+    *,
+    k: int | None = None,
+    every: Duration | None = None,
+    max_gap: Duration | None = None,
+    length: int | None = None,
+    members: int | None = None,
+    threads: int | None = None,
+    progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
+) -> pa.Table:
+    """Measure what some choices of k, parts and windows would give, on a sample of the log.
+
+    Parameters
+    ----------
+    log
+        As for :func:`anonymize`.
+    k
+        The only k to try. Default: 10, 50 and 100.
+    every, max_gap, length, members, threads, progress
+        As for :func:`anonymize`; shorter windows are tried, too.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
+
+    Returns
+    -------
+    pyarrow.Table
+        For each choice: shares of users and of sets of requests that are withheld, the mean area
+        in which a user is shown, and mean errors of answers about users.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> tc.plan_log("log.parquet", k=50)["parts"].to_pylist()[:3]
+    [None, 10, 5]
+    """
+    rows = open_log(log, columns, threads, progress)._rows
+    with listening(progress) as heard:
+        found = plan.plan_log(
+            rows,
+            every=to_duration(every),
+            max_gap=to_duration(max_gap),
+            length=length,
+            k=k,
+            members=members,
+            threads=threads,
+            progress=heard,
+        )
+    return _build_table(vars(choice) for choice in found.choices)
+
+
+def compare(
+    log: LogSource,
+    *,
+    k: int,
+    algorithms: Names = ("refined", "traj-anon"),
+    time_limit: float | None = None,
+    threads: int | None = None,
+    progress: Heard = False,
+    **options: Unpack[StudyOptions],
+) -> pa.Table:
+    """Compare algorithms on a log.
+
+    Parameters
+    ----------
+    log
+        As for :func:`anonymize`.
+    k
+        Least number of users in a bundle.
+    algorithms
+        Names, as for :func:`anonymize`; ``traj-anon:TREE`` for another tree of the paper,
+        ``refined:EFFORT`` for another effort.
+    time_limit
+        Seconds for each algorithm; compiling not counted.
+    threads, progress
+        As for :func:`anonymize`.
+    **options
+        How to read the log and lay it out, as for :func:`anonymize`: ``user``, ...; ``every``,
+        ``length``, ``max_gap``, ``missing``, ``align``, ``windows``, ``height``, ``region``;
+        ``cloak``, the kind whose cost is to be low; ``members``, ``parts``, ``parts_per``;
+        ``seed``.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row for each algorithm: how it ended, seconds, cost, sizes of bundles.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> table = tc.compare("log.parquet", k=50, algorithms="traj-anon")
+    >>> table["status"].to_pylist()
+    ['ok']
+    """
+    columns, layout = _split_options(options)
+    rows = open_log(log, columns, threads, progress)._rows
+    with listening(progress) as heard:
+        found = comparison.compare(
+            rows,
+            k,
+            to_names(algorithms),
+            time_limit=time_limit,
+            threads=threads,
+            progress=heard,
+            **layout,
+        )
+    return _build_table({**row.to_dict(), "status": name_keywords(row.status)} for row in found)
+
+
+def attack(
+    log: LogSource,
+    *,
+    k: int,
+    algorithms: Names = ("traj-anon",),
+    threads: int | None = None,
+    progress: Heard = False,
+    **options: Unpack[StudyOptions],
+) -> pa.Table:
+    """Attack the snapshot policies of a log, and the bundles that would be published of it.
+
+    Parameters
+    ----------
+    log
+        As for :func:`anonymize`. If no request columns are named, every row counts as a request.
+    k
+        Least number of users in a bundle.
+    algorithms
+        Whose bundles to attack.
+    threads, progress
+        As for :func:`anonymize`.
+    **options
+        How to read the log and lay it out, as for :func:`compare`.
+
+    Returns
+    -------
+    pyarrow.Table
+        For each policy and attacker: how many requests have fewer than k possible senders, and
+        how many possible senders there are.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet", requests=["category", "detail"])
+    >>> found = tc.attack(log, k=50).to_pylist()
+    >>> {row["breaches"] for row in found if row["policy"] == "traj-anon"}
+    {0}
+    """
+    columns, layout = _split_options(options)
+    rows = open_log(log, columns, threads, progress)._rows
+    with listening(progress) as heard:
+        found = attackers.attack(
+            rows,
+            k,
+            algorithms=to_names(algorithms),
+            threads=threads,
+            progress=heard,
+            **layout,
+        )
+    return _build_table(asdict(finding) for finding in found.findings)
+
+
+def measure_utility(
+    log: LogSource,
+    release: Release | str | Path,
+    policy: str | Path | None = None,
+    *,
+    queries: int = 200,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
+) -> pa.Table:
+    """Measure how well a release answers questions about the log it was made of.
+
+    Parameters
+    ----------
+    log
+        As for :func:`anonymize`, with the request attributes of the release.
+    release
+        From :func:`anonymize`; or its folder.
+    policy
+        With a folder: the private policy file.
+    queries
+        Questions of each kind.
+    seed
+        Decides the questions.
+    threads, progress
+        As for :func:`anonymize`.
+    **columns
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
+
+    Returns
+    -------
+    pyarrow.Table
+        For each kind of question: errors of estimates, widths of bounds, and the share of true
+        answers within the bounds.
+
+    Examples
+    --------
+    >>> import trajcloak as tc
+    >>> log = tc.read_log("log.parquet", requests=["category", "detail"])
+    >>> measured = tc.measure_utility(log, "release", "policy.parquet", queries=10)
+    >>> measured["within"].to_pylist()
+    [1.0, 1.0, 1.0]
+    """
+    rows = open_log(log, columns, threads, progress)._rows
+    opened = release if isinstance(release, Release) else open_release(release)
+    with hold_in_files(opened, policy) as files, listening(progress) as heard:
+        found = utility.measure_utility(
+            rows, *files, queries=queries, seed=seed, threads=threads, progress=heard
+        )
+    return _build_table(row.to_dict() for row in found)
+
+
+def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split options into those that say how to read a log, and those that the plan takes."""
+    columns: dict[str, Any] = {}
+    layout: dict[str, Any] = {}
+    for name, value in options.items():
+        of_reading = name in ColumnOptions.__annotations__
+        (columns if of_reading else layout)[name] = value
+    for name in ("every", "max_gap"):
+        layout[name] = to_duration(layout.get(name))
+    if "region" in layout:
+        layout["region"] = to_square(layout["region"])
+    return columns, layout
+
+
+def _build_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows))

@@ -1,0 +1,85 @@
+"""Progress as bars, on a terminal or in a notebook."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from trajcloak.progress import Progress as Listener
+
+COMPILING = "compiling, once per installation"
+
+
+class _Done(ProgressColumn):
+    """How much is done: a percentage, or a count where the whole is not known."""
+
+    def render(self, task: Task) -> Text:
+        """Write it in a column of even width; 100% only when all is done."""
+        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
+        return Text(done.rjust(4))
+
+
+@contextmanager
+def draw_bars(
+    console: Console, *, disable: bool = False, transient: bool = False
+) -> Iterator[Listener]:
+    """Draw a bar per stage; yields the function that moves them.
+
+    Kernels that are compiled on the way are named, too. ``transient`` bars are taken away when all
+    is done.
+    """
+    bars = Progress(
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        _Done(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=disable,
+        transient=transient,
+    )
+    tasks: dict[str, Task] = {}
+
+    def listen(stage: str, done: int, total: int) -> None:
+        name = stage.partition(",")[0]
+        if name not in tasks:
+            number = bars.add_task(stage, total=total or None)
+            tasks[name] = next(task for task in bars.tasks if task.id == number)
+        task = tasks[name]
+        if done < total or not total:
+            # The stage begins again in the next window.
+            task.finished_time = None
+        task.total = total or None
+        bars.update(task.id, description=stage, completed=done)
+
+    with bars, nullcontext() if disable else _named_kernels(listen):
+        yield listen
+
+
+@contextmanager
+def _named_kernels(listen: Listener) -> Iterator[None]:
+    """Report each kernel that is compiled, as a stage of its own."""
+    # Here, since it takes the compiler.
+    from trajcloak.compilation import follow_compilation
+
+    names: set[str] = set()
+
+    def name_kernel(name: str | None) -> None:
+        if name is None:
+            listen(f"{COMPILING}: {len(names)} kernels", len(names), len(names))
+        else:
+            names.add(name)
+            listen(f"{COMPILING}: {name}", len(names), 0)
+
+    with follow_compilation(name_kernel):
+        yield

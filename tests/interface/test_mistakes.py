@@ -1,0 +1,120 @@
+"""What callers in Python get wrong, and what they are told."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import shapely
+
+import trajcloak as tc
+from interface.frames import UTM, build_geopandas, build_pandas, build_table
+
+TRIANGLE = shapely.Polygon([(0, 0), (1, 0), (0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 1}, r"^k is 1; expected a whole number of at least 2: .* pass another k=$"),
+        ({"k": 500}, r'lower k= or members=, .* missing="hold", a larger max_gap= or .* length=$'),
+        ({"every": "soon"}, r"^every is 'soon'; .* pass another every=$"),
+        ({"every": pd.Timedelta(0)}, r"^every is '0us'; .* pass another every=$"),
+        ({"requests": "servce"}, r"no column 'servce' among user_id, .*service; .*requests="),
+        ({"requests": ["service", "service"]}, "a request column is named twice"),
+        ({"requests": "user_id"}, "request column 'user_id' also holds the user"),
+        ({"user": "rider"}, r"no column 'rider' among user_id, .* user="),
+        ({"lon": "lon"}, r"only one of the columns 'lon' and 'lat' .* pass lon= and lat= together"),
+        ({"drop": "dust"}, r"^drop is 'dust'; expected one of empty, .* pass another drop=$"),
+        ({"cloak": "circle"}, r"^cloak is 'circle'; expected one of mbr, quad; .* cloak=$"),
+        ({"region": (0, 0, -1)}, r"^the region is not a square; .* pass another region=$"),
+        ({"region": "everywhere"}, r"^a region is given as str; expected numbers, or a box"),
+        ({"clip": TRIANGLE}, r"^the region is a Polygon that is no upright rectangle; .*\.bounds$"),
+        ({"clip": (0, 0, 1)}, r"^clip is no rectangle; .* pass another clip=$"),
+        ({"crs": "nonsense"}, r"^crs is 'nonsense'; .* pass another crs="),
+        ({"memory": "much"}, r"^memory is 'much'; .* pass another memory=$"),
+        ({"scratch": "here"}, "a scratch folder is given, and the log is held in memory"),
+        ({"engine": "dask"}, r"^engine is a str; expected a distributed.Client or a SparkSession"),
+        ({"algorithm": "magic"}, r"^algorithm is 'magic'; expected one of traj-anon, .*algorithm="),
+        ({"algorithm": 3}, r"^algorithm is a int; expected a name, or an object with .*group"),
+        ({"algorithm": tc.Refined(parts=2)}, "^Refined is given parts; expected effort alone"),
+        ({"tz": "Berlin"}, r"^tz is 'Berlin'; .* pass another tz=$"),
+        ({"threads": 0}, r"^threads is 0; .* pass another threads=$"),
+    ],
+)
+def test_arguments(options, message):
+    with pytest.raises(tc.TrajcloakError, match=message) as caught:
+        tc.anonymize(build_pandas(), **{"k": 4, **options})
+    assert "--" not in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_log_that_was_read_is_not_read_again():
+    log = tc.read_log(build_pandas())
+    for options in ({"user": "rider"}, {"requests": "service"}, {"request_log": build_pandas()}):
+        (name,) = options
+        with pytest.raises(tc.OptionError, match=rf"was read already, and {name}= .* to read_log"):
+            tc.anonymize(log, k=4, **options)
+        with pytest.raises(tc.OptionError, match=f"was read already, and {name}= is given"):
+            tc.audit(log, "release", "policy.parquet", **options)
+    with pytest.raises(tc.OptionError, match=r"was read already, and engine=, memory= is given"):
+        tc.anonymize(log, k=4, engine="x", memory="1GiB")
+    with pytest.raises(tc.OptionError, match="read already is given where one is still to be read"):
+        tc.anonymize(build_pandas(), k=4, request_log=log)
+
+
+@pytest.mark.parametrize("source", [7, None, {"user_id": [1]}, np.zeros(3)])
+def test_what_is_no_log(source):
+    with pytest.raises(tc.OptionError, match=r"^the log is given as .*; expected paths of files"):
+        tc.anonymize(source, k=4)
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    with pytest.raises(tc.InputError, match=r"nothing\.csv: no log found; expected a file"):
+        tc.anonymize(tmp_path / "nothing.csv", k=4)
+    with pytest.raises(tc.InputError, match=r"manifest\.json: cannot be read"):
+        tc.open_release(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def release() -> tc.Release:
+    return tc.anonymize(build_geopandas(UTM), k=4, requests="service")
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda r: r.count((0, 0, 1)), r"^region has 3 numbers; expected X_MIN, .* region=$"),
+        (lambda r: r.count((1, 0, 0, 1)), r"^region is '1,0,0,1', which is no rectangle"),
+        (lambda r: r.count("Berlin"), r"^a region is given as str; expected numbers, or a box"),
+        (lambda r: r.count(TRIANGLE), "no upright rectangle"),
+        (lambda r: r.count(build_geopandas(UTM)), r"^the region has 144 geometries; expected one"),
+        (lambda r: r.count((0, 0, 1, 1), "soon"), r"^time is 'soon'; expected the number"),
+        (lambda r: r.count((0, 0, 1, 1), 5, 2), r"is empty; .* exchange first= and last=$"),
+        (lambda r: r.count((0, 0, 1, 1), "1999-01-01"), r"is not published; expected an instant"),
+        (lambda r: r.count_requests((0, 0, 1, 1), "price"), r"no attribute 'price'.* another by=$"),
+        (lambda r: r.moves([]), r"^0 steps have 0 different instants; expected one or more"),
+        (lambda r: r.route([(0, 0)], 5), r"^the route has 1 points; expected two or more"),
+    ],
+)
+def test_questions(release, ask, message):
+    with pytest.raises(tc.OptionError, match=message) as caught:
+        ask(release)
+    assert "--" not in str(caught.value).replace("--route", "")
+
+
+def test_a_region_with_a_system_of_a_release_without_one():
+    frame = build_pandas().rename(columns={"lon": "x", "lat": "y"})
+    planar = tc.anonymize(frame, k=4)
+    with pytest.raises(tc.OptionError, match="has a coordinate system, and the release has none"):
+        planar.count((0, 0, 1, 1), crs=4326)
+
+
+def test_findings_of_the_audit_name_keywords(release):
+    (note,) = (note for note in release.audit().notes if "was not run again" in note)
+    assert "(replay=True)" in note
+
+
+def test_columns_of_several_types():
+    frame = build_table().to_pandas().astype(object)
+    frame.loc[2, "lat"] = "north"
+    with pytest.raises(tc.InputError, match=r"^row 3: column 'lat' holds a value that does"):
+        tc.anonymize(frame, k=4)
