@@ -227,8 +227,8 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
             f"Each attacker narrows down who can have sent a request. Red: the share of requests "
             f"for which fewer than {show_k(k)} candidates are left. The first two policies hide "
             f"each instant on its own, as services commonly do; the last is this release as "
-            f"published. Linking attackers take equal requests for those of one sender, whether they "
-            f"are or not; --link-safe withholds what would leave them fewer than k.",
+            f"published. Linking attackers take equal requests for those of one sender, whether "
+            f"they are or not; --link-safe withholds what would leave them fewer than k.",
         ),
         facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),
