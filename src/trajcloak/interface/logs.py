@@ -63,12 +63,7 @@ class LogInput(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Log:
-    """A log that was read and checked, to be used more than once; see :func:`read_log`.
-
-    Attributes
-    ----------
-    num_rows, num_users, num_requests : int
-    """
+    """A log that was read and checked, to be used more than once; see :func:`read_log`."""
 
     _given: LogInput = field(compare=False)
     _rows: RequestLog = field(compare=False)

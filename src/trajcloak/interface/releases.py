@@ -65,14 +65,6 @@ class Release:
     ----------
     manifest : dict
         How it was made, and its figures: the content of ``manifest.json``.
-    bundles : pyarrow.Table
-        For each bundle and instant: when, the rectangle, how many users.
-    requests : pyarrow.Table
-        For each bundle and instant: the requests.
-    policy : pyarrow.Table
-        Private: which user is in which bundle.
-    figures : dict
-        Private: what became of the requests of the log.
 
     Examples
     --------
