@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
 
-.PHONY: setup demo test-quick test test-long browser java test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
+.PHONY: setup demo test-quick test test-long browser java broker test-kernels fuzz lint format docs reference pictures screenshots notebook bench bench-dask experiments experiments-full clean
 
 setup: $(TOOLS)
 
@@ -31,8 +31,8 @@ test-quick: setup
 	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
 		--hypothesis-profile=quick
 
-# Tests that need a browser or Java are skipped without it, which is an error in CI.
-test: setup $(if $(filter true,$(CI)),browser java)
+# Tests that need a browser, Java or a broker are skipped without it, which is an error in CI.
+test: setup $(if $(filter true,$(CI)),browser java broker)
 	$(BIN)/python -m pytest -n auto -m "not long"
 
 # Many repeats, such as runs that are killed at random moments.
@@ -57,6 +57,12 @@ java:
 	@version=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
 	[ "$${version:-0}" -ge 17 ] || { $(call install,openjdk-17-jre-headless,\
 		Install Java 17 or later to run the tests of Spark.); }
+
+# An MQTT broker for the test of live feeds.
+broker:
+	@command -v mosquitto >/dev/null && command -v mosquitto_sub >/dev/null || { \
+		$(call install,mosquitto mosquitto-clients,\
+		Install mosquitto and mosquitto-clients to run the test of live feeds.); }
 
 # The pictures of docs/report.md.
 screenshots: setup browser
@@ -108,6 +114,7 @@ bench: setup
 	$(BIN)/python benchmarks/refined.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/parts.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/windows.py
+	$(BIN)/python benchmarks/online.py
 
 # The dask engine on processes of this machine, against the memory engine, and Spark against dask;
 # with small pages, which the command line asks for, too.

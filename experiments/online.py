@@ -33,8 +33,6 @@ from trajcloak.online.epoch_groups import (
     choose_effort,
     form_groups,
     lay_side_by_side,
-    plan_stages,
-    split_groups,
 )
 from trajcloak.online.history import Recorder
 from trajcloak.online.prediction import PREDICTORS
@@ -150,40 +148,27 @@ def group_epoch(
 
     Returns the cost at each of its instants, and the sum of their costs with parts.
     """
-    users = np.arange(len(cells))
-    effort = choose_effort(len(cells), point.epoch)
+    effort, threads = choose_effort(len(cells), point.epoch), default_threads()
     recorder = Recorder(point.epoch, point.lag)
-    group, costs, in_parts = None, [], 0.0
-    for instant in range(start):
+    known = start + point.lag + 1
+    for instant in range(known):
         recorder.add(cells[:, instant])
-    for stage in plan_stages(point.epoch, point.lag):
-        known = start + min(stage.start + point.lag, point.epoch - 1) + 1
-        for instant in range(recorder.num_frames, known):
-            recorder.add(cells[:, instant])
-        length = start + point.epoch - known
-        futures = np.empty((len(cells), 1, 0, 2), np.int32)
-        if length:
-            futures = PREDICTORS[point.predictor].predict(
-                recorder.look_back(len(cells)),
-                users,
-                length,
-                effort.num_futures,
-                threads=default_threads(),
-            )
-        ways = lay_side_by_side(cells[:, start + stage.start : known], futures, height)
-        members, threads = K * stage.times, default_threads()
-        if group is None:
-            group = form_groups(ways, height, members, effort.level, threads)
-        else:
-            group = split_groups(ways, group, height, members, effort.level, threads)
-        true = np.ascontiguousarray(
-            cells[:, start + stage.start : start + stage.stop].astype(np.uint32)
+    futures = np.empty((len(cells), 1, 0, 2), np.int32)
+    if length := start + point.epoch - known:
+        futures = PREDICTORS[point.predictor].predict(
+            recorder.look_back(len(cells)),
+            np.arange(len(cells)),
+            length,
+            effort.num_futures,
+            threads=threads,
         )
-        costs.append(cost(true, group))
-        policy = Policy(group, build_cloaks(true, group, MBR, threads))
-        parts = build_parts(true, policy, PartSettings(PART_USERS, PER_INSTANT), MBR, threads)
-        in_parts += float(compute_areas(parts.cloaks) @ parts.sizes) / len(cells)
-    return np.concatenate(costs), in_parts
+    ways = lay_side_by_side(cells[:, start:known], futures, height)
+    group = form_groups(ways, height, K, effort.level, threads)
+    true = np.ascontiguousarray(cells[:, start : start + point.epoch].astype(np.uint32))
+    policy = Policy(group, build_cloaks(true, group, MBR, threads))
+    parts = build_parts(true, policy, PartSettings(PART_USERS, PER_INSTANT), MBR, threads)
+    in_parts = float(compute_areas(parts.cloaks) @ parts.sizes) / len(cells)
+    return cost(true, group), in_parts
 
 
 def cost(cells: npt.NDArray[np.uint32], group: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:

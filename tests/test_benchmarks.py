@@ -70,6 +70,15 @@ def test_windows(tmp_path, engine, num_targets):
 
 
 @pytest.mark.slow
+@pytest.mark.needs_jit
+def test_streams():
+    done = run_benchmark("online.py", "--users", 500, "--day-users", 200, "--day", 120)
+    assert done.returncode in (0, 1), done.stderr
+    assert "seconds at its start" in done.stdout
+    assert "instant 120" in done.stdout
+
+
+@pytest.mark.slow
 def test_functions_of_the_plan_have_stages(log, tmp_path, monkeypatch):
     """So that what the plan does more is not left out of the model."""
     monkeypatch.syspath_prepend(BENCHMARKS)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.trajectories import NOWHERE
+
 LEAST_SIDE, MOST_SIDE = 1 / 16, 1 / 2
 """Sides of the regions asked about, as shares of the release's region."""
 
@@ -45,11 +47,13 @@ def draw_count(
     Parameters
     ----------
     cells : (n, instants, 2) uint32
-        The trajectories of the window.
+        The trajectories of the window; somebody is somewhere.
     height : int
         The region's side has ``2**height`` cells.
     """
     user, instant = rng.integers(cells.shape[:2])
+    while cells[user, instant, 0] == NOWHERE:
+        user, instant = rng.integers(cells.shape[:2])
     return [CellStep(draw_box(rng, cells[user, instant], height), int(instant))]
 
 

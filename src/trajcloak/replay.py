@@ -1,6 +1,6 @@
 """Prepare a log again in the same way as for its release, to compare the two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from trajcloak.release.manifest import LeftOut, add_up, build_figures
 from trajcloak.release.reading import open_table
 from trajcloak.release.result import BundleRange
 from trajcloak.requests import WindowKinds, decide_requests
-from trajcloak.trajectories import Window
+from trajcloak.trajectories import NOWHERE, Window
 
 
 def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
@@ -54,11 +54,59 @@ def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: in
         raise wrong_log_error(release, "one has timestamps, the other instants")
     prepared = prepare(log, asked, threads)
     origin = made["origin"] if release.times.moments is None else release.times.moments[0]
-    if prepared.layout.grid.origin != origin:
+    if "stream" not in made and prepared.layout.grid.origin != origin:
         raise wrong_log_error(release, "its instants start at another time")
     if prepared.layout.crs != manifest["crs"]:
         raise wrong_log_error(release, "it has another projection")
     return prepared
+
+
+def list_windows(
+    prepared: Prepared, release: PublishedRelease, progress: Progress = silent
+) -> Iterator[Window]:
+    """Yield the windows of a log as they are published in its release."""
+    if "stream" in release.manifest["parameters"]:
+        return _cut_epochs(prepared, release)
+    return prepared.windows(progress)
+
+
+def _cut_epochs(prepared: Prepared, release: PublishedRelease) -> Iterator[Window]:
+    """Yield the published epochs of a stream; users who have left are nowhere."""
+    log, region, made = prepared.log, prepared.layout.region, release.manifest["parameters"]
+    assert release.times.moments is not None
+    origin, every = release.times.moments
+    needed = made["stream"]["lag"] + 1
+    instant, sent = (log.time - origin) // every, (log.request_time - origin) // every
+    places = np.stack(log.plane, axis=1) - (region.x_min, region.y_min)
+    # Locations are in the middle of cells.
+    cell = np.floor(places / region.cell).astype(np.uint32)
+    for published in release.windows:
+        length = published.stop - published.start
+        rows = np.flatnonzero((instant >= published.start) & (instant < published.stop))
+        cells = np.full((log.num_users, length, 2), NOWHERE, np.uint32)
+        cells[log.user[rows], instant[rows] - published.start] = cell[rows]
+        is_here = np.logical_and.accumulate(cells[..., 0] != NOWHERE, axis=1)
+        user = np.flatnonzero(is_here[:, needed - 1]).astype(np.int32)
+        cells[~is_here] = NOWHERE
+        asked = np.flatnonzero((sent >= published.start) & (sent < published.stop))
+        within = sent[asked] - published.start
+        is_shown = is_here[log.request_user[asked], within]
+        is_shown &= np.isin(log.request_user[asked], user)
+        asked, within = asked[is_shown], within[is_shown]
+        yield Window(
+            number=published.start // length,
+            start=published.start,
+            stop=published.stop,
+            user=user,
+            reported=np.ones(len(user), np.bool_),
+            has_row=None,
+            cells=cells[user],
+            request_user=np.searchsorted(user, log.request_user[asked]).astype(np.int32),
+            request_instant=within.astype(np.int32),
+            request_kind=log.requests.kind[asked],
+            left_out_users=0,
+            left_out_requests=0,
+        )
 
 
 def wrong_log_error(release: PublishedRelease, reason: str) -> InputError:

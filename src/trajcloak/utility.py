@@ -6,7 +6,7 @@ users and requests that are published; how much of the log is not is measured ap
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,15 +29,16 @@ from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
 from trajcloak.query import Answer, PublishedRelease, Rectangle, open_release
 from trajcloak.query.bounds import ZERO
-from trajcloak.query.release_arrays import build_cell_grid, read_request_rows
+from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid, read_request_rows
 from trajcloak.replay import (
     find_bundles,
     find_published_window,
+    list_windows,
     prepare_like_release,
     read_members,
     wrong_log_error,
 )
-from trajcloak.trajectories import Window
+from trajcloak.trajectories import NOWHERE, Window
 
 MOST_INSTANTS = 5
 """Longest time over which requests are asked for."""
@@ -113,8 +114,8 @@ def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
         cells = grid.to_cells(window.rectangles).T.astype(np.uint32)
         covered = compute_union_areas(cells, window.first, threads).reshape(window.counts.shape)
         own += float((compute_areas(cells) * window.sizes).sum())
-        union += float((covered.sum(axis=1) * window.users).sum())
-        num_places += int(window.users.sum()) * (window.stop - window.start)
+        union += float((covered * window.present).sum())
+        num_places += int(window.present.sum())
     scale = grid.cell**2 / num_places
     return ShownAreas(own * scale, union * scale)
 
@@ -259,11 +260,13 @@ class _Workload:
     ) -> Iterator[_Truth]:
         """Find out what is published, window by window."""
         members = read_members(policy)
-        for window in prepared.windows(progress):
+        for window in list_windows(prepared, self._release, progress):
             if len(window.user) < prepared.layout.asked.bundle_size:
                 continue
             bundle = find_bundles(prepared.log, window, members, policy)
             published = find_published_window(self._release, window, int((bundle >= 0).sum()))
+            if not published.counts.all():
+                window = _hide_silent(window, bundle - published.first_id, published)
             is_shown = np.zeros(len(window.request_user), np.bool_)
             if self._attribute is not None:
                 sender = bundle[window.request_user]
@@ -277,7 +280,7 @@ class _Workload:
     def questions(self) -> dict[str, Callable[[np.random.Generator], _Question]]:
         """List the kinds of questions that can be asked of this release."""
         asked: dict[str, Callable[[np.random.Generator], _Question]] = {"count": self.ask_count}
-        if any(truth.window.cells.shape[1] > 1 for truth in self._truths):
+        if any(self._weigh_moves()):
             asked["moves"] = self.ask_moves
         if self._attribute is not None and any(len(self._list_sent(t)) for t in self._truths):
             asked["requests"] = self.ask_requests
@@ -293,9 +296,9 @@ class _Workload:
 
     def ask_moves(self, rng: np.random.Generator) -> _Question:
         """Ask how many users are in one region at one instant and in another at another."""
-        weights = [len(t.window.cells) * (t.window.cells.shape[1] > 1) for t in self._truths]
-        truth = self._choose(rng, weights)
-        steps = draw_moves(rng, truth.window.cells, self._region.height)
+        truth = self._choose(rng, self._weigh_moves())
+        staying = truth.window.cells[self._list_staying(truth)]
+        steps = draw_moves(rng, staying, self._region.height)
         asked = [(self._to_region(box), truth.window.start + i) for box, i in steps]
         return _compare(truth, steps, self._release.follow(asked))
 
@@ -329,6 +332,17 @@ class _Workload:
         shares = np.array(weights, np.float64)
         return self._truths[int(rng.choice(len(shares), p=shares / shares.sum()))]
 
+    def _weigh_moves(self) -> list[int]:
+        """Count, in each window, the users who can move from one instant to another."""
+        return [
+            len(self._list_staying(truth)) * (truth.window.cells.shape[1] > 1)
+            for truth in self._truths
+        ]
+
+    def _list_staying(self, truth: _Truth) -> npt.NDArray[np.int64]:
+        """List the users who are somewhere at all instants of a window."""
+        return np.flatnonzero((truth.window.cells[..., 0] != NOWHERE).all(axis=1))
+
     def _list_sent(self, truth: _Truth) -> npt.NDArray[np.int64]:
         """List the requests of a window that have a value."""
         return np.flatnonzero(self._code[truth.window.request_kind] >= 0)
@@ -336,6 +350,22 @@ class _Workload:
     def _to_region(self, box: CellBox) -> Rectangle:
         edges = (self._region.edges(i % 2, np.array(edge)) for i, edge in enumerate(box))
         return Rectangle(*map(float, edges))
+
+
+def _hide_silent(
+    window: Window, bundle: npt.NDArray[np.int64], published: PublishedWindow
+) -> Window:
+    """Leave out members of a stream's bundles, and their requests, while these are silent."""
+    cells = window.cells.copy()
+    cells[published.counts[bundle] == 0] = NOWHERE
+    is_left = cells[window.request_user, window.request_instant, 0] != NOWHERE
+    return replace(
+        window,
+        cells=cells,
+        request_user=window.request_user[is_left],
+        request_instant=window.request_instant[is_left],
+        request_kind=window.request_kind[is_left],
+    )
 
 
 def _compare(truth: _Truth, steps: Sequence[CellStep], answer: Answer) -> _Question:

@@ -1,5 +1,7 @@
 """The rules about requests, as the audit applies them, against the slow twin."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -90,7 +92,8 @@ def follow(bundles, rows, requests):
     ]
     nobody = np.zeros(WINDOWS, np.int64)
     found = Followed(
-        *(None, None, None, members, first_set, first_set, None, None),
+        *(None, SimpleNamespace(needed=None), None, members, None, first_set),
+        *(np.arange(first_set[-1] + 1), None, None),
         np.array(reporters), nobody, nobody, [], has_row,
     )  # fmt: skip
     found.sent.append(np.unique(np.array(keys, np.int64)))

@@ -3,7 +3,9 @@
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -81,8 +83,13 @@ def run_command(command: Command, scheduler: str = SCHEDULER) -> None:
         assert not unknown, f"the Makefile does not know {unknown}"
     elif program == "trajcloak":
         words = [scheduler if word == SCHEDULER else word for word in command.words]
-        with pytest.raises(SystemExit) as stopped:
-            main(shrink(words)[1:])
+        with ExitStack() as stack:
+            if "<" in words:
+                words, (file,) = words[: words.index("<")], words[words.index("<") + 1 :]
+                patch = stack.enter_context(pytest.MonkeyPatch.context())
+                patch.setattr("sys.stdin", stack.enter_context(Path(file).open()))
+            with pytest.raises(SystemExit) as stopped:
+                main(shrink(words)[1:])
         code = stopped.value.code
         assert code == command.code, f"{shlex.join(command.words)}: exit code {code}"
     else:

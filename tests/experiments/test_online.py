@@ -33,10 +33,6 @@ def test_what_is_known_needs_no_prediction(small):
     assert measure(OnlinePoint(3, 2, "hold"), small, 10)["ratio"] == pytest.approx(1)
 
 
-def test_long_epochs_are_split(small):
-    assert len(measure(OnlinePoint(8, 0, "learned"), small, 10)["online"]) == 8
-
-
 def test_figure_from_files(tmp_path):
     for number, point in enumerate(plan()):
         write_result({"status": "ok", "ratio": 1 + number}, tmp_path / f"{point.name}.json")

@@ -42,7 +42,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Run:
-    """What was published, and who was in which group when groups were made."""
+    """What was published, and who was in which group at the first instant of an epoch."""
 
     published: list[PublishedInstant]
     groups: dict[int, list[frozenset[str]]]
@@ -115,13 +115,12 @@ def publish(stream: Stream, random: np.random.Generator | None = None) -> Run:
     """Publish a stream instant by instant; with ``random``, lines come in any order."""
     online = OnlineAnonymizer(stream.options, REGION, NAMES, origin=0, threads=1)
     published, groups = [], {}
-    first = {stage.start for stage in online._stages}
     for instant in range(len(stream.reports)):
         for batch in _cut_batches(_build_lines(stream, instant), random):
             _feed(online, batch)
         for found in online.advance(EVERY * (instant + 1)):
             published.append(found)
-            if found.instant % stream.options.epoch in first:
+            if found.instant % stream.options.epoch == 0:
                 groups[found.instant] = list_groups(online.list_members())
     return Run(published, groups)
 

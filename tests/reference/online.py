@@ -26,8 +26,8 @@ class OnlineRules:
 class OnlinePublisher:
     """Publishes instants in order.
 
-    ``groups``: {instant: groups that are formed or split there}. All of this, and the reports,
-    are known to the attackers.
+    ``groups``: {first instant of an epoch: groups that are formed there}. All of this, and the
+    reports, are known to the attackers.
     """
 
     def __init__(self, reports, groups, rules):
@@ -78,22 +78,17 @@ class OnlinePublisher:
     def check_groups(self):
         """Raise if groups are not as they may be.
 
-        At the first instant of an epoch, they are of users whose location is known then; later,
-        each is part of a group that is not silent. All have at least k members, and these are
-        present as far as is known when the groups are made.
+        They are made at the first instant of an epoch, and have at least k members, who are
+        present as far as is known then.
         """
         for instant, groups in self.groups.items():
-            place = instant % self.rules.epoch
-            last = min(instant + self.rules.lag, instant - place + self.rules.epoch - 1)
+            assert instant % self.rules.epoch == 0, "groups change within an epoch"
             members = [user for group in groups for user in group]
             assert len(members) == len(set(members)), "a user is in two groups"
             for group in groups:
                 assert len(group) >= self.rules.k, "a group is too small"
-                for known in range(instant, last + 1):
+                for known in range(instant, instant + self.rules.lag + 1):
                     assert all(self.is_present(u, known) for u in group), "a member is absent"
-                if place:
-                    parents = self.list_groups(instant - 1)
-                    assert any(group <= parent for parent in parents), "users came together"
 
     def collect(self, requests, instant):
         """List (group, values) of the requests that may be published."""

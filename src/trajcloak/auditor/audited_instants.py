@@ -29,7 +29,12 @@ _STRETCH = re.compile(r"([0-2][0-9]):([0-5][0-9])-([0-2][0-9]):([0-5][0-9])")
 
 @dataclass(frozen=True)
 class InstantGrid:
-    """When the instants are, and which belong to which window; all in ticks."""
+    """When the instants are, and which belong to which window; all in ticks.
+
+    ``needed`` is None if users take part in a window whose location is known at all its instants.
+    In the release of a stream it is at how many instants, from the window's first one on; members
+    are then counted until they are absent for the first time.
+    """
 
     origin: int
     every: int
@@ -38,6 +43,7 @@ class InstantGrid:
     hold: bool
     starts: Ints
     stops: Ints
+    needed: int | None = None
 
     @property
     def num_windows(self) -> int:
@@ -78,9 +84,16 @@ def build_instant_grid(
     if not on_grid and not hold and start < log.earliest and start + every <= log.latest:
         # Nobody is located before the first report.
         start += every
+    stream, length = parameters.get("stream"), parameters["length"]
+    if stream is not None:
+        if not on_grid or log.one_log or not log.zoned:
+            return None, ["the log is not that of a stream: locations at instants, requests apart"]
+        start = _read_origin(parameters["origin"], log, every, start)
     if parameters["origin"] != spell_moment(start, log.stamped, log.zoned):
         return None, ["parameter 'origin' is not the start of the log's grid of instants"]
     num_instants = (log.latest - start) // every + 1
+    if stream is not None:
+        num_instants = -(-num_instants // length) * length
     if num_instants > MAX_INSTANTS:
         return None, ["parameter 'every' makes more instants than a release can number"]
     edges = _find_edges(parameters, log, start, every, num_instants)
@@ -88,10 +101,24 @@ def build_instant_grid(
         return None, [
             "parameters 'align', 'windows' and 'length' do not cut such a log into windows"
         ]
-    grid = InstantGrid(start, every, max_gap, num_instants, hold, *edges)
+    needed = None if stream is None else stream["lag"] + 1
+    grid = InstantGrid(start, every, max_gap, num_instants, hold, *edges, needed)
     if log.num_users * int(grid.lengths.sum()) > max(FEW_LOCATIONS, MOST_PER_ROW * log.num_rows):
         return None, ["the parameters make far more locations of the log than it has rows"]
     return grid, []
+
+
+def _read_origin(text: Any, log: Log, every: int, start: int) -> int:
+    """Read when the first instant of a stream begins, which may be before any location.
+
+    Returns ``start`` unless the locations of the log are at instants from there on.
+    """
+    try:
+        moment = datetime.fromisoformat(str(text)).astimezone(UTC)
+    except ValueError:
+        return start
+    origin = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return origin if origin <= log.earliest and (log.earliest - origin) % every == 0 else start
 
 
 def _find_edges(

@@ -16,6 +16,9 @@ from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.memory_check import check_parquet
 
+ABSENT = -1
+"""Part of a member at an instant at which the member is not shown."""
+
 
 @dataclass(frozen=True)
 class BundleMembers:
@@ -31,7 +34,8 @@ class BundleMembers:
         Of each bundle; ascending.
     parts
         Of each window, if bundles are shown in parts: the part of each member, in one column
-        for the whole window or in one for each instant. Empty without parts.
+        for the whole window or in one for each instant. Empty without parts. In the release of a
+        stream, ``ABSENT`` where the policy has no row.
     """
 
     user: Ints
@@ -106,10 +110,11 @@ def read_policy(
     else:
         problems = _read_parts(path.with_stem(f"{path.stem}-parts"), log, grid, members)
     sizes = np.repeat(members.sizes, members.sizes)
+    least = 0 if grid.needed is None else ABSENT
     for number, of_window in members.parts.items():
         low, high = members.list_bundles(number)
         most = sizes[first[low] : first[high], None]
-        if ((of_window < 0) | (of_window >= most)).any():
+        if ((of_window < least) | (of_window >= most)).any():
             problems = ["the parts of a bundle are not numbered 0, 1, 2, ..."]
     return (None, problems) if problems else (members, [])
 
@@ -129,10 +134,13 @@ def _read_parts(path: Path, log: Log, grid: InstantGrid, members: BundleMembers)
         place[own] = np.arange(len(own))
         rows = slice(*np.searchsorted(window, [number, number + 1]))
         member, within = place[user[rows]], instant[rows] - grid.starts[number]
-        of_window = np.full((len(own), int(grid.lengths[number])), -1)
-        right = (member >= 0) & (within >= 0) & (within < of_window.shape[1])
+        of_window = np.full((len(own), int(grid.lengths[number])), ABSENT)
+        right = (member >= 0) & (within >= 0) & (within < of_window.shape[1]) & (part[rows] >= 0)
         of_window[member[right], within[right]] = part[rows][right]
-        if not right.all() or len(member) != of_window.size or (of_window < 0).any():
+        num_found = int((of_window != ABSENT).sum())
+        # Members of a stream may leave: who must have a row is found when users are followed.
+        is_whole = grid.needed is not None or num_found == of_window.size
+        if not right.all() or len(member) != num_found or not is_whole:
             return [f"{path.name} has not one row for each member and instant of window {number}"]
         members.parts[number] = of_window
     if not np.isin(window, members.window).all():

@@ -7,10 +7,10 @@ import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
 from trajcloak.auditor.audited_log import Log, Rows, widen
-from trajcloak.auditor.audited_policy import BundleMembers
+from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.followed_users import enclose_bundles, find_participants
+from trajcloak.auditor.followed_users import count_known, enclose_bundles
 from trajcloak.progress import Progress
 
 STAGE = "following users"
@@ -52,8 +52,11 @@ class Followed:
     Attributes
     ----------
     log, grid, cells, members
+    shown
+        Of each member: for how many instants, from the window's first one on, the member is
+        shown. All, but in the release of a stream, where members may leave and bundles fall silent.
     first_set, first_row
-        Where the sets of each bundle start, and the rows of each set.
+        Where the sets of each bundle start, and the rows of each set. Silent sets have none.
     boxes, sizes
         Of each row: the box around its members, in cells (x and y of the first one, and of the
         one after the last), and how many members it has.
@@ -78,6 +81,7 @@ class Followed:
     grid: InstantGrid
     cells: RegionCells
     members: BundleMembers
+    shown: Codes
     first_set: Ints
     first_row: Ints
     boxes: Any
@@ -96,18 +100,31 @@ class Followed:
         low, high = self.members.list_bundles(window)
         return slice(int(self.first_set[low]), int(self.first_set[high]))
 
+    @property
+    def is_silent(self) -> Mask:
+        """Whether each set is of a bundle that is silent at its instant."""
+        return np.asarray(np.diff(self.first_row) == 0)
+
+    @property
+    def present(self) -> Ints:
+        """Of each set: how many members are shown."""
+        return np.diff(np.append(0, np.cumsum(self.sizes))[self.first_row])
+
 
 def follow_users(
-    log: Log, grid: InstantGrid, cells: RegionCells, members: BundleMembers, keeps_marks: bool,
-    progress: Progress,
+    log: Log, grid: InstantGrid, cells: RegionCells, members: BundleMembers, k: int,
+    keeps_marks: bool, progress: Progress,
 ) -> Followed:  # fmt: skip
     """Follow every user through every window."""
     first_set = np.append(0, np.cumsum(grid.lengths[members.window]))
-    first_row = _place_rows(members, grid, first_set)
+    shown = np.repeat(grid.lengths[members.window], members.sizes).astype(np.int32)
+    if grid.needed is not None:
+        shown = find_shown(log, grid, members, k)
+    first_row = _place_rows(members, grid, first_set, shown)
     boxes = np.empty((first_row[-1], 4), np.int32)
     boxes[:, :2], boxes[:, 2:] = NOWHERE, 0
     found = Followed(
-        log, grid, cells, members, first_set, first_row, boxes,
+        log, grid, cells, members, shown, first_set, first_row, boxes,
         sizes=np.zeros(first_row[-1], np.int32),
         reporters=np.zeros(first_set[-1], np.int32),
         participants=np.zeros(grid.num_windows, np.int64),
@@ -124,11 +141,41 @@ def follow_users(
     return found
 
 
-def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints) -> Ints:
+def find_shown(log: Log, grid: InstantGrid, members: BundleMembers, k: int) -> Codes:
+    """Find for how many instants each member of a stream's bundles is shown.
+
+    Members who are absent once are not shown until the window ends, and a bundle only while at
+    least k of its members have been there all along.
+    """
+    known = np.zeros(len(members.user), np.int32)
+    for shard in range(log.num_shards):
+        rows = log.load(shard)
+        here = members.user % log.num_shards == shard
+        for window in np.unique(members.window).tolist():
+            low, high = members.list_bundles(window)
+            own = slice(members.first[low], members.first[high])
+            of_user, _ = count_known(
+                rows.first, rows.time, _tell_when(grid, window), _tell_gaps(grid)
+            )
+            chosen = here[own]
+            known[own][chosen] = of_user[members.user[own][chosen] // log.num_shards]
+    bundle = np.repeat(np.arange(len(members.window)), members.sizes)
+    # The k-th largest of a bundle's members says how long at least k have been there.
+    order = np.lexsort((-known, bundle))
+    has_k = members.sizes >= k
+    lasts = np.zeros(len(members.window), np.int32)
+    lasts[has_k] = known[order[members.first[:-1][has_k] + k - 1]]
+    return np.minimum(known, lasts[bundle])
+
+
+def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints, shown: Codes) -> Ints:
     """Find where the rows of each set start."""
-    if not members.parts:
-        return np.arange(first_set[-1] + 1)
     counts = np.empty(first_set[-1], np.int64)
+    if not members.parts:
+        lasts = np.maximum.reduceat(shown, members.first[:-1])
+        lengths = grid.lengths[members.window]
+        within = np.arange(first_set[-1]) - np.repeat(first_set[:-1], lengths)
+        return np.append(0, np.cumsum(within < np.repeat(lasts, lengths)))
     for window, part in members.parts.items():
         low, high = members.list_bundles(window)
         starts = members.first[low:high] - members.first[low]
@@ -153,14 +200,18 @@ def _follow_shard(
     for window in range(grid.num_windows):
         progress(STAGE, shard * grid.num_windows + window, log.num_shards * grid.num_windows)
         when = _tell_when(grid, window)
-        takes_part, counts = find_participants(rows.first, rows.time, when, _tell_gaps(grid))
+        known, counts = count_known(rows.first, rows.time, when, _tell_gaps(grid))
+        takes_part = known >= (when[2] if grid.needed is None else grid.needed)
         found.located += counts
         found.participants[window] += takes_part.sum()
-        bundle = _enclose(found, shard, rows, planar, window, keeps_marks)
+        bundle, shown = _enclose(found, shard, rows, planar, window, keeps_marks)
         found.strangers[window] += (~takes_part & (bundle >= 0)).sum()
         unlisted = np.flatnonzero(takes_part & (bundle < 0))
         found.unlisted[window].append(unlisted * log.num_shards + shard)
         chosen = by_window[edges[window] : edges[window + 1]]
+        # What members send who are not shown is withheld.
+        is_shown = instant[chosen] - grid.starts[window] < shown[rows.request_user[chosen]]
+        chosen = chosen[is_shown]
         _collect_requests(found, rows, window, chosen, instant[chosen], bundle)
 
 
@@ -175,31 +226,36 @@ def _tell_gaps(grid: InstantGrid) -> tuple[int, bool]:
 
 def _enclose(
     found: Followed, shard: int, rows: Rows, planar: tuple[Any, Any], window: int, keeps_marks: bool
-) -> Codes:
-    """Enclose the members of a window's bundles; returns the bundle of each user, -1: none."""
+) -> tuple[Codes, Codes]:
+    """Enclose the members of a window's bundles.
+
+    Returns, of each user, the bundle, -1: none; and for how many instants the user is shown.
+    """
     members, cells, num_shards = found.members, found.cells, found.log.num_shards
     low, high = members.list_bundles(window)
     bundle = np.full(len(rows.first) - 1, -1, np.int32)
+    shown = np.zeros(len(bundle), np.int32)
     if low == high:
-        return bundle
+        return bundle, shown
     start, stop = members.first[low], members.first[high]
     # BundleMembers of the window that are in the shard, and where those of each bundle start.
     place = np.flatnonzero(members.user[start:stop] % num_shards == shard)
     first = np.searchsorted(place, members.first[low : high + 1] - start)
     user = members.user[start:stop][place] // num_shards
     bundle[user] = np.repeat(np.arange(low, high), np.diff(first))
+    shown[user] = found.shown[start:stop][place]
     when, sets = _tell_when(found.grid, window), found.list_sets(window)
     marks = np.zeros((len(user) if keeps_marks else 0, when[2]), bool)
     enclose_bundles(
         high - low, rows.first, rows.time, *planar, when, _tell_gaps(found.grid),
-        (cells.x_min, cells.y_min, cells.cell, cells.num_cells), user, first,
+        (cells.x_min, cells.y_min, cells.cell, cells.num_cells), user, first, shown[user],
         members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64),
         found.first_row[sets], found.boxes, found.sizes, found.reporters[sets], marks,
     )  # fmt: skip
     if keeps_marks:
         everybody = np.zeros((stop - start, when[2]), bool)
         found.marks.setdefault(window, everybody)[place] = marks
-    return bundle
+    return bundle, shown
 
 
 def _collect_requests(
@@ -238,6 +294,8 @@ def find_member_problems(
             f"{int(found.strangers.sum()):,} members of bundles do not take part in the window "
             f"(windows {first_few(np.flatnonzero(found.strangers))})"
         )
+    if found.grid.needed is not None and _has_other_parts(found):
+        problems.append("parts are not given for exactly those members who are shown at an instant")
     share = parameters["max_suppressed"]
     most = found.participants * (parameters["suppress_above"] is not None)
     if share is not None:
@@ -253,6 +311,17 @@ def find_member_problems(
             windows = np.flatnonzero(wrong)
             problems.append(f"{len(windows):,} windows {what} ({first_few(windows)})")
     return problems
+
+
+def _has_other_parts(found: Followed) -> bool:
+    """Whether members of a stream's bundles have parts where they are not shown, or none."""
+    members = found.members
+    for window, part in members.parts.items():
+        low, high = members.list_bundles(window)
+        shown = found.shown[members.first[low] : members.first[high], None]
+        if ((part != ABSENT) != (np.arange(part.shape[1]) < shown)).any():
+            return True
+    return False
 
 
 def count_suppressed(found: Followed, least: int) -> Ints:
@@ -274,12 +343,18 @@ def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
 
     Bundles of a window are in the order of their cloak sequences, then of their sizes; with
     parts, then in the order of these. Parts are in the order of their rectangles, then sizes.
+    Those of a stream are numbered when no more than their first cloaks is known.
     """
     wrong: list[int] = []
     members = found.members
-    bounds = bound_rows(cloaks, found.first_row)
     ends = found.first_row[found.first_set]
-    for window in np.unique(members.window).tolist():
+    is_stream = found.grid.needed is not None
+    if is_stream:
+        firsts = _bound_first_sets(cloaks, found)
+        is_wrong = _is_after(firsts[:-1], firsts[1:]) & (np.diff(members.window) == 0)
+        wrong = (np.flatnonzero(is_wrong) + 1).tolist()
+    for window in [] if is_stream else np.unique(members.window).tolist():
+        bounds = bound_rows(cloaks, found.first_row)
         low, high = members.list_bundles(window)
         sequences = bounds[found.first_set[low] : found.first_set[high]].reshape(high - low, -1)
         digits = np.column_stack([sequences, members.sizes[low:high]])
@@ -297,6 +372,15 @@ def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
     if members.parts and _has_unsorted_parts(cloaks, found):
         problems.append("the parts of a bundle are not in the order of their rectangles")
     return problems
+
+
+def _bound_first_sets(cloaks: Any, found: Followed) -> Any:
+    """Find the box around the rows of each bundle's first set; there is at least one."""
+    sets = found.first_set[:-1]
+    edges = np.column_stack([found.first_row[sets], found.first_row[sets + 1]]).ravel()
+    more = np.concatenate([cloaks, cloaks[:1]])
+    low = np.minimum.reduceat(more[:, :2], edges)[::2]
+    return np.concatenate([low, np.maximum.reduceat(more[:, 2:], edges)[::2]], axis=1)
 
 
 def _is_after(one: Any, other: Any) -> Mask:

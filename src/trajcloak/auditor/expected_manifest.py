@@ -80,7 +80,7 @@ def _sum_areas(followed: Followed, cloaks: Any) -> tuple[float, float]:
         rows = slice(ends[low], ends[high])
         edges = followed.cells.edges(cloaks[rows])
         of_row = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
-        if members.parts:
+        if members.parts or followed.grid.needed is not None:
             starts = ends[low:high] - ends[low]
             of_bundle = np.add.reduceat(of_row, starts)
             cost = np.add.reduceat(of_row * followed.sizes[rows], starts)
@@ -181,7 +181,7 @@ def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:
     stamped = isinstance(parameters["every"], str)
     every, max_gap = (duration_to_ticks(parameters[n], stamped) or 0 for n in ("every", "max_gap"))
     usual = {"seed": 0, "rare_below": 2}
-    if max_gap == 2 * every:
+    if max_gap == 2 * every or "stream" in parameters:
         usual["max_gap"] = parameters["max_gap"]
     names = (
         "seed", "suppress_above", "max_suppressed", "blocks", "clip", "max_speed", "max_gap",
@@ -192,6 +192,8 @@ def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:
         for name in names
         if parameters.get(name) not in (None, usual.get(name))
     ]
+    for name, value in parameters.get("stream", {}).items():
+        free.append(f"{name} {value}")
     if found["software"] != f"trajcloak {__version__}":
         free.append("the version of the software")
     if found["region"] != fit_square(followed.bounds, in_metres=found["crs"] is not None):

@@ -5,7 +5,7 @@ rules look at the entries of eligible sets and at members, never at senders or r
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,8 @@ class Entries:
     ----------
     of_set, bundle, window
         Where each entry is.
+    scope
+        Where the bundles that show the same are counted: the window, or in a stream the instant.
     kind
         Which distinct request it is.
     """
@@ -68,6 +70,7 @@ class Entries:
     of_set: Ints
     bundle: Ints
     window: Ints
+    scope: Ints
     kind: Ints
 
     def keep(self, mask: Mask) -> "Entries":
@@ -77,11 +80,11 @@ class Entries:
     def replace(self, kind: Ints, num_kinds: int) -> "Entries":
         """Give entries other requests; those of a set that become equal are one."""
         _, first = np.unique(self.of_set * num_kinds + kind, return_index=True)
-        return Entries(self.of_set, self.bundle, self.window, kind).keep(first)
+        return replace(self, kind=kind).keep(first)
 
     def count_bundles(self, what: Ints, size: int) -> Ints:
-        """Count, for each entry, the bundles of its window that show the same."""
-        place, _ = number_tuples([self.window, what], [int(self.window.max(initial=0)) + 1, size])
+        """Count, for each entry, the bundles of its scope that show the same."""
+        place, _ = number_tuples([self.scope, what], [int(self.scope.max(initial=0)) + 1, size])
         num_places = int(place.max(initial=-1)) + 1
         pairs = np.unique(self.bundle * num_places + place) if num_places else place
         return np.bincount(pairs % max(num_places, 1), minlength=num_places)[place]
@@ -91,7 +94,7 @@ def find_eligible_sets(found: Followed, rules: RequestRules) -> Mask:
     """Find the sets that may be published: at least k members may have sent a request."""
     if rules.one_log:
         return np.asarray(found.reporters >= rules.k)
-    return np.ones(len(found.reporters), bool)
+    return ~found.is_silent
 
 
 def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple[Entries, Any]:
@@ -105,7 +108,11 @@ def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple
     allowed = find_eligible_sets(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
     of_set, kind = of_set[allowed], kind[allowed]
     bundle = np.repeat(np.arange(len(members.window)), np.diff(found.first_set))[of_set]
-    entries = Entries(of_set, bundle, members.window[bundle], kind)
+    window = members.window[bundle]
+    scope = window
+    if found.grid.needed is not None:
+        scope = found.grid.starts[window] + of_set - found.first_set[bundle]
+    entries = Entries(of_set, bundle, window, scope, kind)
     if not kinds.names:
         return entries, pa.table({})
     if rules.rare == "other":
@@ -235,7 +242,7 @@ def count_possible_senders(entries: Entries, found: Followed, one_log: bool) -> 
     """Find how many possible senders the request with the fewest has; 0 if there is none."""
     if not len(entries.of_set):
         return 0
-    counts = found.reporters[entries.of_set] if one_log else found.members.sizes[entries.bundle]
+    counts = (found.reporters if one_log else found.present)[entries.of_set]
     return int(counts.min())
 
 

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from trajcloak.auditor.audited_values import Ints, Mask, run_in_parts
+from trajcloak.auditor.audited_values import Codes, Ints, run_in_parts
 
 REPORTED, INTERPOLATED, HELD, MISSING = range(4)
 """How a location is known."""
 
 
-def find_participants(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Mask, Ints]:
-    """Find the users whose location is known at all instants of a window.
+def count_known(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Codes, Ints]:
+    """Find for how many instants of a window, from the first on, each user's location is known.
 
     Also counts how the locations of all users are known.
     """
-    takes_part = np.zeros(len(first) - 1, bool)
+    known = np.zeros(len(first) - 1, np.int32)
     counts = run_in_parts(
-        len(takes_part),
-        lambda begin, end: _mark_participants(first, time, when, gaps, begin, end, takes_part),
+        len(known),
+        lambda begin, end: _count_known(first, time, when, gaps, begin, end, known),
     )
-    return takes_part, np.sum(counts, axis=0)
+    return known, np.sum(counts, axis=0)
 
 
 def enclose_bundles(num_bundles: int, *arguments: Any) -> None:
@@ -70,8 +70,8 @@ def _find_cell(value, low, cell, num_cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _mark_participants(first, time, when, gaps, begin, end, takes_part):  # type: ignore[no-untyped-def]
-    """Mark the users who take part; returns how many locations are known in each way."""
+def _count_known(first, time, when, gaps, begin, end, known):  # type: ignore[no-untyped-def]
+    """Count the instants up to the first missing location, and locations by how they are known."""
     moment, every, length = when
     counts = np.zeros(4, np.int64)
     for u in range(begin, end):
@@ -79,27 +79,26 @@ def _mark_participants(first, time, when, gaps, begin, end, takes_part):  # type
         if start == stop:
             continue
         last = _find_last(time, start, stop, moment)
-        known = 0
         for i in range(length):
             now = moment + i * every
             while last + 1 < stop and time[last + 1] <= now:
                 last += 1
             how = _find_how(time, start, stop, last, now, gaps)
             counts[how] += 1
-            known += how != MISSING
-        takes_part[u] = known == length
+            known[u] += how != MISSING and known[u] == i
     return counts
 
 
 @njit(cache=True, nogil=True)
 def _enclose_members(  # type: ignore[no-untyped-def]
-    begin, end, first, time, x, y, when, gaps, where, user, members, part,
+    begin, end, first, time, x, y, when, gaps, where, user, members, shown, part,
     first_row, boxes, sizes, reporters, marks,
 ):  # fmt: skip
     """Widen the boxes of bundles to the cells of their members, and count who has a row.
 
     Bundle ``b`` has the members ``user[members[b] : members[b + 1]]``, and the sets ``b *
-    length`` up to ``(b + 1) * length``, one for each instant. Fills, for each set, how many
+    length`` up to ``(b + 1) * length``, one for each instant. Member ``m`` is shown at the first
+    ``shown[m]`` of them. Fills, for each set, how many
     members have a row in the instant (``reporters``); for each of its rows, from ``first_row``
     on, one for each part of the bundle, the box (least x and y, and those after the greatest,
     in cells) and how many members it has; and, unless it is empty, ``marks[m, i]``: whether
@@ -112,7 +111,7 @@ def _enclose_members(  # type: ignore[no-untyped-def]
         for m in range(members[b], members[b + 1]):
             start, stop = first[user[m]], first[user[m] + 1]
             last = _find_last(time, start, stop, moment)
-            for i in range(length):
+            for i in range(shown[m]):
                 now = moment + i * every
                 while last + 1 < stop and time[last + 1] <= now:
                     last += 1

@@ -25,6 +25,7 @@ COMMANDS = {
     "convert": "Turn movement data of other formats into a log.",
     "inspect": "Report on a log, and propose how to lay it on instants.",
     "anonymize": "Turn a request log into a release.",
+    "stream": "Publish reports and requests while they arrive.",
     "audit": "Check a release against its log and policy.",
     "attack": "See what attackers learn from snapshot policies and from bundles.",
     "compare": "Show cost and time of algorithms side by side.",

@@ -20,15 +20,12 @@ from trajcloak.cloaks import build_bounding_boxes
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.online.epoch_groups import (
-    Stage,
     choose_effort,
     choose_members,
     form_groups,
     lay_side_by_side,
-    plan_stages,
-    split_groups,
 )
-from trajcloak.online.history import ABSENT, Recorder
+from trajcloak.online.history import ABSENT, Frame, Recorder
 from trajcloak.online.instant_requests import (
     InstantRequests,
     build_no_requests,
@@ -47,6 +44,30 @@ USER, TIME, X, Y = "user_id", "time", "x", "y"
 NO_GROUP = -1
 
 
+@dataclass(frozen=True, repr=False)
+class PrivateInstant:
+    """Who was where at an instant, in which group, and what was sent; private.
+
+    Attributes
+    ----------
+    ids : pyarrow.Array
+        Ids of the users whose location is known.
+    cells : (users, 2) int32
+    group : (users,) int32
+        Number of the group in which each is published; -1: in none.
+    part : (users,) int32 or None
+        Part of the group, if parts are asked for; -1: in none.
+    sent : pyarrow.Table or None
+        All requests of the instant: ``user_id``, ``time`` and attributes.
+    """
+
+    ids: pa.Array
+    cells: npt.NDArray[np.int32]
+    group: npt.NDArray[np.int32]
+    part: npt.NDArray[np.int32] | None
+    sent: pa.Table | None
+
+
 @dataclass(frozen=True)
 class PublishedInstant:
     """What is published of an instant.
@@ -54,8 +75,7 @@ class PublishedInstant:
     Attributes
     ----------
     window : int
-        A stretch of an epoch in which groups stay the same: the epoch, or half of it if groups
-        are split.
+        The epoch, in which groups stay the same.
     instant : int
     bundle_id : int32
         Numbers of the groups that are published, ascending.
@@ -66,6 +86,8 @@ class PublishedInstant:
     parts : Parts or None
         The rectangles in which members are shown, if parts are asked for; its ``part`` is private.
     requests : InstantRequests
+    private : PrivateInstant
+        What it was made of; no part of what is published.
     """
 
     window: int
@@ -75,6 +97,7 @@ class PublishedInstant:
     users: npt.NDArray[np.int32]
     parts: Parts | None
     requests: InstantRequests
+    private: PrivateInstant
 
 
 class OnlineAnonymizer:
@@ -107,6 +130,7 @@ class OnlineAnonymizer:
         requests: Sequence[str],
         *,
         origin: int,
+        first: int = 0,
         threads: int | None = None,
     ) -> None:
         """Start with nobody known.
@@ -120,6 +144,8 @@ class OnlineAnonymizer:
             Names of the request attributes.
         origin : int
             When instant 0 begins; epochs are counted from there.
+        first : int
+            The first instant to publish, at which an epoch begins. Earlier ones are closed.
         threads : int, optional
             Default: all cores. Never changes what is published.
         """
@@ -129,7 +155,6 @@ class OnlineAnonymizer:
         self._origin = origin
         self._threads = choose_threads(threads)
         check_vocabulary(options.vocabulary, self._names)
-        self._stages = plan_stages(options.epoch, options.lag)
         self._predictor = PREDICTORS[options.predictor]
         self._users = StreamUsers()
         # Of each user: instants since the last report, time of the latest one, and the group.
@@ -139,7 +164,7 @@ class OnlineAnonymizer:
         self._open: dict[int, OpenInstant] = {}
         # Requests of instants that are closed and not published.
         self._waiting: dict[int, pa.Table] = {}
-        self._next = 0
+        self._next = self._first = first
         self._recorder = Recorder(options.epoch, options.lag)
         # Members who were absent, and present, after the instant at which groups were made.
         self._num_left = self._num_stayed = 0
@@ -190,7 +215,7 @@ class OnlineAnonymizer:
         asked, published = self._asked, []
         while self._origin + (self._next + 1) * asked.every + asked.late <= now:
             self._close(self._next)
-            if self._next >= asked.lag:
+            if self._next >= self._first + asked.lag:
                 published.append(self._publish(self._next - asked.lag))
             self._next += 1
         return published
@@ -253,39 +278,49 @@ class OnlineAnonymizer:
         self._waiting[instant] = requests
 
     def _publish(self, instant: int) -> PublishedInstant:
-        """Publish an instant, in groups that are formed, split or as they were."""
-        place = instant % self._asked.epoch
-        number, stage = next(
-            (n, s) for n, s in enumerate(self._stages) if s.start <= place < s.stop
-        )
-        if place == 0:
+        """Publish an instant, in groups that are formed, or as they were."""
+        is_start = instant % self._asked.epoch == 0
+        if is_start:
             self._forget()
-        if place == stage.start:
-            self._group = self._form(place, stage)
+            self._group = self._form()
         frame = self._recorder.get_frame(self._asked.lag, self._users.count)
         is_gone = (self._group != NO_GROUP) & (frame[:, 0] == ABSENT)
         self._group[is_gone] = NO_GROUP
         is_member = self._group != NO_GROUP
-        if place != stage.start:
+        if not is_start:
             self._num_left += int(is_gone.sum())
             self._num_stayed += int(is_member.sum())
         users = np.bincount(self._group[is_member]).astype(np.int32)
         bundle_id = np.flatnonzero(users >= self._asked.k).astype(np.int32)
-        # Numbers of members only fall while a stage lasts: a silent group stays silent.
+        # Numbers of members only fall while an epoch lasts: a silent group stays silent.
         rank = np.full(len(users) + 1, NO_GROUP, np.int32)
         rank[bundle_id] = np.arange(len(bundle_id), dtype=np.int32)
         shown = rank[self._group]
         self._group[shown == NO_GROUP] = NO_GROUP
         cells = frame[:, None].astype(np.uint32)
         cloaks = build_bounding_boxes(cells, shown, len(bundle_id), self._threads)
+        parts = self._divide(cells, Policy(shown, cloaks))
+        sent = self._waiting.pop(instant, None)
         return PublishedInstant(
-            window=instant // self._asked.epoch * len(self._stages) + number,
+            window=instant // self._asked.epoch,
             instant=instant,
             bundle_id=bundle_id,
             cloaks=cloaks[:, 0],
             users=users[bundle_id],
-            parts=self._divide(cells, Policy(shown, cloaks)),
-            requests=self._decide(instant),
+            parts=parts,
+            requests=self._decide(sent),
+            private=self._look_at(frame, parts, sent),
+        )
+
+    def _look_at(self, frame: Frame, parts: Parts | None, sent: pa.Table | None) -> PrivateInstant:
+        """List what an instant was made of."""
+        user = np.flatnonzero(frame[:, 0] != ABSENT)
+        return PrivateInstant(
+            ids=self._users.list_ids().take(pa.array(user)),
+            cells=frame[user],
+            group=self._group[user],
+            part=None if parts is None else parts.part[user, 0],
+            sent=sent,
         )
 
     def _divide(self, cells: npt.NDArray[np.uint32], policy: Policy) -> Parts | None:
@@ -295,9 +330,8 @@ class OnlineAnonymizer:
         settings = PartSettings(self._asked.parts, PER_INSTANT)
         return build_parts(cells, policy, settings, MBR, self._threads)
 
-    def _decide(self, instant: int) -> InstantRequests:
+    def _decide(self, sent: pa.Table | None) -> InstantRequests:
         """Choose the requests of an instant that are published."""
-        sent = self._waiting.pop(instant, None)
         if sent is None or not self._names:
             return build_no_requests(self._names)
         group = np.append(self._group, np.int32(NO_GROUP))[self._users.find(sent[USER])]
@@ -305,43 +339,27 @@ class OnlineAnonymizer:
         self.counts["requests withheld"] += num_withheld
         return shown
 
-    def _form(self, place: int, stage: Stage) -> npt.NDArray[np.int32]:
-        """Form the groups of a stage, or split those of the stage before.
+    def _form(self) -> npt.NDArray[np.int32]:
+        """Form the groups of an epoch; returns the group of each user.
 
-        Returns the group of each user. Those who are known to be absent at an instant that is
-        waited for take no part.
+        Those who are known to be absent at an instant that is waited for take no part.
         """
         asked = self._asked
-        num_waited = min(asked.lag, asked.epoch - 1 - place)
         frames = [
-            self._recorder.get_frame(asked.lag - i, self._users.count)
-            for i in range(num_waited + 1)
+            self._recorder.get_frame(asked.lag - i, self._users.count) for i in range(asked.lag + 1)
         ]
-        is_here = np.all([frame[:, 0] != ABSENT for frame in frames], axis=0)
-        if place:
-            is_here &= self._group != NO_GROUP
-            sizes = np.bincount(self._group[is_here], minlength=1)
-            # A parent with too few members left is silent from here on.
-            is_here[is_here] = sizes[self._group[is_here]] >= asked.k
-        users = np.flatnonzero(is_here)
+        users = np.flatnonzero(np.all([frame[:, 0] != ABSENT for frame in frames], axis=0))
         group = np.full(self._users.count, NO_GROUP, np.int32)
         if len(users) < asked.k:
             return group
-        length = asked.epoch - place - num_waited
         effort = choose_effort(len(users), asked.epoch)
-        futures = self._predict(users, length - 1, effort.num_futures)
+        futures = self._predict(users, asked.epoch - asked.lag - 1, effort.num_futures)
         known = np.stack([frame[users] for frame in frames], axis=1)
         height = self._region.height
         cells = lay_side_by_side(known, futures, height)
         absence = self._num_left / max(1, self._num_left + self._num_stayed)
-        members = stage.times * choose_members(asked.k, absence, length)
-        if place:
-            _, parent = np.unique(self._group[users], return_inverse=True)
-            group[users] = split_groups(
-                cells, parent.astype(np.int32), height, members, effort.level, self._threads
-            )
-        else:
-            group[users] = form_groups(cells, height, members, effort.level, self._threads)
+        members = choose_members(asked.k, absence, asked.epoch - asked.lag)
+        group[users] = form_groups(cells, height, members, effort.level, self._threads)
         return group
 
     def _predict(self, users: npt.NDArray[np.int64], length: int, num_futures: int) -> Futures:

@@ -1,4 +1,4 @@
-"""Form the groups of an epoch from what is known and predicted, and split them later.
+"""Form the groups of an epoch from what is known and predicted.
 
 Groups are a function of location reports, k and public settings (invariant 1 of
 ``docs/guarantee.md``). A prediction that fails makes cloaks larger, never groups smaller.
@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms.refined import Refined
-from trajcloak.cloaks import build_cloaks, group_members, order_by_cloaks
-from trajcloak.kernels.threads import run_all
+from trajcloak.cloaks import build_cloaks, order_by_cloaks
 from trajcloak.online.prediction import Futures
 from trajcloak.options import MBR
 
@@ -27,7 +26,8 @@ class GroupingEffort(NamedTuple):
     num_futures : int
         Futures that groups are formed for. The expected size of a cloak depends on how sure the
         ways of its members are, which few futures cannot show: with 2, 4, 8 of them and W = 5, the
-        cost was 2.9, 2.4, 2.1 times that of hindsight, and 2.4 with one that is the mean.
+        cost was 2.9, 2.4, 2.1 times that of hindsight, and 2.4 with one that is the mean; with 8
+        and 16 of them and W = 10, it was 4.8 and 4.5 times that of hindsight.
     level : str
         Effort of :class:`trajcloak.algorithms.refined.Refined`.
     """
@@ -39,42 +39,15 @@ class GroupingEffort(NamedTuple):
 
 EFFORTS_ONLINE = (
     GroupingEffort(60_000, 16, "high"),
+    GroupingEffort(250_000, 16, "normal"),
     GroupingEffort(500_000, 8, "normal"),
     GroupingEffort(float("inf"), 1, "low"),
 )
 """So that instants of a minute are long enough on two cores."""
 
-LATE_SPLIT = 6
-"""Predicted instants from which on an epoch begins with groups twice as large, which are split
-at half time, when more is known. At W = 10 that cost 0.7 of groups fixed at the start; at W = 5
-it gained nothing without a lag, and cost more with one."""
-
 MOST_TIMES_K = 8
 """Groups have at most this many times k members, however many leave: larger ones would show
 nothing of use."""
-
-
-class Stage(NamedTuple):
-    """A stretch of an epoch with the same groups; a window of the release.
-
-    Attributes
-    ----------
-    start, stop : int
-        Instants of the epoch, half open.
-    times : int
-        Groups have at least this many times the members that they need in the end.
-    """
-
-    start: int
-    stop: int
-    times: int
-
-
-def plan_stages(epoch: int, lag: int) -> list[Stage]:
-    """Say when groups are formed and split in an epoch of so many instants."""
-    if epoch - lag - 1 < LATE_SPLIT:
-        return [Stage(0, epoch, 1)]
-    return [Stage(0, epoch // 2, 2), Stage(epoch // 2, epoch, 1)]
 
 
 def choose_effort(num_users: int, epoch: int) -> GroupingEffort:
@@ -146,49 +119,6 @@ def form_groups(
     members = min(members, len(cells))
     policy = Refined(effort).solve(cells, height, members, MBR, threads=threads)
     return _number(cells, policy.bundle, threads)
-
-
-def split_groups(
-    cells: npt.NDArray[np.uint32],
-    parent: npt.NDArray[np.int32],
-    height: int,
-    members: int,
-    effort: str,
-    threads: int,
-) -> npt.NDArray[np.int32]:
-    """Split groups where each part has at least so many members.
-
-    No two users come together who were apart: then all groupings of an epoch together divide
-    its users into sets of at least k. A split raises no cloak's area.
-
-    Parameters
-    ----------
-    cells : (users, instants, 2) uint32
-    parent : (users,) int32
-        The group of each until now; every group has at least one user.
-    height, members, effort, threads
-        As for :func:`form_groups`.
-
-    Returns
-    -------
-    (users,) int32
-        The new group of each, numbered as in :func:`form_groups`.
-    """
-    rows, first = group_members(parent, int(parent.max()) + 1)
-
-    def split(g: int) -> npt.NDArray[np.int32]:
-        of_group = rows[first[g] : first[g + 1]]
-        if len(of_group) < 2 * members:
-            return np.zeros(len(of_group), np.int32)
-        return Refined(effort).solve(cells[of_group], height, members, MBR).bundle
-
-    group = np.empty(len(cells), np.int32)
-    count = 0
-    found = run_all(split, [(g,) for g in range(len(first) - 1)], threads)
-    for g, of_group in enumerate(found):
-        group[rows[first[g] : first[g + 1]]] = count + of_group
-        count += int(of_group.max()) + 1
-    return _number(cells, group, threads)
 
 
 def _number(

@@ -7,6 +7,7 @@ from typing import Any
 from trajcloak.errors import OptionError
 from trajcloak.online.prediction import PREDICTORS
 from trajcloak.options import DROP, KEEP, MIN_K
+from trajcloak.trajectories import format_duration
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class OnlineOptions:
                 f"lag is {self.lag} and the epoch {self.epoch}; expected a lag shorter than the "
                 f"epoch; pass another --lag or --epoch"
             )
+        if self.parts == self.k:
+            object.__setattr__(self, "parts", None)
         if self.parts is not None and self.parts > self.k:
             raise OptionError(
                 f"parts is {self.parts} and k is {self.k}; expected parts of at most k users; "
@@ -94,3 +97,12 @@ class OnlineOptions:
                     f"{name} is '{value}'; expected one of {', '.join(known)}; pass another "
                     f"--{name}"
                 )
+
+    def describe(self) -> dict[str, Any]:
+        """Describe what only streams are published with, as the manifest does."""
+        return {
+            "lag": self.lag,
+            "hold": self.hold,
+            "late": format_duration(self.late, has_timestamps=True),
+            "predictor": self.predictor,
+        }

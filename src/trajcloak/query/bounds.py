@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.query.questions import Rectangle, RouteStep
-from trajcloak.query.release_arrays import CellGrid, Edges, Numbers, PublishedWindow, RequestRows
+from trajcloak.query.release_arrays import (
+    CellGrid,
+    Edges,
+    Numbers,
+    PublishedWindow,
+    RequestRows,
+    reduce_runs,
+)
 
 Flags = npt.NDArray[np.bool_]
 
@@ -97,13 +104,10 @@ class Bounds:
     def add_parts(self, counts: Numbers) -> "Bounds":
         """Add up the parts of each bundle, which have no user in common.
 
-        ``counts`` are the numbers of parts, at least one, of each bundle.
+        ``counts`` are the numbers of parts of each bundle.
         """
-        starts = np.cumsum(counts) - counts
         return Bounds(
-            np.add.reduceat(self.lower, starts),
-            np.add.reduceat(self.estimate, starts),
-            np.add.reduceat(self.upper, starts),
+            *(reduce_runs(np.add, b, counts) for b in (self.lower, self.estimate, self.upper))
         )
 
 
@@ -149,7 +153,8 @@ def bound_followers(
         bounds = [_bound_parts(window, step, boxes) for step in steps]
         followers = intersect_bounds(bounds, window.sizes[parts])
         return followers.add_parts(window.counts_at(steps[0].instant))
-    return intersect_bounds([bound_present(window, step, boxes) for step in steps], window.users)
+    present = np.stack([window.present_at(step.instant) for step in steps])
+    return intersect_bounds([bound_present(window, step, boxes) for step in steps], present)
 
 
 def _bound_parts(window: PublishedWindow, step: RouteStep, boxes: CellGrid | None) -> Bounds:
@@ -207,13 +212,17 @@ def _look_at_sides(
 def intersect_bounds(steps: list[Bounds], users: Numbers) -> Bounds:
     """Bound how many users of each bundle, or of each part, are counted at every step.
 
-    ``users`` are all users of each, the same at every step.
+    ``users`` are all users of each, in a row for each step or, if they are the same at every
+    step, in one row. Users who leave do not come back: those of the step with the fewest are at
+    all of them.
     """
-    outside = sum(users - step.lower for step in steps)
-    lower = np.maximum(users - outside, 0)
-    upper = reduce(np.minimum, (step.upper for step in steps))
-    share = reduce(np.multiply, (step.estimate / users for step in steps))
-    return Bounds(lower, np.clip(users * share, lower, upper), upper)
+    present = np.broadcast_to(users, (len(steps), len(steps[0].lower)))
+    left = present.min(axis=0)
+    outside = sum(all_ - step.lower for all_, step in zip(present, steps, strict=True))
+    lower = np.maximum(left - outside, 0)
+    upper = reduce(np.minimum, (step.upper for step in steps), left)
+    shares = [s.estimate / np.maximum(p, 1) for p, s in zip(present, steps, strict=True)]
+    return Bounds(lower, np.clip(left * reduce(np.multiply, shares), lower, upper), upper)
 
 
 def intersect_answers(answers: list[Answer], num_users: int) -> Answer:
@@ -267,16 +276,17 @@ def count_by_value(
 
 def _count_in_window(rows: RequestRows, presence: Presence) -> tuple[list[Answer], list[Answer]]:
     """Count, for each value, the entries and the users of a window."""
-    users = presence.window.users
     bundle, column, code, num_entries = _select(rows, presence)
-    certain = np.stack([b.lower == users for b in presence.bounds])[column, bundle]
-    share = np.stack([b.estimate / users for b in presence.bounds])[column, bundle]
+    users = np.stack([presence.window.present_at(i) for i in presence.instants])[column, bundle]
+    certain = np.stack([b.lower for b in presence.bounds])[column, bundle] == users
+    share = np.stack([b.estimate for b in presence.bounds])[column, bundle] / users
     upper = np.stack([b.upper for b in presence.bounds])[column, bundle]
-    senders = np.minimum(num_entries, users[bundle]) * share
+    senders = np.minimum(num_entries, users) * share
     weights = certain * num_entries, share * num_entries, num_entries
     entries = _sum_by_code(code, weights, len(rows.values))
 
-    group, distinct = _number(bundle * len(rows.values) + code, len(users) * len(rows.values))
+    num_keys = len(presence.window.users) * len(rows.values)
+    group, distinct = _number(bundle * len(rows.values) + code, num_keys)
     bundle, code = np.divmod(distinct, max(len(rows.values), 1))
     add_up = partial(np.bincount, group, minlength=len(distinct))
     least = np.minimum(add_up(certain), 1)

@@ -31,6 +31,8 @@ BUNDLE_TYPES = {
     "geometry": pa.binary(),
 }
 OUT_OF_ORDER = "rows are missing or out of order"
+MOST_SILENT = 4096
+"""More sets than this for each row come from a damaged file."""
 
 MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 """Of ``t_start`` and ``t_end``, in files that have them."""
@@ -76,7 +78,8 @@ class PublishedWindow:
     """The bundles of a window.
 
     Each bundle has at each instant a set of requests and one rectangle or, with parts, one
-    rectangle for each part.
+    rectangle for each part. In the release of a stream, members may leave, and a bundle with too
+    few members left is silent until the window ends: it has no rectangles.
 
     Attributes
     ----------
@@ -85,14 +88,15 @@ class PublishedWindow:
     start, stop : int
         Half-open range of instants.
     users : (bundles,) int64
+        Of each bundle at the first instant.
     counts : (bundles, instants) int64
-        Parts of each bundle at each instant; 1 in a release without parts.
+        Parts of each bundle at each instant; 1 in a release without parts, 0 if it is silent.
     rectangles : (4, parts of all bundles and instants) float64
         By bundle, instant and part: least x and y, greatest x and y.
     sizes : (parts of all bundles and instants,) int64
         Users of each part.
     keeps_members : bool
-        Whether a part has the same users at all instants.
+        Whether a part is there at all instants, with the same users.
     """
 
     first_id: int
@@ -112,15 +116,26 @@ class PublishedWindow:
 
     @cached_property
     def cloaks(self) -> Edges:
-        """The boxes around all parts of each bundle and instant; (4, bundles, instants)."""
-        starts = self.first[:-1]
+        """The boxes around all parts of each bundle and instant; (4, bundles, instants).
+
+        Zeros where a bundle is silent.
+        """
+        low, high = self.rectangles[:2], self.rectangles[2:]
+        counts = self.counts.ravel()
         boxes = np.concatenate(
-            [
-                np.minimum.reduceat(self.rectangles[:2], starts, axis=1),
-                np.maximum.reduceat(self.rectangles[2:], starts, axis=1),
-            ]
+            [reduce_runs(np.minimum, low, counts), reduce_runs(np.maximum, high, counts)]
         )
         return boxes.reshape(4, *self.counts.shape)
+
+    @cached_property
+    def present(self) -> Numbers:
+        """Users of each bundle at each instant; (bundles, instants)."""
+        sums: Numbers = reduce_runs(np.add, self.sizes, self.counts.ravel())
+        return sums.reshape(self.counts.shape)
+
+    def present_at(self, instant: int) -> Numbers:
+        """Return the users of each bundle at an instant."""
+        return self.present[:, instant - self.start]
 
     def counts_at(self, instant: int) -> Numbers:
         """Return the number of parts of each bundle at an instant."""
@@ -137,6 +152,22 @@ class PublishedWindow:
         """Number the sets of requests of bundles, counted from the first, at instants."""
         sets: Numbers = self.first_set + bundle * (self.stop - self.start) + instant - self.start
         return sets
+
+
+def reduce_runs(ufunc: np.ufunc, values: npt.NDArray[Any], counts: Numbers) -> npt.NDArray[Any]:
+    """Reduce runs of so many values each, along the last axis; 0 where a run is empty.
+
+    Examples
+    --------
+    >>> reduce_runs(np.add, np.array([1, 2, 4, 8]), np.array([2, 0, 2, 0])).tolist()
+    [3, 0, 12, 0]
+    """
+    reduced = np.zeros((*values.shape[:-1], len(counts)), values.dtype)
+    is_there = counts > 0
+    starts = (np.cumsum(counts) - counts)[is_there]
+    if len(starts):
+        reduced[..., is_there] = ufunc.reduceat(values, starts, axis=-1)
+    return reduced
 
 
 @dataclass(frozen=True)
@@ -174,41 +205,60 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
     _check_rectangles(file, rectangles, sizes, manifest)
     first = np.arange(table.num_rows) if parts is None else _find_first_parts(file, table)
     edges = np.append(first, table.num_rows)
-    number, bundle, instant = (table.column(name).to_numpy()[first] for name in KEYS)
+    number, bundle, instant = (
+        table.column(name).to_numpy()[first].astype(np.int64) for name in KEYS
+    )
+    epoch = manifest["parameters"]["length"] if "stream" in manifest["parameters"] else None
     stops = [*np.flatnonzero(np.diff(number)) + 1, len(number)]
     windows: list[PublishedWindow] = []
-    start = first_id = next_instant = 0
+    start = first_id = first_set = next_instant = 0
     for stop in map(int, stops):
-        length = int(instant[stop - 1]) - int(instant[start]) + 1 if stop else 0
-        if length < 1 or (stop - start) % length or instant[start] < next_instant:
+        here = slice(start, stop)
+        if epoch is None:
+            first_instant = int(instant[start]) if stop else 0
+            length = int(instant[stop - 1]) - first_instant + 1 if stop else 0
+        else:
+            first_instant, length = (int(number[start]) if stop else 0) * epoch, epoch
+        num_bundles = int(bundle[stop - 1]) - first_id + 1 if stop else 0
+        most = (stop - start) * (1 if epoch is None else MOST_SILENT)
+        if not 0 < num_bundles * length <= most or first_instant < next_instant:
             raise damage_error(file, OUT_OF_ORDER)
-        shape = (stop - start) // length, length
-        ids, instants = bundle[start:stop].reshape(shape), instant[start:stop].reshape(shape)
-        expected = np.arange(first_id, first_id + shape[0])[:, None]
-        in_order = (ids == expected).all()
-        if not (in_order and (instants == instant[start] + np.arange(length)).all()):
+        place = (bundle[here] - first_id) * length + instant[here] - first_instant
+        is_inside = (instant[here] >= first_instant) & (instant[here] < first_instant + length)
+        in_order = is_inside.all() and (np.diff(place) > 0).all() and place[0] == 0
+        if not in_order:
             raise damage_error(file, OUT_OF_ORDER)
+        counts = np.zeros(num_bundles * length, np.int64)
+        counts[place] = np.diff(edges[start : stop + 1])
         rows = slice(edges[start], edges[stop])
-        totals = np.add.reduceat(sizes[rows], edges[start:stop] - edges[start]).reshape(shape)
-        windows.append(
-            PublishedWindow(
-                first_id=first_id,
-                first_set=start,
-                start=int(instant[start]),
-                stop=int(instant[start]) + length,
-                users=totals[:, 0],
-                counts=np.diff(edges[start : stop + 1]).reshape(shape),
-                rectangles=rectangles[:, rows],
-                sizes=sizes[rows],
-                keeps_members=parts is None or parts["per"] == PER_WINDOW,
-            )
+        window = PublishedWindow(
+            first_id=first_id,
+            first_set=first_set,
+            start=first_instant,
+            stop=first_instant + length,
+            users=reduce_runs(np.add, sizes[rows], counts)[::length],
+            counts=counts.reshape(num_bundles, length),
+            rectangles=rectangles[:, rows],
+            sizes=sizes[rows],
+            keeps_members=epoch is None and (parts is None or parts["per"] == PER_WINDOW),
         )
-        if (totals != totals[:, :1]).any() or not _keeps_sizes(windows[-1]):
+        if not _keeps_users(window, may_leave=epoch is not None):
             raise damage_error(file, "a bundle or a part has other numbers of users at other times")
-        first_id += shape[0]
-        next_instant = windows[-1].stop
+        windows.append(window)
+        first_id += num_bundles
+        first_set += counts.size
+        next_instant = window.stop
         start = stop
     return windows
+
+
+def _keeps_users(window: PublishedWindow, *, may_leave: bool) -> bool:
+    """Tell whether bundles and parts have the users that they must have at all instants."""
+    if may_leave:
+        # A silent bundle, and a user who has left, do not come back.
+        return bool((window.users > 0).all() and (np.diff(window.present, axis=1) <= 0).all())
+    is_same = bool((window.present == window.users[:, None]).all())
+    return is_same and (not window.keeps_members or _keeps_sizes(window))
 
 
 def _find_first_parts(file: Path, table: pa.Table) -> Numbers:
@@ -230,8 +280,8 @@ def _find_first_parts(file: Path, table: pa.Table) -> Numbers:
 def _keeps_sizes(window: PublishedWindow) -> bool:
     """Tell whether parts that keep their users are as many, and as large, at all instants."""
     counts = window.counts
-    if not window.keeps_members or (counts != counts[:, :1]).any():
-        return not window.keeps_members
+    if (counts != counts[:, :1]).any():
+        return False
     num_rows = counts.sum(axis=1)
     origin = np.repeat(np.cumsum(num_rows) - num_rows, num_rows)
     part = (np.arange(len(origin)) - origin) % np.repeat(counts[:, 0], num_rows)

@@ -125,8 +125,8 @@ def add_up(bundles: Bundles, region: Region) -> Totals:
         int(bundles.sizes.sum()),
         int(bundles.sizes.min()),
         num_rows,
-        _sum_exactly(area.tolist()),
-        _sum_exactly(cost.tolist()),
+        sum_exactly(area.tolist()),
+        sum_exactly(cost.tolist()),
         corners[:, :2].min(axis=0),
         corners[:, 2:].max(axis=0),
     )
@@ -139,14 +139,14 @@ def merge_totals(parts: Sequence[Totals]) -> Totals:
         sum(part.users for part in parts),
         min(part.smallest for part in parts),
         sum(part.rows for part in parts),
-        _sum_exactly([number for part in parts for number in part.area]),
-        _sum_exactly([number for part in parts for number in part.cost]),
+        sum_exactly([number for part in parts for number in part.area]),
+        sum_exactly([number for part in parts for number in part.cost]),
         np.min([part.low for part in parts], axis=0),
         np.max([part.high for part in parts], axis=0),
     )
 
 
-def _sum_exactly(numbers: list[float]) -> tuple[float, ...]:
+def sum_exactly(numbers: list[float]) -> tuple[float, ...]:
     """Sum numbers as a few floats, without rounding: each is what those before leave over."""
     parts: list[float] = []
     while rest := math.fsum(numbers + [-part for part in parts]):

@@ -31,13 +31,16 @@ from trajcloak.options import (
     MAX_HEIGHT,
     MAX_NUMBER,
     MAX_SEED,
+    MBR,
     MIN_CELL_ULPS,
     MIN_K,
     MISSING,
+    OTHER,
     RARE,
     REPORT_AWARE,
     TP_AWARE,
     TREES,
+    WITHHOLD,
     is_custom,
     is_zone,
 )
@@ -161,6 +164,15 @@ class Withheld(TypedDict):
     sets: Count
 
 
+class StreamParameters(TypedDict):
+    """What a stream was published with, beyond what all runs have."""
+
+    lag: Annotated[int, _whole(0, MAX_NUMBER)]
+    hold: Annotated[int, _whole(0, MAX_NUMBER)]
+    late: Annotated[str, _like("a duration such as 60s", r"[0-9]{1,19}(us|ms|s)")]
+    predictor: Annotated[str, _one_of(("learned", "damped", "hold"))]
+
+
 class Parameters(TypedDict):
     """All public parameters of a run."""
 
@@ -190,6 +202,7 @@ class Parameters(TypedDict):
     link_safe: bool
     allow: Annotated[Names, Rule("names in order", lambda names: names == sorted(names))]
     blocks: NotRequired[Number]
+    stream: NotRequired[StreamParameters]
 
 
 class IntervalQuantiles(TypedDict):
@@ -282,6 +295,16 @@ def _find_contradictions(manifest: Manifest) -> Iterator[FieldProblem]:
         yield FieldProblem("height", "too large for the region", "cells whose edges differ")
     if (manifest["parameters"]["members"] or manifest["k"]) < manifest["k"]:
         yield FieldProblem("parameters.members", "less than k", "k or more")
+    made = manifest["parameters"]
+    if "stream" in made and not (
+        made["length"] is not None
+        and made["stream"]["lag"] < made["length"]
+        and (manifest["cloak"], made["missing"], made["align"]) == (MBR, WITHHOLD, "none")
+        and (made["members"], made["windows"], made["link_safe"]) == (None, None, False)
+        and (made["rare"] != OTHER and manifest["suppressed"] == 0)
+        and (manifest["parts"] is None or manifest["parts"]["per"] == "instant")
+    ):
+        yield FieldProblem("parameters.stream", "an object", "settings that a stream can have")
 
 
 def _find_problems(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:

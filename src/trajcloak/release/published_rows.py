@@ -71,14 +71,18 @@ class ReleaseHead:
             POLICY_FILE: self._build_policy_rows,
             PARTS_FILE: self._build_membership_rows,
         }[name]
+        return self.encode_rows(name, [build(*part) for part in parts])
+
+    def encode_rows(self, name: str, pieces: Sequence[list[Any]]) -> pa.Buffer:
+        """Encode the columns of some rows, piece by piece, as a row group of a file."""
         batches = []
-        for bundles, first_id, rows in parts:
-            columns = [pa.array(column) for column in build(bundles, first_id, rows)]
+        for columns in pieces:
+            arrays = [pa.array(column) for column in columns]
             if name in self._private_columns:
-                batches.append(pa.record_batch(columns, self._private_columns[name]))
+                batches.append(pa.record_batch(arrays, self._private_columns[name]))
             else:
                 schema = self._schemas[name]
-                arrays = [c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+                arrays = [c.cast(f.type) for c, f in zip(arrays, schema, strict=True)]
                 batches.append(pa.record_batch(arrays, schema=schema))
         stores_schema = name == BUNDLES_FILE or (name == REQUESTS_FILE and not self._is_all_text)
         return encode_row_group(pa.concat_batches(batches), store_schema=stores_schema)
@@ -139,7 +143,28 @@ class ReleaseHead:
             place = np.searchsorted(first, row, side="right") - 1
             part = [row - first[place]]
             cloaks, sizes = parts.cloaks[rows], parts.sizes[rows]
-        instant = bundles.start + place % length
+        return self.build_bundle_columns(
+            bundles.window,
+            first_id + place // length,
+            bundles.start + place % length,
+            part,
+            cloaks,
+            sizes,
+        )
+
+    def build_bundle_columns(
+        self,
+        window: int,
+        bundle_id: npt.NDArray[np.int64],
+        instant: npt.NDArray[np.integer],
+        part: Sequence[npt.NDArray[np.integer]],
+        cloaks: npt.NDArray[np.uint32],
+        users: npt.NDArray[np.int32],
+    ) -> list[Any]:
+        """Build the columns of ``bundles.parquet`` for rows of one window.
+
+        ``part`` is empty without parts; ``cloaks`` are in cells.
+        """
         edges = [
             self.region.edges(axis, cloaks[:, side])
             for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
@@ -149,24 +174,38 @@ class ReleaseHead:
             origin, every = self.moments
             times = [origin + instant * every, origin + (instant + 1) * every]
         return [
-            np.full(len(row), bundles.window, np.int32),
-            first_id + place // length,
+            np.full(len(users), window, np.int32),
+            bundle_id,
             instant,
             *part,
             *times,
             *edges,
-            sizes,
+            users,
             build_rectangles(*edges),
         ]
 
     def _build_request_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
         """Build rows of requests: by bundle, instant and kind."""
-        kind = pa.array(bundles.request_kind[rows])
-        return [
-            np.full(len(kind), bundles.window, np.int32),
+        return self.build_request_columns(
+            bundles.window,
             first_id + bundles.request_bundle[rows].astype(np.int64),
             bundles.start + bundles.request_instant[rows],
-            *(column.take(kind) for column in self._kind_columns),
+            bundles.request_kind[rows],
+        )
+
+    def build_request_columns(
+        self,
+        window: int,
+        bundle_id: npt.NDArray[np.int64],
+        instant: npt.NDArray[np.int32],
+        kind: npt.NDArray[np.int32],
+    ) -> list[Any]:
+        """Build the columns of ``requests.parquet`` for rows of one window."""
+        return [
+            np.full(len(kind), window, np.int32),
+            bundle_id,
+            instant,
+            *(column.take(pa.array(kind)) for column in self._kind_columns),
         ]
 
     def _build_policy_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid
+from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid, reduce_runs
 from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
 from trajcloak.report.quantities import show_number
 
@@ -97,19 +97,18 @@ def count_figures(release: PublishedRelease, requests: Ints) -> Figures:
     areas = [_compute_areas(window) for window in windows]
     users = np.concatenate([window.users for window in windows])
     costs = [_add_by_instant(area * w.sizes, w) for area, w in zip(areas, windows, strict=True)]
-    lengths = [window.stop - window.start for window in windows]
     every_area = np.concatenate(areas)
     return Figures(
         sizes=build_size_histogram(users),
         sides=build_side_histogram(windows),
         instant=np.concatenate([np.arange(window.start, window.stop) for window in windows]),
-        users=np.repeat([int(window.users.sum()) for window in windows], lengths),
+        users=np.concatenate([window.present.sum(axis=0) for window in windows]),
         requests=requests,
         cost_by_instant=np.concatenate(costs),
         num_bundles=len(users),
         smallest=int(users.min()),
         largest=int(users.max()),
-        num_sets=sum(window.counts.size for window in windows),
+        num_sets=sum(int((window.counts > 0).sum()) for window in windows),
         cost=math.fsum(float(cost.sum()) for cost in costs),
         mean_area=math.fsum(map(float, (a.sum() for a in areas))) / len(every_area),
         area_breaks=choose_area_breaks(every_area),
@@ -136,7 +135,7 @@ def _compute_areas(window: PublishedWindow) -> Floats:
 
 def _add_by_instant(values: Floats, window: PublishedWindow) -> Floats:
     """Add up values of a window's rectangles, instant by instant."""
-    by_bundle = np.add.reduceat(values, window.first[:-1]).reshape(window.counts.shape)
+    by_bundle = reduce_runs(np.add, values, window.counts.ravel()).reshape(window.counts.shape)
     sums: Floats = by_bundle.sum(axis=0)
     return sums
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
@@ -95,7 +97,8 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
 def build_figures_section(release: PublishedRelease, figures: Figures, unit: Unit) -> Element:
     """Build the charts."""
     moments = [describe_instant(release, int(instant)) for instant in figures.instant]
-    mean = figures.cost_by_instant / figures.users
+    # All bundles of a stream may be silent at an instant.
+    mean = figures.cost_by_instant / np.maximum(figures.users, 1)
     charts = [
         draw_histogram(
             "sizes",

@@ -20,9 +20,10 @@ from trajcloak.trajectories.ingest import (
 from trajcloak.trajectories.layout import Layout, lay_out
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
 from trajcloak.trajectories.schedule import check_schedule
-from trajcloak.trajectories.windows import Window, WindowCutter, join_marks
+from trajcloak.trajectories.windows import NOWHERE, Window, WindowCutter, join_marks
 
 __all__ = [
+    "NOWHERE",
     "Ingest",
     "Layout",
     "Located",

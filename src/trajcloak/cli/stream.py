@@ -1,0 +1,243 @@
+"""``trajcloak stream``."""
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trajcloak.cli.common import PATH, Numbers, err, height_option, threads_option
+from trajcloak.options import LogColumns
+
+PIECE = 1 << 20
+"""Bytes that are read at once."""
+
+LOOK_AGAIN = 0.5
+"""Seconds from one look into a followed folder to the next."""
+
+
+@click.command("stream")
+@click.option(
+    "-o", "--output", required=True, type=PATH, help="Folder of the release, epoch by epoch."
+)
+@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@click.option(
+    "--every",
+    required=True,
+    metavar="DURATION",
+    help="Time from one instant to the next, such as 60s or 5m.",
+)
+@click.option(
+    "--epoch",
+    required=True,
+    type=int,
+    metavar="W",
+    help="Instants for which bundles stay together: for so long, requests of one sender may be "
+    "linked.",
+)
+@click.option(
+    "--lag",
+    default=0,
+    show_default=True,
+    type=int,
+    metavar="D",
+    help="Instants to wait before one is published; bundles become better.",
+)
+@click.option(
+    "--late",
+    metavar="DURATION",
+    help="How long after its end an instant waits for reports.  [default: not at all]",
+)
+@click.option(
+    "--hold",
+    default=0,
+    show_default=True,
+    type=int,
+    metavar="N",
+    help="Instants for which the last known location counts if reports are missing.",
+)
+@click.option(
+    "--parts",
+    type=int,
+    metavar="M",
+    help="Show the members of each bundle in parts of at least M users, made anew at every "
+    "instant; requests stay with the bundle.  [default: one area for all members]",
+)
+@click.option(
+    "--request",
+    "requests",
+    multiple=True,
+    metavar="NAME",
+    help="Request attribute to publish; repeat for more. Nothing else of a request is read.",
+)
+@click.option(
+    "--state",
+    type=PATH,
+    help="Private folder of what the stream must know after a crash.  [default: OUTPUT-private]",
+)
+@click.option(
+    "--policy",
+    type=PATH,
+    help="Private map from users to bundles, which the audit needs.  "
+    "[default: policy.parquet in --state]",
+)
+@click.option(
+    "--follow",
+    type=PATH,
+    metavar="FOLDER",
+    help="Read the files of this folder, by name, as they arrive, instead of standard input.",
+)
+@click.option(
+    "--format",
+    "line_format",
+    default="trajcloak",
+    show_default=True,
+    type=click.Choice(["trajcloak", "owntracks"]),
+    help="Lines as described below, or those of mosquitto_sub -v with locations of OwnTracks.",
+)
+@click.option(
+    "--region",
+    "box",
+    type=Numbers(4, "x_min,y_min,x_max,y_max"),
+    help="Rectangle to publish, in degrees or the reports' own units; whoever is outside counts "
+    "as absent.  [default: around those who report first]",
+)
+@height_option
+@click.option(
+    "--predictor",
+    default="learned",
+    show_default=True,
+    type=click.Choice(["learned", "damped", "hold"]),
+    help="How bundles are formed for the instants to come.",
+)
+@click.option(
+    "--vocabulary",
+    type=PATH,
+    help="Table with a column for each request attribute: the values that may be published.",
+)
+@click.option(
+    "--rare",
+    default="drop",
+    show_default=True,
+    type=click.Choice(["drop", "keep"]),
+    help="Requests that few bundles of an instant show: drop them, or keep all.",
+)
+@click.option(
+    "--rare-below",
+    type=int,
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="A request is rare if fewer than N bundles of the instant show it.",
+)
+@threads_option
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="At the end, print how many lines were not used, and why, as one JSON object on standard "
+    "error.",
+)
+def command(
+    output: Path,
+    requests: tuple[str, ...],
+    state: Path | None,
+    policy: Path | None,
+    follow: Path | None,
+    line_format: str,
+    box: tuple[float, float, float, float] | None,
+    height: int | None,
+    threads: int | None,
+    every: str,
+    late: str | None,
+    vocabulary: Path | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Publish location reports and requests while they arrive, instant by instant.
+
+    Reads JSON lines from standard input, such as {"kind": "report", "user_id": "a", "time":
+    "2026-03-02T08:00:03Z", "x": 1.5, "y": 2.5}, or with "lon" and "lat", and {"kind":
+    "request", "user_id": "a", "time": "2026-03-02T08:00:05Z", "category": "food"}. Writes a JSON
+    line for each bundle of an instant when the instant is over, and the release
+    when an epoch is. If the run is interrupted, the same command goes on with the next epoch.
+    """
+    from trajcloak.online.online_options import OnlineOptions
+    from trajcloak.online.stream import Stream
+    from trajcloak.online.stream_lines import LineParser, cut_lines
+    from trajcloak.online.stream_state import open_state
+    from trajcloak.requests.vocabulary import read_vocabulary
+    from trajcloak.trajectories import parse_duration
+
+    LogColumns(requests=requests)
+    options = OnlineOptions(
+        every=parse_duration(every, has_timestamps=True, name="every"),
+        late=0 if late is None else parse_duration(late, has_timestamps=True, name="late"),
+        vocabulary=None if vocabulary is None else read_vocabulary(vocabulary),
+        **settings,
+    )
+    state = state or output.with_name(f"{output.name}-private")
+    kept = {**vars(options), "requests": requests, "box": box, "height": height}
+    pieces = _read_pieces() if follow is None else _follow_files(follow)
+    with open_state(state, kept) as opened:
+        stream = Stream(
+            opened,
+            output,
+            policy or state / "policy.parquet",
+            options,
+            requests,
+            box=box,
+            height=height,
+            threads=threads,
+        )
+        known = None if opened.start is None else opened.start.geographic
+        parser = LineParser(requests, line_format, geographic=known)
+        try:
+            for lines in cut_lines(pieces, parser.count_long):
+                for text in lines:
+                    line = parser.parse(text)
+                    if line is None:
+                        continue
+                    for published in stream.take(line, geographic=bool(parser.geographic)):
+                        click.echo(published)
+        finally:
+            _print_counts(stream.counts + parser.skipped, as_json)
+
+
+def _read_pieces() -> Iterator[bytes]:
+    """Read standard input as it comes; ends with it."""
+    while piece := os.read(sys.stdin.fileno(), PIECE):
+        yield piece
+
+
+def _follow_files(folder: Path) -> Iterator[bytes]:
+    """Read the files of a folder in the order of their names, and those that arrive later.
+
+    Hidden files are unfinished, and not read. Ends when the run is interrupted.
+    """
+    last = ""
+    while True:
+        names = sorted(f.name for f in folder.iterdir() if f.is_file() and f.name[0] != ".")
+        for name in names:
+            if name > last:
+                last = name
+                with (folder / name).open("rb") as file:
+                    while piece := file.read(PIECE):
+                        yield piece
+                # A file's last line may lack its end.
+                yield b"\n"
+        time.sleep(LOOK_AGAIN)
+
+
+def _print_counts(counts: Counter[str], as_json: bool) -> None:
+    """Say how many lines were not used, and why; private."""
+    if as_json:
+        click.echo(json.dumps({"not_used": counts}), err=True)
+        return
+    listed = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(counts.items()))
+    err.print(f"Not used, private: {listed or 'none'}.", soft_wrap=True)

@@ -1,0 +1,350 @@
+"""Run a stream: lines come in, closed instants are published, epoch by epoch a release grows."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyproj
+
+from trajcloak.errors import OptionError
+from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, PublishedInstant, X, Y
+from trajcloak.online.epoch_files import EpochFiles, list_cloaks
+from trajcloak.online.online_options import OnlineOptions
+from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
+from trajcloak.online.stream_release import StreamRelease
+from trajcloak.online.stream_state import StreamStart, StreamState
+from trajcloak.options import KEEP, WGS84
+from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
+
+LINES_AT_ONCE = 1 << 16
+"""Lines that are collected before they are looked at."""
+
+MOST_HELD = 1 << 20
+"""Lines that are kept until it is decided where and when the stream begins."""
+
+MOST_SENT = 1 << 22
+"""Requests of an instant that are kept, in the order in which they arrive."""
+
+FARTHEST = 24 * 3600 * 10**6
+"""Times so far ahead are those of wrong clocks; in microseconds."""
+
+REACH = 4.0
+USUAL = 0.95
+LEAST_METRES = 10_000.0
+"""A region that is not given reaches, from the median place of the first users, this many times
+as far as most of them are, and at least so many metres."""
+
+
+class Stream:
+    """Takes lines one by one, and publishes instants as they close.
+
+    What is published is a function of the lines in their order; it does not matter in which pieces
+    they arrive.
+
+    Parameters
+    ----------
+    state : StreamState
+    release, policy : Path
+        Where the release, and the private policy file, are to stand.
+    options : OnlineOptions
+        Times in microseconds.
+    names : sequence of str
+        The request attributes.
+    box : (x_min, y_min, x_max, y_max), optional
+        What the region is to hold, as reports give places. Default: it is fitted to where users
+        are at the first instant, with room around.
+    height : int, optional
+        The region's side has ``2**height`` cells.
+    threads : int, optional
+
+    Attributes
+    ----------
+    counts : Counter
+        Lines that were not used, by reason; private.
+    """
+
+    def __init__(
+        self,
+        state: StreamState,
+        release: Path,
+        policy: Path,
+        options: OnlineOptions,
+        names: Sequence[str],
+        *,
+        box: tuple[float, float, float, float] | None = None,
+        height: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        check_height(height)
+        if (options.rare == KEEP or options.rare_below < 2) and options.vocabulary is None:
+            raise OptionError(
+                "rare requests are to be kept without a vocabulary; expected a list of the values "
+                "that may be published, since what is published cannot be taken back; pass "
+                "--vocabulary, or leave out --rare"
+            )
+        self._state = state
+        self._paths = release, policy
+        self._asked = options
+        self._names = list(names)
+        self._box = box
+        self._height = height
+        self._threads = threads
+        self._counts: Counter[str] = Counter()
+        # Until the stream begins: the times of the first users, when it begins, and what is held.
+        self._first_times: dict[str, int] = {}
+        self._begins: int | None = None
+        self._held_reports: list[StreamLine] = []
+        self._held_requests: list[StreamLine] = []
+        # From then on: what is not looked at, and who has reported after the next closing time.
+        self._online: OnlineAnonymizer | None = None
+        self._release: StreamRelease | None = None
+        self._lines: list[StreamLine] = []
+        self._closes = 0
+        self._ahead: dict[str, int] = {}
+        self._num_sent: Counter[int] = Counter()
+        self._files: EpochFiles | None = None
+        if state.start is not None:
+            self._release = StreamRelease(*self._paths, state, options, names)
+            self._release.write()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Lines that were not used, by reason; private."""
+        return self._counts + (self._online.counts if self._online else Counter())
+
+    def take(self, line: StreamLine, *, geographic: bool) -> Iterator[str]:
+        """Take a line; returns what is published, as JSON lines."""
+        if self._online is not None:
+            yield from self._use(line)
+            return
+        self._hold(line)
+        if self._begins is not None and len(self._ahead) >= self._asked.k:
+            self._begin(geographic)
+            # No instant is closed yet, so the order matters among reports only.
+            held = self._held_requests + self._held_reports
+            self._held_requests, self._held_reports = [], []
+            for earlier in held:
+                yield from self._use(earlier)
+
+    def _hold(self, line: StreamLine) -> None:
+        """Keep a line until k users have reported the end of the first instant."""
+        is_report = isinstance(line, ReportLine)
+        held = self._held_reports if is_report else self._held_requests
+        if len(held) < MOST_HELD and (self._begins is None or line.time >= self._begins):
+            held.append(line)
+        else:
+            self._counts["before the stream began"] += 1
+        if not isinstance(line, ReportLine):
+            return
+        if self._begins is None:
+            self._first_times[line.user] = line.time
+            if len(self._first_times) < self._asked.k:
+                return
+            times = sorted(self._first_times.values())
+            self._begins = self._find_begin(times[len(times) // 2])
+            self._closes = self._begins + self._asked.every + self._asked.late
+        self._see(line)
+
+    def _find_begin(self, now: int) -> int:
+        """Find when the first instant begins: an epoch of which nothing was published."""
+        every, start = self._asked.every, self._state.start
+        if start is None:
+            return now // every * every
+        span = self._asked.epoch * every
+        return start.origin + span * max(self._state.next_epoch, -(-(now - start.origin) // span))
+
+    def _see(self, line: ReportLine) -> None:
+        """Note the time of a report: instants close when k users have gone beyond them."""
+        if self._closes <= line.time < self._closes + FARTHEST:
+            self._ahead[line.user] = max(line.time, self._ahead.get(line.user, line.time))
+
+    def _begin(self, geographic: bool) -> None:
+        """Decide where and when the stream begins, from location reports alone."""
+        assert self._begins is not None
+        asked = self._asked
+        if self._state.start is None:
+            here = [
+                (line.x, line.y)
+                for line in self._held_reports
+                if isinstance(line, ReportLine)
+                and self._begins <= line.time < self._begins + asked.every
+            ]
+            places = np.array(here, np.float64).reshape(-1, 2)
+            region, crs = choose_stream_region(places, self._box, self._height, geographic)
+            self._state.decide(StreamStart(self._begins, region, crs, geographic))
+            self._release = StreamRelease(*self._paths, self._state, asked, self._names)
+        start = self._state.start
+        assert start is not None
+        first = (self._begins - start.origin) // asked.every
+        self._online = OnlineAnonymizer(
+            asked, start.region, self._names, origin=start.origin, first=first,
+            threads=self._threads,
+        )  # fmt: skip
+        self._project = None
+        if start.geographic and start.crs is not None:
+            self._project = pyproj.Transformer.from_crs(WGS84, start.crs, always_xy=True)
+        self._ahead = {}
+
+    def _use(self, line: StreamLine) -> Iterator[str]:
+        """Use a line, and close the instants that it shows to be over."""
+        opens = self._closes - self._asked.late - self._asked.every
+        if not opens <= line.time < opens + FARTHEST:
+            self._counts["late" if line.time < opens else "early"] += 1
+            return
+        if isinstance(line, ReportLine):
+            self._see(line)
+        else:
+            instant = line.time // self._asked.every
+            self._num_sent[instant] += 1
+            if self._num_sent[instant] > MOST_SENT:
+                self._counts["too many requests"] += 1
+                return
+        self._lines.append(line)
+        if len(self._lines) >= LINES_AT_ONCE:
+            self._look()
+        while len(self._ahead) >= self._asked.k:
+            yield from self._close()
+
+    def _close(self) -> Iterator[str]:
+        """Close the next instant; returns what is published."""
+        assert self._online is not None
+        self._look()
+        closed = self._online.advance(self._closes)
+        self._closes += self._asked.every
+        self._ahead = {user: time for user, time in self._ahead.items() if time >= self._closes}
+        opens = (self._closes - self._asked.late) // self._asked.every - 1
+        self._num_sent = Counter({i: n for i, n in self._num_sent.items() if i >= opens})
+        for instant in closed:
+            yield from self._publish(instant)
+
+    def _look(self) -> None:
+        """Hand the lines that were collected to the anonymizer."""
+        assert self._online is not None
+        reports = [line for line in self._lines if isinstance(line, ReportLine)]
+        requests = [line for line in self._lines if isinstance(line, RequestLine)]
+        self._lines = []
+        if reports:
+            users, times, x, y = zip(*reports, strict=True)
+            if self._project is not None:
+                x, y = self._project.transform(np.array(x), np.array(y))
+            self._online.observe(
+                pa.table({USER: users, TIME: np.array(times), X: np.array(x), Y: np.array(y)})
+            )
+        if requests:
+            users, times, values = zip(*requests, strict=True)
+            columns = {
+                name: pa.array(column, pa.string())
+                for name, column in zip(self._names, zip(*values, strict=True), strict=True)
+            }
+            self._online.ask(pa.table({USER: users, TIME: np.array(times), **columns}))
+
+    def _publish(self, instant: PublishedInstant) -> Iterator[str]:
+        """Publish an instant; who is in which bundle is on disk before anything else is done."""
+        start, release, asked = self._state.start, self._release, self._asked
+        assert start is not None
+        assert release is not None
+        if instant.instant % asked.epoch == 0 and len(instant.bundle_id):
+            folder = self._state.begin_epoch(instant.window)
+            moments = start.origin, asked.every
+            self._files = EpochFiles(folder, self._names, start.region, moments)
+            self._files.write_policy(instant, release.num_bundles)
+        if self._files is None:
+            return
+        self._files.add(instant)
+        yield from spell_instant(instant, start, asked.every, release.num_bundles)
+        if (instant.instant + 1) % asked.epoch == 0:
+            self._files.close()
+            self._files = None
+            release.add(self._state.finish_epoch(instant.window))
+            release.write()
+
+
+def choose_stream_region(
+    places: npt.NDArray[np.float64],
+    box: tuple[float, float, float, float] | None,
+    height: int | None,
+    geographic: bool,
+) -> tuple[Region, str | None]:
+    """Choose the region of a stream, and the coordinate system of the plane.
+
+    Parameters
+    ----------
+    places : (users, 2) float64
+        Where users are at first, as they report it.
+    box : (x_min, y_min, x_max, y_max), optional
+        What the region is to hold.
+    height : int, optional
+    geographic : bool
+        Whether places are longitudes and latitudes.
+    """
+    crs, (x, y) = None, places.T
+    if geographic:
+        lon, lat = np.median(places, axis=0).tolist()
+        crs = choose_projection((lon, lat, lon, lat) if box is None else box)
+        plane = pyproj.Transformer.from_crs(WGS84, crs, always_xy=True)
+        x, y = plane.transform(x, y)
+        box = None if box is None else plane.transform_bounds(*box)
+    if box is None:
+        middle_x, middle_y = float(np.median(x)), float(np.median(y))
+        far = np.maximum(np.abs(x - middle_x), np.abs(y - middle_y))
+        reach = REACH * float(np.quantile(far, USUAL))
+        reach = max(reach, LEAST_METRES) if geographic else reach or 1.0
+        box = middle_x - reach, middle_y - reach, middle_x + reach, middle_y + reach
+    if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
+        raise OptionError(
+            "the region is no rectangle on one half of the globe; expected its least x, least y, "
+            "greatest x and greatest y; pass another --region"
+        )
+    region = fit_region(box, height, in_metres=geographic)
+    check_cells(region)
+    return region, crs
+
+
+def spell_instant(
+    instant: PublishedInstant, start: StreamStart, every: int, first_id: int
+) -> Iterator[str]:
+    """Write what is published of an instant as JSON, one line for each bundle."""
+    moments = [start.origin + (instant.instant + i) * every for i in (0, 1)]
+    t_start, t_end = map(_spell_moment, moments)
+    cloaks = list_cloaks(instant)
+    edges = [
+        start.region.edges(axis, cloaks[name].to_numpy()).tolist()
+        for axis, name in ((0, "x_start"), (1, "y_start"), (0, "x_stop"), (1, "y_stop"))
+    ]
+    parts: dict[int, list[Any]] = {}
+    for bundle, users, *sides in zip(
+        cloaks["bundle"].to_pylist(), cloaks["users"].to_pylist(), *edges, strict=True
+    ):
+        named = dict(zip(("x_min", "y_min", "x_max", "y_max"), sides, strict=True))
+        parts.setdefault(bundle, []).append({**named, "users": users})
+    kinds = instant.requests.kinds.to_pylist()
+    requests: dict[int, list[Any]] = {}
+    for bundle, kind in zip(instant.requests.group, instant.requests.kind, strict=True):
+        requests.setdefault(int(bundle), []).append(kinds[kind])
+    for bundle, rectangles in parts.items():
+        yield json.dumps(
+            {
+                "window": instant.window,
+                "bundle_id": first_id + bundle,
+                "instant": instant.instant,
+                "t_start": t_start,
+                "t_end": t_end,
+                "parts": rectangles,
+                "requests": requests.get(bundle, []),
+            }
+        )
+
+
+def _spell_moment(moment: int) -> str:
+    return (
+        (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment))
+        .isoformat()
+        .replace("+00:00", "Z")
+    )

@@ -1,0 +1,231 @@
+"""Lines of a stream: JSON, one location report or request each.
+
+A line that cannot be used is counted and skipped. What is said about it names nobody: lines are
+written by others, and may hold anything.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+OWN, OWNTRACKS = "trajcloak", "owntracks"
+LINE_FORMATS = (OWN, OWNTRACKS)
+
+LONGEST_LINE = 1 << 16
+LONGEST_VALUE = 1000
+"""Bytes of a line, and characters of an id or a request value."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TOPIC = re.compile(r"owntracks/([^/]+/[^/]+)")
+
+
+class ReportLine(NamedTuple):
+    """A location report; the time is in microseconds since 1970, UTC.
+
+    ``x`` and ``y`` are planar coordinates, or longitude and latitude.
+    """
+
+    user: str
+    time: int
+    x: float
+    y: float
+
+
+class RequestLine(NamedTuple):
+    """A request: the values of its attributes, in the order in which they were asked for."""
+
+    user: str
+    time: int
+    values: tuple[str | None, ...]
+
+
+StreamLine = ReportLine | RequestLine
+
+
+class LineError(ValueError):
+    """Why a line cannot be used, in words that quote nothing of it."""
+
+
+class LineParser:
+    """Parses lines one by one, and counts those that are skipped.
+
+    Parameters
+    ----------
+    requests : sequence of str
+        Names of the request attributes. Nothing else of a request is read.
+    line_format : {"trajcloak", "owntracks"}
+    geographic : bool, optional
+        Whether reports have ``lon`` and ``lat``, or ``x`` and ``y``. Default: what the first
+        report has.
+
+    Attributes
+    ----------
+    geographic : bool or None
+        None until it is known.
+    skipped : Counter
+        By reason: lines that were not used; private.
+
+    Examples
+    --------
+    >>> parser = LineParser(["category"])
+    >>> parser.parse(b'{"kind": "report", "user_id": "a", "time": 3.5, "x": 1, "y": 2}')
+    ReportLine(user='a', time=3500000, x=1.0, y=2.0)
+    >>> parser.parse(b'{"kind": "request", "user_id": "a", "time": "?", "category": "food"}')
+    >>> parser.skipped
+    Counter({'no usable time': 1})
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[str],
+        line_format: str = OWN,
+        *,
+        geographic: bool | None = None,
+    ) -> None:
+        self._names = list(requests)
+        self._read = self._read_own if line_format == OWN else self._read_owntracks
+        self.geographic = geographic
+        self.skipped: Counter[str] = Counter()
+
+    def parse(self, line: bytes) -> StreamLine | None:
+        """Parse a line; None if it is to be skipped. An empty line is no line."""
+        try:
+            return self._read(line) if line.strip() else None
+        except LineError as error:
+            self.skipped[str(error)] += 1
+            return None
+
+    def count_long(self) -> None:
+        """Count a line that is too long to be looked at."""
+        self.skipped["too long"] += 1
+
+    def _read_own(self, line: bytes) -> StreamLine:
+        content = _read_object(line)
+        kind = content.get("kind")
+        if kind not in ("report", "request"):
+            raise LineError("neither a report nor a request")
+        if kind == "request":
+            return self._read_request(content)
+        user, time = _read_user(content.get("user_id")), _read_time(content.get("time"))
+        return self._read_report(user, time, content)
+
+    def _read_owntracks(self, line: bytes) -> StreamLine:
+        """Read a line of ``mosquitto_sub -v``: topic, space, JSON of OwnTracks or a request.
+
+        The user is the device that the topic names: ``owntracks/USER/DEVICE``.
+        """
+        topic, _, text = line.strip().partition(b" ")
+        content = _read_object(text)
+        if content.get("kind") == "request":
+            return self._read_request(content)
+        if content.get("_type") != "location":
+            raise LineError("neither a location nor a request")
+        match = _TOPIC.fullmatch(topic.decode("utf-8", "replace"))
+        user = _read_user(match and match[1])
+        return self._read_report(user, _read_time(content.get("tst")), content)
+
+    def _read_request(self, content: dict[str, Any]) -> RequestLine:
+        user, time = _read_user(content.get("user_id")), _read_time(content.get("time"))
+        values = tuple(_read_value(content.get(name)) for name in self._names)
+        if all(value is None for value in values):
+            raise LineError("a request without any attribute that is asked for")
+        return RequestLine(user, time, values)
+
+    def _read_report(self, user: str, time: int, content: dict[str, Any]) -> ReportLine:
+        if self.geographic is None:
+            self.geographic = "lon" in content
+        names, most = (("lon", "lat"), (180.0, 90.0)) if self.geographic else (("x", "y"), None)
+        x, y = (_read_number(content.get(name)) for name in names)
+        if most is not None and not (abs(x) <= most[0] and abs(y) <= most[1]):
+            raise LineError("no usable place")
+        return ReportLine(user, time, x, y)
+
+
+def _read_object(text: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise LineError("no JSON") from None
+    if not isinstance(content, dict):
+        raise LineError("no JSON object")
+    return content
+
+
+def _read_user(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_VALUE or not _is_text(value):
+        raise LineError("no usable user id")
+    return value
+
+
+def _read_time(value: object) -> int:
+    """Read seconds since 1970, or ISO 8601 text, which is in UTC unless it says otherwise."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=UTC)
+            return (moment - _EPOCH) // timedelta(microseconds=1)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            moment = _EPOCH + timedelta(seconds=value)
+            return (moment - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        pass
+    raise LineError("no usable time")
+
+
+def _read_number(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise LineError("no usable place")
+
+
+def _read_value(value: object) -> str | None:
+    """Read the value of an attribute as text; numbers and true or false as JSON writes them."""
+    if value is None:
+        return None
+    if isinstance(value, bool | int | float):
+        value = json.dumps(value)
+    if not isinstance(value, str) or len(value) > LONGEST_VALUE or not _is_text(value):
+        raise LineError("no usable attribute")
+    return value
+
+
+def _is_text(value: str) -> bool:
+    """Whether a text can be written as UTF-8; JSON may hold halves of characters."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def cut_lines(pieces: Iterable[bytes], count_long: Callable[[], None]) -> Iterator[list[bytes]]:
+    """Cut pieces of text into lines, a list for each piece.
+
+    Lines longer than :data:`LONGEST_LINE` are counted and left out, so that memory is bounded. A
+    last line without an end is not used: it may be cut off.
+    """
+    rest, is_long = b"", False
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        if is_long and lines:
+            lines[0], is_long = b"", False
+        usable = [line for line in lines if len(line) <= LONGEST_LINE]
+        for _ in range(len(lines) - len(usable)):
+            count_long()
+        if len(rest) > LONGEST_LINE or is_long:
+            if not is_long:
+                count_long()
+            rest, is_long = b"", True
+        yield usable

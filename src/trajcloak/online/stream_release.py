@@ -1,0 +1,359 @@
+"""The release of a stream: its finished epochs, written anew when one more is finished."""
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajcloak.errors import OutputError
+from trajcloak.log import LogFacts
+from trajcloak.log.request_values import merge_kinds
+from trajcloak.online.epoch_files import (
+    LOCATIONS_FILE,
+    SHOWN_REQUESTS_FILE,
+    read_cloaks,
+)
+from trajcloak.online.online_options import OnlineOptions
+from trajcloak.online.stream_state import StreamStart, StreamState, replace_private
+from trajcloak.online.stream_users import StreamUsers
+from trajcloak.options import PER_INSTANT, PER_WINDOW, LogColumns, Options
+from trajcloak.output import check_new, new_folder
+from trajcloak.release.manifest import LeftOut, Totals, build_manifest, merge_totals, sum_exactly
+from trajcloak.release.output_checks import name_private_files
+from trajcloak.release.published_rows import ReleaseHead, cut_groups, place_box
+from trajcloak.release.reading import (
+    BUNDLES_FILE,
+    PARTS_FILE,
+    POLICY_FILE,
+    REQUESTS_FILE,
+    read_manifest,
+)
+from trajcloak.release.result import write_manifest
+from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
+from trajcloak.trajectories import Ingest, Layout, TimeGrid, format_duration, format_moment
+from trajcloak.trajectories.ingest import DROPPED, QUANTILES, Located
+from trajcloak.trajectories.reports import round_gap
+
+ZONE = "UTC"
+
+
+class StreamRelease:
+    """Adds up finished epochs, and writes their release.
+
+    Memory is bounded by the users of the stream and the distinct requests that are shown.
+
+    Parameters
+    ----------
+    path, policy : Path
+        Of the release, and of the private policy file.
+    state : StreamState
+        Its start is decided.
+    options : OnlineOptions
+    names : sequence of str
+        The request attributes.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        policy: Path,
+        state: StreamState,
+        options: OnlineOptions,
+        names: Sequence[str],
+    ) -> None:
+        assert state.start is not None
+        self._path = path
+        self._policy = policy
+        self._start: StreamStart = state.start
+        self._asked = options
+        # Of each epoch that is published: its folder, its rows of bundles and requests, its totals.
+        self._folders: list[Path] = []
+        self._sizes: list[tuple[int, int]] = []
+        self._totals: list[Totals] = []
+        self._num_requests = self._num_silent = self._num_rows = self._last_epoch = 0
+        self._kinds = pa.table({name: pa.array([], pa.string()) for name in names})
+        self._users = StreamUsers()
+        # Of each user: the last instant with a row, and whether they are published.
+        self._seen = np.empty(0, np.int64)
+        self._is_published = np.empty(0, np.bool_)
+        self._gaps: Counter[int] = Counter()
+        for folder in state.list_finished():
+            self.add(folder)
+
+    @property
+    def num_bundles(self) -> int:
+        """How many bundles the finished epochs have."""
+        return sum(totals.bundles for totals in self._totals)
+
+    def add(self, folder: Path) -> None:
+        """Add a finished epoch."""
+        self._last_epoch = int(folder.name)
+        self._add_locations(folder)
+        members = pq.read_table(folder / POLICY_FILE, columns=["user_id", "bundle_id"])
+        self._is_published[self._users.number(members["user_id"])] = True
+        columns, cells = read_cloaks(folder)
+        sizes = np.bincount(members["bundle_id"].to_numpy() - self.num_bundles)
+        self._totals.append(self._add_up(columns, cells, sizes))
+        shown = pq.read_table(folder / SHOWN_REQUESTS_FILE)
+        self._folders.append(folder)
+        self._sizes.append((len(cells), shown.num_rows))
+        self._num_requests += shown.num_rows
+        num_sets = len(np.unique(columns["bundle"] * np.int64(2**32) + columns["instant"]))
+        self._num_silent += len(sizes) * self._asked.epoch - num_sets
+        if self._kinds.num_columns:
+            distinct = shown.select(self._kinds.column_names).group_by(self._kinds.column_names)
+            self._kinds, _ = merge_kinds([self._kinds, distinct.aggregate([])])
+
+    def _add_locations(self, folder: Path) -> None:
+        """Add who was located when; epochs come in order, and instants in each."""
+        origin, every = self._start.origin, self._asked.every
+        with pq.ParquetFile(folder / LOCATIONS_FILE) as file:
+            for batch in file.iter_batches(columns=["user_id", "time"]):
+                table = pa.Table.from_batches([batch])
+                user = self._users.number(table["user_id"])
+                more = self._users.count - len(self._seen)
+                self._seen = np.append(self._seen, np.full(more, -1))
+                self._is_published = np.append(self._is_published, np.zeros(more, np.bool_))
+                instant = (table["time"].cast(pa.int64()).to_numpy() - origin) // every
+                # A user has one row at an instant, and a batch may hold several instants.
+                for now in np.unique(instant):
+                    here = user[instant == now]
+                    gap = now - self._seen[here]
+                    known, counts = np.unique(gap[self._seen[here] >= 0], return_counts=True)
+                    self._gaps.update(dict(zip(known.tolist(), counts.tolist(), strict=True)))
+                    self._seen[here] = now
+                self._num_rows += len(user)
+
+    def _add_up(
+        self, columns: dict[str, Any], cells: npt.NDArray[np.uint32], sizes: npt.NDArray[np.int64]
+    ) -> Totals:
+        region = self._start.region
+        left, bottom, right, top = (region.edges(i % 2, cells[:, i]) for i in range(4))
+        areas = (right - left) * (top - bottom)
+        first = np.flatnonzero(np.diff(columns["bundle"], prepend=-1))
+        area, cost = (np.add.reduceat(v, first) for v in (areas, areas * columns["users"]))
+        return Totals(
+            bundles=len(first),
+            users=int(sizes.sum()),
+            smallest=int(sizes.min()),
+            rows=len(cells),
+            area=sum_exactly(area.tolist()),
+            cost=sum_exactly(cost.tolist()),
+            low=cells[:, :2].min(axis=0),
+            high=cells[:, 2:].max(axis=0),
+        )
+
+    def write(self) -> None:
+        """Write the release of all finished epochs, and the private policy; none: nothing."""
+        if not self._totals:
+            return
+        asked, start = self._asked, self._start
+        total = merge_totals(self._totals)
+        head = ReleaseHead(
+            start.crs,
+            self._kinds,
+            start.region,
+            (start.origin, asked.every),
+            ZONE,
+            place_box(start.region, total.low, total.high),
+            None if asked.parts is None else PER_INSTANT,
+        )
+        fresh = self._path.with_name(f".{self._path.name}.next")
+        shutil.rmtree(fresh, ignore_errors=True)
+        with new_folder(fresh) as folder:
+            for name, encode in (
+                (BUNDLES_FILE, self._encode_bundles),
+                (REQUESTS_FILE, self._encode_requests),
+            ):
+                with (folder / name).open("wb") as stream:
+                    join_row_groups(encode(head), stream)
+            write_manifest(self.build_manifest(), folder)
+        self._write_policy()
+        self._exchange(fresh)
+
+    def _exchange(self, fresh: Path) -> None:
+        """Put a release in the place of the one before; for a moment there is none."""
+        old = self._path.with_name(f".{self._path.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if self._path.exists():
+            self._check_own()
+            self._path.rename(old)
+        check_new(self._path)
+        fresh.rename(self._path)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _write_policy(self) -> None:
+        parts_per = None if self._asked.parts is None else PER_INSTANT
+        for name, file in zip(
+            (POLICY_FILE, PARTS_FILE),
+            name_private_files(self._policy, parts_per),
+            strict=False,
+        ):
+            parts = (pa.memory_map(str(f / name)).read_buffer() for f in self._folders)
+            with replace_private(file) as stream:
+                join_row_groups(parts, stream)
+
+    def _encode_bundles(self, head: ReleaseHead) -> Iterator[pa.Buffer]:
+        """Encode the rows of bundles, a row group at a time."""
+        first_ids = self._list_first_ids()
+        for pieces in cut_groups([rows for rows, _ in self._sizes], ROWS_PER_GROUP):
+            encoded = []
+            for place, rows in pieces:
+                columns, cells = read_cloaks(self._folders[place])
+                part = [] if head.parts_per is None else [columns["part"][rows]]
+                encoded.append(
+                    head.build_bundle_columns(
+                        int(self._folders[place].name),
+                        first_ids[place] + columns["bundle"][rows].astype(np.int64),
+                        columns["instant"][rows].astype(np.int64),
+                        part,
+                        cells[rows],
+                        columns["users"][rows],
+                    )
+                )
+            yield head.encode_rows(BUNDLES_FILE, encoded)
+
+    def _encode_requests(self, head: ReleaseHead) -> Iterator[pa.Buffer]:
+        """Encode the rows of requests, a row group at a time."""
+        first_ids = self._list_first_ids()
+        names = self._kinds.column_names
+        for pieces in cut_groups([rows for _, rows in self._sizes], ROWS_PER_GROUP):
+            encoded = []
+            for place, rows in pieces:
+                shown = pq.read_table(self._folders[place] / SHOWN_REQUESTS_FILE)
+                # By instant in the file; by bundle first in the release.
+                order = np.lexsort([shown["instant"].to_numpy(), shown["bundle"].to_numpy()])
+                shown = shown.take(pa.array(order[rows]))
+                kind = np.empty(0, np.int32)
+                if names and shown.num_rows:
+                    _, (_, kind) = merge_kinds([self._kinds, shown.select(names)])
+                encoded.append(
+                    head.build_request_columns(
+                        int(self._folders[place].name),
+                        first_ids[place] + shown["bundle"].to_numpy().astype(np.int64),
+                        shown["instant"].to_numpy(),
+                        kind,
+                    )
+                )
+            yield head.encode_rows(REQUESTS_FILE, encoded)
+
+    def _list_first_ids(self) -> list[int]:
+        counts = [totals.bundles for totals in self._totals]
+        first: list[int] = np.cumsum([0, *counts[:-1]]).tolist()
+        return first
+
+    def build_manifest(self) -> dict[str, Any]:
+        """Build the content of ``manifest.json``."""
+        asked, start = self._asked, self._start
+        num_windows = self._last_epoch + 1
+        grid = TimeGrid(start.origin, asked.every, num_windows * asked.epoch, True)
+        options = Options(
+            k=asked.k,
+            length=asked.epoch,
+            parts=asked.parts,
+            parts_per=PER_WINDOW if asked.parts is None else PER_INSTANT,
+            vocabulary=asked.vocabulary,
+            rare=asked.rare,
+            rare_below=asked.rare_below,
+        )
+        layout = Layout(
+            options, grid, asked.every, np.empty((0, 2), np.int64), start.region, start.crs, False
+        )
+        facts = self._describe_log()
+        left_out = LeftOut(
+            published_users=int(self._is_published.sum()),
+            gone_users=int((~self._is_published).sum()),
+            num_windows=num_windows - len(self._folders),
+            num_sets=self._num_silent,
+        )
+        manifest = build_manifest(
+            facts,
+            layout,
+            [(asked.epoch, totals) for totals in self._totals],
+            left_out,
+            self._build_ingest(facts, grid),
+            self._kinds.column_names,
+            self._num_requests,
+            0,
+        )
+        manifest["parameters"]["stream"] = asked.describe()
+        return manifest
+
+    def _check_own(self) -> None:
+        """Raise if what stands in the place of the release is not of this stream."""
+        found: Mapping[str, Any] = read_manifest(self._path)
+        own = self.build_manifest()
+        names = ("k", "parameters", "crs", "region", "height", "parts")
+        if any(found[name] != own[name] for name in names):
+            raise OutputError(
+                f"{self._path}: holds the release of something else; expected that of this stream, "
+                f"or nothing; pass another --output"
+            )
+
+    def _describe_log(self) -> LogFacts:
+        """Describe the private log of the stream as if it had been read."""
+        start, every = self._start, self._asked.every
+        region = start.region
+        x_max, y_max = region.x_min + region.side, region.y_min + region.side
+        return LogFacts(
+            num_rows=self._num_rows,
+            num_users=self._users.count,
+            num_requests=self._num_requests,
+            has_integer_ids=False,
+            some_time=start.origin,
+            has_timestamps=True,
+            zone=ZONE,
+            geographic=False,
+            step=every,
+            time_range=(start.origin, start.origin + int(self._seen.max()) * every),
+            bounds=(region.x_min, region.y_min, x_max, y_max),
+            clock=None,
+            crs=start.crs,
+            dropped={},
+            shifted={},
+            reading=LogColumns(crs=start.crs).reading,
+            is_one_log=False,
+            unknown_requests=0,
+            dropped_requests=0,
+            has_text_requests=False,
+        )
+
+    def _build_ingest(self, facts: LogFacts, grid: TimeGrid) -> Ingest:
+        num_gaps, interval = self._gaps.total(), None
+        if num_gaps:
+            lengths = sorted(self._gaps)
+            counts = np.cumsum([self._gaps[length] for length in lengths])
+            wanted = {
+                n: max(1, math.ceil(round(s * 100) * num_gaps / 100)) for n, s in QUANTILES.items()
+            }
+            interval = {
+                name: format_duration(
+                    round_gap(lengths[int(np.searchsorted(counts, rank))] * grid.every),
+                    has_timestamps=True,
+                )
+                for name, rank in wanted.items()
+            }
+        missing = facts.num_users * grid.num_instants - facts.num_rows
+        return Ingest(
+            rows=facts.num_rows,
+            dropped=dict.fromkeys(DROPPED, 0),
+            repeated=0,
+            users=facts.num_users,
+            start=format_moment(facts, grid.origin),
+            end=format_moment(facts, grid.origin + grid.num_instants * grid.every),
+            instants=grid.num_instants,
+            interval=interval,
+            long_gaps=num_gaps - self._gaps[1],
+            user_instants=Located(facts.num_rows, 0, 0, missing),
+            crs=facts.crs,
+            zone=ZONE,
+            ambiguous=0,
+            nonexistent=0,
+        )

@@ -1,0 +1,181 @@
+"""The private folder of a stream: what it must know after a crash.
+
+::
+
+    stream.json         the settings, and where and when the stream began
+    started/00000012/   an epoch of which something may have been published
+    finished/00000011/  an epoch that is part of the release: what was used, and what was shown
+    policy.parquet      who is in which bundle, for the release as it is
+
+An epoch is in ``started`` before anything of it is published, and stays there if the run ends
+in between: the rest of it is withheld. So no instant is ever published under two groupings.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from trajcloak.errors import InputError, OptionError, OutputError
+from trajcloak.output import PRIVATE
+from trajcloak.release.output_checks import check_outside_releases
+from trajcloak.space import Region
+
+SETTINGS_FILE = "stream.json"
+STARTED, FINISHED = "started", "finished"
+PRIVATE_FOLDER = 0o700
+
+
+@dataclass(frozen=True)
+class StreamStart:
+    """Where and when a stream began; all of it is public.
+
+    Attributes
+    ----------
+    origin : int
+        When instant 0 begins, in microseconds since 1970.
+    region : Region
+    crs : str or None
+        Coordinate system of the plane; None if it is not known.
+    geographic : bool
+        Whether reports have longitude and latitude.
+    """
+
+    origin: int
+    region: Region
+    crs: str | None
+    geographic: bool
+
+
+class StreamState:
+    """What a stream keeps on disk; made by :func:`open_state`.
+
+    Attributes
+    ----------
+    path : Path
+    start : StreamStart or None
+        None until it is decided.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any], start: StreamStart | None) -> None:
+        self.path = path
+        self._settings = settings
+        self.start = start
+
+    @property
+    def next_epoch(self) -> int:
+        """The first epoch of which nothing can have been published."""
+        return 1 + max(self._list(STARTED) + self._list(FINISHED), default=-1)
+
+    def decide(self, start: StreamStart) -> None:
+        """Store where and when the stream begins."""
+        _write_whole(
+            self.path / SETTINGS_FILE, {"settings": self._settings, "start": asdict(start)}
+        )
+        self.start = start
+
+    def get_started(self, epoch: int) -> Path:
+        """Return the folder of an epoch that is not finished."""
+        return self.path / STARTED / f"{epoch:08}"
+
+    def begin_epoch(self, epoch: int) -> Path:
+        """Create the folder of an epoch; it is on disk when this returns."""
+        folder = self.get_started(epoch)
+        folder.mkdir(PRIVATE_FOLDER)
+        sync(folder.parent)
+        return folder
+
+    def finish_epoch(self, epoch: int) -> Path:
+        """Make an epoch, whose files are on disk, part of the release."""
+        folder = self.path / FINISHED / f"{epoch:08}"
+        sync(self.get_started(epoch))
+        self.get_started(epoch).rename(folder)
+        sync(folder.parent)
+        return folder
+
+    def list_finished(self) -> list[Path]:
+        """List the folders of finished epochs, in order."""
+        return [self.path / FINISHED / f"{number:08}" for number in sorted(self._list(FINISHED))]
+
+    def _list(self, where: str) -> list[int]:
+        return [int(folder.name) for folder in (self.path / where).iterdir()]
+
+
+@contextmanager
+def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]:
+    """Open the state of a stream, or create it; one run at a time.
+
+    Raises
+    ------
+    OptionError
+        If the state is that of a stream with other settings, or stands inside a release.
+    OutputError
+        If it cannot be written, or another run uses it.
+    """
+    check_outside_releases(path, "the state of the stream", "state")
+    settings = json.loads(json.dumps(settings, default=str))
+    try:
+        path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        for name in (STARTED, FINISHED):
+            (path / name).mkdir(PRIVATE_FOLDER, exist_ok=True)
+        with (path / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield StreamState(path, settings, _read_start(path, settings))
+    except BlockingIOError as error:
+        raise OutputError(
+            f"{path}: another run uses this state; expected a state for each stream; stop the "
+            f"other run, or pass another --state"
+        ) from error
+
+
+def _read_start(path: Path, settings: Mapping[str, Any]) -> StreamStart | None:
+    """Read where and when a stream began; raises if it has other settings."""
+    file = path / SETTINGS_FILE
+    if not file.exists():
+        if any(any((path / where).iterdir()) for where in (STARTED, FINISHED)):
+            raise InputError(
+                f"{path}: {SETTINGS_FILE} is missing; expected the state of a stream; restore it, "
+                f"or pass another --state"
+            )
+        return None
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    if stored["settings"] != settings:
+        names = sorted(n for n, value in stored["settings"].items() if settings.get(n) != value)
+        raise OptionError(
+            f"{path}: the stream was begun with another {', '.join(names)}; expected the same "
+            f"settings until it ends; pass them again, or another --state and --output"
+        )
+    start = stored["start"]
+    return StreamStart(**{**start, "region": Region(**start["region"])})
+
+
+def _write_whole(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a file that is there complete, and on disk, or not at all."""
+    with replace_private(file) as stream:
+        stream.write(json.dumps(content).encode())
+    sync(file.parent)
+
+
+@contextmanager
+def replace_private(file: Path) -> Iterator[BinaryIO]:
+    """Yield a private file to fill, which takes the place of the one before when it is on disk."""
+    unfinished = file.with_suffix(".unfinished")
+    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE)
+    with os.fdopen(descriptor, "wb") as stream:
+        yield stream
+        stream.flush()
+        os.fsync(descriptor)
+    unfinished.replace(file)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
