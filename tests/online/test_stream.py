@@ -5,16 +5,14 @@ import shutil
 from collections import defaultdict
 from dataclasses import replace
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from online.broken_rules import ForgetsLag, KeepsAbsent, NeverSilent
 from online.stream_runs import EVERY, START, Walk, encode, run_stream
 from trajcloak.errors import OptionError, OutputError
-from trajcloak.online.anonymizer import NO_GROUP, OnlineAnonymizer
-from trajcloak.online.history import ABSENT
 from trajcloak.online.stream_state import open_state
 from trajcloak.query import open_release
 from zoo import examples
@@ -284,47 +282,6 @@ def test_rare_requests_are_kept_only_with_a_vocabulary(tmp_path):
     shown = {request["category"] for line in run.published for request in line["requests"]}
     assert shown == {"food"}
     assert run.audit(vocabulary=words).passed
-
-
-class KeepsAbsent(OnlineAnonymizer):
-    """Members who were absent count again when they are back."""
-
-    def _publish(self, instant):
-        is_start = instant % self._asked.epoch == 0
-        before = self._group.copy()
-        published = super()._publish(instant)
-        if not is_start:
-            is_back = (self._group == NO_GROUP) & (before != NO_GROUP)
-            alive = np.isin(before, published.bundle_id)
-            self._group[is_back & alive] = before[is_back & alive]
-        return published
-
-
-class NeverSilent(OnlineAnonymizer):
-    """Groups with too few members left are published."""
-
-    def _publish(self, instant):
-        k = self._asked.k
-        if instant % self._asked.epoch:
-            object.__setattr__(self._asked, "k", 1)
-        try:
-            return super()._publish(instant)
-        finally:
-            object.__setattr__(self._asked, "k", k)
-
-
-class ForgetsLag(OnlineAnonymizer):
-    """Users who are known to leave while instants are waited for take part nevertheless."""
-
-    def _form(self):
-        frame = self._recorder.get_frame(0, self._users.count).copy()
-        before = self._recorder.get_frame(self._asked.lag, self._users.count)
-        kept = self._recorder._frames[-1]
-        self._recorder._frames[-1] = np.where(frame == ABSENT, before, frame)
-        try:
-            return super()._form()
-        finally:
-            self._recorder._frames[-1] = kept
 
 
 @pytest.mark.parametrize(
