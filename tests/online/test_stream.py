@@ -1,5 +1,6 @@
 """Lines in, instants out, and a release that the audit checks."""
 
+import errno
 import json
 import shutil
 from collections import defaultdict
@@ -242,6 +243,28 @@ def test_other_settings_need_another_state(tmp_path):
         run_stream(tmp_path / "run", lines, epoch=4)
 
 
+def test_a_full_disk_is_one_clear_message(tmp_path, monkeypatch):
+    run = run_stream(tmp_path / "run", WALK.list_lines())
+    lines = WALK.list_lines(first=20)
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("trajcloak.online.stream_release.join_row_groups", fail)
+        with pytest.raises(OutputError, match="No space left"):
+            run_stream(tmp_path / "run", lines)
+    assert run.release.exists()
+    run_stream(tmp_path / "run", [])
+    assert run.audit().passed
+    assert not list(run.folder.glob(".*"))
+
+
+def test_the_audit_may_work_in_little_memory(tmp_path):
+    run = run_stream(tmp_path / "run", replace(WALK, absence=0.1).list_lines(), parts=2)
+    assert run.audit(memory=1 << 14).passed
+
+
 def test_one_run_at_a_time(tmp_path):
     with (
         open_state(tmp_path / "state", {}),
@@ -302,5 +325,6 @@ def test_the_audit_finds_rules_that_are_broken(tmp_path, monkeypatch, broken, ch
 
 
 def test_groups_cannot_be_made_again(tmp_path):
-    report = run_stream(tmp_path / "run", WALK.list_lines()).audit(replay=True)
-    assert "cannot be made again" in report["replay"].detail
+    run = run_stream(tmp_path / "run", WALK.list_lines())
+    with pytest.raises(OptionError, match="leave out --replay"):
+        run.audit(replay=True)
