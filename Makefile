@@ -39,6 +39,26 @@ test: setup $(if $(filter true,$(CI)),browser java broker)
 test-long: setup
 	$(BIN)/python -m pytest -n auto -m long
 
+# The same with the lowest versions of all dependencies that pyproject.toml allows. This needs a
+# Python for which these versions have wheels: PYTHON=python3.11.
+LOWEST := $(VENV)-lowest
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--editable . --group test
+	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n auto \
+		-m "not (browser or cluster or slow or long)" --hypothesis-profile=quick
+
+# Which lines the quick lane runs, and which of the kernels, that count only as plain Python.
+coverage: setup
+	$(BIN)/python -m pip install --quiet --group coverage
+	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
+		--hypothesis-profile=quick --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q -m "not (browser or cluster or slow or long)" \
+		--hypothesis-profile=quick $(KERNEL_TESTS) -W "ignore:overflow encountered:RuntimeWarning" \
+		--cov --cov-append
+
 # Install the packages $(1) where that is allowed, print the line $(2) elsewhere.
 define install
 if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -115,6 +135,7 @@ bench: setup
 	$(BIN)/python benchmarks/parts.py $(foreach path,$(NETWORKS),--network $(path))
 	$(BIN)/python benchmarks/windows.py
 	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/cold.py
 
 # The dask engine on processes of this machine, against the memory engine, and Spark against dask;
 # with small pages, which the command line asks for, too.

@@ -28,7 +28,11 @@ COLORS = 256
 BLACK, ORANGE, SKY, GREEN, BLUE, RED = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00",
 )  # fmt: skip
+DARK_RED = "#9C3F00"
 ROADS = "#c9c9c9"
+LABEL = {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+"""The ground of a label that stands on roads."""
+
 STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -50,8 +54,9 @@ def draw_attack(city: City) -> Figure:
         edges = city.to_km(snapshot.cloaks[cloak, 0])
         _add_boxes(before, edges[None], RED, 0.12)
         before.annotate(
-            f"request {number + 1}, minute {instant}", (edges[0], edges[3]), xytext=(2, 2),
-            textcoords="offset points", color=RED,
+            f"request {number + 1}, minute {instant}", (edges[2], edges[1]), xytext=(4, -4),
+            textcoords="offset points", va="top", color=DARK_RED, fontsize=11, fontweight="bold",
+            bbox=LABEL,
         )  # fmt: skip
     bundle = city.policy.bundle[sender]
     members = np.flatnonzero(city.policy.bundle == bundle)
@@ -61,8 +66,8 @@ def draw_attack(city: City) -> Figure:
         _add_roads(axes, city)
     _add_paths(before, city.places[fits], BLACK, 1.6)
     _add_paths(after, city.places[members], BLUE, 0.7)
-    before.set_title(f"An area for each request: {fits.sum()} person fits both")
-    after.set_title(f"A bundle: {len(members)} people fit all the time")
+    before.set_title(f"An area for each request: {fits.sum()} person fits both", fontsize=11)
+    after.set_title(f"A bundle: {len(members)} people fit all the time", fontsize=11)
     shown = np.concatenate([city.places[members].reshape(-1, 2), city.places[fits][0]])
     _zoom(before, shown)
     return figure

@@ -1,7 +1,8 @@
 """Progress as bars, on a terminal or in a notebook."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +17,12 @@ from rich.progress import (
 from rich.text import Text
 
 from trajcloak.progress import Progress as Listener
+from trajcloak.progress import silent
+
+Heard: TypeAlias = bool | Listener
+"""How callers in Python hear of progress: True shows bars; or a function of theirs is called."""
+
+COMPILING = "compiling, once per installation"
 
 
 class _Done(ProgressColumn):
@@ -33,7 +40,8 @@ def draw_bars(
 ) -> Iterator[Listener]:
     """Draw a bar per stage; yields the function that moves them.
 
-    ``transient`` bars are taken away when all is done.
+    Kernels that are compiled on the way are named, too. ``transient`` bars are taken away when all
+    is done.
     """
     bars = Progress(
         SpinnerColumn(finished_text="[green]✓"),
@@ -53,10 +61,40 @@ def draw_bars(
             number = bars.add_task(stage, total=total or None)
             tasks[name] = next(task for task in bars.tasks if task.id == number)
         task = tasks[name]
-        if done < total:
+        if done < total or not total:
             # The stage begins again in the next window.
             task.finished_time = None
-        bars.update(task.id, description=stage, completed=done, total=total or None)
+        task.total = total or None
+        bars.update(task.id, description=stage, completed=done)
 
-    with bars:
+    with bars, nullcontext() if disable else _named_kernels(listen):
         yield listen
+
+
+@contextmanager
+def _named_kernels(listen: Listener) -> Iterator[None]:
+    """Report each kernel that is compiled, as a stage of its own."""
+    # Here, since it takes the compiler.
+    from trajcloak.compilation import follow_compilation
+
+    names: set[str] = set()
+
+    def name_kernel(name: str | None) -> None:
+        if name is None:
+            listen(f"{COMPILING}: {len(names)} kernels", len(names), len(names))
+        else:
+            names.add(name)
+            listen(f"{COMPILING}: {name}", len(names), 0)
+
+    with follow_compilation(name_kernel):
+        yield
+
+
+@contextmanager
+def listening(progress: Heard) -> Iterator[Listener]:
+    """Yield the function to call as work is done: of bars, the caller's own, or a silent one."""
+    if progress is True:
+        with draw_bars(Console(stderr=True)) as listen:
+            yield listen
+    else:
+        yield silent if progress is False else progress

@@ -30,7 +30,7 @@ from trajcloak.algorithms.refined.boxes import (
 from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 from trajcloak.algorithms.refined.divide import divide_anew
 from trajcloak.algorithms.refined.greedy import bundle_block
-from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, draw_exponential
+from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, build_group, draw_exponential
 from trajcloak.algorithms.refined.rounds import SMALL, fit_effort
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import GTree
@@ -139,9 +139,8 @@ def test_a_group_is_improved_until_no_change_is_left(shape):
     for seed in range(3):
         cells, members, sizes, left_out = draw_group(seed, k)
         points = pad_instants(build_points(cells))
-        IMPROVE_GROUP[shape](
-            points, members, sizes, left_out, k, np.zeros(1), 99, 5, 9, np.uint64(seed)
-        )
+        group = build_group(points, members, sizes, left_out)
+        IMPROVE_GROUP[shape](group, k, np.zeros(1), 99, 5, 9, np.array([seed], np.uint64))
         bundles = list_bundles(members, sizes)
         assert min(map(len, bundles)) >= k
         assert len(bundles[5]) == 5
@@ -168,9 +167,9 @@ def test_a_hot_group_keeps_its_members(shape):
     for seed in range(8):
         cells, members, sizes, left_out = draw_group(seed, k)
         points = pad_instants(build_points(cells))
-        kernel = IMPROVE_GROUP[shape]
-        heats = np.array([0.5, 0.1])
-        assert kernel(points, members, sizes, left_out, k, heats, 3, 2, 4, np.uint64(seed)) > 0
+        group = build_group(points, members, sizes, left_out)
+        random = np.array([seed], np.uint64)
+        assert IMPROVE_GROUP[shape](group, k, np.array([0.5, 0.1]), 3, 2, 4, random) > 0
         bundles = list_bundles(members, sizes)
         assert min(map(len, bundles)) >= k
         assert len(bundles[5]) == 5
@@ -284,7 +283,7 @@ def test_one_group_is_improved_in_one_call(count, monkeypatch):
     made = []
 
     def note_call(*settings):
-        made.append(settings[5])
+        made.append(settings[2])
         return 0
 
     monkeypatch.setattr(rounds, "IMPROVE_GROUP", dict.fromkeys((WIDE, NARROW), note_call))

@@ -253,7 +253,8 @@ def test_other_names_and_degrees(run, tmp_path):
     args = ("log.csv", "release", *names, "--request", "user_id", "--policy", "policy.parquet")
     done = run("anonymize", args[0], "-o", *args[1:], "--k", 4)
     assert done.code == 0
-    assert re.search(r"mean cloak +│ +[\d,]+ x [\d,]+ m │", done.out)
+    assert re.search(r"mean cloak +│ +([\d.]+\skm)\s×\s\1 │", done.out)
+    assert re.search(r"cost +│ +[\d.]+\skm² │", done.out)
     assert pq.read_table("release/requests.parquet")["user_id"].to_pylist() == ["pizza", "pizza"]
     assert run("audit", *args).code == 0
 

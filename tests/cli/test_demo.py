@@ -48,7 +48,12 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert "at least 10 people fit equally well" in words
     assert re.search(r"withheld │ [\d,]+ requests, 0 people", words)
     assert "shown/report.html private all of this on a page" in words
-    assert "What each attacker learns" in (folder / "report.html").read_text()
+    assert done.out.rstrip().endswith("Open in a browser: shown/report.html")
+    assert " km" in words.split("Areas are coarse")[1]
+    page = (folder / "report.html").read_text()
+    assert "What each attacker learns" in page
+    assert "all 13 checks passed" in page, "as many as on the console"
+    assert "units" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert manifest["users"] == 400
     assert manifest["smallest_bundle"] >= 10
     columns = LogColumns(requests=("category", "detail"))
@@ -67,14 +72,16 @@ def test_demo_by_hand(run, tmp_path, monkeypatch):
     shown = done.out.split("The same by hand:")[1].replace("\\\n", " ")
     commands = re.findall(r"^ +trajcloak (.+)$", shown, re.MULTILINE)
     assert [command.split()[0] for command in commands] == [
-        "generate", "anonymize", "audit", "attack", "utility",
+        "generate", "anonymize", "audit", "attack", "utility", "report",
     ]  # fmt: skip
+    told = {}
     for command in commands:
         done = run(*shlex.split(command), "--json")
         assert done.code == 0
-    assert json.loads(done.out)["results"] == figures["utility"]
+        told[command.split()[0]] = json.loads(done.out)
+    assert told["utility"]["results"] == figures["utility"]
+    assert told["audit"] == figures["audit"]
     made = list_tree(tmp_path / "trajcloak-demo")
-    assert made.pop("report.html")
     assert {name: content for name, content in list_tree(tmp_path).items() if name in made} == made
 
 

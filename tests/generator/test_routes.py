@@ -3,11 +3,12 @@ import pytest
 
 from reference.routes import fastest_times
 from trajcloak.generator.roads import arc_times, road_speeds
+from trajcloak.generator.route_search import NO_ROUTE, Graph
 from trajcloak.generator.routes import (
-    NO_ROUTE,
     build_labels,
     build_route_buffers,
     build_routes,
+    build_searches,
     find_hub,
     write_route,
 )
@@ -22,29 +23,49 @@ def build_graph(num_nodes, arcs):
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     heads = np.array([arc[1] for arc in arcs], np.int32)
     times = np.array([arc[2] for arc in arcs], np.int64)
-    return (starts, heads, times), arcs
+    return Graph(starts, heads, times), arcs
 
 
 def check_all_routes(num_nodes, arcs):
     """Every route has the reference's time, and its arcs lead from start to end."""
     graph, arcs = build_graph(num_nodes, arcs)
-    routes = build_routes(*graph)
-    buffers = build_route_buffers(num_nodes)
+    routes, searches = build_routes(graph), build_searches(graph)
+    buffers = build_route_buffers(num_nodes, len(arcs))
     room = np.empty(num_nodes, np.int32)
     positions = routes.hierarchy.positions
     for start in range(num_nodes):
         expected = fastest_times(num_nodes, arcs, start)
         for end in range(num_nodes):
-            size = write_route(routes, buffers, start, end, room)
+            found = []
+            ties = int(buffers.search.ties[0])
+            for way in (routes, searches):
+                size = write_route(way, buffers, start, end, room)
+                found.append(room[:size].tolist())
+                if expected[end] is None:
+                    assert size == NO_ROUTE
+                    continue
+                node, total = start, 0
+                for arc in room[:size]:
+                    assert arcs[arc][0] == node
+                    node, total = arcs[arc][1], total + arcs[arc][2]
+                assert (node, total) == (end, expected[end])
             if expected[end] is None:
-                assert size == NO_ROUTE
                 continue
-            node, total = start, 0
-            for arc in room[:size]:
-                assert arcs[arc][0] == node
-                node, total = arcs[arc][1], total + arcs[arc][2]
-            assert (node, total) == (end, expected[end])
             assert find_hub(routes, positions[start], positions[end])[1] == expected[end]
+            is_only = count_fastest(arcs, expected, end) == 1
+            assert (buffers.search.ties[0] == ties) == is_only
+            assert found[0] == found[1] or not is_only
+
+
+def count_fastest(arcs, times, end):
+    """Count the fastest routes to a node, whose times from the start are given; 2 for several."""
+    while times[end] > 0:
+        last = [a for a in arcs if a[1] == end and times[a[0]] is not None]
+        last = [a for a in last if times[a[0]] + a[2] == times[end]]
+        if len(last) > 1:
+            return 2
+        end = last[0][0]
+    return 1
 
 
 def draw_arcs(rng, num_nodes, num_arcs, most, one_way):
@@ -82,7 +103,7 @@ def test_long_times_do_not_overflow():
 
 def test_labels_are_short_and_sorted(city):
     times = arc_times(city, 1000.0, road_speeds(1800))
-    routes = build_routes(city.starts, city.heads, times)
+    routes = build_routes(Graph(city.starts, city.heads, times))
     for labels in build_labels(routes.hierarchy):
         assert labels.hubs.size < 80 * city.num_nodes
         for node in range(0, city.num_nodes, 97):
@@ -94,8 +115,11 @@ def test_labels_are_short_and_sorted(city):
 def test_routes_in_the_city(city):
     times = arc_times(city, 1000.0, road_speeds(1800))
     arcs = list(zip(city.tails.tolist(), city.heads.tolist(), times.tolist(), strict=True))
-    routes = build_routes(city.starts, city.heads, times)
-    buffers, room = build_route_buffers(city.num_nodes), np.empty(city.num_nodes, np.int32)
+    routes = build_routes(Graph(city.starts, city.heads, times))
+    buffers, room = (
+        build_route_buffers(city.num_nodes, city.heads.size),
+        np.empty(city.num_nodes, np.int32),
+    )
     for start in range(0, city.num_nodes, 400):
         expected = fastest_times(city.num_nodes, arcs, start)
         for end in range(0, city.num_nodes, 7):

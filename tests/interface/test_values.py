@@ -125,10 +125,12 @@ def test_one_name_is_one_column_not_its_letters(release):
     assert dropped.manifest["parameters"]["drop"] == "empty"
 
 
-def test_progress(capsys):
+def test_progress(capsys, tmp_path):
     heard = []
     tc.anonymize(build_pandas(), k=K, progress=lambda *call: heard.append(call))
     assert {stage for stage, _, _ in heard} >= {"reading log", "building trajectories"}
     assert capsys.readouterr() == ("", "")
     tc.anonymize(build_pandas(), k=K, progress=True)
     assert "reading log" in capsys.readouterr().err
+    tc.generate_log(tmp_path / "log.csv", users=20, length=2, junctions=2000, progress=True)
+    assert "generating" in capsys.readouterr().err

@@ -287,11 +287,12 @@ def test_dark(open_page, pages):
     assert colours_of(light) != colours_of(dark)
     assert picture(light) != picture(dark)
     button = light.locator("#theme")
+    assert button.inner_text() == "Dark colours", "what it will do"
+    assert dark.locator("#theme").inner_text() == "Light colours"
     button.click()
-    assert button.get_attribute("aria-pressed") == "true"
+    assert button.inner_text() == "Light colours"
     assert colours_of(light) == colours_of(dark)
     button.click()
-    assert button.get_attribute("aria-pressed") == "false"
     assert colours_of(light) != colours_of(dark)
     light.emulate_media(color_scheme="dark")
     assert colours_of(light) != colours_of(dark), "the reader has decided"
@@ -313,12 +314,56 @@ def test_paper_is_light_and_has_no_controls(open_page, pages):
 
 
 @pytest.mark.parametrize("kind", ["public", "private"])
-@pytest.mark.parametrize("width", [320, 360, 768, 1600])
+@pytest.mark.parametrize("width", [320, 360, 390, 768, 1600])
 def test_no_page_is_wider_than_its_screen(open_page, pages, kind, width):
     page = open_page(pages[kind])
     page.set_viewport_size({"width": width, "height": 740})
     press(page, "ArrowDown")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_nothing_is_cut_on_a_phone(open_page, pages, kind):
+    """No part that the reader would have to move sideways, and no text beyond its box."""
+    page = open_page(pages[kind])
+    page.set_viewport_size({"width": 390, "height": 800})
+    press(page, "ArrowDown")
+    page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll("body *")]
+          .filter((e) => e.checkVisibility() && !e.closest(".unseen, .skip, svg, thead"))
+          .filter((e) => e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+          .map((e) => `${e.tagName}.${e.className}#${e.id}: ${e.scrollWidth} > ${e.clientWidth}`)"""
+    )
+    assert cut == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 900])
+def test_no_number_is_broken(open_page, pages, width):
+    """No digits of one number, nor a number and its unit, are in two lines."""
+    page = open_page(pages["private"])
+    page.set_viewport_size({"width": width, "height": 800})
+    broken = page.evaluate(
+        """() => {
+          const found = [];
+          const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+          const range = document.createRange();
+          while (walker.nextNode()) {
+            const node = walker.currentNode;
+            const e = node.parentElement;
+            if (!e.checkVisibility() || e.closest("script, svg, bdi, code, option")) continue;
+            const numbers = /\\d[\\d.,]*\\d|\\d[\\u00a0×]+\\w+/g;
+            for (const match of node.textContent.matchAll(numbers)) {
+              range.setStart(node, match.index);
+              range.setEnd(node, match.index + match[0].length);
+              const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+              if (tops.size > 1) found.push(match[0]);
+            }
+          }
+          return found;
+        }"""
+    )
+    assert broken == []
 
 
 def test_tab_reaches_every_control_and_shows_it(public):
@@ -398,12 +443,30 @@ def test_what_was_allowed_is_amber(open_page, pages, kind, scheme):
     assert page.locator(".status").evaluate(colour) == wait != good
 
 
-def test_digests_stand_beside_the_line_to_sign(open_page, pages):
-    page = open_page(pages["private"])
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_the_first_page_on_paper_is_what_is_signed(open_page, pages, kind):
+    """Verdict, hashes and lines to sign, however many rare values follow; the map comes later."""
+    page = open_page(pages[kind])
     page.emulate_media(media="print")
-    assert page.locator("footer .digests code").count() == 5
-    assert page.locator("footer .digests").is_visible()
-    assert page.locator("footer .sign").count() == 2
+    # The width and the height of A4 less the margins, in pixels of 1/96 inch.
+    page.set_viewport_size({"width": 688, "height": 1001})
+    assert page.locator(".top .digests code").count() == {"public": 3, "private": 5}[kind]
+    assert page.locator(".top .sign").count() == 2
+    assert page.locator(".top").get_by_text("What must somebody look at?").is_visible()
+    last = page.locator(".top .sign").last
+    box = last.bounding_box()
+    assert last.is_visible()
+    assert box["y"] + box["height"] <= 1001
+    assert page.locator("#map").evaluate("(e) => getComputedStyle(e).breakBefore") == "page"
+
+
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_nothing_on_paper_asks_for_a_click(open_page, pages, kind):
+    page = open_page(pages[kind])
+    page.emulate_media(media="print")
+    words = page.locator("body").inner_text()
+    assert not re.search(r"\b(click|Choose a place|More\.)", words, re.IGNORECASE)
+    assert page.locator("#legend-density").is_visible()
 
 
 def test_everything_has_a_name(open_page, pages):

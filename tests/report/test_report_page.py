@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from report.conftest import HOSTILE
+from report.conftest import HOSTILE, publish
 from runs import anonymize
 from small_logs import COLUMNS, list_tree
 from trajcloak.auditor import CHECKS
@@ -145,7 +145,9 @@ def test_what_became_of_the_requests_is_private(plain, tmp_path):
     write_report(tmp_path / "release", tmp_path / "public.html")
     page = (tmp_path / "report.html").read_text()
     shown = page[page.index('id="sent"') : page.index('id="requests"')]
-    rows = re.findall(r"<tr><th[^>]*>([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>", shown)
+    rows = re.findall(
+        r"<tr><th[^>]*>([^<]*)</th><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td></tr>", shown
+    )
     assert [row[:2] for row in rows] == [
         ("in the log", "160"),
         ("published, distinct in their bundle and instant", str(result.figures["published"])),
@@ -163,9 +165,9 @@ def digest(path):
 
 
 def list_digests(page):
-    footer = page[page.index("<footer") :]
+    top = page[page.index("<header") : page.index("</header>")]
     return dict(
-        re.findall(r"<tr><th[^>]*>([^<]*)</th><td><code>([0-9a-f]{64})</code></td></tr>", footer)
+        re.findall(r"<tr><th[^>]*>([^<]*)</th><td[^>]*><code>([0-9a-f]{64})</code></td></tr>", top)
     )
 
 
@@ -204,6 +206,35 @@ def test_a_log_of_many_files_has_one_digest(copied, number):
         whole = hashlib.sha256(lines.encode()).hexdigest()
         assert found["log: list of the SHA-256 of its 13 files"] == whole
         assert len(found) == 3 + 1 + 1
+
+
+def test_rare_values_stand_with_the_verdict(tmp_path, plain):
+    """By attribute, those that one bundle alone shows; only where they are kept."""
+    texts = [f"only once {number}" for number in range(25)] + ["fuel"] * 200
+    publish(tmp_path, 60, 8, 5, texts)
+    write_report(tmp_path / "release", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    top = page[page.index("<header") : page.index("</header>")]
+    shown = re.findall("<bdi>(only once [0-9]+)</bdi>", top)
+    assert shown == sorted(texts[:25])[:20]
+    assert "<bdi>what</bdi> (allowed by hand): 25 of 26: " in top
+    assert "and 5 more" in top
+    write_report(plain / "release", tmp_path / "plain.html")
+    assert "What must somebody look at?" not in (tmp_path / "plain.html").read_text()
+
+
+def test_lengths_over_the_embedded_city_are_kilometres(tmp_path):
+    """Its streets are in metres, so the release is, though its log names no coordinate system."""
+    log = tmp_path / "log.parquet"
+    tc.generate_log(log, users=60, length=3, junctions=2_000)
+    anonymize(log, 5).write(tmp_path / "release")
+    for name, network in (("known.html", "city"), ("unknown.html", None)):
+        write_report(tmp_path / "release", tmp_path / name, network=network)
+        page = (tmp_path / name).read_text()
+        words = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
+        assert ("\u00a0km" in words) == ("side of the cloak (km)" in words) == (network == "city")
+        assert ("\u00a0units" in words) == ("unit not known" in words) == (network is None)
+        assert ('"metres":true' in page) == (network == "city")
 
 
 def test_every_check_of_the_audit_is_explained():
@@ -246,7 +277,7 @@ def test_nothing_was_left_out(pages):
         ({"withheld": {"sets": 8}}, "8 of 88 sets of requests (9.1%), where too few users"),
         (
             {"withheld": {"sets": 8}},
-            ">sets of requests with too few users who have a row</th><td>8 of 88</td>",
+            'who have a row</th><td data-name="withheld">8 of 88</td>',
         ),
         ({"suppressed": 3}, "3 users suppressed"),
         ({"ingest": {"dropped": {"teleport": 5}}}, "5 rows of the log dropped"),

@@ -13,9 +13,16 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from trajcloak.algorithms.refined.boxes import NARROW, NARROW_SIDE, SEMI_QUADRANT, SHAPES, WIDE
+from trajcloak.algorithms.refined.boxes import (
+    NARROW,
+    NARROW_SIDE,
+    SEMI_QUADRANT,
+    SHAPES,
+    WIDE,
+    empty_boxes,
+)
 from trajcloak.algorithms.refined.cuts import bundle_by_cuts
-from trajcloak.algorithms.refined.improve import IMPROVE_GROUP
+from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, Group, copy_trajectory
 from trajcloak.cloaks import group_members
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.options import QUAD
@@ -105,34 +112,38 @@ def _build_divide(shape: int) -> Callable[..., None]:
                     for i in range(span):
                         points[j, 0, i] = cells[rows[j], column * span + i, 0]
                         points[j, 1, i] = cells[rows[j], column * span + i, 1]
-                found = bundle_by_cuts(points, least, shape)
-                sizes = np.bincount(found)
-                places = np.zeros((len(sizes), 2 * least), np.int64)
-                sizes[:] = 0
-                for j in range(count):
-                    places[found[j], sizes[found[j]]] = j
-                    sizes[found[j]] += 1
-                all_shown = np.zeros(len(sizes), np.bool_)
-                seed = np.uint64(column)
+                group = _gather_parts(points, bundle_by_cuts(points, least, shape), 2 * least)
+                random = np.array([np.uint64(column)])
                 # Only the branch of this shape is compiled.
                 if shape == SEMI_QUADRANT:
-                    _IMPROVE_SEMI_QUADRANT(
-                        points, places, sizes, all_shown, least, heats, PASSES, NEAR, SAMPLES, seed
-                    )
+                    _IMPROVE_SEMI_QUADRANT(group, least, heats, PASSES, NEAR, SAMPLES, random)
                 elif shape == NARROW:
-                    _IMPROVE_NARROW(
-                        points, places, sizes, all_shown, least, heats, PASSES, NEAR, SAMPLES, seed
-                    )
+                    _IMPROVE_NARROW(group, least, heats, PASSES, NEAR, SAMPLES, random)
                 else:
-                    _IMPROVE_WIDE(
-                        points, places, sizes, all_shown, least, heats, PASSES, NEAR, SAMPLES, seed
-                    )
-                for p in range(len(sizes)):
-                    for j in range(sizes[p]):
-                        part[rows[places[p, j]], column] = p
+                    _IMPROVE_WIDE(group, least, heats, PASSES, NEAR, SAMPLES, random)
+                for p in range(len(group.sizes)):
+                    for j in range(group.sizes[p]):
+                        part[rows[group.members[p, j]], column] = p
 
     kernel: Callable[..., None] = divide
     return kernel
+
+
+@njit(cache=True, nogil=True)
+def _gather_parts(points, part, room):  # type: ignore[no-untyped-def]
+    """Gather trajectories by part, as :func:`.refined.improve.build_group` does by bundle."""
+    sizes = np.bincount(part)
+    sizes[:] = 0
+    members = np.zeros((len(sizes), room), np.int64)
+    copies = np.empty((len(sizes), room, 2, points.shape[2]), np.uint32)
+    for j in range(len(part)):
+        p = part[j]
+        members[p, sizes[p]] = j
+        copy_trajectory(points[j], copies[p, sizes[p]])
+        sizes[p] += 1
+    all_shown = np.zeros(len(sizes), np.bool_)
+    boxes = empty_boxes(len(sizes), points.shape[2])
+    return Group(copies, members, sizes, all_shown, boxes, np.zeros(len(sizes)))
 
 
 @njit(cache=True, nogil=True)

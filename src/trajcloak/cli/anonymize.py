@@ -29,6 +29,7 @@ from trajcloak.cli.engine_options import (
 )
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
+from trajcloak.quantities import Unit
 
 
 class Share(click.ParamType[float]):
@@ -233,11 +234,10 @@ def print_summary(
     from trajcloak.release.manifest import REASONS
     from trajcloak.release.output_checks import name_private_files
 
-    unit = "m" if manifest["crs"] else "units"
+    unit = Unit(in_metres=manifest["crs"] is not None)
     withheld, num_sent = manifest["withheld"], figures["requests"]
     num_withheld = sum(figures["withheld"].values())
     share = f" ({num_withheld / num_sent:.1%})" if num_withheld else ""
-    side = manifest["mean_cloak_area"] ** 0.5
     counted = figures["user_windows"]
     is_repeated = manifest["windows"] > 1 or max(counted.values()) > withheld["users"]
     times = " times" if is_repeated else ""
@@ -260,9 +260,9 @@ def print_summary(
         *([("parts", f"at least {parts['users']} users, per {parts['per']}")] if parts else []),
         (
             "mean area of a part" if parts else "mean cloak",
-            f"{side:,.0f} x {side:,.0f} {unit}",
+            unit.square(manifest["mean_cloak_area"]),
         ),
-        ("cost", f"{manifest['cost']:.4g} {unit}²"),
+        ("cost", unit.area(manifest["cost"])),
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]

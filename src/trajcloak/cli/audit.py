@@ -106,7 +106,7 @@ def command(
     check_usage(foreign, k, group, policy, asked, request_log, given)
     if asked and not foreign:
         check_release_time(release, asked)
-    with progress_bars(hidden=as_json, kernel=None) as progress:
+    with progress_bars(hidden=as_json) as progress:
         if foreign:
             report = audit_foreign(
                 list(log), release, k or 0, columns, policy=policy, group=group,

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -326,33 +325,14 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
 
 
 @contextmanager
-def progress_bars(
-    *,
-    hidden: bool = False,
-    kernel: tuple[str, str] | None = ("trajcloak.kernels.sort", "sort_words"),
-    transient: bool = False,
-) -> Iterator[Listener]:
+def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Listener]:
     """Draw a bar per stage on a terminal; yields the function that moves them.
 
-    ``kernel``, a module and a name in it, tells whether the first run is still to
-    compile; None for a command that compiles nothing. ``transient`` bars are taken away
-    when all is done.
+    ``transient`` bars are taken away when all is done.
     """
     is_shown = err.is_terminal and not hidden
-    if is_shown and kernel is not None and not _is_compiled(*kernel):
-        err.print("First run here: compiling takes some seconds, once.")
     with draw_bars(err, disable=not is_shown, transient=transient) as listen:
         yield listen
-
-
-def _is_compiled(module: str, name: str) -> bool:
-    """Whether a kernel is in the cache on disk, or needs no compiling."""
-    kernel = getattr(import_module(module), name)
-    if not hasattr(kernel, "stats"):
-        # The compiler is switched off.
-        return True
-    pattern = f"{module.rpartition('.')[2]}.{name}-*.nbi"
-    return any(Path(str(kernel.stats.cache_path)).glob(pattern))
 
 
 def print_error(message: str) -> None:

@@ -36,7 +36,7 @@ def command(
     """
     from trajcloak.movement import convert_log
 
-    with progress_bars(hidden=as_json, kernel=None) as progress:
+    with progress_bars(hidden=as_json) as progress:
         log = convert_log(source, output, format=format_, geographic=geographic, progress=progress)
     if as_json:
         print_json(

@@ -15,10 +15,10 @@ from rich.text import Text
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.audit import describe_checks
 from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
-from trajcloak.cli.generate import KERNEL
 from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
+from trajcloak.quantities import Unit
 
 if TYPE_CHECKING:
     from trajcloak.attackers import Attack
@@ -87,6 +87,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     """Generate a city's log, attack it, publish it, and check the result, all in one go."""
     from trajcloak.attackers import attack
     from trajcloak.auditor import audit
+    from trajcloak.compilation import follow_compilation
     from trajcloak.generator import generate_log
     from trajcloak.log import read_log
     from trajcloak.output import new_folder
@@ -102,31 +103,32 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     show = partial(print_part, hidden=as_json)
     with new_folder(output) as folder:
         log, release, policy, page = (folder / name for name in NAMES.values())
-        with progress_bars(hidden=as_json, kernel=KERNEL, transient=True) as progress:
+        with progress_bars(hidden=as_json, transient=True) as progress:
             generated = generate_log(log, users=users, length=LENGTH, seed=seed, progress=progress)
         show(describe_log(generated, LENGTH))
         columns = LogColumns(requests=generated.request_columns)
-        with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
+        with progress_bars(hidden=as_json, transient=True) as progress:
             request_log = read_log(log, columns, progress=progress)
             started = time.monotonic()
-            result = anonymize_log(request_log, Options(k=k), progress=progress)
-            result.write(release, policy, progress=progress)
-            seconds = time.monotonic() - started
+            with follow_compilation() as compilation:
+                result = anonymize_log(request_log, Options(k=k), progress=progress)
+                result.write(release, policy, progress=progress)
+            seconds = time.monotonic() - started - compilation.seconds
             manifest = result.manifest
             attacked = attack(request_log, k, algorithms=[manifest["algorithm"]], progress=progress)
         show(describe_attack(attacked, k))
         show(describe_release(result, output / NAMES["release"], seconds))
         show(compare_attackers(attacked, manifest))
-        with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
+        with progress_bars(hidden=as_json, transient=True) as progress:
             utility = measure_utility(request_log, release, policy, progress=progress)
         show(describe_accuracy(manifest, utility))
-        with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
+        with progress_bars(hidden=as_json, transient=True) as progress:
             report = audit(log, release, policy, columns, k=k, replay=True, progress=progress)
         show(describe_audit(report))
-        with progress_bars(hidden=as_json, kernel=None, transient=True) as progress:
+        with progress_bars(hidden=as_json, transient=True) as progress:
             write_report(
                 release, page, log=log, policy=policy, columns=columns, network="city",
-                progress=progress,
+                replay=True, progress=progress,
             )  # fmt: skip
     paths = {what: output / name for what, name in NAMES.items()}
     if as_json:
@@ -145,6 +147,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     show(list_written_files(paths))
     show(explain_guarantee(manifest))
     show(list_same_commands(users, LENGTH, k, seed, columns))
+    show(name_page(paths["report"]))
 
 
 def print_part(part: Paragraphs, *, hidden: bool) -> None:
@@ -261,10 +264,10 @@ def compare_attackers(attacked: "Attack", manifest: Mapping[str, Any]) -> Paragr
 def describe_accuracy(manifest: Mapping[str, Any], utility: "Sequence[Utility]") -> Paragraphs:
     """Say how coarse the areas are, and how large the errors of answers."""
     yield _heading(5, "The price")
-    side = manifest["mean_cloak_area"] ** 0.5 / 1000
+    unit = Unit(in_metres=True)
     yield (
-        f"Areas are coarse: {side:.1f} x {side:.1f} km in the mean, in a city of "
-        f"{manifest['region']['side'] / 1000:.0f} x {manifest['region']['side'] / 1000:.0f} km. "
+        f"Areas are coarse: {unit.square(manifest['mean_cloak_area'])} in the mean, in a city of "
+        f"{unit.square(manifest['region']['side'] ** 2)}. "
         f"Many people together can still be counted:"
     )
     table = ValueTable(
@@ -331,13 +334,21 @@ def list_same_commands(
         f"trajcloak generate -o log.parquet --users {users} --length {length} --seed {seed}",
         f"trajcloak anonymize log.parquet -o release --k {k} \\",
         f"    {requests} --policy policy.parquet",
-        "trajcloak audit log.parquet release \\",
+        "trajcloak audit log.parquet release --replay \\",
         f"    {requests} --policy policy.parquet",
         f"trajcloak attack log.parquet --k {k} --algorithms refined \\",
         f"    {requests} --example",
         "trajcloak utility log.parquet release --policy policy.parquet",
+        "trajcloak report release -o report.html --network city --replay \\",
+        f"    {requests} --log log.parquet \\",
+        "    --policy policy.parquet",
     ):
         yield Text(f"  {line}")
+
+
+def name_page(path: Path) -> Paragraphs:
+    """Name the one file to open."""
+    yield Text.assemble(("All of this on a page. Open in a browser: ", "bold"), str(path))
 
 
 def _heading(number: int, title: str) -> Text:

@@ -7,9 +7,6 @@ import click
 from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
 from trajcloak.cli.tables import facts_table
 
-KERNEL = ("trajcloak.generator.contraction", "build_hierarchy")
-"""Compiled by the first run that generates."""
-
 
 @click.command("generate")
 @click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
@@ -101,7 +98,7 @@ def command(
     """
     from trajcloak.generator import generate_log
 
-    with progress_bars(hidden=as_json, kernel=KERNEL) as progress:
+    with progress_bars(hidden=as_json) as progress:
         log = generate_log(
             output,
             users=users,

@@ -138,7 +138,7 @@ def print_inspection(found: "Inspection", k: int | None) -> None:
 
 def print_plan(plan: "Plan") -> None:
     """Show what each choice would give."""
-    from trajcloak.report.quantities import Unit
+    from trajcloak.quantities import Unit
 
     caption = (
         "side: of a square as large as the mean area in which a user is shown; counts, moves: mean "

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="GeoJSON to draw there: a coast, a border, districts.",
 )
+@click.option("--replay", is_flag=True, help="With --log: the audit also runs the algorithm again.")
 @click.option("--no-attack", is_flag=True, help="With --log: audit only.")
 @partial(
     log_options,
@@ -72,6 +73,7 @@ def command(
     vocabulary: Path | None,
     network: str | None,
     outline: Path | None,
+    replay: bool,
     no_attack: bool,
     columns: LogColumns,
     request_log: Path | None,
@@ -89,7 +91,7 @@ def command(
     from trajcloak.requests.vocabulary import read_vocabulary
 
     check_release_time(release, time)
-    with progress_bars(hidden=as_json, kernel=None) as progress:
+    with progress_bars(hidden=as_json) as progress:
         report = write_report(
             release,
             output,
@@ -100,6 +102,7 @@ def command(
             vocabulary=None if vocabulary is None else read_vocabulary(vocabulary),
             network=network,
             outline=outline,
+            replay=replay,
             attack=not no_attack,
             threads=threads,
             progress=progress,

@@ -23,6 +23,7 @@ from trajcloak.cli.common import (
 )
 from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.options import LogColumns
+from trajcloak.quantities import Unit
 
 if TYPE_CHECKING:
     from trajcloak.utility import Utility
@@ -83,12 +84,13 @@ def command(
         print_json({"areas": areas.to_dict(), "results": [result.to_dict() for result in results]})
     else:
         print_utility(results)
+        unit = Unit(in_metres=published.manifest["crs"] is not None)
         out.print(
             facts_table(
                 "Area in which a user is shown, mean over users and instants",
                 [
-                    ("the user's own rectangle", f"{areas.own:.4g}"),
-                    ("all rectangles of the user's bundle", f"{areas.union:.4g}"),
+                    ("the user's own rectangle", unit.area(areas.own)),
+                    ("all rectangles of the user's bundle", unit.area(areas.union)),
                 ],
             )
         )

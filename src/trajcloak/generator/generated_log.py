@@ -24,17 +24,21 @@ from trajcloak.generator.requests_by_place import (
     request_columns,
 )
 from trajcloak.generator.roads import MOST_CLASSES, SPEED_DIVISORS, build_roads
-from trajcloak.generator.simulation import Simulation
+from trajcloak.generator.simulation import Simulation, TiedRoutesError
 from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
 from trajcloak.kernels.threads import default_threads, run_sliced
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
-from trajcloak.progress import Progress, silent
+from trajcloak.progress import Progress
+from trajcloak.progress_bars import Heard, listening
 
 FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
 """The moment of the first instant: a Monday morning."""
 
 ON_ARRIVAL = ("continue", "stay")
 """What objects can do at the end of a trip."""
+
+MOST_SEARCHED = 10_000
+"""Rows of a log up to which routes are searched for one by one: preparing labels takes longer."""
 
 _LONGEST_STEP = 86_400
 
@@ -129,7 +133,7 @@ def generate_log(
     string_ids: bool = False,
     every_seconds: int = 60,
     request_log: str | os.PathLike[str] | None = None,
-    progress: Progress = silent,
+    progress: Heard = False,
 ) -> GeneratedLog:
     """Write a log of people who move on a road network.
 
@@ -180,8 +184,8 @@ def generate_log(
         instant and before the next), ``category``, ``detail``. Then ``path`` gets the
         locations alone. Default: rows of ``path`` carry the requests.
     progress
-        Called with the stages ``preparing routes``, in sets of routes, and
-        ``generating``, in instants.
+        True: show bars; or a function that is called with the stages ``preparing routes`` (not for
+        small logs), in sets of routes, and ``generating``, in instants.
 
     Returns
     -------
@@ -226,24 +230,34 @@ def generate_log(
         )
     streets = load_network(network, junctions)
     threads = default_threads()
-    roads = build_roads(
-        streets,
-        speed=speed,
-        classes=classes,
-        threads=threads,
-        on_routes=lambda done, total: progress("preparing routes", done, total),
-    )
-    simulation = Simulation(
-        roads,
-        users=users,
-        seed=seed,
-        stays=on_arrival == "stay",
-        congestion=congestion,
-        threads=threads,
-    )
     ids = user_ids(seed, users)
     column = id_texts(ids) if string_ids else pa.chunked_array([ids])
-    requests = _write_log(paths, options, simulation, column, progress)
+
+    def write(progress: Progress, *, has_labels: bool) -> int:
+        roads = build_roads(
+            streets,
+            speed=speed,
+            classes=classes,
+            threads=threads,
+            has_labels=has_labels,
+            on_routes=lambda done, total: progress("preparing routes", done, total),
+        )
+        simulation = Simulation(
+            roads,
+            users=users,
+            seed=seed,
+            stays=on_arrival == "stay",
+            congestion=congestion,
+            threads=threads,
+        )
+        return _write_log(paths, options, simulation, column, progress)
+
+    with listening(progress) as heard:
+        try:
+            requests = write(heard, has_labels=users * length > MOST_SEARCHED)
+        except TiedRoutesError:
+            # Whoever travels in a larger log must take the same way.
+            requests = write(heard, has_labels=True)
     return GeneratedLog(
         rows=users * length,
         requests=requests,

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from trajcloak.errors import InputError
 from trajcloak.generator.network import NUM_ROAD_CLASSES, Network
 from trajcloak.generator.requests_by_place import assign_place_kinds
-from trajcloak.generator.routes import Routes, build_routes
+from trajcloak.generator.route_search import Graph
+from trajcloak.generator.routes import Routes, build_routes, build_searches
 
 SPEED_DIVISORS = {"slow": 250, "middle": 50, "fast": 10}
 """Width plus height of the network, divided by this, is the greatest speed."""
@@ -87,6 +88,7 @@ def build_roads(
     speed: str,
     classes: int,
     threads: int,
+    has_labels: bool = True,
     on_routes: Callable[[int, int], None] = lambda done, total: None,
 ) -> Roads:
     """Compute speeds, travel times and routes of a network.
@@ -101,6 +103,8 @@ def build_roads(
         How many classes of objects there are.
     threads
         How many metrics to prepare at a time.
+    has_labels
+        Whether to prepare labels, for many routes; otherwise each route is searched for.
     on_routes
         Called with how many metrics are prepared, and how many there are.
     """
@@ -120,10 +124,14 @@ def build_roads(
         lengths=build_lengths(*network.extent),
     )
     distinct = np.unique(metrics).tolist()
+    graphs = {metric: Graph(network.starts, network.heads, times[metric]) for metric in distinct}
+    if not has_labels:
+        searches = {metric: build_searches(graph) for metric, graph in graphs.items()}
+        return Roads(network, arrays, searches)
     with ThreadPoolExecutor(threads) as pool:
         jobs = {
-            metric: pool.submit(_prepare_routes, network, (speed, metric), times[metric])
-            for metric in distinct
+            metric: pool.submit(_prepare_routes, network, (speed, metric), graph)
+            for metric, graph in graphs.items()
         }
         on_routes(0, len(jobs))
         for done, _ in enumerate(as_completed(jobs.values()), start=1):
@@ -131,10 +139,10 @@ def build_roads(
     return Roads(network, arrays, {metric: job.result() for metric, job in jobs.items()})
 
 
-def _prepare_routes(network: Network, known_as: tuple[str, int], times: Any) -> Routes:
+def _prepare_routes(network: Network, known_as: tuple[str, int], graph: Graph) -> Routes:
     """Prepare routes, unless this was done before for the same network."""
     if known_as not in network.routes:
-        network.routes[known_as] = build_routes(network.starts, network.heads, times)
+        network.routes[known_as] = build_routes(graph)
     return network.routes[known_as]
 
 

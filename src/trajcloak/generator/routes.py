@@ -1,4 +1,7 @@
-"""Fastest routes, read off hub labels: exact, and microseconds each.
+"""Fastest routes: read off hub labels, which takes microseconds each, or searched for.
+
+Labels have to be prepared, which takes seconds, so that few routes are found sooner by searching
+for each (:mod:`.route_search`).
 
 Abraham, Delling, Goldberg, Werneck: *Hierarchical Hub Labelings for Shortest
 Paths* (ESA 2012). The label of a node lists every node that a fastest route can
@@ -13,11 +16,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.generator.contraction import NONE, Hierarchy, build_hierarchy
-
-NO_ROUTE = -1
-"""The time of a route that does not exist."""
-
-_NEVER = np.int64(1) << 62
+from trajcloak.generator.route_search import (
+    NEVER,
+    NO_ROUTE,
+    Graph,
+    SearchBuffers,
+    build_search_buffers,
+    search_route,
+)
 
 
 class Labels(NamedTuple):
@@ -65,7 +71,7 @@ def build_labels(hierarchy: Any) -> Any:
     climbs = _arcs_by_low_end(tails, heads, num_nodes)
     descents = _arcs_by_low_end(heads, tails, num_nodes)
     draft = _Draft(
-        np.full(num_nodes, _NEVER, np.int64),
+        np.full(num_nodes, NEVER, np.int64),
         np.full(num_nodes, NONE, np.int32),
         np.empty(num_nodes, np.int32),
     )
@@ -146,7 +152,7 @@ def _draft(draft: Any, labels: Any, node: int, climbs: Any, highs: Any, times: A
         for entry in range(labels.starts[high], labels.starts[high + 1]):
             hub = labels.hubs[entry]
             time = times[arc] + labels.times[entry]
-            if draft.times[hub] == _NEVER:
+            if draft.times[hub] == NEVER:
                 draft.hubs[size] = hub
                 size += 1
             if time < draft.times[hub]:
@@ -177,7 +183,7 @@ def _keep(draft: Any, labels: Any, opposite: Any, node: int, size: int) -> Any:
             labels.arcs[end] = draft.arcs[hub]
             end += 1
     for hub in draft.hubs[:size]:
-        draft.times[hub] = _NEVER
+        draft.times[hub] = NEVER
         draft.arcs[hub] = NONE
     return end
 
@@ -187,19 +193,22 @@ class Routes(NamedTuple):
 
     Parameters
     ----------
+    graph
+        The graph itself.
     hierarchy
         The arcs of the graph and its shortcuts.
     leaving, arriving
-        The labels of the nodes as starts and as ends of routes.
+        The labels of the nodes as starts and as ends of routes; empty if routes are searched for.
     """
 
+    graph: Graph
     hierarchy: Hierarchy
     leaving: Labels
     arriving: Labels
 
 
 class RouteBuffers(NamedTuple):
-    """Working memory for unpacking one route; each thread needs its own.
+    """Working memory for finding one route; each thread needs its own.
 
     Parameters
     ----------
@@ -207,33 +216,32 @@ class RouteBuffers(NamedTuple):
         int32 (nodes,): arcs of the hierarchy, between hub and end of the route.
     stack
         int32 (nodes,): arcs of the hierarchy that are yet to be unpacked.
+    search
+        For routes that are searched for.
     """
 
     climb: NDArray[np.int32]
     stack: NDArray[np.int32]
+    search: SearchBuffers
 
 
-def build_routes(
-    starts: NDArray[np.int64], heads: NDArray[np.int32], times: NDArray[np.int64]
-) -> Routes:
-    """Prepare a graph for queries.
-
-    Parameters
-    ----------
-    starts
-        (nodes + 1,): the arcs of node ``v`` are from ``starts[v]`` up to ``starts[v + 1]``.
-    heads
-        (arcs,): the node that each arc leads to.
-    times
-        (arcs,): how long each takes, at least 1.
-    """
-    hierarchy = build_hierarchy(starts, heads, times)
-    return Routes(hierarchy, *build_labels(hierarchy))
+def build_routes(graph: Graph) -> Routes:
+    """Prepare a graph for many queries."""
+    hierarchy = build_hierarchy(graph.starts, graph.heads, graph.times)
+    return Routes(graph, hierarchy, *build_labels(hierarchy))
 
 
-def build_route_buffers(num_nodes: int) -> RouteBuffers:
-    """Make room for unpacking routes between ``num_nodes`` nodes."""
-    return RouteBuffers(np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32))
+def build_searches(graph: Graph) -> Routes:
+    """Leave a graph as it is, for few queries."""
+    ints, times = np.empty(0, np.int32), np.empty(0, np.int64)
+    labels = Labels(np.empty(0, np.int64), ints, times, ints)
+    return Routes(graph, Hierarchy(ints, ints, ints, times, ints, ints), labels, labels)
+
+
+def build_route_buffers(num_nodes: int, num_arcs: int) -> RouteBuffers:
+    """Make room for finding routes."""
+    climb, stack = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
+    return RouteBuffers(climb, stack, build_search_buffers(num_nodes, num_arcs))
 
 
 @njit(cache=True, nogil=True)
@@ -267,7 +275,7 @@ def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> 
     Parameters
     ----------
     routes
-        As :func:`build_routes` made them.
+        As :func:`build_routes` or :func:`build_searches` made them.
     buffers
         Overwritten.
     start, end
@@ -281,6 +289,8 @@ def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> 
     int
         The number of arcs; 0 if the nodes are the same, ``NO_ROUTE`` if there is no route.
     """
+    if routes.leaving.starts.size == 0:
+        return search_route(routes.graph, buffers.search, start, end, route)
     positions = routes.hierarchy.positions
     hub, time = find_hub(routes, positions[start], positions[end])
     if time == NO_ROUTE:

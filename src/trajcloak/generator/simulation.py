@@ -94,6 +94,10 @@ class Positions(NamedTuple):
     place: NDArray[np.int8]
 
 
+class TiedRoutesError(Exception):
+    """A route that was searched for is not the only fastest one."""
+
+
 class Fleet:
     """Some of the objects, which one thread moves.
 
@@ -113,7 +117,7 @@ class Fleet:
         self._roads = roads
         self._stays = stays
         self._movers = _build_movers(roads, seed, first, users)
-        self._buffers = build_route_buffers(roads.network.num_nodes)
+        self._buffers = build_route_buffers(roads.network.num_nodes, roads.network.heads.size)
         self._store = RouteStore(np.empty(0, np.int32), np.zeros(1, np.int64))
         self._has_reported = False
 
@@ -131,6 +135,12 @@ class Fleet:
             (edges,): how often the time for each edge is doubled.
         positions
             Filled. The first instant follows the last of the call before.
+
+        Raises
+        ------
+        TiedRoutesError
+            If a route that was searched for is not the only fastest one: labels might find
+            another.
         """
         offsets = np.empty((2, *positions.x.shape))
         with np.errstate(over="ignore"):
@@ -146,6 +156,8 @@ class Fleet:
                     )
                     if done < self._movers.random.size:
                         self._make_room()
+        if self._buffers.search.ties[0]:
+            raise TiedRoutesError
         for values, offset in zip((positions.x, positions.y), offsets, strict=True):
             np.add(values, offset, out=offset)
             offset *= FINENESS

@@ -12,14 +12,8 @@ from trajcloak import auditor, report
 from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError, name_keywords
 from trajcloak.given_values import Duration, to_duration
-from trajcloak.interface.logs import (
-    ColumnOptions,
-    Heard,
-    LogInput,
-    LogSource,
-    find_input,
-    listening,
-)
+from trajcloak.interface.logs import ColumnOptions, LogInput, LogSource, find_input
+from trajcloak.progress_bars import Heard, listening
 from trajcloak.report import Report
 
 
@@ -191,6 +185,7 @@ def write_report(
     vocabulary: Mapping[str, Sequence[Any]] | None = None,
     network: str | os.PathLike[str] | None = None,
     outline: str | os.PathLike[str] | None = None,
+    replay: bool = False,
     attack: bool = True,
     threads: int | None = None,
     progress: Heard = False,
@@ -212,8 +207,11 @@ def write_report(
         With the log: the values that requests may have, if the release was made with such a list.
     network
         Streets to draw under the cloaks: ``city`` or a path, as :func:`generate_log` takes it.
+        Those of ``city`` are in metres, and so are the lengths of a release over them.
     outline
         A GeoJSON file to draw there: a coast, a border, districts.
+    replay
+        Whether the audit also runs the algorithm again, as that of :func:`audit` can.
     attack
         Whether to attack too; takes long where there are very many users.
     threads, progress
@@ -254,6 +252,7 @@ def write_report(
             vocabulary=vocabulary,
             network=network,
             outline=outline,
+            replay=replay,
             attack=attack,
             threads=threads,
             progress=heard,

@@ -16,10 +16,11 @@ from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import run_audit
-from trajcloak.interface.logs import Heard, Log, LogInput, LogSource, find_input, listening
+from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
 from trajcloak.interface.optional_packages import need
 from trajcloak.interface.regions import place_points, place_region
 from trajcloak.output import new_folder
+from trajcloak.progress_bars import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
 from trajcloak.release.manifest_schema import Manifest
@@ -64,14 +65,6 @@ class Release:
     ----------
     manifest : dict
         How it was made, and its figures: the content of ``manifest.json``.
-    bundles : pyarrow.Table
-        For each bundle and instant: when, the rectangle, how many users.
-    requests : pyarrow.Table
-        For each bundle and instant: the requests.
-    policy : pyarrow.Table
-        Private: which user is in which bundle.
-    figures : dict
-        Private: what became of the requests of the log.
 
     Examples
     --------

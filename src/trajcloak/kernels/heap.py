@@ -31,3 +31,16 @@ def sift_down(heap, size, top, keys):  # type: ignore[no-untyped-def]
             return
         heap[top], heap[least] = heap[least], heap[top]
         top = least
+
+
+@njit(cache=True, nogil=True)
+def sift_up(heap, place, keys):  # type: ignore[no-untyped-def]
+    """Restore the order above a place whose index is new; O(log size)."""
+    while place > 0:
+        above = (place - 1) // 2
+        a = heap[place]
+        b = heap[above]
+        if keys[b] < keys[a] or (keys[b] == keys[a] and b < a):
+            return
+        heap[place], heap[above] = b, a
+        place = above

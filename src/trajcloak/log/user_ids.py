@@ -26,9 +26,10 @@ def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
         return order
     # With the sign bit flipped, signed numbers sort like unsigned words.
     words = ids.to_numpy().view(np.uint64) ^ np.uint64(1 << 63)
-    order = np.arange(len(ids))
-    sort_words(words, order, 0, len(ids), np.empty_like(words), np.empty_like(order))
-    return order
+    # Users fit int32, for which the kernel is compiled in any case.
+    number = np.arange(len(ids), dtype=np.int32)
+    sort_words(words, number, 0, len(ids), np.empty_like(words), np.empty_like(number))
+    return number.astype(np.int64)
 
 
 def to_integers_if_plain(ids: pa.Array) -> pa.Array:

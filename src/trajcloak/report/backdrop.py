@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from trajcloak.errors import InputError
 from trajcloak.generator.city import JUNCTIONS
-from trajcloak.generator.network_files import load_network
+from trajcloak.generator.network_files import CITY, load_network
 from trajcloak.query import PublishedRelease
 from trajcloak.report.html_elements import pack
 
@@ -42,11 +42,14 @@ class Backdrop:
         Whether each is drawn stronger: main roads, and all of an outline.
     words : str
         What is drawn, and how many lines, for the reader.
+    in_metres : bool
+        Whether its coordinates, and so the release's, are known to be metres.
     """
 
     ends: Ints
     is_main: npt.NDArray[np.bool_]
     words: str
+    in_metres: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Pack it for the page."""
@@ -91,6 +94,7 @@ def build_backdrop(
         ends=np.concatenate([part.ends for part in parts]),
         is_main=np.concatenate([part.is_main for part in parts]),
         words=" ".join(part.words for part in parts),
+        in_metres=network == CITY,
     )
 
 

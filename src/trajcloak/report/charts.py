@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajcloak.quantities import show_number
 from trajcloak.report.figures import Floats, Histogram
 from trajcloak.report.html_elements import Element, details, element, table
-from trajcloak.report.quantities import show_number
 
 WIDTH, HEIGHT = 380, 210
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42

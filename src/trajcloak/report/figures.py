@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.quantities import Unit
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid, reduce_runs
 from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
-from trajcloak.report.quantities import show_number
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -199,14 +199,18 @@ class PublicCheck(NamedTuple):
     name : str
     passed : bool
     detail : str
+        What was found.
+    asks : str
+        What the check asks for.
     """
 
     name: str
     passed: bool
     detail: str
+    asks: str
 
 
-def check_release(release: PublishedRelease, figures: Figures) -> list[PublicCheck]:
+def check_release(release: PublishedRelease, figures: Figures, unit: Unit) -> list[PublicCheck]:
     """Compare the manifest of a release with its other files.
 
     Who is in which bundle is not in the release, so the sizes of bundles are those it states.
@@ -221,6 +225,7 @@ def check_release(release: PublishedRelease, figures: Figures) -> list[PublicChe
             small == 0,
             f"{small:,} of {figures.num_bundles:,} bundles state fewer than k = {k}; the "
             f"smallest states {figures.smallest:,}",
+            "No bundle says that it has fewer than k users.",
         ),
         _compare("smallest bundle", manifest["smallest_bundle"], figures.smallest),
         _compare("windows", manifest["windows"], len(release.windows)),
@@ -230,19 +235,25 @@ def check_release(release: PublishedRelease, figures: Figures) -> list[PublicChe
             "users",
             max(sums) <= users <= sum(sums) and (len(sums) > 1 or users == sums[0]),
             f"the manifest says {users:,}; bundles hold {max(sums):,} in the largest window",
+            "The users of all bundles of a window add up to no more than there are.",
         ),
         _compare("requests", manifest["requests"], int(figures.requests.sum())),
-        _compare("cost", manifest["cost"], figures.cost),
-        _compare("mean cloak area", manifest["mean_cloak_area"], figures.mean_area),
+        _compare("cost", manifest["cost"], figures.cost, unit.area),
+        _compare("mean cloak area", manifest["mean_cloak_area"], figures.mean_area, unit.area),
         _check_cloaks(release),
         *_check_parts(release),
     ]
 
 
-def _compare(name: str, stated: float, counted: float) -> PublicCheck:
-    if math.isclose(stated, counted, rel_tol=TOLERANCE):
-        return PublicCheck(name, True, f"{show_number(stated)}, as the manifest says")
-    return PublicCheck(name, False, f"the manifest says {stated:,}; counted: {counted:,}")
+def _compare(
+    name: str, stated: float, counted: float, show: Callable[[float], str] = "{:,}".format
+) -> PublicCheck:
+    """Compare a figure of the manifest with that of the other files."""
+    passed = math.isclose(stated, counted, rel_tol=TOLERANCE)
+    detail = f"{show(stated)}, as the manifest says"
+    if not passed:
+        detail = f"the manifest says {stated:,}; counted: {counted:,}"
+    return PublicCheck(name, passed, detail, "The manifest's figure is that of the files.")
 
 
 def _check_cloaks(release: PublishedRelease) -> PublicCheck:
@@ -261,6 +272,7 @@ def _check_cloaks(release: PublishedRelease) -> PublicCheck:
         "cloaks on the grid",
         wrong == 0,
         f"{wrong:,} of {total:,} published rectangles are none of the grid",
+        "Areas end at lines of the grid, so that none tells where exactly somebody was.",
     )
 
 
@@ -275,5 +287,6 @@ def _check_parts(release: PublishedRelease) -> list[PublicCheck]:
             "enough users in every part",
             least >= parts["users"],
             f"the smallest part states {least:,}; the manifest promises {parts['users']:,}",
+            "No part of a bundle says that it has fewer users than promised.",
         )
     ]

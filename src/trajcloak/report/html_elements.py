@@ -54,17 +54,26 @@ def table(
     caption: str | None = None,
     class_: str | None = None,
 ) -> Element:
-    """Build a table whose first column names its rows; wide ones scroll on their own."""
+    """Build a table whose first column names its rows.
+
+    The style of some classes lays each row out on its own where the screen is narrow, with the
+    names of its columns.
+    """
+    names = list(head)
     body = [
         element(
-            "tr", *(element("td" if i else "th", c, scope=None if i else "row") for i, c in row)
+            "tr",
+            *(
+                element("td", cell, data_name=name) if i else element("th", cell, scope="row")
+                for i, (name, cell) in enumerate(zip(names, cells, strict=True))
+            ),
         )
-        for row in (enumerate(cells) for cells in rows)
+        for cells in rows
     ]
     made = element(
         "table",
         element("caption", caption) if caption else None,
-        element("thead", element("tr", *(element("th", name, scope="col") for name in head))),
+        element("thead", element("tr", *(element("th", name, scope="col") for name in names))),
         element("tbody", *body),
     )
     return element("div", made, class_=f"table {class_ or ''}".strip())

@@ -96,11 +96,14 @@ class AttributeSummary:
         Different values, null among them.
     frequent : list of (str, int)
         The most frequent values, and how many entries of the release have each.
+    rare : list of str
+        The values, null aside, that fewer than ``rare_below`` bundles of some window show.
     """
 
     name: str
     num_values: int
     frequent: list[tuple[str, int]]
+    rare: list[str]
 
 
 @dataclass(frozen=True)
@@ -134,11 +137,14 @@ def read_requests(release: PublishedRelease) -> ReleaseRequests:
     """Read the requests, and number the different ones."""
     names = release.attributes
     table, _ = read_request_table(release.requests, names, release.windows)
-    codes, texts = [], []
+    bundle = table.column("bundle_id").to_numpy()
+    codes, texts, rare = [], [], []
     for name in names:
         code, values = encode_values(release.requests.file, table.column(name))
         codes.append(code)
         texts.append([_show(value) for value in values])
+        few = find_rare(code, bundle, release)
+        rare.append(sorted(texts[-1][i] for i in few.tolist() if values[i] is not None))
     kind = np.zeros(table.num_rows, np.int64)
     for code, values in zip(codes, texts, strict=True):
         kind = kind * len(values) + code
@@ -146,15 +152,34 @@ def read_requests(release: PublishedRelease) -> ReleaseRequests:
         kind = np.unique(kind, return_inverse=True)[1].astype(np.int64)
     first = np.unique(kind, return_index=True)[1] if len(names) else np.zeros(0, np.int64)
     return ReleaseRequests(
-        bundle=table.column("bundle_id").to_numpy(),
+        bundle=bundle,
         instant=table.column("instant").to_numpy().astype(np.int64),
         kind=kind,
         kinds=[[t[int(c[row])] for c, t in zip(codes, texts, strict=True)] for row in first],
         attributes=[
-            _describe(name, code, values)
-            for name, code, values in zip(names, codes, texts, strict=True)
+            _describe(*attribute) for attribute in zip(names, codes, texts, rare, strict=True)
         ],
     )
+
+
+def find_rare(code: Ints, bundle: Ints, release: PublishedRelease) -> Ints:
+    """Find the values that too few bundles show, in any window where they are shown.
+
+    Parameters
+    ----------
+    code, bundle : (requests,) int64
+        The number of each request's value, and its bundle.
+    release
+        Its manifest says how many bundles are enough, and its windows which bundles they have.
+    """
+    first = [window.first_id for window in release.windows]
+    num_bundles = first[-1] + len(release.windows[-1].users)
+    value, bundle = np.divmod(np.unique(code * num_bundles + bundle), num_bundles)
+    window = np.searchsorted(first, bundle, side="right")
+    places = len(first) + 1
+    shown, bundles = np.unique(value * places + window, return_counts=True)
+    few: Ints = np.unique(shown[bundles < release.manifest["parameters"]["rare_below"]] // places)
+    return few
 
 
 def _show(value: Any) -> str:
@@ -162,12 +187,12 @@ def _show(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " …"
 
 
-def _describe(name: str, code: Ints, values: list[str]) -> AttributeSummary:
+def _describe(name: str, code: Ints, values: list[str], rare: list[str]) -> AttributeSummary:
     counts: Counter[str] = Counter()
     for value, number in zip(values, np.bincount(code, minlength=len(values)), strict=True):
         counts[value] += int(number)
     frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return AttributeSummary(name, len(values), frequent[:FREQUENT])
+    return AttributeSummary(name, len(values), frequent[:FREQUENT], rare)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.density import MapDensity, find_bounds
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests
-from trajcloak.report.quantities import Unit, show_count, show_number
 from trajcloak.report.sections import describe_instant
 from trajcloak.shown_text import show_text
 
@@ -35,8 +35,10 @@ def build_map_section(
         element(
             "p",
             "The colour says how many users to expect in a place at that instant, if those of each "
-            f"published rectangle were spread evenly over it. {_explain_rectangles(release)} "
-            "Choose a place to follow its bundle through time.",
+            f"published rectangle were spread evenly over it. {_explain_rectangles(release)}",
+            element(
+                "span", " Choose a place to follow its bundle through time.", class_="on-screen"
+            ),
         ),
         element("p", describe_sample(release, drawn), backdrop, class_="note"),
         element("noscript", element("p", "The map needs JavaScript; the rest does not.")),
@@ -246,8 +248,8 @@ def _area_labels(figures: Figures, unit: Unit) -> list[str]:
 
 def _shorten(low: str, high: str) -> str:
     """Leave out the unit of the lower end if the upper end has the same."""
-    number, _, unit = low.partition(" ")
-    return number if high.endswith(f" {unit}") else low
+    number, space, unit = low.partition(NO_BREAK)
+    return number if high.endswith(space + unit) else low
 
 
 def _size_labels(figures: Figures) -> list[str]:

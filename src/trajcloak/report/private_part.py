@@ -13,6 +13,7 @@ from trajcloak.log import read_log
 from trajcloak.log.files import list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
+from trajcloak.quantities import show_count, show_share
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest import REASONS
 from trajcloak.release.manifest_schema import Manifest
@@ -29,7 +30,6 @@ from trajcloak.report.html_elements import (
     section,
     table,
 )
-from trajcloak.report.quantities import show_count, show_share
 from trajcloak.report.sections import show_result
 
 KNOWS = {
@@ -43,19 +43,22 @@ KNOWS = {
 """What each attacker knows, in a few words."""
 
 MEANINGS = {
-    "release folder": "three files, and nothing else",
-    "manifest": "readable, with parameters that a release can have",
-    "log": "can be read as the parameters say, and lies inside the region",
-    "policy": "outside the release, readable by its owner only; names users of the log",
-    "one bundle per user": "everybody who takes part is in exactly one bundle of a window",
-    "at least k users": "the members of every bundle, counted",
-    "cloaks": "hold all locations of the members; numbered so that numbers name nobody",
-    "possible senders": "enough members may have sent each published request",
-    "bundles": "exactly the cloaks that follow from log and policy",
-    "requests": "exactly those that were sent, less those that the rules withhold",
-    "figures": "every number of the manifest, computed again",
-    "bytes": "no file holds anything else, not even where readers do not look",
-    "replay": "the algorithm, run again, makes the same groups",
+    "release folder": "The release has its three files, and nothing else.",
+    "manifest": "The manifest can be read, and has settings that a release can have.",
+    "log": "The log can be read as the settings say; all its places are inside the region.",
+    "policy": "The policy file is outside the release; only its owner can read it; it names users "
+    "of the log.",
+    "one bundle per user": "Everybody who takes part is in exactly one bundle of each window.",
+    "at least k users": "Every bundle has at least k members.",
+    "cloaks": "Every member is inside the area of the bundle at every instant. The numbers of "
+    "bundles tell nothing about people.",
+    "possible senders": "At least k members can have sent each published request.",
+    "bundles": "The published areas are exactly those that follow from log and policy file.",
+    "requests": "The published requests are exactly those that were sent, less those that the "
+    "rules withhold.",
+    "figures": "Every number of the manifest, computed again, is the same.",
+    "bytes": "The files hold nothing else, not even where readers do not look.",
+    "replay": "The algorithm, run again, makes the same groups: no request has chosen them.",
 }
 """What each check of the audit asks for."""
 
@@ -99,6 +102,7 @@ def audit_and_attack(
     *,
     request_log: Sequence[Path] | None = None,
     vocabulary: Mapping[str, Sequence[Any]] | None = None,
+    replay: bool,
     with_attack: bool,
     threads: int | None,
     progress: Progress,
@@ -111,6 +115,7 @@ def audit_and_attack(
         columns,
         request_log=None if request_log is None else list(request_log),
         vocabulary=vocabulary,
+        replay=replay,
         progress=progress,
     )
     digests = _digest_private(list_files([*log, *(request_log or [])]), policy)
@@ -171,7 +176,7 @@ def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[E
 def _build_audit_section(report: AuditReport) -> Element:
     """Show every check of the audit."""
     rows: TableRows = (
-        [check.name, show_result(check.passed), check.detail, MEANINGS.get(check.name, "")]
+        [check.name, show_result(check.passed), MEANINGS[check.name], check.detail]
         for check in report.checks
     )
     return section(
@@ -184,7 +189,7 @@ def _build_audit_section(report: AuditReport) -> Element:
             "been published, and compares it with the release byte for byte. ",
             " ".join(report.notes),
         ),
-        table(["check", "result", "finding", "what it asks for"], rows, class_="checks"),
+        table(["check", "result", "what it asks for", "finding"], rows, class_="checks"),
     )
 
 
@@ -228,7 +233,7 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
         facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),
         _describe_breach(attack.breach),
-        details("Data as a table", table(head, rows, class_="numeric")),
+        details("Data as a table", table(head, rows, class_="numeric wide")),
     )
 
 

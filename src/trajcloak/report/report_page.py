@@ -14,6 +14,7 @@ from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns
 from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file
 from trajcloak.progress import Progress, silent
+from trajcloak.quantities import Unit
 from trajcloak.query import PublishedRelease, open_release
 from trajcloak.release.output_checks import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
@@ -27,7 +28,6 @@ from trajcloak.report.private_part import (
     audit_and_attack,
     build_private_sections,
 )
-from trajcloak.report.quantities import Unit
 from trajcloak.report.sections import (
     build_checks_section,
     build_figures_section,
@@ -114,6 +114,7 @@ def write_report(
     vocabulary: Mapping[str, Sequence[Any]] | None = None,
     network: str | os.PathLike[str] | None = None,
     outline: str | os.PathLike[str] | None = None,
+    replay: bool = False,
     attack: bool = True,
     threads: int | None = None,
     progress: Progress = silent,
@@ -138,9 +139,12 @@ def write_report(
         With the log: the values that requests may have, if the release was made with such a list.
     network
         Streets to draw under the cloaks: ``city`` or a path, as
-        :func:`trajcloak.generate_log` takes it.
+        :func:`trajcloak.generate_log` takes it. The streets of ``city`` are in metres, and so
+        are the lengths of a release over them.
     outline
         A GeoJSON file to draw there: a coast, a border, districts.
+    replay
+        Whether the audit also runs the algorithm again, as :func:`trajcloak.audit` does.
     attack
         Whether to attack too; takes long where there are very many users.
     threads
@@ -178,8 +182,8 @@ def write_report(
     if policy is not None:
         found = audit_and_attack(
             published, sources, Path(policy), columns or LogColumns(),
-            request_log=requests or None, vocabulary=vocabulary, with_attack=attack,
-            threads=threads, progress=progress,
+            request_log=requests or None, vocabulary=vocabulary, replay=replay,
+            with_attack=attack, threads=threads, progress=progress,
         )  # fmt: skip
     progress(STAGE, 0, 1)
     backdrop = build_backdrop(published, network, outline)
@@ -201,12 +205,13 @@ def build_page(
 ) -> tuple[str, Report]:
     """Build the page, and the summary of it."""
     manifest = release.manifest
-    unit = Unit(in_metres=manifest["crs"] is not None)
+    known = manifest["crs"] is not None or (backdrop is not None and backdrop.in_metres)
+    unit = Unit(in_metres=known)
     requests = read_requests(release)
     figures = count_figures(release, requests.count_by_instant(release))
     drawn = choose_drawn(release)
     density = build_density(release, drawn)
-    checks = check_release(release, figures)
+    checks = check_release(release, figures, unit)
     audited = None
     if found is not None:
         results = found.audit.checks
@@ -227,16 +232,19 @@ def build_page(
         build_requests_section(requests.attributes, len(requests.kind), list_allowed(manifest)),
         build_left_out_section(manifest, figures),
         build_checks_section(checks),
-        build_ingest_section(manifest),
+        build_ingest_section(manifest, unit),
         build_origin_section(manifest, figures, unit, is_private=found is not None),
     ]
     shown = [part for part in sections if part is not None]
+    digests = {f"release: {name}": digest for name, digest in figures.digests.items()}
+    if found is not None:
+        digests |= found.digests
     body = [
         *([] if found is None else [_build_warning()]),
-        build_header(verdict, figures, manifest),
+        build_header(verdict, figures, manifest, requests.attributes, digests),
         _build_contents(shown),
         element("main", *shown, id="content"),
-        build_footer(figures.digests, None if found is None else found.digests),
+        build_footer(is_private=found is not None),
     ]
     data = build_map_data(
         release, figures, drawn, list_drawn(requests, drawn), density, unit,
@@ -274,7 +282,7 @@ def _build_contents(sections: list[Element]) -> Element:
     return element(
         "nav",
         element("ul", *links),
-        element("button", "Dark", id="theme", type="button", aria_pressed="false"),
+        element("button", "Dark colours", id="theme", type="button"),
         aria_label="On this page",
     )
 

@@ -1,15 +1,17 @@
 """The public sections of the page: words, tables and charts."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
+from trajcloak.quantities import Unit, show_count, show_moment, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
-from trajcloak.report.figures import Figures, PublicCheck
+from trajcloak.report.figures import Figures, Histogram, PublicCheck
 from trajcloak.report.html_elements import (
     Element,
     TableRows,
@@ -20,7 +22,6 @@ from trajcloak.report.html_elements import (
     table,
 )
 from trajcloak.report.map_contents import AttributeSummary
-from trajcloak.report.quantities import Unit, show_count, show_moment, show_number
 from trajcloak.version import __version__
 
 NOT_PROMISED = (
@@ -99,6 +100,8 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
     moments = [describe_instant(release, int(instant)) for instant in figures.instant]
     # All bundles of a stream may be silent at an instant.
     mean = figures.cost_by_instant / np.maximum(figures.users, 1)
+    side, side_name = unit.scale(float(figures.sides.edges[-1]))
+    per_user, area_name = unit.scale(math.sqrt(float(mean.max())))
     charts = [
         draw_histogram(
             "sizes",
@@ -115,8 +118,8 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
         draw_histogram(
             "sides",
             "How wide and high cloaks are",
-            figures.sides,
-            f"side of the cloak ({unit.name})",
+            Histogram(figures.sides.edges / side, figures.sides.counts),
+            f"side of the cloak ({side_name})",
             "sides",
             f"A mean cloak is as large as a square of {unit.square(figures.mean_area)}; less is "
             f"more useful.",
@@ -124,9 +127,9 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
         draw_series(
             "cost",
             "Cost over time",
-            mean,
+            mean / per_user**2,
             moments,
-            f"mean area of a user's cloak ({unit.name}²)",
+            f"mean area of a user's cloak ({area_name}²)",
             f"Cost is the sum of these areas over users and instants: {unit.area(figures.cost)}.",
         ),
     ]
@@ -180,7 +183,9 @@ def build_requests_section(
 
 def build_checks_section(checks: list[PublicCheck]) -> Element:
     """Show what this page itself compared."""
-    rows: TableRows = ([check.name, show_result(check.passed), check.detail] for check in checks)
+    rows: TableRows = (
+        [check.name, show_result(check.passed), check.asks, check.detail] for check in checks
+    )
     return section(
         "checks",
         "What anybody can check",
@@ -189,7 +194,7 @@ def build_checks_section(checks: list[PublicCheck]) -> Element:
             "Counted anew from the three public files when this page was made. Anybody with the "
             "release can repeat it, and every figure and map on this page.",
         ),
-        table(["check", "result", "finding"], rows, class_="checks"),
+        table(["check", "result", "what it asks for", "finding"], rows, class_="checks"),
     )
 
 
@@ -240,7 +245,7 @@ def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
     )
 
 
-def build_ingest_section(manifest: Manifest) -> Element:
+def build_ingest_section(manifest: Manifest, unit: Unit) -> Element:
     """Show what came in, as the manifest reports it."""
     ingest = manifest["ingest"]
     interval, located = ingest["interval"], ingest["user_instants"]
@@ -268,7 +273,7 @@ def build_ingest_section(manifest: Manifest) -> Element:
             (f"locations {how}", f"{number:,} ({number / everywhere:.1%})")
             for how, number in sorted(located.items())
         ),
-        ("coordinates", ingest["crs"] or "planar, unit not known"),
+        ("coordinates", ingest["crs"] or unit.plane),
         ("time zone", ingest["zone"] or "none"),
     ]
     return section(
@@ -310,7 +315,7 @@ def build_origin_section(
                 ("k", f"{manifest['k']:,}"),
                 ("cost", unit.area(figures.cost)),
                 ("mean cloak", unit.square(figures.mean_area)),
-                ("coordinates", str(manifest["crs"] or "planar, unit not known")),
+                ("coordinates", str(manifest["crs"] or unit.plane)),
                 (
                     "region",
                     f"a square of {unit.length(region['side'])} cut into 2^{manifest['height']} "
@@ -323,7 +328,7 @@ def build_origin_section(
         element(
             "p",
             "Map, figures and checks come from the release alone; the same files give the same "
-            f"page, byte for byte. {needs} The end of the page has the SHA-256 of all files.",
+            f"page, byte for byte. {needs} The top of the page has the SHA-256 of all files.",
         ),
     )
 
@@ -340,21 +345,7 @@ def describe_instant(release: PublishedRelease, instant: int) -> str:
     return f"instant {instant}" if moment is None else show_moment(moment)
 
 
-def build_footer(release: dict[str, str], private: dict[str, str] | None) -> Element:
-    """Build the line to sign, with the files of the release and, if given, the private ones."""
-    use = "Private: not for publication."
-    if private is None:
-        use = "Public: made from the release alone."
-    digests = {**{f"release: {name}": d for name, d in release.items()}, **(private or {})}
-    return element(
-        "footer",
-        table(
-            ["file", "SHA-256"],
-            ([name, element("code", digest)] for name, digest in digests.items()),
-            caption="The files that this page is about, and that a signature is for",
-            class_="digests",
-        ),
-        element("p", "Reviewed by", class_="sign"),
-        element("p", "Date and signature", class_="sign"),
-        element("p", f"Page made by trajcloak {__version__}. {use}"),
-    )
+def build_footer(*, is_private: bool) -> Element:
+    """Say what made the page, and for whom."""
+    use = "Private: not for publication." if is_private else "Public: made from the release alone."
+    return element("footer", element("p", f"Page made by trajcloak {__version__}. {use}"))

@@ -1,16 +1,25 @@
-"""The top of the page: is it safe, against whom, on which figures, and what was left out."""
+"""The top of the page: is it safe, against whom, on which figures, and what was left out.
 
+What somebody has to look at and the files that a signature is for stand here, too: on paper, they
+are on the first page.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trajcloak.options import KEEP, OTHER, REPORT_AWARE
+from trajcloak.quantities import show_count, show_moment, show_share
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
-from trajcloak.report.html_elements import Child, Element, element, facts
-from trajcloak.report.quantities import show_count, show_moment, show_share
+from trajcloak.report.html_elements import Child, Element, element, facts, table
+from trajcloak.report.map_contents import AttributeSummary
 
 SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
 """Audited and passed; consistent, but not audited here; either, with attributes that were allowed
 although they may identify somebody; a check failed."""
+
+MOST_RARE = 20
+"""Rare values of an attribute that are listed one by one."""
 
 
 class AuditOutcome(NamedTuple):
@@ -83,7 +92,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
             SAFE,
             capital,
             passed,
-            f"Yes, in the sense of sender k-anonymity with k = {manifest['k']}. An audit "
+            f"Yes, in the sense of sender k\u2011anonymity with k = {manifest['k']}. An audit "
             f"computed from log and policy file, with code of its own, what must have been "
             f"published, and compared it byte for byte: all {audited.num_checks} checks "
             f"hold.{rare}",
@@ -128,9 +137,17 @@ def describe_rare(manifest: Manifest) -> str:
     return what
 
 
-def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Element:
-    """Build the top of the page."""
-    k = manifest["k"]
+def build_header(
+    verdict: Verdict,
+    figures: Figures,
+    manifest: Manifest,
+    attributes: Sequence[AttributeSummary],
+    digests: Mapping[str, str],
+) -> Element:
+    """Build the top of the page.
+
+    ``digests`` are the SHA-256 of the files that the verdict is about, by their names.
+    """
     return element(
         "header",
         element("p", "Release report", class_="eyebrow"),
@@ -144,12 +161,60 @@ def build_header(verdict: Verdict, figures: Figures, manifest: Manifest) -> Elem
                 "Against whom?",
                 element("p", describe_attacker(manifest)),
             ),
-            _card("On which figures?", _list_figures(figures, manifest, k)),
+            _card("On which figures?", _list_figures(figures, manifest)),
             _card("What was left out?", *describe_left_out(manifest, figures.num_sets)),
             class_="cards",
         ),
+        _list_unchecked(manifest, attributes),
+        element(
+            "div",
+            table(
+                ["file", "SHA-256"],
+                ([name, element("code", digest)] for name, digest in digests.items()),
+                caption="The files that this page is about, and that a signature is for",
+                class_="digests",
+            ),
+            element("p", "Reviewed by", class_="sign"),
+            element("p", "Date and signature", class_="sign"),
+            class_="files",
+        ),
         class_=f"top is-{verdict.state}",
     )
+
+
+def _list_unchecked(manifest: Manifest, attributes: Sequence[AttributeSummary]) -> Element | None:
+    """List what no rule held back, for somebody to look at: allowed attributes, rare values."""
+    if manifest["parameters"]["rare"] != KEEP or not attributes:
+        return None
+    allowed = list_allowed(manifest)
+    items = [
+        element(
+            "li",
+            element("bdi", attribute.name),
+            " (allowed by hand): " if attribute.name in allowed else ": ",
+            *_name_rare(attribute),
+        )
+        for attribute in attributes
+    ]
+    few = f"fewer than {manifest['parameters']['rare_below']:,} bundles of a window show"
+    return element(
+        "div",
+        element("h2", "What must somebody look at?"),
+        element("p", f"Values that {few}, published with --rare keep:"),
+        element("ul", *items),
+        class_="card unchecked",
+    )
+
+
+def _name_rare(attribute: AttributeSummary) -> list[Child]:
+    """Name the rare values of an attribute, as many as fit."""
+    if not attribute.rare:
+        return [f"none of {show_count(attribute.num_values, 'value')}"]
+    words: list[Child] = [f"{len(attribute.rare):,} of {attribute.num_values:,}: "]
+    for number, value in enumerate(attribute.rare[:MOST_RARE]):
+        words += [", " if number else None, element("bdi", value)]
+    more = len(attribute.rare) - MOST_RARE
+    return [*words, f" and {more:,} more" if more > 0 else None]
 
 
 def describe_attacker(manifest: Manifest) -> str:
@@ -212,7 +277,7 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
     listed = [element("li", str(part)) for part in parts if part]
     if listed:
         link = element("a", "More", href="#left-out")
-        return [element("ul", *listed), element("p", link, ".")]
+        return [element("ul", *listed), element("p", link, ".", class_="on-screen")]
     return [
         element(
             "p",
@@ -222,9 +287,12 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
     ]
 
 
-def _list_figures(figures: Figures, manifest: Manifest, k: int) -> Element:
+def _list_figures(figures: Figures, manifest: Manifest) -> Element:
     pairs: list[tuple[str, Child]] = [
-        (f"users in the smallest bundle; k = {k:,} asked for", f"{figures.smallest:,}"),
+        (
+            f"users in the smallest bundle; at least {manifest['k']:,} asked for",
+            f"{figures.smallest:,}",
+        ),
         ("bundles, each an area per instant", f"{figures.num_bundles:,}"),
         ("requests, distinct in their bundle and instant", f"{manifest['requests']:,}"),
     ]

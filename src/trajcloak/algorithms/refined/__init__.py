@@ -67,6 +67,7 @@ class Refined:
     Attributes
     ----------
     effort : {"low", "normal", "high"}
+        How hard to try. All else is set by :func:`trajcloak.anonymize`.
     suppress_above
         Leave out bundles that cost at least this much per member (summed area of
         the cloaks, in cells).

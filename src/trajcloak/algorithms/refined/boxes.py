@@ -9,6 +9,7 @@ and its two greatest cells: they are enough to compute its area without one of i
 with one exchanged for another.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +46,18 @@ class Boxes(NamedTuple):
     low2: Points
     high: Points
     high2: Points
+
+
+def empty_cells(shape: tuple[int, ...]) -> Points:
+    """Allocate cells at a multiple of 64 bytes.
+
+    Then no instruction reads from two lines of the processor's cache. numpy promises 16 bytes only,
+    with which kernels took a fifth longer.
+    """
+    size = math.prod(shape)
+    room = np.empty(size + 16, np.uint32)
+    start = -room.ctypes.data % 64 // 4
+    return room[start : start + size].reshape(shape)
 
 
 def build_points(cells: npt.NDArray[np.uint32]) -> Points:

@@ -1,9 +1,10 @@
 """Bundle the trajectories of a block greedily."""
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
-from trajcloak.algorithms.refined.boxes import area, area_with
+from trajcloak.algorithms.refined.boxes import Points, area, area_with
 from trajcloak.kernels.heap import build_heap, sift_down
 
 SPARE = 0.02
@@ -11,8 +12,7 @@ SPARE = 0.02
 larger bundle can give a trajectory away without taking another."""
 
 
-@njit(cache=True, nogil=True)
-def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
+def bundle_block(points: Points, k: int, shape: int) -> npt.NDArray[np.int32]:
     """Bundle the trajectories of a block; returns the bundle of each, from 0.
 
     A bundle starts with the trajectory farthest from the block's centre, and takes k - 1 more,
@@ -23,10 +23,20 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
 
     Requires: at least k points. Ensures: bundles of at least k; the same on every machine.
     """
+    cells = points.reshape(len(points), -1)
+    farthest_first = np.argsort(-_distances(cells), kind="stable")
+    bundle: npt.NDArray[np.int32] = _bundle(points, farthest_first, k, shape)
+    return bundle
+
+
+@njit(cache=True, nogil=True)
+def _bundle(points, left, k, shape):  # type: ignore[no-untyped-def]
+    """Bundle trajectories; ``left`` lists them in the order in which they start bundles.
+
+    On the way, ``left`` has the rows that are in no bundle yet.
+    """
     length = points.shape[2]
     bundle = np.full(len(points), -1, np.int32)
-    # Rows that are in no bundle yet, the farthest from the centre first.
-    left = np.argsort(-_distances(points), kind="mergesort")
     count = len(left)
     num_bundles = count // k - int(SPARE * (count // k))
     low = np.empty((num_bundles, 2, length), np.uint32)
@@ -37,7 +47,10 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
     known_at = np.empty(count, np.int64)
     heap = np.empty(count, np.int64)
     for b in range(num_bundles):
-        _take(points, left[0], b, low[b], high[b], bundle, True)
+        for axis in range(2):
+            for i in range(length):
+                low[b, axis, i] = high[b, axis, i] = points[left[0], axis, i]
+        bundle[left[0]] = b
         size = count - 1
         for j in range(1, count):
             bound[j] = area_with(low[b], high[b], points[left[j]], shape)
@@ -49,7 +62,8 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
             j = heap[0]
             # The top's area is up to date, and the least bound: nothing can be cheaper.
             if known_at[j] == taken:
-                _take(points, left[j], b, low[b], high[b], bundle, False)
+                _take(points[left[j]], low[b], high[b])
+                bundle[left[j]] = b
                 taken += 1
                 size -= 1
                 heap[0] = heap[size]
@@ -75,36 +89,33 @@ def bundle_block(points, k, shape):  # type: ignore[no-untyped-def]
             if rise < least:
                 least = rise
                 best = b
-        _take(points, left[j], best, low[best], high[best], bundle, False)
+        _take(points[left[j]], low[best], high[best])
+        bundle[left[j]] = best
         sizes[best] += 1
     return bundle
 
 
 @njit(cache=True, nogil=True)
-def _take(points, row, number, low, high, bundle, alone):  # type: ignore[no-untyped-def]
-    """Put a trajectory into a bundle and grow its box; ``alone``: it is the first member."""
-    bundle[row] = number
-    point = points[row]
+def _take(point, low, high):  # type: ignore[no-untyped-def]
+    """Grow a box by a trajectory."""
     for axis in range(2):
         for i in range(point.shape[1]):
-            low[axis, i] = point[axis, i] if alone else min(low[axis, i], point[axis, i])
-            high[axis, i] = point[axis, i] if alone else max(high[axis, i], point[axis, i])
+            low[axis, i] = min(low[axis, i], point[axis, i])
+            high[axis, i] = max(high[axis, i], point[axis, i])
 
 
 @njit(cache=True, nogil=True)
-def _distances(points):  # type: ignore[no-untyped-def]
-    """Compute the squared distance of each trajectory from the centre of all."""
-    length = points.shape[2]
-    centre = np.zeros((2, length))
-    for row in range(len(points)):
-        for axis in range(2):
-            for i in range(length):
-                centre[axis, i] += points[row, axis, i]
-    centre /= len(points)
-    distance = np.zeros(len(points))
-    for row in range(len(points)):
-        for axis in range(2):
-            for i in range(length):
-                apart = points[row, axis, i] - centre[axis, i]
-                distance[row] += apart * apart
+def _distances(cells):  # type: ignore[no-untyped-def]
+    """Compute the squared distance of each trajectory, a row of cells, from the centre of all."""
+    centre = np.zeros(cells.shape[1])
+    for row in range(len(cells)):
+        for c in range(len(centre)):
+            centre[c] += cells[row, c]
+    for c in range(len(centre)):
+        centre[c] /= len(cells)
+    distance = np.zeros(len(cells))
+    for row in range(len(cells)):
+        for c in range(len(centre)):
+            apart = cells[row, c] - centre[c]
+            distance[row] += apart * apart
     return distance

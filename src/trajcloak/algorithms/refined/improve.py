@@ -10,11 +10,12 @@ from numba import njit
 from trajcloak.algorithms.refined.boxes import (
     SHAPES,
     Boxes,
+    Points,
     area,
     area_exchanged,
     area_with,
     area_without,
-    empty_boxes,
+    empty_cells,
     fill_box,
 )
 from trajcloak.kernels.splitmix import GAMMA, scramble
@@ -51,6 +52,31 @@ class Group(NamedTuple):
     areas: npt.NDArray[np.float64]
 
 
+def build_group(
+    points: Points,
+    members: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    left_out: npt.NDArray[np.bool_],
+) -> Group:
+    """Gather the trajectories of some bundles; boxes and areas are still to be computed.
+
+    Parameters
+    ----------
+    points : Points
+        The trajectories of the group.
+    members : (bundles, room) int64
+        Rows of ``points``; only the first ``sizes[b]`` of row b are used.
+    sizes : (bundles,) int64
+    left_out : (bundles,) bool
+    """
+    shape = (len(members), *points.shape[1:])
+    boxes = Boxes(*(empty_cells(shape) for _ in Boxes._fields))
+    copies = empty_cells((*members.shape, *points.shape[1:]))
+    # With this mode, numpy writes to ``copies`` without a buffer.
+    np.take(points, members, axis=0, out=copies, mode="clip")
+    return Group(copies, members, sizes, left_out, boxes, np.zeros(len(members)))
+
+
 def _build_improve_group(shape: int) -> Callable[..., int]:
     """Compile :data:`IMPROVE_GROUP` for one shape.
 
@@ -58,15 +84,16 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
     """
 
     @njit(cache=True, nogil=True)
-    def improve_group(  # type: ignore[no-untyped-def]
-        points, members, sizes, left_out, k, heats, passes, near, samples, seed
-    ):
-        group = _build_group(points, members, sizes, left_out, shape)
-        boxes, areas = group.boxes, group.areas
-        random = np.array([seed])
+    def improve_group(group, k, heats, passes, near, samples, random):  # type: ignore[no-untyped-def]
+        sizes, left_out, boxes, areas = group.sizes, group.left_out, group.boxes, group.areas
+        for b in range(len(sizes)):
+            _renew(group, b, shape)
         changes = 0
         for heat in heats:
-            scale = (sizes * areas).mean()
+            scale = 0.0
+            for b in range(len(sizes)):
+                scale += sizes[b] * areas[b]
+            scale /= len(sizes)
             neighbours = find_neighbours(boxes)
             rises = np.empty(neighbours.shape[1])
             changes_in_pass = 0
@@ -103,26 +130,15 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
     return kernel
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _build_group(points, members, sizes, left_out, shape):  # type: ignore[no-untyped-def]
-    num_bundles, room = members.shape
-    length = points.shape[2]
-    group = Group(
-        np.empty((num_bundles, room, 2, length), np.uint32),
-        members,
-        sizes,
-        left_out,
-        empty_boxes(num_bundles, length),
-        np.zeros(num_bundles),
-    )
-    for b in range(num_bundles):
-        for j in range(sizes[b]):
-            group.points[b, j] = points[members[b, j]]
-        _renew(group, b, shape)
-    return group
-
-
 @njit(cache=True, nogil=True)
+def copy_trajectory(point, to):  # type: ignore[no-untyped-def]
+    """Copy a trajectory. The compiler is far quicker with a loop than with an assignment."""
+    for axis in range(2):
+        for i in range(point.shape[1]):
+            to[axis, i] = point[axis, i]
+
+
+@njit(cache=True, nogil=True, inline="always")
 def _renew(group, b, shape):  # type: ignore[no-untyped-def]
     """Compute the box and the area of bundle ``b`` again."""
     boxes = group.boxes
@@ -196,9 +212,9 @@ def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
         place = sizes[to]
         sizes[to] += 1
         sizes[a] -= 1
-        points[to, place] = points[a, j]
+        copy_trajectory(points[a, j], points[to, place])
         members[to, place] = members[a, j]
-        points[a, j] = points[a, sizes[a]]
+        copy_trajectory(points[a, sizes[a]], points[a, j])
         members[a, j] = members[a, sizes[a]]
     else:
         for axis in range(2):
@@ -207,8 +223,8 @@ def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
                 points[a, j, axis, i] = points[to, place, axis, i]
                 points[to, place, axis, i] = cell
         members[a, j], members[to, place] = members[to, place], members[a, j]
-    _renew(group, a, shape)
-    _renew(group, to, shape)
+    for b in (a, to):
+        _renew(group, b, shape)
 
 
 @njit(cache=True, nogil=True)
@@ -294,19 +310,14 @@ expensive members for members of such bundles, which keep their sizes.
 
 Parameters
 ----------
-points : (n, 2, instants) uint32
-    The trajectories of the group.
-members : (bundles, room) int64
-    Rows of ``points``; only the first ``sizes[b]`` of row b are used.
-sizes : (bundles,) int64
-left_out : (bundles,) bool
-    Bundles that will not be published.
+group : Group
+    As :func:`build_group` made it; its members and sizes are changed.
 k : int
 heats : (rounds,) float64
     Falling. Neighbours and the mean cost are computed again for each.
 passes, near, samples : int
-seed : uint64
-    Seed of the random numbers.
+random : (1,) uint64
+    State of the random numbers; the seed at first.
 
 Returns the number of changes.
 """

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import SEMI_QUADRANT, Points, move_to_origin, pad_instants
-from trajcloak.algorithms.refined.improve import IMPROVE_GROUP
+from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, build_group
 from trajcloak.cloaks import (
     Cloaks,
     build_bounding_boxes,
@@ -235,8 +235,13 @@ def _improve_one(
     near_points = points[rows]
     shape = SEMI_QUADRANT if quad else move_to_origin(near_points)
     IMPROVE_GROUP[shape](
-        pad_instants(near_points), places, sizes, left_out[group], k, heats,
-        effort.passes, effort.near, effort.samples, seed,
-    )  # fmt: skip
+        build_group(pad_instants(near_points), places, sizes, left_out[group]),
+        k,
+        heats,
+        effort.passes,
+        effort.near,
+        effort.samples,
+        np.array([seed]),
+    )
     inside = np.arange(room) < sizes[:, None]
     bundle[rows[places[inside]]] = np.repeat(group, sizes)

@@ -161,7 +161,7 @@ let theme = null;
 function applyTheme(isPrinting = false) {
   const isDark = !isPrinting && (theme ?? (dark.matches ? "dark" : "light")) === "dark";
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
-  find("theme").setAttribute("aria-pressed", String(isDark));
+  find("theme").textContent = isDark ? "Light colours" : "Dark colours";
   drawing.resize();
   drawing.draw(state.shown, state.instant, state.view, state.chosen);
 }

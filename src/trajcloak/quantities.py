@@ -1,4 +1,7 @@
-"""Ints, lengths and moments as the page shows them."""
+"""Numbers, lengths and moments as people read them.
+
+Spaces within a quantity are such that no line is broken there.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,20 +10,28 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _WRITTEN_OUT = 1e6
 """Numbers below are written with all digits before the point."""
 
+NO_BREAK = "\u00a0"
+"""A space at which no line is broken."""
+
+_KILOMETRE = 1000.0
+
 
 def show_number(value: float) -> str:
     """Write a number with about three significant digits.
 
     Examples
     --------
-    >>> show_number(12.345), show_number(7450.4), show_number(3.33e13), show_number(50)
-    ('12.3', '7,450', '3.33 × 10¹³', '50')
+    >>> show_number(12.345), show_number(7450.4), show_number(50)
+    ('12.3', '7,450', '50')
+    >>> show_number(3.33e13).split()
+    ['3.33', '×', '10¹³']
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     exponent = math.floor(math.log10(abs(value)))
     if abs(value) >= _WRITTEN_OUT or exponent < -3:
-        return f"{value / 10.0**exponent:.3g} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+        power = f"10{str(exponent).translate(_SUPERSCRIPTS)}"
+        return f"{value / 10.0**exponent:.3g}{NO_BREAK}×{NO_BREAK}{power}"
     return f"{value:,.0f}" if exponent >= 2 or value == int(value) else f"{value:.3g}"
 
 
@@ -29,12 +40,14 @@ def show_share(share: float) -> str:
 
     Examples
     --------
-    >>> show_share(0.25), show_share(0.00001), show_share(0.99999), show_share(1)
-    ('25.0%', '< 0.1%', '> 99.9%', '100.0%')
+    >>> show_share(0.25), show_share(1)
+    ('25.0%', '100.0%')
+    >>> show_share(0.00001).split(), show_share(0.99999).split()
+    (['<', '0.1%'], ['>', '99.9%'])
     """
     if 0 < share < 0.001:
-        return "< 0.1%"
-    return "> 99.9%" if 0.999 < share < 1 else f"{share:.1%}"
+        return f"<{NO_BREAK}0.1%"
+    return f">{NO_BREAK}99.9%" if 0.999 < share < 1 else f"{share:.1%}"
 
 
 def show_count(number: int, one: str, many: str | None = None) -> str:
@@ -61,32 +74,44 @@ class Unit:
     in_metres: bool
 
     @property
-    def name(self) -> str:
-        """Its short name."""
-        return "m" if self.in_metres else "units"
+    def plane(self) -> str:
+        """Words for planar coordinates without a coordinate system."""
+        return "planar, in metres" if self.in_metres else "planar, unit not known"
+
+    def scale(self, greatest: float) -> tuple[float, str]:
+        """Choose the unit of an axis for lengths up to some greatest one.
+
+        Returns the length of that unit, and its short name.
+
+        Examples
+        --------
+        >>> Unit(in_metres=True).scale(2500.0), Unit(in_metres=False).scale(2500.0)
+        ((1000.0, 'km'), (1.0, 'units'))
+        """
+        if not self.in_metres:
+            return 1.0, "units"
+        return (_KILOMETRE, "km") if greatest >= _KILOMETRE else (1.0, "m")
 
     def length(self, value: float) -> str:
         """Write a length."""
-        if self.in_metres and value >= 1000:
-            return f"{show_number(value / 1000)} km"
-        return f"{show_number(value)} {self.name}"
+        one, name = self.scale(value)
+        return f"{show_number(value / one)}{NO_BREAK}{name}"
 
     def area(self, value: float) -> str:
         """Write an area."""
-        if self.in_metres and value >= 1e5:
-            return f"{show_number(value / 1e6)} km²"
-        return f"{show_number(value)} {self.name}²"
+        one, name = self.scale(math.sqrt(value))
+        return f"{show_number(value / one**2)}{NO_BREAK}{name}²"
 
     def square(self, area: float) -> str:
         """Write an area as a square of the same size.
 
         Examples
         --------
-        >>> Unit(in_metres=True).square(9e6)
-        '3 km × 3 km'
+        >>> Unit(in_metres=True).square(9e6).split()
+        ['3', 'km', '×', '3', 'km']
         """
         side = self.length(math.sqrt(area))
-        return f"{side} × {side}"
+        return f"{side}{NO_BREAK}×{NO_BREAK}{side}"
 
 
 def show_moment(moment: str) -> str:
