@@ -258,7 +258,7 @@ def measure_absence(absence: float, cells: Cells, height: int) -> dict[str, Any]
 
 
 def draw(results: Path, path: Path) -> None:
-    """Draw the cost against the length of an epoch, for each predictor and lag."""
+    """Draw the cost against the length of an epoch, for each predictor and lag that is measured."""
     with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
         figure = Figure(figsize=(6, 3.6), layout="constrained")
         axes = figure.subplots()
@@ -268,6 +268,8 @@ def draw(results: Path, path: Path) -> None:
                     read_result(results / f"{OnlinePoint(epoch, lag, predictor).name}.json")
                     for epoch in LENGTHS
                 ]
+                if not all(result["status"] for result in found):
+                    continue
                 axes.plot(
                     LENGTHS,
                     [result["ratio"] for result in found],

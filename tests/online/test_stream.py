@@ -6,6 +6,7 @@ import shutil
 from collections import defaultdict
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -326,5 +327,58 @@ def test_the_audit_finds_rules_that_are_broken(tmp_path, monkeypatch, broken, ch
 
 def test_groups_cannot_be_made_again(tmp_path):
     run = run_stream(tmp_path / "run", WALK.list_lines())
-    with pytest.raises(OptionError, match="leave out --replay"):
+    with pytest.raises(OptionError, match="leave out replay"):
         run.audit(replay=True)
+
+
+def drop_part(run):
+    file = run.state / "policy-parts.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.slice(1), file)
+
+
+def empty_bundle(run):
+    """Move members of the first bundle to the second, until too few are left."""
+    file = run.state / "policy.parquet"
+    table = pq.read_table(file)
+    bundle = table["bundle_id"].to_pylist()
+    bundle[: bundle.count(0) - 1] = [1] * (bundle.count(0) - 1)
+    pq.write_table(table.set_column(2, "bundle_id", pa.array(bundle, pa.int64())), file)
+
+
+def change_manifest(run, **stream):
+    file = run.release / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["parameters"]["stream"] |= stream
+    file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+def forget_stream(run):
+    file = run.release / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["parameters"]["stream"]
+    file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+def move_origin(run):
+    file = run.release / "manifest.json"
+    file.write_text(file.read_text().replace("T08:00:00", "T07:59:50"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        drop_part,
+        empty_bundle,
+        lambda run: change_manifest(run, lag=1),
+        lambda run: change_manifest(run, lag=7),
+        forget_stream,
+        move_origin,
+    ],
+    ids=["a part", "a bundle", "another lag", "no lag of the epoch", "no stream", "the origin"],
+)
+def test_damage_is_found(tmp_path, damage):
+    run = run_stream(tmp_path / "run", replace(WALK, absence=0.1).list_lines(), parts=2)
+    assert run.audit().passed
+    damage(run)
+    assert not run.audit().passed

@@ -26,7 +26,7 @@ from trajcloak.space import Region, check_cells, check_height, choose_projection
 LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
 
-MOST_HELD = 1 << 20
+MOST_HELD = 1 << 22
 """Lines that are kept until it is decided where and when the stream begins."""
 
 MOST_SENT = 1 << 22
