@@ -33,3 +33,12 @@ def test_what_holds_ids_and_places_shows_counts_alone():
 def test_a_release_in_files_shows_no_more(tmp_path):
     release = tc.anonymize(TABLE, k=3, requests="category", memory="1GiB", scratch=tmp_path)
     assert repr(release) == RELEASE
+
+
+def test_an_audit_shows_its_verdict():
+    report = tc.anonymize(TABLE, k=3).audit()
+    assert repr(report) == f"AuditReport({report.verdict})"
+    assert report.verdict.startswith("Passed: at least 3 possible senders")
+    shown = report._repr_html_()
+    assert shown.count("<td>passed</td>") == len(report.checks)
+    assert not any(text in shown for text in [*IDS, *map(str, PLACES)])

@@ -7,12 +7,14 @@ the bundles; no figure of an algorithm itself is trusted.
 
 import math
 import multiprocessing
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,7 +194,9 @@ def _build(name: str, asked: Options) -> Algorithm:
         seed=asked.seed,
         tree=asked.tree,
         effort=asked.effort,
-        parts=asked.parts if asked.parts_per == PER_WINDOW else None,
+        # Where the number of members is given, bundles are not enlarged for parts per instant.
+        parts=asked.parts if asked.parts_per == PER_WINDOW or asked.members is None else None,
+        parts_per=asked.parts_per,
     )
 
 
@@ -292,7 +296,13 @@ def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(there, job), daemon=True)
-    process.start()
+    # It needs nothing of the caller's script, and would run it again if it knew of it.
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        process.start()
+    finally:
+        sys.modules["__main__"] = script
     there.close()
     try:
         here.recv()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +17,10 @@ from rich.progress import (
 from rich.text import Text
 
 from trajcloak.progress import Progress as Listener
+from trajcloak.progress import silent
+
+Heard: TypeAlias = bool | Listener
+"""How callers in Python hear of progress: True shows bars; or a function of theirs is called."""
 
 COMPILING = "compiling, once per installation"
 
@@ -83,3 +88,13 @@ def _named_kernels(listen: Listener) -> Iterator[None]:
 
     with follow_compilation(name_kernel):
         yield
+
+
+@contextmanager
+def listening(progress: Heard) -> Iterator[Listener]:
+    """Yield the function to call as work is done: of bars, the caller's own, or a silent one."""
+    if progress is True:
+        with draw_bars(Console(stderr=True)) as listen:
+            yield listen
+    else:
+        yield silent if progress is False else progress

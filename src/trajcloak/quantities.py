@@ -61,6 +61,17 @@ def show_count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def show_k(k: int) -> str:
+    """Write what k is.
+
+    Examples
+    --------
+    >>> show_k(50).split()
+    ['k', '=', '50']
+    """
+    return f"k{NO_BREAK}={NO_BREAK}{k:,}"
+
+
 @dataclass(frozen=True)
 class Unit:
     """The unit of a release's coordinates.

@@ -214,7 +214,7 @@ def test_a_plan(run, tmp_path):
     done = run("inspect", "log.csv", "--request", "what", "--k", "3", "--plan")
     assert done.code == 0
     table = done.out.partition("Plan")[2]
-    rows = [line.replace("│", " ").split() for line in table.splitlines() if " units " in line]
+    rows = [line.replace("│", " ").split() for line in table.splitlines() if "units" in line]
     # Length, k, side and its unit, errors of counts and moves, users and sets withheld.
     assert [row[:2] for row in rows] == [["1", "3"], ["5", "3"]]
     assert [len(row) for row in rows] == [7, 8]

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 import trajcloak
 from documentation.pages import PROJECT
+from report.browser import CHROMIUM, start_browser
+from required import require
 
 REMOTE = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 REMOTE_STYLE = re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//")
@@ -42,6 +45,22 @@ def test_nothing_is_fetched_from_elsewhere(site):
     assert {name: tags for name, tags in found.items() if tags} == {}
     styles = [sheet for sheet in site.rglob("*.css") if REMOTE_STYLE.search(sheet.read_text())]
     assert styles == []
+
+
+@pytest.mark.browser
+def test_the_site_is_searched_without_a_server(site):
+    """Opened as a file, where browsers start no workers."""
+    require("chromium; `make browser` installs it", CHROMIUM is not None)
+    with start_browser() as browser:
+        page = browser.new_page()
+        page.goto((site / "how-to/which-log.html").as_uri())
+        page.locator("[data-md-component=search-query]").click()
+        page.keyboard.type("vocabulary")
+        expect(page.locator(".md-search-result__meta")).to_contain_text("matching documents")
+        page.locator(".md-search-result__link").first.click()
+        expect(page.locator("main").get_by_text("vocabulary").first).to_be_attached()
+        assert page.url.startswith("file:")
+        assert "which-log" not in page.url
 
 
 @pytest.mark.slow

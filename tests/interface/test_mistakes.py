@@ -87,9 +87,17 @@ def release() -> tc.Release:
         (lambda r: r.count((1, 0, 0, 1)), r"^region is '1,0,0,1', which is no rectangle"),
         (lambda r: r.count("Berlin"), r"^a region is given as str; expected numbers, or a box"),
         (lambda r: r.count(TRIANGLE), "no upright rectangle"),
+        (
+            lambda r: r.count((0, 0, 1, 1), crs="EPSG:99999"),
+            r"^crs is 'EPSG:99999'; .*another crs=$",
+        ),
         (lambda r: r.count(build_geopandas(UTM)), r"^the region has 144 geometries; expected one"),
         (lambda r: r.count((0, 0, 1, 1), "soon"), r"^time is 'soon'; expected the number"),
-        (lambda r: r.count((0, 0, 1, 1), 5, 2), r"is empty; .* exchange first= and last=$"),
+        (
+            lambda r: r.count((0, 0, 1, 1), first=5, last=2),
+            r"is empty; .* exchange first= and last=$",
+        ),
+        (lambda r: r.count((0, 0, 1, 1), 1, last=2), r"^both a single time .* pass at=, or first="),
         (lambda r: r.count((0, 0, 1, 1), "1999-01-01"), r"is not published; expected an instant"),
         (lambda r: r.count_requests((0, 0, 1, 1), "price"), r"no attribute 'price'.* another by=$"),
         (lambda r: r.moves([]), r"^0 steps have 0 different instants; expected one or more"),

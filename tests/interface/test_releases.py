@@ -60,7 +60,7 @@ def list_questions():
     west, south = (x_min, y_min, x, y_max), (x_min, y_min, x_max, y)
     steps = [(west, 0), (south, "2026-03-02 08:04")]
     return {
-        "count": lambda release: release.count(west, 1, 3),
+        "count": lambda release: release.count(west, first=1, last=3),
         "moves": lambda release: release.moves(steps),
         "requests": lambda release: release.count_requests(west, "service"),
         "requests of moves": lambda release: release.moves(steps, by="service"),
@@ -87,7 +87,7 @@ def test_answers_are_those_of_the_files(both):
     x_min, y_min, x_max, y_max = build_geopandas(UTM).total_bounds
     region = (x_min, y_min, (x_min + x_max) / 2, y_max)
     expected = published.count(region, 1, 4)
-    answer = made.count(region, 1, 4).to_pylist()
+    answer = made.count(region, first=1, last=4).to_pylist()
     assert [row["instant"] for row in answer] == list(expected)
     for row, of_files in zip(answer, expected.values(), strict=True):
         assert {name: row[name] for name in ("lower", "estimate", "upper")} == of_files.to_dict()

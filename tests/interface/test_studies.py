@@ -1,5 +1,8 @@
 """Studies return tables, and take logs as ``anonymize`` does."""
 
+import subprocess
+import sys
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -54,6 +57,20 @@ def test_compare(log):
     assert table["algorithm"].to_pylist() == ["traj-anon", "exact"]
     assert table["smallest_bundle"].to_pylist()[0] >= K
     assert table["seconds"].type == pa.float64()
+
+
+def test_a_script_that_compares_is_run_once(tmp_path):
+    """Processes that are started could run it again, without end."""
+    build_pandas().to_parquet(tmp_path / "log.parquet")
+    (tmp_path / "script.py").write_text(
+        "import trajcloak as tc\n"
+        "print('run')\n"
+        f"print(tc.compare('log.parquet', k={K}, algorithms='baseline')['status'].to_pylist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "run\n['ok']\n"
 
 
 def test_what_is_refused_in_a_comparison_names_keywords():

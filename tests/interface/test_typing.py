@@ -15,7 +15,7 @@ release = tc.anonymize(
     region=(0, 0, 10), clip=[0, 0, 1, 1], missing="hold", algorithm=tc.Refined(effort="high"),
     memory="4GiB", progress=True,
 )
-release.count((0, 0, 1, 1), datetime.datetime(2026, 3, 2), np.datetime64("2026-03-02"))
+release.count((0, 0, 1, 1), first=datetime.datetime(2026, 3, 2), last=np.datetime64("2026-03-02"))
 tc.compare("log.csv", k=5, user="device", every="60s", algorithms="refined")
 tc.audit(tc.read_log("log.csv", drop="empty"), "release", "policy.parquet", k=5)
 tc.open_release("release").manifest["k"] + 1

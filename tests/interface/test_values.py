@@ -33,7 +33,7 @@ def test_whole_numbers_for_instants():
     frame = build_pandas().assign(time=np.tile(np.arange(6), 24))
     release = tc.anonymize(frame, k=np.int64(K), every=2, length=np.int32(3))
     assert release.manifest["parameters"]["every"] == 2
-    assert release.count(EVERYWHERE, np.int64(1), 2)["instant"].to_pylist() == [1, 2]
+    assert release.count(EVERYWHERE, first=np.int64(1), last=2)["instant"].to_pylist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_whole_numbers_for_instants():
     ids=str,
 )
 def test_times(release, time):
-    answer = release.count(EVERYWHERE, time, time)
+    answer = release.count(EVERYWHERE, time)
     assert answer["instant"].to_pylist() == [1]
     assert answer["t_start"].to_pylist() == [START + timedelta(minutes=1)]
     assert answer["t_end"].to_pylist() == [START + timedelta(minutes=2)]
@@ -61,14 +61,14 @@ def test_times_with_a_zone():
     frame["time"] = frame["time"].dt.tz_localize("Europe/Berlin")
     release = tc.anonymize(frame, k=K)
     time = pd.Timestamp("2026-03-02 08:02", tz="Europe/Berlin")
-    answer = release.count(EVERYWHERE, time, time)
+    answer = release.count(EVERYWHERE, time)
     assert answer["t_start"].to_pylist() == [datetime(2026, 3, 2, 7, 2, tzinfo=UTC)]
 
 
 def test_a_day_is_its_midnight():
     frame = build_pandas()
     frame["time"] -= pd.Timedelta(hours=8)
-    answer = tc.anonymize(frame, k=K).count(EVERYWHERE, date(2026, 3, 2), date(2026, 3, 2))
+    answer = tc.anonymize(frame, k=K).count(EVERYWHERE, date(2026, 3, 2))
     assert answer["instant"].to_pylist() == [0]
 
 
@@ -125,10 +125,12 @@ def test_one_name_is_one_column_not_its_letters(release):
     assert dropped.manifest["parameters"]["drop"] == "empty"
 
 
-def test_progress(capsys):
+def test_progress(capsys, tmp_path):
     heard = []
     tc.anonymize(build_pandas(), k=K, progress=lambda *call: heard.append(call))
     assert {stage for stage, _, _ in heard} >= {"reading log", "building trajectories"}
     assert capsys.readouterr() == ("", "")
     tc.anonymize(build_pandas(), k=K, progress=True)
     assert "reading log" in capsys.readouterr().err
+    tc.generate_log(tmp_path / "log.csv", users=20, length=2, junctions=2000, progress=True)
+    assert "generating" in capsys.readouterr().err

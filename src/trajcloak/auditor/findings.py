@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 CHECKS = (
@@ -47,7 +48,7 @@ class Check:
     detail: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditReport:
     """The outcome of an audit.
 
@@ -67,6 +68,17 @@ class AuditReport:
     checks: tuple[Check, ...]
     attacker: str | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"AuditReport({self.verdict})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{'passed' if check.passed else 'failed'}</td><td>{escape(check.name)}</td>"
+            f"<td>{escape(check.detail)}</td></tr>"
+            for check in self.checks
+        )
+        return f"<table><caption>{escape(self.verdict)}</caption>{rows}</table>"
 
     @property
     def passed(self) -> bool:

@@ -28,7 +28,8 @@ from trajcloak.generator.simulation import Simulation, TiedRoutesError
 from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
 from trajcloak.kernels.threads import default_threads, run_sliced
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
-from trajcloak.progress import Progress, silent
+from trajcloak.progress import Progress
+from trajcloak.progress_bars import Heard, listening
 
 FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
 """The moment of the first instant: a Monday morning."""
@@ -132,7 +133,7 @@ def generate_log(
     string_ids: bool = False,
     every_seconds: int = 60,
     request_log: str | os.PathLike[str] | None = None,
-    progress: Progress = silent,
+    progress: Heard = False,
 ) -> GeneratedLog:
     """Write a log of people who move on a road network.
 
@@ -183,8 +184,8 @@ def generate_log(
         instant and before the next), ``category``, ``detail``. Then ``path`` gets the
         locations alone. Default: rows of ``path`` carry the requests.
     progress
-        Called with the stages ``preparing routes`` (not for small logs), in sets of routes, and
-        ``generating``, in instants.
+        True: show bars; or a function that is called with the stages ``preparing routes`` (not for
+        small logs), in sets of routes, and ``generating``, in instants.
 
     Returns
     -------
@@ -232,7 +233,7 @@ def generate_log(
     ids = user_ids(seed, users)
     column = id_texts(ids) if string_ids else pa.chunked_array([ids])
 
-    def write(*, has_labels: bool) -> int:
+    def write(progress: Progress, *, has_labels: bool) -> int:
         roads = build_roads(
             streets,
             speed=speed,
@@ -251,11 +252,12 @@ def generate_log(
         )
         return _write_log(paths, options, simulation, column, progress)
 
-    try:
-        requests = write(has_labels=users * length > MOST_SEARCHED)
-    except TiedRoutesError:
-        # Whoever travels in a larger log must take the same way.
-        requests = write(has_labels=True)
+    with listening(progress) as heard:
+        try:
+            requests = write(heard, has_labels=users * length > MOST_SEARCHED)
+        except TiedRoutesError:
+            # Whoever travels in a larger log must take the same way.
+            requests = write(heard, has_labels=True)
     return GeneratedLog(
         rows=users * length,
         requests=requests,

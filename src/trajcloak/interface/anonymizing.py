@@ -12,17 +12,11 @@ from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.engines.open import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
-from trajcloak.interface.logs import (
-    Heard,
-    Log,
-    LogSource,
-    check_not_given,
-    find_input,
-    listening,
-)
+from trajcloak.interface.logs import Log, LogSource, check_not_given, find_input
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
+from trajcloak.progress_bars import Heard, listening
 
 AlgorithmName = Literal[
     "auto",

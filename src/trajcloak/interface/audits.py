@@ -12,14 +12,8 @@ from trajcloak import auditor, report
 from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError, name_keywords
 from trajcloak.given_values import Duration, to_duration
-from trajcloak.interface.logs import (
-    ColumnOptions,
-    Heard,
-    LogInput,
-    LogSource,
-    find_input,
-    listening,
-)
+from trajcloak.interface.logs import ColumnOptions, LogInput, LogSource, find_input
+from trajcloak.progress_bars import Heard, listening
 from trajcloak.report import Report
 
 

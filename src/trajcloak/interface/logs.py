@@ -1,12 +1,9 @@
 """A log as a caller in Python gives it: files, a table or frame, or one that was read before."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
-
-from rich.console import Console
 
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Names, to_box, to_names
@@ -14,15 +11,11 @@ from trajcloak.log import LogPath, RequestLog
 from trajcloak.log import read_log as read_rows
 from trajcloak.log.frames import to_table
 from trajcloak.options import LogColumns
-from trajcloak.progress import Progress, silent
-from trajcloak.progress_bars import draw_bars
+from trajcloak.progress_bars import Heard, listening
 
 LogSource: TypeAlias = Any
 """A path, a glob, a folder or a list of these; a table or frame of pandas, polars, Arrow,
 GeoPandas, DuckDB or MovingPandas; or a :class:`Log`."""
-
-Heard: TypeAlias = bool | Progress
-"""True: show bars; or a function to call as work is done."""
 
 
 class ColumnOptions(TypedDict, total=False):
@@ -72,12 +65,7 @@ class LogInput(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Log:
-    """A log that was read and checked, to be used more than once; see :func:`read_log`.
-
-    Attributes
-    ----------
-    num_rows, num_users, num_requests : int
-    """
+    """A log that was read and checked, to be used more than once; see :func:`read_log`."""
 
     _given: LogInput = field(compare=False)
     _rows: RequestLog = field(compare=False)
@@ -235,13 +223,3 @@ def open_log(
             given.source, given.columns, given.request_log, threads=threads, progress=heard
         )
     return Log(given, rows)
-
-
-@contextmanager
-def listening(progress: Heard) -> Iterator[Progress]:
-    """Yield the function to call as work is done: of bars, the caller's own, or a silent one."""
-    if progress is True:
-        with draw_bars(Console(stderr=True)) as listen:
-            yield listen
-    else:
-        yield silent if progress is False else progress

@@ -62,4 +62,9 @@ def _build_transformer(crs: Any, system: str | None) -> pyproj.Transformer:
             "a region has a coordinate system, and the release has none; expected a region in the "
             "units of the log; leave it out"
         )
-    return pyproj.Transformer.from_crs(crs, system, always_xy=True)
+    try:
+        return pyproj.Transformer.from_crs(crs, system, always_xy=True)
+    except pyproj.exceptions.CRSError:
+        raise OptionError(
+            f"crs is '{crs}'; expected a coordinate system, such as EPSG:4326; pass another --crs"
+        ) from None

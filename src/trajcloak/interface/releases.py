@@ -16,10 +16,11 @@ from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import run_audit
-from trajcloak.interface.logs import Heard, Log, LogInput, LogSource, find_input, listening
+from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
 from trajcloak.interface.optional_packages import need
 from trajcloak.interface.regions import place_points, place_region
 from trajcloak.output import new_folder
+from trajcloak.progress_bars import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
 from trajcloak.release.manifest_schema import Manifest
@@ -64,14 +65,6 @@ class Release:
     ----------
     manifest : dict
         How it was made, and its figures: the content of ``manifest.json``.
-    bundles : pyarrow.Table
-        For each bundle and instant: when, the rectangle, how many users.
-    requests : pyarrow.Table
-        For each bundle and instant: the requests.
-    policy : pyarrow.Table
-        Private: which user is in which bundle.
-    figures : dict
-        Private: what became of the requests of the log.
 
     Examples
     --------
@@ -79,7 +72,7 @@ class Release:
     >>> release = tc.open_release("release")
     >>> release
     Release(k=50, windows=1, bundles=..., users=600, requests=...)
-    >>> release.count((0, 0, 20_000, 20_000), 3, 3).column_names
+    >>> release.count((0, 0, 20_000, 20_000), 3).column_names
     ['instant', 't_start', 't_end', 'lower', 'estimate', 'upper']
     """
 
@@ -156,9 +149,10 @@ class Release:
     def count(
         self,
         region: Box,
+        at: Time | None = None,
+        *,
         first: Time | None = None,
         last: Time | None = None,
-        *,
         crs: Any = None,
     ) -> pa.Table:
         """Count the users inside a region, instant by instant.
@@ -168,9 +162,11 @@ class Release:
         region
             Least x and y, greatest x and y; a box of shapely; or one box of GeoPandas, whose
             coordinate system counts.
+        at
+            When: the number of an instant, or a moment as text, of Python, pandas or numpy.
+            Default: from ``first`` to ``last``.
         first, last
-            The first and the last time: numbers of instants, or moments as text, of Python,
-            pandas or numpy. Default: those of the release.
+            The first and the last time. Default: those of the release.
         crs
             Coordinate system of the region; default: that of the release.
 
@@ -180,7 +176,8 @@ class Release:
             For each instant: when, and ``lower`` and ``upper``, bounds of the number of users
             that hold for certain, with an ``estimate`` between them.
         """
-        counted = self._published.count(self._place(region, crs), *_to_times(first, last))
+        times = _to_times(first, last, at)
+        counted = self._published.count(self._place(region, crs), *times)
         instants = list(counted)
         return pa.table({**self._list_times(instants, instants), **_list_answers(counted.values())})
 
@@ -217,19 +214,22 @@ class Release:
         self,
         region: Box,
         by: str,
+        at: Time | None = None,
+        *,
         first: Time | None = None,
         last: Time | None = None,
-        *,
         crs: Any = None,
     ) -> pa.Table:
         """Count the requests sent inside a region, by the values of an attribute.
 
         Parameters
         ----------
-        region, first, last, crs
+        region
             As for :meth:`count`.
         by
             The attribute.
+        at, first, last, crs
+            As for :meth:`count`.
 
         Returns
         -------
@@ -237,9 +237,8 @@ class Release:
             For each value, the most frequent first: bounds and estimates of the number of requests
             and of the users who sent them. Values that nobody can have sent there are left out.
         """
-        found = self._published.count_requests(
-            self._place(region, crs), by, *_to_times(first, last)
-        )
+        times = _to_times(first, last, at)
+        found = self._published.count_requests(self._place(region, crs), by, *times)
         return self._tabulate_requests(by, found)
 
     def route(
@@ -466,7 +465,17 @@ def _read_table(published: PublishedTable) -> pa.Table:
     return pq.read_table(content if isinstance(content, Path) else pa.BufferReader(content))
 
 
-def _to_times(first: Time | None, last: Time | None) -> list[int | str | None]:
+def _to_times(
+    first: Time | None, last: Time | None, at: Time | None = None
+) -> list[int | str | None]:
+    """List the first and the last time of a question; both are ``at``, if that is given."""
+    if at is not None:
+        if first is not None or last is not None:
+            raise OptionError(
+                "both a single time and a stretch of time are given; expected one of them; pass "
+                "--at, or --from and --to"
+            )
+        first = last = at
     return [None if time is None else to_time(time) for time in (first, last)]
 
 

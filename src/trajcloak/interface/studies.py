@@ -11,8 +11,9 @@ from trajcloak import attackers, comparison, inspection, plan, utility
 from trajcloak.errors import name_keywords
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
 from trajcloak.inspection import Inspection
-from trajcloak.interface.logs import ColumnOptions, Heard, LogSource, listening, open_log
+from trajcloak.interface.logs import ColumnOptions, LogSource, open_log
 from trajcloak.interface.releases import Release, hold_in_files, open_release
+from trajcloak.progress_bars import Heard, listening
 
 
 class StudyOptions(ColumnOptions, total=False):

@@ -69,7 +69,7 @@ def list_files(source: LogPath) -> list[LogFile]:
         if not isinstance(source, Sequence):
             raise OptionError(
                 f"the log is given as {type(source).__name__}; expected paths of files, or a table "
-                f"that speaks Arrow; write it to a .parquet file first"
+                f"or frame, such as one of pandas; make one of it, or write it to a .parquet file"
             )
         if not source:
             raise InputError("no log is given; expected a file, a folder or a glob; name one")

@@ -21,7 +21,7 @@ from trajcloak.movement.text_formats import (
     read_geolife_points,
 )
 from trajcloak.movement.xml_formats import read_gpx_points, read_sumo_points
-from trajcloak.progress import Progress, silent
+from trajcloak.progress_bars import Heard, listening
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def convert_log(
     *,
     format: str | None = None,  # noqa: A002
     geographic: bool = False,
-    progress: Progress = silent,
+    progress: Heard = False,
 ) -> ConvertedLog:
     r"""Write movement data of another format as a log.
 
@@ -114,7 +114,7 @@ def convert_log(
         Whether x and y of ``sumo`` are longitude and latitude. Default: what the comment
         at the top of the file says; planar if it says nothing.
     progress
-        Called with the stage ``converting``, in bytes.
+        True: show bars; or a function that is called with the stage ``converting``, in bytes.
 
     Returns
     -------
@@ -152,7 +152,8 @@ def convert_log(
             f"kind; expected it with {', '.join(GEOGRAPHIC_BY_OPTION)} only; leave it out"
         )
     files = list_movement_files(source, name)
-    return _write_log(path, name, MovementSource(files, geographic=geographic, progress=progress))
+    with listening(progress) as heard:
+        return _write_log(path, name, MovementSource(files, geographic=geographic, progress=heard))
 
 
 def _write_log(path: Path, name: str, source: MovementSource) -> ConvertedLog:

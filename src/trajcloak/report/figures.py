@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.quantities import Unit
+from trajcloak.quantities import Unit, show_k
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid, reduce_runs
 from trajcloak.release.reading import BUNDLES_FILE, MANIFEST_FILE, REQUESTS_FILE
@@ -223,7 +223,7 @@ def check_release(release: PublishedRelease, figures: Figures, unit: Unit) -> li
         PublicCheck(
             "at least k users in every bundle",
             small == 0,
-            f"{small:,} of {figures.num_bundles:,} bundles state fewer than k = {k}; the "
+            f"{small:,} of {figures.num_bundles:,} bundles state fewer than {show_k(k)}; the "
             f"smallest states {figures.smallest:,}",
             "No bundle says that it has fewer than k users.",
         ),

@@ -13,7 +13,7 @@ from trajcloak.log import read_log
 from trajcloak.log.files import list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
-from trajcloak.quantities import show_count, show_share
+from trajcloak.quantities import show_count, show_k, show_share
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest import REASONS
 from trajcloak.release.manifest_schema import Manifest
@@ -225,10 +225,10 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
         element(
             "p",
             f"Each attacker narrows down who can have sent a request. Red: the share of requests "
-            f"for which fewer than k = {k:,} candidates are left. The first two policies hide each "
-            f"instant on its own, as services commonly do; the last is this release as published. "
-            f"Linking attackers take equal requests for those of one sender, whether they are or "
-            f"not; --link-safe withholds what would leave them fewer than k.",
+            f"for which fewer than {show_k(k)} candidates are left. The first two policies hide "
+            f"each instant on its own, as services commonly do; the last is this release as "
+            f"published. Linking attackers take equal requests for those of one sender, whether "
+            f"they are or not; --link-safe withholds what would leave them fewer than k.",
         ),
         facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
-from trajcloak.quantities import Unit, show_count, show_moment, show_number
+from trajcloak.quantities import Unit, show_count, show_k, show_moment, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
@@ -62,7 +62,7 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
     ]
     steps = [
         f"Users who moved alike were put into {show_count(figures.num_bundles, 'bundle')} of at "
-        f"least k = {k:,}; they have {_show_sizes(figures)} users.",
+        f"least {show_k(k)}; they have {_show_sizes(figures)} users.",
         "A bundle is published as one area, its cloak, for each instant, and the set of requests "
         "that its users sent then: no names, no order, no duplicates.",
     ]
@@ -110,10 +110,10 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
             "users of the bundle",
             "bundles",
             f"{show_count(figures.num_bundles, 'bundle')} of {_show_sizes(figures)} users; none "
-            f"has fewer than k = {release.manifest['k']:,}."
+            f"has fewer than {show_k(release.manifest['k'])}."
             if figures.smallest >= release.manifest["k"]
             else f"The smallest of {figures.num_bundles:,} bundles has {figures.smallest:,} users, "
-            f"fewer than k = {release.manifest['k']:,}.",
+            f"fewer than {show_k(release.manifest['k'])}.",
         ),
         draw_histogram(
             "sides",

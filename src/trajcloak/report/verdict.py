@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trajcloak.options import KEEP, OTHER, REPORT_AWARE
-from trajcloak.quantities import show_count, show_moment, show_share
+from trajcloak.quantities import show_count, show_k, show_moment, show_share
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
 from trajcloak.report.html_elements import Child, Element, element, facts, table
@@ -92,7 +92,7 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
             SAFE,
             capital,
             passed,
-            f"Yes, in the sense of sender k\u2011anonymity with k = {manifest['k']}. An audit "
+            f"Yes, in the sense of sender k\u2011anonymity with {show_k(manifest['k'])}. An audit "
             f"computed from log and policy file, with code of its own, what must have been "
             f"published, and compared it byte for byte: all {audited.num_checks} checks "
             f"hold.{rare}",

@@ -34,9 +34,8 @@ class TrajAnon:
 
     Attributes
     ----------
-    tree
-        Which tree of the paper to search; one of those that
-        :func:`trajcloak.algorithms.traj_anon.keys.build_layout` knows.
+    tree : {"usb", "usb-instant", "us", "u"}
+        Which tree of the paper to search. All else is set by :func:`trajcloak.anonymize`.
     suppress_above
         Leave out trajectories that cost at least this much (summed area of
         their cloaks, in cells).
