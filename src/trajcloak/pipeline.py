@@ -323,7 +323,9 @@ def choose_algorithm(layout: Layout) -> Algorithm:
         effort=asked.effort,
         suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
         max_suppressed=asked.max_suppressed,
-        parts=asked.parts if asked.parts_per == PER_WINDOW else None,
+        # Where the number of members is given, bundles are not enlarged for parts per instant.
+        parts=asked.parts if asked.parts_per == PER_WINDOW or asked.members is None else None,
+        parts_per=asked.parts_per,
     )
 
 
