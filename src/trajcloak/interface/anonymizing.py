@@ -1,7 +1,7 @@
 """From a log to a release, in one call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -284,7 +284,8 @@ def _take_algorithm(given: Any) -> tuple[str, dict[str, Any], Algorithm | None]:
         return given, {}, None
     if isinstance(given, Refined | TrajAnon):
         setting = "effort" if isinstance(given, Refined) else "tree"
-        others = {name for name, value in asdict(given).items() if value is not None} - {setting}
+        given_ones = {one.name for one in fields(given) if getattr(given, one.name) != one.default}
+        others = given_ones - {setting}
         if others:
             raise OptionError(
                 f"{type(given).__name__} is given {', '.join(sorted(others))}; expected {setting} "
