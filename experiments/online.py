@@ -1,18 +1,22 @@
 """Measure what it costs to publish at once instead of in hindsight.
 
 ``python -m experiments.online`` writes one result file per point to
-``experiments/results/online`` and leaves out the points that have one;
-``python -m experiments.online --plot FIGURE`` draws the figure from these files, and from
-nothing else.
+``experiments/results/online/city`` and leaves out the points that have one; with ``--network
+PATH``, a road network as ``trajcloak generate`` takes it, to a folder of its name, and with the
+best predictor alone. ``python -m experiments.online --plot FIGURE`` draws the figure from these
+files, and from nothing else.
 
 A point is a number of instants in an epoch, a lag and a predictor. After a warm-up, which is all
 that predictions have seen, some epochs are grouped as the stream would group them; the cost of
 their true cloaks is compared with that of ``refined`` on the true ways of the same epochs, at the
 same effort. Each is measured with whole cloaks, and with parts per instant online.
+
+With ``--absence`` users are absent at random instead: how many sets are published nevertheless, and
+what the slack that makes this so costs in area.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +24,18 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED
-from experiments.run import RESULTS, Logs, console, read_result, write_result
+from experiments.run import RESULTS, SEED, console, read_result, write_result
 from trajcloak.algorithms import Policy
 from trajcloak.algorithms.refined import Refined
 from trajcloak.cloaks import build_cloaks, compute_areas
+from trajcloak.generator import generate_log
 from trajcloak.kernels.threads import default_threads
+from trajcloak.online import OnlineAnonymizer, OnlineOptions
 from trajcloak.online.epoch_groups import (
     choose_effort,
     form_groups,
@@ -38,9 +45,10 @@ from trajcloak.online.history import Recorder
 from trajcloak.online.prediction import PREDICTORS
 from trajcloak.options import MBR, PER_INSTANT
 from trajcloak.parts import PartSettings, build_parts
-from trajcloak.space import fit_region
+from trajcloak.space import Region, fit_region
 
 FOLDER = RESULTS / "online"
+CITY = FOLDER / "city"
 USERS = 20_000
 K = 50
 LENGTHS = (3, 5, 10)
@@ -50,6 +58,12 @@ WARM_UP = 60
 SPACING = 20
 """Instants from the start of one measured epoch to that of the next."""
 EPOCHS = 3
+LENGTH = WARM_UP + SPACING * (EPOCHS - 1) + max(LENGTHS)
+ABSENCES = (0.0, 0.01, 0.05)
+"""Shares of users who are absent at each instant; the first is compared with."""
+ABSENCE_EPOCH = 5
+LEARNING = 3
+"""Epochs in which a stream sees how many are absent, before it is measured."""
 
 Cells = npt.NDArray[np.int32]
 """(users, instants, 2)"""
@@ -86,33 +100,53 @@ class OnlinePoint:
 def main() -> None:
     """Measure what is missing, or draw what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plot", type=Path)
-    figure = parser.parse_args().plot
-    if figure is not None:
-        draw(FOLDER, figure)
+    parser.add_argument("--plot", type=Path, help="figure to draw")
+    parser.add_argument("--network", help="roads to measure on instead of the city")
+    parser.add_argument("--absence", action="store_true", help="measure what absence costs")
+    asked = parser.parse_args()
+    if asked.plot is not None:
+        draw(CITY, asked.plot)
         return
-    length = WARM_UP + SPACING * (EPOCHS - 1) + max(LENGTHS)
-    log = Logs(FOLDER / "logs", USERS, length).get(USERS, length)
-    cells, height = read_cells(log, length)
-    for point in plan():
-        path = FOLDER / f"{point.name}.json"
+    folder = CITY if asked.network is None else FOLDER / Path(asked.network).stem
+    cells, height = read_cells(make_log(folder, asked.network))
+    if asked.absence:
+        measure_all_absences(folder, cells, height)
+        return
+    for point in plan(PREDICTORS if asked.network is None else ["learned"]):
+        path = folder / f"{point.name}.json"
         if not read_result(path)["status"]:
             write_result({**asdict(point), **measure(point, cells, height)}, path)
         console.print(f"{point.name}: {read_result(path)['ratio']:.2f} of hindsight")
 
 
-def plan() -> Iterator[OnlinePoint]:
+def plan(predictors: Iterable[str]) -> Iterator[OnlinePoint]:
     """List all points."""
-    for predictor in PREDICTORS:
+    for predictor in predictors:
         for epoch in LENGTHS:
             for lag in LAGS:
                 yield OnlinePoint(epoch, lag, predictor)
 
 
-def read_cells(log: Path, length: int) -> tuple[Cells, int]:
+def make_log(folder: Path, network: str | None) -> Path:
+    """Generate a log, once."""
+    log = folder / "log.parquet"
+    if not log.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        generate_log(
+            log,
+            users=USERS,
+            length=LENGTH,
+            seed=SEED,
+            request_share=0.0,
+            network=network or "city",
+        )
+    return log
+
+
+def read_cells(log: Path) -> tuple[Cells, int]:
     """Read a generated log, which has all users in the same order at each instant."""
     table = pq.read_table(log, columns=["x", "y"])
-    places = np.stack([table[name].to_numpy().reshape(length, -1) for name in "xy"], axis=-1)
+    places = np.stack([table[name].to_numpy().reshape(LENGTH, -1) for name in "xy"], axis=-1)
     low, high = places.min(axis=(0, 1)), places.max(axis=(0, 1))
     region = fit_region((*low, *high), None, in_metres=True)
     cells = np.floor((places - (region.x_min, region.y_min)) / region.cell).astype(np.int32)
@@ -178,8 +212,53 @@ def cost(cells: npt.NDArray[np.uint32], group: npt.NDArray[np.int32]) -> npt.NDA
     return mean
 
 
+def measure_all_absences(folder: Path, cells: Cells, height: int) -> None:
+    """Measure how much is published if users are absent at random."""
+    for absence in ABSENCES:
+        path = folder / f"absence-{absence}.json"
+        if not read_result(path)["status"]:
+            write_result(measure_absence(absence, cells, height), path)
+        found, present = read_result(path), read_result(folder / f"absence-{ABSENCES[0]}.json")
+        console.print(
+            f"absent {absence:.0%}: {found['sets']:.1%} of sets published, bundles of "
+            f"{found['members']:.0f} users, area {found['area'] / present['area']:.2f} times"
+        )
+
+
+def measure_absence(absence: float, cells: Cells, height: int) -> dict[str, Any]:
+    """Run a stream whose users are absent at random; the last epochs count."""
+    random = np.random.default_rng(SEED)
+    options = OnlineOptions(k=K, every=1, epoch=ABSENCE_EPOCH)
+    region = Region(0.0, 0.0, float(2**height), height)
+    online = OnlineAnonymizer(options, region, [], origin=0)
+    num_bundles = num_sets = num_members = 0
+    areas, users = 0.0, 0
+    instants = ABSENCE_EPOCH * (LEARNING + EPOCHS)
+    for instant in range(instants):
+        here = np.flatnonzero(random.random(len(cells)) >= absence)
+        x, y = cells[here, instant].T + 0.5
+        times = np.full(len(here), instant)
+        online.observe(pa.table({"user_id": here, "time": times, "x": x, "y": y}))
+        (published,) = online.advance(instant + 1)
+        if instant < ABSENCE_EPOCH * LEARNING:
+            continue
+        if instant % ABSENCE_EPOCH == 0:
+            num_bundles += len(published.users)
+            num_members += int(published.users.sum())
+        num_sets += len(published.users)
+        areas += float(compute_areas(published.cloaks[:, None])[:, 0] @ published.users)
+        users += int(published.users.sum())
+    return {
+        "status": "ok",
+        "absence": absence,
+        "sets": num_sets / (num_bundles * ABSENCE_EPOCH),
+        "members": num_members / num_bundles,
+        "area": areas / users,
+    }
+
+
 def draw(results: Path, path: Path) -> None:
-    """Draw the cost against the length of an epoch, for each predictor and lag."""
+    """Draw the cost against the length of an epoch, for each predictor and lag that is measured."""
     with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
         figure = Figure(figsize=(6, 3.6), layout="constrained")
         axes = figure.subplots()
@@ -189,6 +268,8 @@ def draw(results: Path, path: Path) -> None:
                     read_result(results / f"{OnlinePoint(epoch, lag, predictor).name}.json")
                     for epoch in LENGTHS
                 ]
+                if not all(result["status"] for result in found):
+                    continue
                 axes.plot(
                     LENGTHS,
                     [result["ratio"] for result in found],

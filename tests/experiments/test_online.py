@@ -5,8 +5,9 @@ import pytest
 from PIL import Image
 
 from experiments import online
-from experiments.online import OnlinePoint, draw, measure, plan
+from experiments.online import OnlinePoint, draw, measure, measure_absence, plan
 from experiments.run import write_result
+from trajcloak.online.prediction import PREDICTORS
 
 
 @pytest.fixture
@@ -33,8 +34,17 @@ def test_what_is_known_needs_no_prediction(small):
     assert measure(OnlinePoint(3, 2, "hold"), small, 10)["ratio"] == pytest.approx(1)
 
 
+def test_absence_makes_bundles_larger(small, monkeypatch):
+    for name, value in {"ABSENCE_EPOCH": 3, "LEARNING": 2, "EPOCHS": 3}.items():
+        monkeypatch.setattr(online, name, value)
+    nobody, some = (measure_absence(absence, small, 10) for absence in (0.0, 0.2))
+    assert nobody["sets"] == 1
+    assert some["members"] > nobody["members"]
+    assert 0 < some["sets"] < 1
+
+
 def test_figure_from_files(tmp_path):
-    for number, point in enumerate(plan()):
+    for number, point in enumerate(plan(PREDICTORS)):
         write_result({"status": "ok", "ratio": 1 + number}, tmp_path / f"{point.name}.json")
     draw(tmp_path, tmp_path / "figure.png")
     draw(tmp_path, tmp_path / "again.png")

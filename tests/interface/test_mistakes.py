@@ -7,6 +7,7 @@ import shapely
 
 import trajcloak as tc
 from interface.frames import UTM, build_geopandas, build_pandas, build_table
+from trajcloak.errors import TrajcloakWarning
 
 TRIANGLE = shapely.Polygon([(0, 0), (1, 0), (0, 1)])
 
@@ -18,7 +19,7 @@ TRIANGLE = shapely.Polygon([(0, 0), (1, 0), (0, 1)])
         ({"k": 500}, r'lower k= or members=, .* missing="hold", a larger max_gap= or .* length=$'),
         ({"every": "soon"}, r"^every is 'soon'; .* pass another every=$"),
         ({"every": pd.Timedelta(0)}, r"^every is '0us'; .* pass another every=$"),
-        ({"requests": "servce"}, r"no column 'servce' among user_id, .*service; .*requests="),
+        ({"requests": "servce"}, r"no column 'servce' among user_id, .*service .*; .*requests="),
         ({"requests": ["service", "service"]}, "a request column is named twice"),
         ({"requests": "user_id"}, "request column 'user_id' also holds the user"),
         ({"user": "rider"}, r"no column 'rider' among user_id, .* user="),
@@ -111,7 +112,8 @@ def test_questions(release, ask, message):
 
 def test_a_region_with_a_system_of_a_release_without_one():
     frame = build_pandas().rename(columns={"lon": "x", "lat": "y"})
-    planar = tc.anonymize(frame, k=4)
+    with pytest.warns(TrajcloakWarning, match="look like longitude and latitude"):
+        planar = tc.anonymize(frame, k=4)
     with pytest.raises(tc.OptionError, match="has a coordinate system, and the release has none"):
         planar.count((0, 0, 1, 1), crs=4326)
 

@@ -117,7 +117,7 @@ def publish(stream: Stream, random: np.random.Generator | None = None) -> Run:
     published, groups = [], {}
     for instant in range(len(stream.reports)):
         for batch in _cut_batches(_build_lines(stream, instant), random):
-            _feed(online, batch)
+            feed_lines(online, batch)
         for found in online.advance(EVERY * (instant + 1)):
             published.append(found)
             if found.instant % stream.options.epoch == 0:
@@ -129,7 +129,7 @@ def publish_at_once(stream: Stream) -> list[PublishedInstant]:
     """Publish a stream all lines of which come before an instant is closed."""
     online = OnlineAnonymizer(stream.options, REGION, NAMES, origin=0, threads=2)
     for instant in range(len(stream.reports)):
-        _feed(online, _build_lines(stream, instant))
+        feed_lines(online, _build_lines(stream, instant))
     return online.advance(EVERY * len(stream.reports))
 
 
@@ -162,7 +162,8 @@ def _cut_batches(
     return [lines[:middle], lines[middle:]]
 
 
-def _feed(online: OnlineAnonymizer, lines: list[dict[str, Any]]) -> None:
+def feed_lines(online: OnlineAnonymizer, lines: list[dict[str, Any]]) -> None:
+    """Hand reports and requests to the library; reports are those with a place."""
     text = {name: pa.string() for name in ["user_id", *NAMES]}
     types = {**text, "time": pa.int64(), "x": pa.float64(), "y": pa.float64()}
     for names, send in (

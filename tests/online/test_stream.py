@@ -1,20 +1,20 @@
 """Lines in, instants out, and a release that the audit checks."""
 
+import errno
 import json
 import shutil
 from collections import defaultdict
 from dataclasses import replace
 
-import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from online.broken_rules import ForgetsLag, KeepsAbsent, NeverSilent
 from online.stream_runs import EVERY, START, Walk, encode, run_stream
 from trajcloak.errors import OptionError, OutputError
-from trajcloak.online.anonymizer import NO_GROUP, OnlineAnonymizer
-from trajcloak.online.history import ABSENT
 from trajcloak.online.stream_state import open_state
 from trajcloak.query import open_release
 from zoo import examples
@@ -244,6 +244,28 @@ def test_other_settings_need_another_state(tmp_path):
         run_stream(tmp_path / "run", lines, epoch=4)
 
 
+def test_a_full_disk_is_one_clear_message(tmp_path, monkeypatch):
+    run = run_stream(tmp_path / "run", WALK.list_lines())
+    lines = WALK.list_lines(first=20)
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("trajcloak.online.stream_release.join_row_groups", fail)
+        with pytest.raises(OutputError, match="No space left"):
+            run_stream(tmp_path / "run", lines)
+    assert run.release.exists()
+    run_stream(tmp_path / "run", [])
+    assert run.audit().passed
+    assert not list(run.folder.glob(".*"))
+
+
+def test_the_audit_may_work_in_little_memory(tmp_path):
+    run = run_stream(tmp_path / "run", replace(WALK, absence=0.1).list_lines(), parts=2)
+    assert run.audit(memory=1 << 14).passed
+
+
 def test_one_run_at_a_time(tmp_path):
     with (
         open_state(tmp_path / "state", {}),
@@ -286,47 +308,6 @@ def test_rare_requests_are_kept_only_with_a_vocabulary(tmp_path):
     assert run.audit(vocabulary=words).passed
 
 
-class KeepsAbsent(OnlineAnonymizer):
-    """Members who were absent count again when they are back."""
-
-    def _publish(self, instant):
-        is_start = instant % self._asked.epoch == 0
-        before = self._group.copy()
-        published = super()._publish(instant)
-        if not is_start:
-            is_back = (self._group == NO_GROUP) & (before != NO_GROUP)
-            alive = np.isin(before, published.bundle_id)
-            self._group[is_back & alive] = before[is_back & alive]
-        return published
-
-
-class NeverSilent(OnlineAnonymizer):
-    """Groups with too few members left are published."""
-
-    def _publish(self, instant):
-        k = self._asked.k
-        if instant % self._asked.epoch:
-            object.__setattr__(self._asked, "k", 1)
-        try:
-            return super()._publish(instant)
-        finally:
-            object.__setattr__(self._asked, "k", k)
-
-
-class ForgetsLag(OnlineAnonymizer):
-    """Users who are known to leave while instants are waited for take part nevertheless."""
-
-    def _form(self):
-        frame = self._recorder.get_frame(0, self._users.count).copy()
-        before = self._recorder.get_frame(self._asked.lag, self._users.count)
-        kept = self._recorder._frames[-1]
-        self._recorder._frames[-1] = np.where(frame == ABSENT, before, frame)
-        try:
-            return super()._form()
-        finally:
-            self._recorder._frames[-1] = kept
-
-
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
@@ -345,5 +326,59 @@ def test_the_audit_finds_rules_that_are_broken(tmp_path, monkeypatch, broken, ch
 
 
 def test_groups_cannot_be_made_again(tmp_path):
-    report = run_stream(tmp_path / "run", WALK.list_lines()).audit(replay=True)
-    assert "cannot be made again" in report["replay"].detail
+    run = run_stream(tmp_path / "run", WALK.list_lines())
+    with pytest.raises(OptionError, match="leave out replay"):
+        run.audit(replay=True)
+
+
+def drop_part(run):
+    file = run.state / "policy-parts.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.slice(1), file)
+
+
+def empty_bundle(run):
+    """Move members of the first bundle to the second, until too few are left."""
+    file = run.state / "policy.parquet"
+    table = pq.read_table(file)
+    bundle = table["bundle_id"].to_pylist()
+    bundle[: bundle.count(0) - 1] = [1] * (bundle.count(0) - 1)
+    pq.write_table(table.set_column(2, "bundle_id", pa.array(bundle, pa.int64())), file)
+
+
+def change_manifest(run, **stream):
+    file = run.release / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["parameters"]["stream"] |= stream
+    file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+def forget_stream(run):
+    file = run.release / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["parameters"]["stream"]
+    file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+def move_origin(run):
+    file = run.release / "manifest.json"
+    file.write_text(file.read_text().replace("T08:00:00", "T07:59:50"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        drop_part,
+        empty_bundle,
+        lambda run: change_manifest(run, lag=1),
+        lambda run: change_manifest(run, lag=7),
+        forget_stream,
+        move_origin,
+    ],
+    ids=["a part", "a bundle", "another lag", "no lag of the epoch", "no stream", "the origin"],
+)
+def test_damage_is_found(tmp_path, damage):
+    run = run_stream(tmp_path / "run", replace(WALK, absence=0.1).list_lines(), parts=2)
+    assert run.audit().passed
+    damage(run)
+    assert not run.audit().passed

@@ -142,6 +142,11 @@ def _check_manifest(given: AuditInput, findings: Findings) -> dict[str, Any] | N
             "the release was made with a vocabulary; expected that list, to tell which requests "
             "had to be withheld; pass --vocabulary"
         )
+    if usable and given.replay and "stream" in manifest["parameters"]:
+        raise OptionError(
+            "the release is that of a stream, whose groups rest on what it remembered when they "
+            "were formed; expected a release that can be made again; leave out --replay"
+        )
     return manifest if usable else None
 
 

@@ -40,11 +40,6 @@ def find_other_groups(
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
     parameters, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
-    if "stream" in parameters:
-        return [
-            "the groups of a stream rest on what it remembered when they were formed, which is in "
-            "no file; they cannot be made again"
-        ]
     if "blocks" in parameters:
         return [
             "a window was bundled in blocks, whose size followed from the memory of the run; it "

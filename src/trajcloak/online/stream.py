@@ -26,7 +26,7 @@ from trajcloak.space import Region, check_cells, check_height, choose_projection
 LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
 
-MOST_HELD = 1 << 20
+MOST_HELD = 1 << 22
 """Lines that are kept until it is decided where and when the stream begins."""
 
 MOST_SENT = 1 << 22
@@ -83,6 +83,8 @@ class Stream:
         threads: int | None = None,
     ) -> None:
         check_height(height)
+        if box is not None:
+            check_box(box)
         if (options.rare == KEEP or options.rare_below < 2) and options.vocabulary is None:
             raise OptionError(
                 "rare requests are to be kept without a vocabulary; expected a list of the values "
@@ -266,6 +268,15 @@ class Stream:
             release.write()
 
 
+def check_box(box: tuple[float, float, float, float]) -> None:
+    """Raise if what a region is to hold is no rectangle."""
+    if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
+        raise OptionError(
+            "the region is no rectangle, or not on one half of the globe; expected its least x, "
+            "least y, greatest x and greatest y; pass another --region"
+        )
+
+
 def choose_stream_region(
     places: npt.NDArray[np.float64],
     box: tuple[float, float, float, float] | None,
@@ -297,11 +308,7 @@ def choose_stream_region(
         reach = REACH * float(np.quantile(far, USUAL))
         reach = max(reach, LEAST_METRES) if geographic else reach or 1.0
         box = middle_x - reach, middle_y - reach, middle_x + reach, middle_y + reach
-    if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
-        raise OptionError(
-            "the region is no rectangle on one half of the globe; expected its least x, least y, "
-            "greatest x and greatest y; pass another --region"
-        )
+    check_box(box)
     region = fit_region(box, height, in_metres=geographic)
     check_cells(region)
     return region, crs

@@ -21,10 +21,10 @@ from trajcloak.online.epoch_files import (
     read_cloaks,
 )
 from trajcloak.online.online_options import OnlineOptions
-from trajcloak.online.stream_state import StreamStart, StreamState, replace_private
+from trajcloak.online.stream_state import StreamStart, StreamState, replace_private, sync
 from trajcloak.online.stream_users import StreamUsers
 from trajcloak.options import PER_INSTANT, PER_WINDOW, LogColumns, Options
-from trajcloak.output import check_new, new_folder
+from trajcloak.output import check_new
 from trajcloak.release.manifest import LeftOut, Totals, build_manifest, merge_totals, sum_exactly
 from trajcloak.release.output_checks import name_private_files
 from trajcloak.release.published_rows import ReleaseHead, cut_groups, place_box
@@ -167,14 +167,16 @@ class StreamRelease:
         )
         fresh = self._path.with_name(f".{self._path.name}.next")
         shutil.rmtree(fresh, ignore_errors=True)
-        with new_folder(fresh) as folder:
-            for name, encode in (
-                (BUNDLES_FILE, self._encode_bundles),
-                (REQUESTS_FILE, self._encode_requests),
-            ):
-                with (folder / name).open("wb") as stream:
-                    join_row_groups(encode(head), stream)
-            write_manifest(self.build_manifest(), folder)
+        fresh.mkdir()
+        for name, encode in (
+            (BUNDLES_FILE, self._encode_bundles),
+            (REQUESTS_FILE, self._encode_requests),
+        ):
+            with (fresh / name).open("wb") as stream:
+                join_row_groups(encode(head), stream)
+        write_manifest(self.build_manifest(), fresh)
+        for file in (*fresh.iterdir(), fresh):
+            sync(file)
         self._write_policy()
         self._exchange(fresh)
 

@@ -114,7 +114,7 @@ def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]
     OptionError
         If the state is that of a stream with other settings, or stands inside a release.
     OutputError
-        If it cannot be written, or another run uses it.
+        If it, or the release, cannot be written, or another run uses it.
     """
     check_outside_releases(path, "the state of the stream", "state")
     settings = json.loads(json.dumps(settings, default=str))
@@ -129,6 +129,14 @@ def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]
         raise OutputError(
             f"{path}: another run uses this state; expected a state for each stream; stop the "
             f"other run, or pass another --state"
+        ) from error
+    except (OutputError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{path}: the stream cannot be written ({error.strerror or type(error).__name__}); "
+            f"what is published stays; check the disk's free space and permissions, and start the "
+            f"stream again"
         ) from error
 
 
