@@ -30,6 +30,7 @@ PUBLIC = [
     "Report",
     "TrajAnon",
     "TrajcloakError",
+    "TrajcloakWarning",
     "__version__",
     "anonymize",
     "attack",

@@ -27,8 +27,13 @@ from contextlib import contextmanager
 from trajcloak.shown_text import show_text
 
 _OPTION = re.compile(r"(?<![\w/-])--([a-z]+(?:-[a-z]+)*)(?:=([\w.:-]*\w))?")
-_FLAGS = frozenset({"link-safe", "replay", "rows-alike"})
-"""Options without a value; in Python they are true or false."""
+_FLAGS = {
+    "link-safe": "link_safe=True",
+    "lonlat": 'crs="EPSG:4326"',
+    "replay": "replay=True",
+    "rows-alike": "rows_alike=True",
+}
+"""Options without a value, and what Python has instead."""
 
 _KEYWORDS = {"request": "requests", "from": "first", "to": "last"}
 """Options that Python calls otherwise."""
@@ -67,7 +72,7 @@ def name_keywords(text: str) -> str:
         name, value = option.groups()
         keyword = _KEYWORDS.get(name, name.replace("-", "_"))
         if name in _FLAGS:
-            return f"{keyword}=True"
+            return _FLAGS[name]
         return f"{keyword}=" if value is None else f'{keyword}="{value}"'
 
     return _OPTION.sub(to_keyword, text)
