@@ -18,7 +18,6 @@ from rich.text import Text
 
 from trajcloak.progress import Progress as Listener
 from trajcloak.progress import silent
-from trajcloak.progress import silent
 
 Heard: TypeAlias = bool | Listener
 """How callers in Python hear of progress: True shows bars; or a function of theirs is called."""
