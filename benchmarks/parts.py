@@ -71,7 +71,7 @@ def show(
     cells: np.ndarray, height: int, least: int | None, per: str
 ) -> tuple[Policy, Parts | None, float]:
     """Bundle users and show them in parts; returns also the least processor time of some runs."""
-    algorithm = build_algorithm("refined", parts=least if per == "window" else None)
+    algorithm = build_algorithm("refined", parts=least, parts_per=per)
     threads = default_threads()
     seconds = []
     for _ in range(REPEATS + 1):

@@ -49,7 +49,7 @@ def list_named_options() -> dict[str, str]:
     """Find the options that messages name, each with the file of one of them."""
     found = {}
     for path in SOURCE.rglob("*.py"):
-        if "cli" in path.parts:
+        if "cli" in path.relative_to(SOURCE).parts:
             continue
         tree = ast.parse(path.read_text())
         documented = {

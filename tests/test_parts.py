@@ -15,6 +15,7 @@ from runs import anonymize
 from small_logs import (
     UNIT_CELLS,
     Drawn,
+    Row,
     clustered_rows,
     dense_logs,
     list_tree,
@@ -362,3 +363,21 @@ def test_parts_on_the_command_line(tmp_path, capsys):
         assert "who is in which part at each instant" in printed
     assert list_tree(tmp_path / "0") == list_tree(tmp_path / "1")
     assert (tmp_path / "0" / "who-parts.parquet").exists()
+
+
+def test_bundles_are_larger_where_members_are_divided_at_every_instant():
+    """And not where there are too few users, or their number is given."""
+    rows = [
+        Row(f"u{u}", t, *np.random.default_rng([u, t]).integers(0, 16, 2).tolist())
+        for u in range(40)
+        for t in range(2)
+    ]
+
+    def smallest(rows, **options):
+        made = anonymize(read_rows(rows), 6, threads=1, parts=2, **UNIT_CELLS, **options)
+        return made.manifest["smallest_bundle"]
+
+    assert smallest(rows) == 6
+    assert smallest(rows, parts_per="instant") == 10
+    assert smallest(rows, parts_per="instant", members=6) == 6
+    assert smallest([row for row in rows if int(row.user[1:]) < 8], parts_per="instant") == 8

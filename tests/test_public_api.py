@@ -30,6 +30,7 @@ PUBLIC = [
     "Report",
     "TrajAnon",
     "TrajcloakError",
+    "TrajcloakWarning",
     "__version__",
     "anonymize",
     "attack",
@@ -108,7 +109,7 @@ def test_errors_have_one_base_and_the_fitting_builtin(error, builtin):
 
 READING = [
     "user", "time", "lon", "lat", "x", "y", "requests", "request_log", "is_report", "tz", "crs",
-    "clip", "max_speed", "drop", "delimiter",
+    "clip", "max_speed", "drop", "delimiter", "time_unit", "time_format",
 ]  # fmt: skip
 
 

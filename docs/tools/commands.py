@@ -10,16 +10,49 @@ from pathlib import Path
 import click
 
 from trajcloak.cli import COMMANDS, cli
+from trajcloak.cli.grouped import list_groups
 
 PAGE = Path(__file__).parents[1] / "reference/commands.md"
 
-OPENING = """# Commands
+OPENING = r"""# Commands
 
 Made from the commands themselves, as `--help` shows them.
 
 Exit codes: 0 done; 2 bad input or usage, and nothing is written; 3 breach found. Every command
 shows progress bars on a terminal, and prints one JSON object with `--json`. Nothing is ever
-overwritten: an output must be a new path.
+overwritten: an output must be a new path. `python -m trajcloak` is the same as `trajcloak`, `-h`
+the same as `--help`, and `-` instead of a log is what comes on standard input.
+
+## Options from a file
+
+Options that are the same in every command may stand in `trajcloak.toml` in the working folder, or
+in a file that `--config` names. Keys are the long names of options; those in a table are for one
+command. What is given on the command line comes first, and each run says which options come from
+the file.
+
+```toml
+user = "device"
+time = "sent_at"
+request = ["category", "detail"]
+tz = "Europe/Berlin"
+k = 50
+
+[anonymize]
+every = "60s"
+drop = ["empty"]
+```
+
+## Completion in the shell
+
+Let the shell complete commands, options and their values:
+
+| startup file | to be added |
+| --- | --- |
+| `~/.bashrc` | `eval "$(_TRAJCLOAK_COMPLETE=bash_source trajcloak)"` |
+| `~/.zshrc` | `eval "$(_TRAJCLOAK_COMPLETE=zsh_source trajcloak)"` |
+| `~/.config/fish/config.fish` | `_TRAJCLOAK_COMPLETE=fish_source trajcloak \| source` |
+
+## All commands
 """
 
 
@@ -30,7 +63,7 @@ def main() -> None:
 
 def build_page() -> str:
     """Describe every command, in the order of ``trajcloak --help``."""
-    group = click.Context(cli, info_name="trajcloak")
+    group = click.Context(cli, info_name="trajcloak", **cli.context_settings)
     parts = [OPENING, _build_table(["command", "what it does"], _list_commands())]
     for name in COMMANDS:
         command = cli.get_command(group, name)
@@ -44,17 +77,18 @@ def _list_commands() -> list[tuple[str, str]]:
 
 
 def _describe(command: click.Command, context: click.Context) -> str:
-    options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
-    records = filter(None, (option.get_help_record(context) for option in options))
-    # Brackets would be taken for links.
-    rows = [(f"`{names}`", text.replace("[", "\\[")) for names, text in records]
+    tables = []
+    for group, records in list_groups(command, context).items():
+        # Brackets would be taken for links.
+        rows = [(f"`{names}`", text.replace("[", "\\[")) for names, text in records]
+        tables.append(f"**{group}**\n\n{_build_table(['option', 'meaning'], rows)}")
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     return "\n".join(
         [
             f"## trajcloak {context.info_name}\n",
             f"```text\n{usage}\n```\n",
             f"{inspect.cleandoc(command.help or '')}\n",
-            _build_table(["option", "meaning"], rows),
+            *tables,
         ]
     )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         OptionError,
         OutputError,
         TrajcloakError,
+        TrajcloakWarning,
     )
     from trajcloak.generator import GeneratedLog, generate_log
     from trajcloak.inspection import Inspection
@@ -59,6 +60,7 @@ __all__ = [
     "Report",
     "TrajAnon",
     "TrajcloakError",
+    "TrajcloakWarning",
     "__version__",
     "anonymize",
     "attack",
@@ -86,6 +88,7 @@ _HOMES = {
         "OptionError",
         "OutputError",
         "TrajcloakError",
+        "TrajcloakWarning",
     ),
     "trajcloak.generator": ("GeneratedLog", "generate_log"),
     "trajcloak.inspection": ("Inspection",),

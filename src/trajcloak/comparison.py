@@ -194,7 +194,9 @@ def _build(name: str, asked: Options) -> Algorithm:
         seed=asked.seed,
         tree=asked.tree,
         effort=asked.effort,
-        parts=asked.parts if asked.parts_per == PER_WINDOW else None,
+        # Where the number of members is given, bundles are not enlarged for parts per instant.
+        parts=asked.parts if asked.parts_per == PER_WINDOW or asked.members is None else None,
+        parts_per=asked.parts_per,
     )
 
 

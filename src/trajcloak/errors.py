@@ -4,6 +4,7 @@
 
     TrajcloakError
     ├── InputError          (ValueError)       a log, or a file read, breaks a rule
+    │   └── RefusedLogError                    a log breaks several rules
     ├── OptionError         (ValueError)       an option has an unusable value
     ├── NotEnoughUsersError (ValueError)       fewer than k users take part
     └── OutputError         (OSError)          an output path cannot be used
@@ -11,7 +12,8 @@
 A message says where, what was found, what was expected, and the remedy. It
 carries row numbers and counts, never user ids or coordinates (invariant 6 of
 ``docs/guarantee.md``). Names that others chose are shown without control characters.
-The command line turns each into exit code 2.
+The command line turns each into exit code 2. :class:`TrajcloakWarning` is no error: what is
+probably meant otherwise, and was done all the same.
 
 A message names settings as options of the command line: ``--every``, or ``--every=60s`` with a
 value. The command line prints it as it is; Python shows keyword arguments: ``every=`` and
@@ -19,12 +21,19 @@ value. The command line prints it as it is; Python shows keyword arguments: ``ev
 """
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from trajcloak.shown_text import show_text
 
 _OPTION = re.compile(r"(?<![\w/-])--([a-z]+(?:-[a-z]+)*)(?:=([\w.:-]*\w))?")
-_FLAGS = frozenset({"link-safe", "replay", "rows-alike"})
-"""Options without a value; in Python they are true or false."""
+_FLAGS = {
+    "link-safe": "link_safe=True",
+    "lonlat": 'crs="EPSG:4326"',
+    "replay": "replay=True",
+    "rows-alike": "rows_alike=True",
+}
+"""Options without a value, and what Python has instead."""
 
 _KEYWORDS = {"request": "requests", "from": "first", "to": "last"}
 """Options that Python calls otherwise."""
@@ -40,6 +49,11 @@ class TrajcloakError(Exception):
     def with_options(self) -> str:
         """The message for the command line."""
         return str(self.args[0])
+
+    @property
+    def reasons(self) -> list[str]:
+        """The message for the command line; several, if a log is refused for several reasons."""
+        return [self.with_options]
 
     def __str__(self) -> str:
         return name_keywords(self.with_options)
@@ -58,7 +72,7 @@ def name_keywords(text: str) -> str:
         name, value = option.groups()
         keyword = _KEYWORDS.get(name, name.replace("-", "_"))
         if name in _FLAGS:
-            return f"{keyword}=True"
+            return _FLAGS[name]
         return f"{keyword}=" if value is None else f'{keyword}="{value}"'
 
     return _OPTION.sub(to_keyword, text)
@@ -66,6 +80,24 @@ def name_keywords(text: str) -> str:
 
 class InputError(TrajcloakError, ValueError):
     """A log, release or policy file breaks a rule of ``docs/data-model.md``."""
+
+
+class RefusedLogError(InputError):
+    """A log breaks several rules."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self._reasons = list(map(show_text, reasons))
+        listed = " ".join(f"({number}) {reason}." for number, reason in enumerate(reasons, 1))
+        super().__init__(f"the log is refused for {len(reasons)} reasons: {listed}")
+
+    @property
+    def reasons(self) -> list[str]:
+        """A message for each reason, for the command line."""
+        return self._reasons
+
+    def __reduce__(self) -> tuple[type["RefusedLogError"], tuple[list[str]]]:
+        # Workers of a cluster hand errors on.
+        return type(self), (self._reasons,)
 
 
 class OptionError(TrajcloakError, ValueError):
@@ -78,3 +110,51 @@ class NotEnoughUsersError(TrajcloakError, ValueError):
 
 class OutputError(TrajcloakError, OSError):
     """An output path exists already, or cannot be written."""
+
+
+class Refusals:
+    """Collects what is wrong with a log, so that all of it is said at once.
+
+    Parameters
+    ----------
+    reasons
+        What is known already, a message for each.
+    """
+
+    def __init__(self, reasons: Sequence[str] = ()) -> None:
+        self._errors: list[TrajcloakError] = [InputError(reason) for reason in reasons]
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Keep an error about the log, or about an option that does not fit it, for later."""
+        try:
+            yield
+        except (InputError, OptionError) as error:
+            self._errors.append(error)
+
+    @property
+    def reasons(self) -> list[str]:
+        """A message for each, for the command line."""
+        return [reason for error in self._errors for reason in error.reasons]
+
+    def check(self) -> None:
+        """Raise if anything is wrong."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise RefusedLogError(self.reasons)
+
+
+class TrajcloakWarning(UserWarning):
+    """Something is probably meant otherwise; the message says how to ask for that."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(show_text(message))
+
+    @property
+    def with_options(self) -> str:
+        """The message for the command line."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return name_keywords(self.with_options)

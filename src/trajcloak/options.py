@@ -58,6 +58,9 @@ DROPPABLE = (EMPTY, OUT_OF_RANGE, NULL_ISLAND, SWAPPED, CONFLICT, TELEPORT)
 TP_AWARE, REPORT_AWARE = "tp-aware", "report-aware"
 """The strongest attackers that a release of two inputs, and of one log, is safe from."""
 
+TIME_UNITS = {"s": 10**6, "ms": 10**3, "us": 1}
+"""Units of times since 1970, in microseconds."""
+
 WGS84 = "OGC:CRS84"
 MOVEMENT_FORMATS = ("brinkhoff", "sumo", "geolife", "cabs", "gpx")
 MIN_K = 2
@@ -77,6 +80,9 @@ DEFAULT_ALGORITHMS = {MBR: "refined", QUAD: "traj-anon"}
 class LogColumns:
     """Names of the columns of a log.
 
+    Columns that are not named are recognised by their usual names, such as ``user_id`` or
+    ``uid``, if there is no doubt; see ``docs/data-model.md``.
+
     Parameters
     ----------
     user, time
@@ -84,8 +90,7 @@ class LogColumns:
     lon, lat
         Degrees on WGS 84. Give both or neither.
     x, y
-        Planar coordinates. Give both or neither. Where neither pair is given,
-        the log's own columns decide: ``lon``/``lat`` or ``x``/``y``.
+        Planar coordinates. Give both or neither.
     requests
         The request attributes. Only columns named here are ever published.
     is_report
@@ -112,6 +117,12 @@ class LogColumns:
     delimiter
         Delimiter of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the
         header line into most columns.
+    time_unit
+        Times are numbers since 1970, UTC, in this unit: ``s``, ``ms`` or ``us``. Default:
+        whole numbers are instants.
+    time_format
+        Times are text of this form, as :func:`time.strptime` has it, such as
+        ``%d.%m.%Y %H:%M``. Default: ISO 8601.
 
     Examples
     --------
@@ -119,8 +130,8 @@ class LogColumns:
     'device'
     """
 
-    user: str = "user_id"
-    time: str = "time"
+    user: str | None = None
+    time: str | None = None
     lon: str | None = None
     lat: str | None = None
     x: str | None = None
@@ -133,6 +144,8 @@ class LogColumns:
     max_speed: float | None = None
     drop: tuple[str, ...] = ()
     delimiter: str | None = None
+    time_unit: str | None = None
+    time_format: str | None = None
 
     def __post_init__(self) -> None:
         for first, second in (("lon", "lat"), ("x", "y")):
@@ -146,15 +159,15 @@ class LogColumns:
                 "both lon/lat and x/y columns are named; expected one pair; "
                 "pass --lon and --lat, or --x and --y"
             )
+        fixed = (self.user, self.time, self.lon, self.lat, self.x, self.y)
         for name in self.requests:
             if name in RESERVED_NAMES:
                 raise OptionError(
                     f"request column '{name}' has the name of a column of the release; "
                     f"expected another name; rename it in the log"
                 )
-            if name in (self.user, self.time, self.lon, self.lat, self.x, self.y):
+            if name in fixed:
                 raise holds_fixed(name)
-        fixed = (self.user, self.time, self.lon, self.lat, self.x, self.y)
         if self.is_report is not None and self.is_report in (*fixed, *self.requests):
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
@@ -163,6 +176,16 @@ class LogColumns:
             raise OptionError(
                 f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
                 f"UTC; pass another --tz"
+            )
+        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
+            raise OptionError(
+                f"time_unit is '{self.time_unit}'; expected one of {', '.join(TIME_UNITS)}; pass "
+                f"another --time-unit"
+            )
+        if self.time_unit is not None and self.time_format is not None:
+            raise OptionError(
+                "both a unit and a format of times are given; expected one of them; pass "
+                "--time-unit for numbers, or --time-format for text"
             )
         self._check_cleaning()
 
@@ -223,25 +246,14 @@ class LogColumns:
         missing = {n: value for n, value in said.items() if getattr(self, n) in (None, ())}
         return replace(self, **missing)
 
-    def place(self, present: list[str]) -> tuple[str, str, bool]:
-        """Choose the two coordinate columns among those present.
-
-        Returns the two names and whether they are longitude and latitude.
-        """
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """The two columns of coordinates, if they are named."""
         if self.lon is not None and self.lat is not None:
-            return self.lon, self.lat, True
+            return self.lon, self.lat
         if self.x is not None and self.y is not None:
-            return self.x, self.y, False
-        geographic = "lon" in present and "lat" in present
-        planar = "x" in present and "y" in present
-        if geographic and planar:
-            raise OptionError(
-                "the log has both lon/lat and x/y columns; expected to be told which to use; "
-                "pass --lon and --lat, or --x and --y"
-            )
-        if geographic:
-            return "lon", "lat", True
-        return "x", "y", False
+            return self.x, self.y
+        return None
 
 
 @dataclass(frozen=True)
@@ -450,8 +462,8 @@ class Options:
 def holds_fixed(name: str) -> OptionError:
     """Build the error for a request column that must never be published."""
     return OptionError(
-        f"request column '{name}' also holds the user, time or place; publishing it would give "
-        f"senders away; leave it out"
+        f"request column '{name}' also holds the user, time or place, which would give senders "
+        f"away; expected attributes of requests alone; leave it out"
     )
 
 

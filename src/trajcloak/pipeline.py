@@ -38,7 +38,7 @@ from trajcloak.engines.folder import (
     parse_memory,
 )
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.errors import NotEnoughUsersError, OptionError
+from trajcloak.errors import OptionError, Refusals
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
 from trajcloak.log.files import count_rows, list_files
@@ -62,15 +62,15 @@ from trajcloak.requests import (
 )
 from trajcloak.trajectories import (
     Layout,
-    Reports,
     Window,
     WindowCutter,
     build_ingest,
     check_conflicts,
-    check_schedule,
+    check_log,
+    check_rows,
     compare_all_reports,
-    is_dense,
     lay_out,
+    too_few_users,
 )
 from trajcloak.version import __version__
 
@@ -225,9 +225,10 @@ def _identify_file(file: Path) -> list[Any]:
 def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None) -> RunResult:
     """Bundle the users of a log in shards."""
     facts, engine = log.facts, log.engine
-    check_request_options(log.kinds, asked)
-    log, layout = lay_out(log, asked)
-    reports = _check_rows(log, layout, is_dense=is_dense(facts, layout.grid))
+    refusals = Refusals(facts.refusals)
+    with refusals.collecting():
+        check_request_options(log.kinds, asked)
+    log, layout, reports = check_log(log, asked, refusals)
     task = BundlingTask(
         asked.k,
         asked.bundle_size,
@@ -240,7 +241,9 @@ def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None
     )
     bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows))
     if reports is None and bundled.located.reported != facts.num_rows:
-        reports = _check_rows(log, layout, is_dense=False)
+        reports = compare_all_reports(log, layout.max_gap)
+        check_rows(log, asked, reports, refusals)
+        refusals.check()
     _check_published(bundled, asked.bundle_size, facts.num_users)
     if asked.rare == KEEP and asked.vocabulary is None:
         check_values(log, list(chain.from_iterable(bundled.ranges)), log.kinds, asked.allow)
@@ -289,21 +292,6 @@ def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None
     return RunResult(manifest, figures, head, ranges, engine)
 
 
-def _check_rows(log: ShardedLog, layout: Layout, *, is_dense: bool) -> Reports | None:
-    """Raise if rows contradict each other, or some stand out as if they carried requests.
-
-    Returns how the rows of each user follow each other; None if ``is_dense``, which says that
-    each user has one row at each instant.
-    """
-    reports = None
-    if not is_dense:
-        reports = compare_all_reports(log, layout.max_gap)
-        check_conflicts(reports)
-    if log.facts.is_one_log and log.kinds.num_columns and not layout.asked.rows_alike:
-        check_schedule(log, reports)
-    return reports
-
-
 def _collect_kinds(unpublished: Sequence[Unpublished]) -> WindowKinds:
     """Add up how often each distinct request of a window was sent."""
     kind, place = np.unique(
@@ -323,7 +311,9 @@ def choose_algorithm(layout: Layout) -> Algorithm:
         effort=asked.effort,
         suppress_above=asked.suppress_above and asked.suppress_above / cell**2,
         max_suppressed=asked.max_suppressed,
-        parts=asked.parts if asked.parts_per == PER_WINDOW else None,
+        # Where the number of members is given, bundles are not enlarged for parts per instant.
+        parts=asked.parts if asked.parts_per == PER_WINDOW or asked.members is None else None,
+        parts_per=asked.parts_per,
     )
 
 
@@ -331,11 +321,7 @@ def _check_published(bundled: BundledLog, members: int, num_users: int) -> None:
     """Raise if no window has enough users, or all participants of one would be left out."""
     largest = max(bundled.num_users, default=0)
     if largest < members:
-        raise NotEnoughUsersError(
-            f"at most {largest} of {num_users} users take part in a window; expected at least "
-            f"{members}; lower --k or --members, or keep more users with --missing=hold, a larger "
-            f"--max-gap or a smaller --length"
-        )
+        raise too_few_users(largest, num_users, members)
     for window, count in enumerate(bundled.num_users):
         if count >= members and not bundled.ranges[window]:
             raise OptionError(
@@ -402,5 +388,5 @@ def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
         If a user has two different places at one time.
     """
     placed, layout = lay_out(hold_in_memory(log, MemoryEngine(threads)), asked)
-    check_conflicts(compare_all_reports(placed, 0))
+    check_conflicts(compare_all_reports(placed, 0), log.files)
     return Prepared(build_shard(placed.shards[0]), layout, threads)

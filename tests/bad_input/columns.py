@@ -7,7 +7,7 @@ from bad_input.case import Attempt, case, good_lines, write_csv, write_parquet
 from trajcloak.options import LogColumns
 
 
-@case(tc.InputError, r"log\.csv: there is no column 'user_id'")
+@case(tc.InputError, r"log\.csv: there are no columns .* in its first line, which looks like a row")
 def csv_without_header(folder, secrets):
     return Attempt(write_csv(folder, *good_lines(secrets), header=""))
 
@@ -26,13 +26,19 @@ def missing_time_column(folder, secrets):
     return Attempt(path)
 
 
+@case(tc.OptionError, r"request column 'user_id' also holds the user, time or place")
+def user_as_request(folder, secrets):
+    path = write_csv(folder, *good_lines(secrets))
+    return Attempt(path, columns=LogColumns(requests=("user_id",)))
+
+
 @case(tc.OptionError, r"the log has both lon/lat and x/y")
 def two_pairs_of_coordinates(folder, secrets):
     header = "user_id,time,x,y,what,lon,lat\n"
     return Attempt(write_csv(folder, secrets.row().strip() + ",1,2\n", header=header))
 
 
-@case(tc.OptionError, r"column 'x' is to hold two of user, time, place and request")
+@case(tc.OptionError, r"request column 'x' also holds the user, time or place")
 def place_as_request(folder, secrets):
     path = write_csv(folder, *good_lines(secrets))
     return Attempt(path, columns=LogColumns(requests=("what", "x")))

@@ -107,7 +107,7 @@ def text_in_a_number(folder):
     return write_csv(line(0), line(1, x=IDS[2]), line(2))
 
 
-@log_case(r".*row 2: column 'lat' is out of range; expected -90\.\.90 degrees")
+@log_case(r".*row 2: column 'lat' is out of range .*; expected -90\.\.90 degrees")
 def latitude_137(folder):
     lines = (line(0, x=13, y=52), line(1, x=13, y=137), line(2, x=13, y=52))
     return write_csv(*lines, header=DEGREES)
@@ -269,12 +269,12 @@ def unknown_request_column(folder):
     return ["--k", "2", "--request", "colour"]
 
 
-@case(r"request column 'user_id' also holds the user, time or place; ")
+@case(r"request column 'user_id' also holds the user, time or place, ")
 def user_column_as_request(folder):
     return ["--k", "2", "--request", "user_id"]
 
 
-@case(r"column 'x' is to hold two of user, time, place and request; ")
+@case(r"request column 'x' also holds the user, time or place, ")
 def place_column_as_request(folder):
     return ["--k", "2", "--request", "x"]
 
@@ -371,6 +371,8 @@ def test_unknown_command(run):
     done = run("publish")
     assert done.code == 2
     assert done.err.endswith("Error: No such command 'publish'.\n")
+    done = run("anonymise", "log.csv")
+    assert done.err.endswith("Error: No such command 'anonymise'. Did you mean 'anonymize'?\n")
 
 
 def test_message_is_not_wrapped_in_a_file(run):

@@ -86,7 +86,7 @@ def test_anonymize_for_machines(run, made, tmp_path):
     done = run("anonymize", made / "log.parquet", *args)
     assert (done.code, done.err) == (0, "")
     told = json.loads(done.out)
-    assert sorted(told) == ["manifest", "private", "release", "seconds"]
+    assert sorted(told) == ["columns", "manifest", "private", "release", "seconds"]
     assert told["release"] == "release"
     assert told["seconds"] > 0
     assert told["manifest"] == json.loads((tmp_path / "release" / "manifest.json").read_text())

@@ -40,6 +40,17 @@ def test_help(run):
     assert wrong == []
 
 
+def test_help_is_grouped_and_short(run):
+    long, short = run("anonymize", "--help"), run("anonymize", "-h")
+    assert long.out == short.out
+    headings = [line for line in long.out.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings == [
+        "Options:", "Columns of the log:", "Requests:", "Times:", "Places:", "Bad rows:",
+        "Bundles:", "Where and how to work:",
+    ]  # fmt: skip
+    assert run("-h").out == run("--help").out
+
+
 def test_every_option_says_what_it_is_for():
     assert [
         (name, option)

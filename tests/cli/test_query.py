@@ -104,9 +104,43 @@ def test_degrees(run, tmp_path):
     assert bounds_of(told["users"][0]) == (4, 4.0, 4)
 
 
+@pytest.fixture
+def berlin(run, tmp_path):
+    """A release in metres, with times in UTC."""
+    rows = [
+        f"u{u},2024-05-01T08:0{t}:00Z,{13.4 + u / 1000},52.5,a" for u in range(4) for t in range(2)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["user_id,time,lon,lat,what", *rows]) + "\n")
+    assert run("anonymize", "log.csv", "-o", "release", "--k", 2).code == 0
+    return tmp_path / "release"
+
+
+def test_degrees_of_a_release_in_metres_are_noticed(run, berlin):
+    region = "13.3,52.4,13.5,52.6"
+    done = run("query", berlin, "--region", region, "--at", 0)
+    assert done.code == 0
+    assert (
+        "Note: the region looks like longitude and latitude in degrees, and is taken in" in done.err
+    )
+    assert "pass --lonlat" in done.err
+    for args in (["--region", region, "--lonlat"], ["--region", "-500,-500,500,500"]):
+        assert run("query", berlin, *args, "--at", 0).err == ""
+
+
+def test_times_of_a_zone(run, berlin):
+    asked = ["--region", EVERYWHERE, "--tz", "Europe/Berlin", "--at", "2024-05-01T10:01:30"]
+    told = json.loads(run("query", berlin, *asked, "--json").out)
+    assert told["users"][0]["instant"] == 1
+    assert told["users"][0]["t_start"] == "2024-05-01T10:01:00.000000+02:00"
+    assert "1 2024-05-01 10:01:00+02:00" in run("query", berlin, *asked).out
+    done = run("query", berlin, "--region", EVERYWHERE, "--tz", "Mars")
+    assert "tz is 'Mars'; expected the name of a time zone" in done.err
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (["--region", EVERYWHERE, "--tz", "UTC"], "times of the release have no zone"),
         ([], "0 regions and no route are given; expected one or the other"),
         (["--region", "1,2,3"], "region is '1,2,3'; expected numbers, X_MIN,Y_MIN,X_MAX,Y_MAX"),
         (["--region", "3,2,1,4"], "which is no rectangle"),

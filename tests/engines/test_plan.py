@@ -365,7 +365,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [0, 57, 89])
 def test_a_bad_row_of_a_text_file_is_named_alike(tmp_path, bad):
-    """Rows are numbered over all files, which workers read side by side."""
+    """Workers read files side by side, and number the rows of each."""
     (tmp_path / "log").mkdir()
     for number in range(3):
         lines = ["user_id,time,x,y,what"]
@@ -376,7 +376,7 @@ def test_a_bad_row_of_a_text_file_is_named_alike(tmp_path, bad):
         (tmp_path / "log" / f"{number}.csv").write_text("\n".join(lines) + "\n")
     outcome = compare(tmp_path / "log", 3, sizes=Sizes(7, 20))
     assert outcome.error is not None
-    assert f"row {bad + 1}:" in outcome.error[1]
+    assert f"{bad // 30}.csv: row {bad % 30 + 1}:" in outcome.error[1]
 
 
 def test_a_run_that_cannot_finish_leaves_nothing(tmp_path, monkeypatch):

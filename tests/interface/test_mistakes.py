@@ -7,6 +7,7 @@ import shapely
 
 import trajcloak as tc
 from interface.frames import UTM, build_geopandas, build_pandas, build_table
+from trajcloak.errors import TrajcloakWarning
 
 TRIANGLE = shapely.Polygon([(0, 0), (1, 0), (0, 1)])
 
@@ -18,7 +19,7 @@ TRIANGLE = shapely.Polygon([(0, 0), (1, 0), (0, 1)])
         ({"k": 500}, r'lower k= or members=, .* missing="hold", a larger max_gap= or .* length=$'),
         ({"every": "soon"}, r"^every is 'soon'; .* pass another every=$"),
         ({"every": pd.Timedelta(0)}, r"^every is '0us'; .* pass another every=$"),
-        ({"requests": "servce"}, r"no column 'servce' among user_id, .*service; .*requests="),
+        ({"requests": "servce"}, r"no column 'servce' among user_id, .*service .*; .*requests="),
         ({"requests": ["service", "service"]}, "a request column is named twice"),
         ({"requests": "user_id"}, "request column 'user_id' also holds the user"),
         ({"user": "rider"}, r"no column 'rider' among user_id, .* user="),
@@ -111,7 +112,8 @@ def test_questions(release, ask, message):
 
 def test_a_region_with_a_system_of_a_release_without_one():
     frame = build_pandas().rename(columns={"lon": "x", "lat": "y"})
-    planar = tc.anonymize(frame, k=4)
+    with pytest.warns(TrajcloakWarning, match="look like longitude and latitude"):
+        planar = tc.anonymize(frame, k=4)
     with pytest.raises(tc.OptionError, match="has a coordinate system, and the release has none"):
         planar.count((0, 0, 1, 1), crs=4326)
 
@@ -125,4 +127,42 @@ def test_columns_of_several_types():
     frame = build_table().to_pandas().astype(object)
     frame.loc[2, "lat"] = "north"
     with pytest.raises(tc.InputError, match=r"^row 3: column 'lat' holds a value that does"):
+        tc.anonymize(frame, k=4)
+
+
+def test_degrees_in_planar_columns_are_noticed():
+    frame = build_pandas().rename(columns={"lon": "x", "lat": "y"})
+    with pytest.warns(tc.TrajcloakWarning, match=r'look like longitude .* pass lon="x" lat="y"$'):
+        tc.anonymize(frame, k=4)
+    assert tc.anonymize(frame, k=4, lon="x", lat="y").manifest["crs"]
+
+
+def test_times_since_1970_are_noticed():
+    seconds = build_pandas()["time"].astype("datetime64[s]").astype("int64")
+    frame = build_pandas().assign(time=seconds)
+    with pytest.warns(tc.TrajcloakWarning, match=r'look like times since 1970.* time_unit="s"$'):
+        tc.anonymize(frame, k=4)
+    release = tc.anonymize(frame, k=4, time_unit="s")
+    assert release.bundles["t_start"][0].as_py().isoformat() == "2026-03-02T08:00:00+00:00"
+
+
+def test_regions_in_degrees_are_noticed(release):
+    region = tuple(build_geopandas().total_bounds)
+    with pytest.warns(tc.TrajcloakWarning, match=r'looks like longitude .* crs="EPSG:4326"$'):
+        assert release.count(region, 0)["upper"].to_pylist() == [0]
+    assert release.count(region, 0, crs="EPSG:4326")["upper"].to_pylist() == [24]
+
+
+def test_a_trajectory_is_not_taken_for_a_user():
+    frame = build_pandas().rename(columns={"user_id": "traj_id"})
+    with pytest.raises(tc.InputError, match=r"no column 'user_id' among traj_id, .* with user="):
+        tc.anonymize(frame, k=4)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    frame = build_pandas()
+    frame.loc[3, "lat"] = 200.0
+    frame.loc[5, "lon"] = np.nan
+    message = r"for 2 reasons: \(1\) row 4: .*drop=.out-of-range.* \(2\) row 6: .* drop=.empty"
+    with pytest.raises(tc.InputError, match=message):
         tc.anonymize(frame, k=4)

@@ -113,10 +113,9 @@ def test_a_frame_of_scikit_mobility(expected):
     frame = build_pandas().rename(
         columns={"user_id": "uid", "time": "datetime", "lon": "lng"}
     )[["lat", "lng", "datetime", "uid", "service"]]  # fmt: skip
-    release = tc.anonymize(
-        frame, k=K, user="uid", time="datetime", lon="lng", lat="lat", requests="service"
-    )
+    release = tc.anonymize(frame, k=K, requests="service")
     assert release.bundles.equals(expected.bundles)
+    assert release.audit().passed
 
 
 def test_the_index_is_no_time_if_there_is_a_column_of_times(expected):

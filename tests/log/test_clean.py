@@ -146,7 +146,7 @@ def test_many_misplaced_rows(tmp_path, share, reason, spoil):
     with pytest.raises(tc.InputError) as caught:
         run(tmp_path, log)
     first = ", ".join(str(i + 1) for i in sorted(bad)[:5])
-    assert re.match(rf"(row|\d+ rows) \(?{first}\b", str(caught.value))
+    assert re.search(rf"log.parquet: (row|\d+ rows) \(?{first}\b", str(caught.value))
     assert f'drop="{reason}"' in str(caught.value)
     options = {"every": "60s", "missing": "hold"}
     manifest = run(tmp_path, log, drop=(reason,), options=options)
@@ -187,11 +187,11 @@ def test_row_numbers_are_those_of_the_files_after_rows_were_dropped(tmp_path):
     rows.insert(3, ("user-0", 1, None, 52.5, "w"))
     rows.insert(200, ("user-9", 1, 13.4, 95.0, "w"))
     log = write(tmp_path / "log.parquet", rows)
-    with pytest.raises(tc.InputError, match=r"^row 201: column 'lat' is out of range"):
+    with pytest.raises(tc.InputError, match=r"log.parquet: row 201: column 'lat' is out of range"):
         read_log(log, LogColumns(drop=("empty",)))
     rows[200] = ("user-9", 1, 93.4, 52.5, "w")
     log = write(tmp_path / "log2.parquet", rows)
-    with pytest.raises(tc.InputError, match=r"^row 201 is far from all others"):
+    with pytest.raises(tc.InputError, match=r"log2.parquet: row 201 is far from all others"):
         anonymize(read_log(log, LogColumns(drop=("empty",))), 2, every="60s")
 
 

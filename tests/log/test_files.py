@@ -115,14 +115,17 @@ def test_a_column_is_missing_in_a_later_file(tmp_path, suffix):
 
 def test_a_column_that_stands_twice(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,x\nu,0,1,2,3\n")
-    with pytest.raises(tc.InputError, match="there are 2 columns 'x'"):
+    with pytest.raises(tc.InputError, match="there are several columns 'x'"):
         read_log(tmp_path)
 
 
 def test_files_with_different_places_are_not_mixed(tmp_path):
     (tmp_path / "a.csv").write_text("user_id,time,lon,lat\nu,0,13.4,52.5\n")
     (tmp_path / "b.csv").write_text("user_id,time,x,y\nu,1,13.4,52.5\n")
-    with pytest.raises(tc.InputError, match=r"b\.csv: there is no column 'lon'"):
+    with pytest.raises(
+        tc.InputError,
+        match=r"b\.csv: there are no columns 'lon' and 'lat' among user_id, time, x, y;",
+    ):
         read_log(tmp_path)
 
 
@@ -139,7 +142,10 @@ def test_files_with_different_places_are_not_mixed(tmp_path):
 )
 def test_a_place_found_by_its_name_cannot_be_published(tmp_path, columns):
     (tmp_path / "log.csv").write_text("user_id,time,lon,lat\nu,0,13.4,52.5\n")
-    with pytest.raises(tc.OptionError, match="is to hold two of user, time, place and request"):
+    with pytest.raises(
+        tc.OptionError,
+        match=r"is to hold two of user, time, place|also holds the user, time or place",
+    ):
         read_log(tmp_path, columns)
 
 
@@ -151,8 +157,8 @@ def test_names_of_a_csv_file_with_bad_rows(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (b"u\xff,1,5,6,7", "row 3 has 5 columns; expected 4"),
-        (b"u\xff,1,5,6", "row 3: column 'user_id' cannot be read; expected text in UTF-8"),
+        (b"u\xff,1,5,6,7", "row 3: 5 cells; expected 4"),
+        (b"u\xff,1,5,6", r"row 3: column 'user_id' cannot be read \(.*\); expected text in UTF-8"),
         (b"u,2024,5,6", "row 3: column 'zeitpunkt \u00fc' cannot be read"),
     ],
 )
@@ -166,13 +172,16 @@ def test_bad_rows_of_csv_that_are_not_ascii(tmp_path, row, message, capfd):
     assert capfd.readouterr().err == ""
 
 
+NAMED = LogColumns(user="user_id", time="time", x="x", y="y")
+
+
 def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(log_files, "BATCH_ROWS", 3)
     monkeypatch.setattr(csv_text, "TEXT_BLOCK_BYTES", 64)
     write_parquet(tmp_path / "a.parquet", [f"u{i}" for i in range(10)], list(range(10)))
     lines = [f"u{i},{i},5,6" for i in range(10, 40)]
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
-    sizes = [batch.num_rows for batch in stream_batches(list_files(tmp_path), LogColumns())]
+    sizes = [batch.num_rows for batch in stream_batches(list_files(tmp_path), NAMED)]
     assert sum(sizes) == 40
     assert max(sizes) < 10
     log = read_log(tmp_path)
@@ -181,11 +190,11 @@ def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch):
 
     lines[25] = "u35,35,what,6"
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
-    with pytest.raises(tc.InputError, match="row 36: column 'x' cannot be read; expected a number"):
+    with pytest.raises(tc.InputError, match=r"b\.csv: row 26: column 'x' cannot be read"):
         read_log(tmp_path)
     lines[25] = "u35,35,6"
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
-    with pytest.raises(tc.InputError, match="row 36 has 3 columns; expected 4"):
+    with pytest.raises(tc.InputError, match=r"b\.csv: row 26: 3 cells; expected 4"):
         read_log(tmp_path)
 
 
@@ -193,7 +202,7 @@ def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch
     monkeypatch.setattr(log_files, "BATCH_ROWS", 1)
     write_parquet(tmp_path / "a.parquet", ["u"] * 20, list(range(20)))
     before = threading.active_count()
-    batches = stream_batches([tmp_path / "a.parquet"], LogColumns())
+    batches = stream_batches([tmp_path / "a.parquet"], NAMED)
     next(batches)
     batches.close()
     assert threading.active_count() == before

@@ -189,8 +189,8 @@ def test_the_delimiter_can_be_given(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r"row 31 is no JSON object"),
-        ("[1]", r"row 31 is no JSON object"),
+        ("{", r"row 31: no JSON object"),
+        ("[1]", r"row 31: no JSON object"),
         (
             '{"user_id": 7, "time": "2024-05-01", "lon": 1.0, "lat": 1.0}',
             r"row 31: field 'user_id'",

@@ -10,7 +10,8 @@ import trajcloak as tc
 from log.dirty import zstd
 from trajcloak.log import lines as log_lines
 from trajcloak.log import read_log
-from trajcloak.log.files import list_files, stream_batches
+from trajcloak.log.files import stream_batches
+from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 
 COLUMNS = LogColumns(requests=("what",))
@@ -35,7 +36,7 @@ def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch, na
     lines = records()
     lines.insert(20, b"  ")
     path = write(tmp_path / name, lines)
-    sizes = [batch.num_rows for batch in stream_batches(list_files(path), COLUMNS)]
+    sizes = [batch.num_rows for batch in stream_batches([path], recognise_columns(path, COLUMNS))]
     assert sum(sizes) == 50
     assert max(sizes) < 10
     log = read_log(path, COLUMNS)
@@ -49,17 +50,17 @@ def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch, na
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"user_id": "u"', "row 51 is no JSON object"),
-        (b'{"user_id": "\xff", "time": 1, "x": 1, "y": 1}', "row 51 is no JSON object"),
-        (b'{"user_id": "u", "time": 1, "x": 1, "y": 1} {}', "row 51 is no JSON object"),
+        (b'{"user_id": "u"', "row 51: no JSON object"),
+        (b'{"user_id": "\xff", "time": 1, "x": 1, "y": 1}', "row 51: no JSON object"),
+        (b'{"user_id": "u", "time": 1, "x": 1, "y": 1} {}', "row 51: no JSON object"),
         (b'{"user_id": "\\ud800", "time": 1, "x": 1, "y": 1}', "row 51: field 'user_id'"),
         (b'{"user_id": "u", "user_id": "v", "time": 1, "x": 1, "y": 1}', "row 51: field 'user_id'"),
         (b'{"user_id": {"a": 1}, "time": 1, "x": 1, "y": 1}', "row 51: field 'user_id'"),
         (b'{"user_id": "u", "time": 99999999999999999999, "x": 1, "y": 1}', "row 51: field 'time'"),
         (b'{"user_id": "u", "time": 1, "x": NaN, "y": 1}', "row 51: column 'x' is not a finite"),
         (b'{"a": ' * 3000 + b"1" + b"}" * 3000, r"row 51: column 'user_id' is empty"),
-        (b"null", "row 51 is no JSON object"),
-        (b"[1]", "row 51 is no JSON object"),
+        (b"null", "row 51: no JSON object"),
+        (b"[1]", "row 51: no JSON object"),
         (b"x" * 5000, r"row 51 is longer than 4,096 bytes"),
     ],
 )
@@ -73,7 +74,7 @@ def test_bad_lines_are_named(tmp_path, monkeypatch, line, message):
 
 def test_a_null_may_come_first(tmp_path):
     """Arrow's own reader crashes the process."""
-    with pytest.raises(tc.InputError, match="row 1 is no JSON object"):
+    with pytest.raises(tc.InputError, match="row 1: no JSON object"):
         read_log(write(tmp_path / "log.jsonl", [b" null", *records()]), COLUMNS)
 
 

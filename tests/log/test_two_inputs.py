@@ -405,8 +405,8 @@ def test_what_says_that_a_row_is_a_report(values):
 )
 def test_what_does_not_say_it(values):
     table = {"user_id": ["a", "b"], "time": [0, 1], "x": [1.0, 2.0], "y": [1.0, 2.0]}
-    row = 1 if isinstance(values[0], list | bytes) else 2
-    with pytest.raises(tc.InputError, match=rf"^row {row}: column 'is_report' does not say"):
+    rows = r"2 rows \(1, 2\)" if isinstance(values[0], list | bytes) else "row 2"
+    with pytest.raises(tc.InputError, match=rf"^{rows}: column 'is_report' does not say"):
         read_log(pa.table({**table, "is_report": values}), LogColumns(is_report="is_report"))
 
 
@@ -432,7 +432,7 @@ def test_empty_cells_of_requests(tmp_path, column, is_marked):
         return read_log(to_table(locations), replace(COLUMNS, drop=drop), path)
 
     expected = read(wrong[:-1])
-    message = rf"^request log: row {len(wrong)}: column '{column}' is empty; .* drop=.empty."
+    message = rf"^request log: .*csv: row {len(wrong)}: column '{column}' is empty; "
     with pytest.raises(tc.InputError, match=message):
         read(wrong)
     dropped = read(wrong, ("empty",))
@@ -538,9 +538,9 @@ def test_the_place_is_never_published():
     locations, requests = map(to_table, split(draw_rows()))
     with_place = requests.append_column("x", pa.array([1.0] * len(requests)))
     for message, source, columns, sent in (
-        ("'x' is to hold two of", locations, LogColumns(requests=("x",)), with_place),
+        ("'x' also holds the user", locations, LogColumns(requests=("x",)), with_place),
         (
-            "'x' is to hold two of",
+            "'x' also holds the user",
             rows,
             LogColumns(requests=("x",), is_report="is_report"),
             None,
@@ -554,7 +554,7 @@ def test_the_place_is_never_published():
 @pytest.mark.parametrize("name", ["user_id", "time", "lon", "lat", "what"])
 def test_a_column_has_one_purpose(name):
     with pytest.raises(tc.OptionError, match=f"column '{name}' is to say which rows are location"):
-        LogColumns(lon="lon", lat="lat", requests=("what",), is_report=name)
+        LogColumns("user_id", "time", "lon", "lat", requests=("what",), is_report=name)
 
 
 def test_one_of_request_log_and_is_report():

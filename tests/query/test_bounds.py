@@ -17,6 +17,7 @@ from trajcloak.query.bounds import (
 )
 from trajcloak.query.questions import Rectangle, RouteStep
 from trajcloak.query.release_arrays import CellGrid, PublishedWindow
+from trajcloak.query.spread import build_spread
 from zoo import examples
 
 GRID = CellGrid((0.0, 0.0), 1.0)
@@ -37,9 +38,10 @@ def regions(draw):
     return Rectangle(x0, y0, x1, y1)
 
 
-def bound(box, num_users, region, is_tight):
-    cloaks = np.array(box, np.float64)[:, None]
-    return bound_inside(cloaks, np.array([num_users]), region, GRID if is_tight else None)
+def bound(box, num_users, region, is_tight, is_only=True):
+    cloaks, users = np.array(box, np.float64)[:, None], np.array([num_users])
+    spread = build_spread(cloaks, users)
+    return bound_inside(cloaks, users, region, GRID if is_tight else None, spread, is_only=is_only)
 
 
 @examples(500)
@@ -144,15 +146,20 @@ def test_by_hand():
     """Ten users in a box of 4 by 2 cells, of which the region holds the left quarter."""
     box, region = (0, 0, 4, 2), Rectangle(-1, -1, 1, 5)
     boxed = bound(box, 10, region, is_tight=True)
-    # Somebody is in the first column, and somebody in the last.
-    assert (boxed.lower[0], boxed.estimate[0], boxed.upper[0]) == (1, 2.5, 9)
-    quadrant = bound(box, 10, region, is_tight=False)
-    assert (quadrant.lower[0], quadrant.estimate[0], quadrant.upper[0]) == (0, 2.5, 10)
+    # Somebody is in the first column, and somebody in the last; of the others a quarter.
+    assert (boxed.lower[0], boxed.upper[0]) == (1, 9)
+    assert boxed.estimate[0] == pytest.approx(1 + 8 / 4)
+    for quadrant in (
+        bound(box, 10, region, is_tight=False),
+        bound(box, 10, region, is_tight=True, is_only=False),
+    ):
+        assert quadrant.estimate[0] == pytest.approx(2.5)
+    assert (quadrant.lower[0], quadrant.upper[0]) == (1, 9)
 
 
 def test_estimates_are_kept_within_the_bounds():
     """A thin region over the first column of a long box: 0.2 users by area, 1 for certain."""
-    thin = bound((0, 0, 20, 1), 4, Rectangle(0, 0, 1, 1), is_tight=True)
+    thin = bound((0, 0, 20, 1), 4, Rectangle(0, 0, 1, 1), is_tight=True, is_only=False)
     assert (thin.lower[0], thin.estimate[0], thin.upper[0]) == (1, 1.0, 3)
 
 

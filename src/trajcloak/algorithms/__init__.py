@@ -13,7 +13,7 @@ from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
-from trajcloak.options import ALGORITHMS
+from trajcloak.options import ALGORITHMS, PER_WINDOW
 from trajcloak.progress import Progress, silent
 
 __all__ = ["Algorithm", "Policy", "build_algorithm"]
@@ -71,6 +71,7 @@ def build_algorithm(
     suppress_above: float | None = None,
     max_suppressed: float | None = None,
     parts: int | None = None,
+    parts_per: str = PER_WINDOW,
 ) -> Algorithm:
     """Build an algorithm by name.
 
@@ -89,13 +90,15 @@ def build_algorithm(
     max_suppressed : float, optional
         Leave out at most this share of the trajectories.
     parts : int, optional
-        Least number of trajectories in a part, if members of bundles are shown in parts that
-        stay together. ``refined`` makes these itself.
+        Least number of trajectories in a part, if members of bundles are shown in parts.
+        ``refined`` makes parts that stay together itself, and larger bundles for others.
+    parts_per : {"window", "instant"}
+        Whether parts stay together.
     """
     if name == TrajAnon.name:
         return TrajAnon(tree, suppress_above, max_suppressed)
     if name == Refined.name:
-        return Refined(effort, suppress_above, max_suppressed, parts)
+        return Refined(effort, suppress_above, max_suppressed, parts, parts_per)
     rivals: dict[str, Callable[[], Algorithm]] = {
         Baseline.name: Baseline,
         "fast-clustering": lambda: Clustering(slow=False, seed=seed),

@@ -2,9 +2,10 @@
 
 The members of a bundle are cut in two, again and again (:mod:`.refined.cuts`), and then exchange
 places while that lowers the cost (:mod:`.refined.improve`): the area of each part times its
-members, summed over instants. Who is with whom depends on the bundle's trajectories alone; members
-are taken in order of their trajectories, so that user ids decide ties between identical ones only
-(invariants 1 and 2 of ``docs/guarantee.md``).
+members, summed over instants. Where members are divided anew at every instant, that is done for
+each instant by itself (:mod:`.instant_division`). Who is with whom depends on the bundle's
+trajectories alone; members are taken in order of their trajectories, so that user ids decide ties
+between identical ones only (invariants 1 and 2 of ``docs/guarantee.md``).
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from trajcloak.algorithms.instant_division import divide_places
 from trajcloak.algorithms.refined.boxes import (
     NARROW,
     NARROW_SIDE,
@@ -27,12 +29,9 @@ from trajcloak.cloaks import group_members
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.options import QUAD
 
-WINDOW_HEATS = np.linspace(0.2, 0.0, 4)
-INSTANT_HEATS = np.zeros(1)
-"""Heats of the exchanges; for single instants, higher ones took ten times the time and saved 1%."""
-
+HEATS = np.linspace(0.2, 0.0, 4)
 PASSES, NEAR, SAMPLES = 3, 2, 16
-"""As in :class:`trajcloak.algorithms.refined.rounds.Effort`."""
+"""Of the exchanges, as in :class:`trajcloak.algorithms.refined.rounds.Effort`."""
 
 _IMPROVE_WIDE = IMPROVE_GROUP[WIDE]
 _IMPROVE_NARROW = IMPROVE_GROUP[NARROW]
@@ -78,12 +77,14 @@ def divide_bundles(
         shape = SEMI_QUADRANT
     else:
         shape = NARROW if cells.max(initial=0) < NARROW_SIDE else WIDE
-    heats = INSTANT_HEATS if per_instant else WINDOW_HEATS
-    run_all(
-        lambda start, stop: _DIVIDE[shape](cells, members, first, start, stop, least, heats, part),
-        build_slices(num_bundles, 8 * threads),
-        threads,
-    )
+
+    def divide(start: int, stop: int) -> None:
+        if per_instant:
+            _divide_instants(cells, members, first, start, stop, least, shape, part)
+        else:
+            _DIVIDE[shape](cells, members, first, start, stop, least, HEATS, part)
+
+    run_all(divide, build_slices(num_bundles, 8 * threads), threads)
     return part
 
 
@@ -92,12 +93,8 @@ def _build_divide(shape: int) -> Callable[..., None]:
 
     @njit(cache=True, nogil=True)
     def divide(cells, members, first, start, stop, least, heats, part):  # type: ignore[no-untyped-def]
-        """Fill ``part`` for the members of bundles ``start`` up to ``stop``.
-
-        A column of ``part`` is about as many instants as there are for each column.
-        """
-        num_columns = part.shape[1]
-        span = cells.shape[1] // num_columns
+        """Fill ``part``, (n, 1), for the members of bundles ``start`` up to ``stop``."""
+        length = cells.shape[1]
         for b in range(start, stop):
             rows = members[first[b] : first[b + 1]]
             count = len(rows)
@@ -106,27 +103,46 @@ def _build_divide(shape: int) -> Callable[..., None]:
                     part[row] = 0
                 continue
             rows = rows[_order_trajectories(cells, rows)]
-            points = np.empty((count, 2, span), np.uint32)
-            for column in range(num_columns):
-                for j in range(count):
-                    for i in range(span):
-                        points[j, 0, i] = cells[rows[j], column * span + i, 0]
-                        points[j, 1, i] = cells[rows[j], column * span + i, 1]
-                group = _gather_parts(points, bundle_by_cuts(points, least, shape), 2 * least)
-                random = np.array([np.uint64(column)])
-                # Only the branch of this shape is compiled.
-                if shape == SEMI_QUADRANT:
-                    _IMPROVE_SEMI_QUADRANT(group, least, heats, PASSES, NEAR, SAMPLES, random)
-                elif shape == NARROW:
-                    _IMPROVE_NARROW(group, least, heats, PASSES, NEAR, SAMPLES, random)
-                else:
-                    _IMPROVE_WIDE(group, least, heats, PASSES, NEAR, SAMPLES, random)
-                for p in range(len(group.sizes)):
-                    for j in range(group.sizes[p]):
-                        part[rows[group.members[p, j]], column] = p
+            points = np.empty((count, 2, length), np.uint32)
+            for j in range(count):
+                for i in range(length):
+                    points[j, 0, i] = cells[rows[j], i, 0]
+                    points[j, 1, i] = cells[rows[j], i, 1]
+            group = _gather_parts(points, bundle_by_cuts(points, least, shape), 2 * least)
+            random = np.zeros(1, np.uint64)
+            # Only the branch of this shape is compiled.
+            if shape == SEMI_QUADRANT:
+                _IMPROVE_SEMI_QUADRANT(group, least, heats, PASSES, NEAR, SAMPLES, random)
+            elif shape == NARROW:
+                _IMPROVE_NARROW(group, least, heats, PASSES, NEAR, SAMPLES, random)
+            else:
+                _IMPROVE_WIDE(group, least, heats, PASSES, NEAR, SAMPLES, random)
+            for p in range(len(group.sizes)):
+                for j in range(group.sizes[p]):
+                    part[rows[group.members[p, j]], 0] = p
 
     kernel: Callable[..., None] = divide
     return kernel
+
+
+@njit(cache=True, nogil=True)
+def _divide_instants(cells, members, first, start, stop, least, shape, part):  # type: ignore[no-untyped-def]
+    """Fill ``part``, (n, instants), for the members of bundles ``start`` up to ``stop``."""
+    for b in range(start, stop):
+        rows = members[first[b] : first[b + 1]]
+        if len(rows) < 2 * least:
+            for row in rows:
+                part[row] = 0
+            continue
+        rows = rows[_order_trajectories(cells, rows)]
+        points = np.empty((len(rows), 2, 1), np.uint32)
+        for i in range(cells.shape[1]):
+            for j in range(len(rows)):
+                points[j, 0, 0] = cells[rows[j], i, 0]
+                points[j, 1, 0] = cells[rows[j], i, 1]
+            found = divide_places(points, least, shape)
+            for j in range(len(rows)):
+                part[rows[j], i] = found[j]
 
 
 @njit(cache=True, nogil=True)

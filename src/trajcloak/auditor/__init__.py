@@ -36,46 +36,19 @@ def audit(
     memory: int | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Check that a release keeps every rule and the guarantee.
+    """Check that a release keeps every rule and the guarantee; see :func:`trajcloak.audit`.
 
     Parameters
     ----------
-    log
-        The log that was anonymized: a file, a glob, a folder, or a list of these.
-    release
-        The release folder.
-    policy
-        The private policy file that belongs to the release.
+    log, request_log
+        Files, or Arrow tables.
     columns
         Which columns of the log mean what. Where no request attributes are named,
         those of the release are taken.
-    request_log
-        The log of requests, if ``log`` has locations only.
-    k
-        The least number of possible senders that is asked for; default: that of the release.
-    vocabulary
-        The public list of values, or a file of it, if the release was made with one.
-    replay
-        Whether to run the algorithm again, which must give the same groups.
-    rewrite
-        A new folder for a clean copy of the checked tables.
-    memory
-        Most bytes that rows of the log may take; the others wait in private files.
+    release, policy, k, vocabulary, replay, rewrite, memory
+        As for :func:`trajcloak.audit`.
     progress
         Called with the progress of each stage.
-
-    Returns
-    -------
-    AuditReport
-        One line for each check, always all of them. Damaged files of the release
-        and a damaged policy file are failed checks.
-
-    Raises
-    ------
-    InputError
-        If a path leads to nothing, or the log breaks a rule of the data model.
-    OptionError
-        If the release was made with a vocabulary, and none is given.
 
     Examples
     --------

@@ -32,6 +32,7 @@ from trajcloak.auditor.audited_rows import (
 from trajcloak.auditor.audited_values import Codes, Floats, Ints, Mask
 from trajcloak.errors import InputError
 from trajcloak.log.files import LogPath, count_rows, find_system, list_files
+from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
@@ -200,6 +201,7 @@ def read_audited_log(
     """
     one_log = request_log is None and columns.is_report is None
     files = list_files(source)
+    asked, columns = columns, recognise_columns(files[0], columns)
     num_shards = 1 if memory is None else _count_shards(files, memory)
     folder, chunk = None, ROWS_PER_CHUNK
     if memory is not None and num_shards > 1:
@@ -214,7 +216,7 @@ def read_audited_log(
     if not one_log:
         # Requests of a second input, or of all rows of the same one, need no place.
         sent = files if request_log is None else list_files(request_log)
-        asked = replace(columns, is_report=None)
+        asked = replace(recognise_columns(sent[0], asked, has_place=False), is_report=None)
         told = find_system(sent, asked, has_place=False)
         requests = RequestValues(columns.requests, told.has_text)
         second = LogReader(told, asked, requests, waiting, after=reader)

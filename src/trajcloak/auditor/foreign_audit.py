@@ -79,32 +79,18 @@ def audit_foreign(
     missing: str | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Check what a published table of any tool gives away to somebody who has the log.
+    """Check what a table of any tool gives away; see :func:`trajcloak.audit_foreign`.
 
     Parameters
     ----------
     log
-        The log: a file, a glob, a folder, or a list of these.
-    table
-        What was published, as CSV or Parquet: a rectangle per row, with its time.
-    k
-        Least number of users who could have sent a row, and all rows that are linked to it.
+        Files, or an Arrow table.
     columns
         Which columns of the log mean what.
-    policy
-        A private table of users and their groups: then members count, not candidates.
-    group
-        Column of groups, all of whose rows have one sender. Every other column is tried as
-        such a link, too; those that could be one are judged as well, and the worst is named.
-    every, max_gap, missing
-        The grid of instants, as in :class:`trajcloak.Options`.
+    table, k, policy, group, every, max_gap, missing
+        As for :func:`trajcloak.audit_foreign`; durations as text.
     progress
         Called with the progress of each stage.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or the table does not fit the log.
 
     Examples
     --------

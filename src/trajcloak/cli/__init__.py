@@ -8,11 +8,13 @@ import importlib
 import io
 import os
 import sys
+import warnings
+from difflib import get_close_matches
 from typing import Any
 
 import click
 
-from trajcloak.errors import TrajcloakError
+from trajcloak.errors import TrajcloakError, TrajcloakWarning
 from trajcloak.shown_text import show_text
 from trajcloak.version import __version__
 
@@ -49,6 +51,17 @@ class _Commands(click.Group):
         command: click.Command = importlib.import_module(f"trajcloak.cli.{name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        is_unknown = name not in COMMANDS and not name.startswith("-")
+        if is_unknown and not ctx.resilient_parsing:
+            close = get_close_matches(name, COMMANDS, 1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         # Inside click's own handler, which would say "Aborted!" and exit with 1.
         try:
@@ -68,7 +81,7 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Commands)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trajcloak")
 def cli() -> None:
     """Publish location-request logs without giving their senders away."""
@@ -86,9 +99,19 @@ def main(args: list[str] | None = None) -> Any:
         # A terminal that cannot show a character is no reason to stop after the work is done.
         sys.stdout.reconfigure(errors="replace")
     try:
-        return cli(args, prog_name="trajcloak")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", TrajcloakWarning)
+            warnings.showwarning = _show_warning
+            return cli(args, prog_name="trajcloak")
     except TrajcloakError as error:
         from trajcloak.cli.common import print_error
 
-        print_error(error.with_options)
+        print_error(error)
         sys.exit(EXIT_BAD_INPUT)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show what is probably meant otherwise."""
+    from trajcloak.cli.common import print_note
+
+    print_note(message.with_options if isinstance(message, TrajcloakWarning) else str(message))

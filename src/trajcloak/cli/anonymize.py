@@ -1,23 +1,26 @@
 """``trajcloak anonymize``."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     PATH,
-    Numbers,
     height_option,
     ingest_facts,
     json_option,
+    log_argument,
     log_options,
     out,
     parts_options,
     print_json,
-    progress_bars,
+    region_option,
     request_options,
+    rows_alike_option,
     threads_option,
     time_options,
 )
@@ -27,6 +30,7 @@ from trajcloak.cli.engine_options import (
     engine_options,
     start_engine,
 )
+from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 from trajcloak.quantities import Unit
@@ -46,21 +50,23 @@ class Share(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"'{value}' is not a share such as 1% or 0.01", param, ctx)
 
 
-@click.command("anonymize")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("anonymize", cls=GroupedCommand)
+@log_argument
 @click.option(
     "-o", "--output", required=True, type=PATH, help="Folder of the release, to be created."
 )
 @click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
-@click.option(
+@option(
     "--algorithm",
+    group=BUNDLES,
     default=AUTO,
     show_default="refined for mbr cloaks, traj-anon for quad",
     metavar="NAME",
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
 )
-@click.option(
+@option(
     "--cloak",
+    group=BUNDLES,
     default="mbr",
     show_default=True,
     type=click.Choice(["mbr", "quad"]),
@@ -74,40 +80,41 @@ class Share(click.ParamType):  # type: ignore[type-arg]
 @log_options
 @time_options
 @height_option
-@click.option(
-    "--region",
-    type=Numbers(3, "x_min,y_min,side"),
-    help="Square to use instead of one fitted to the log, in metres or the log's own units.",
-)
-@click.option(
+@region_option
+@option(
     "--suppress-above",
+    group=BUNDLES,
     type=float,
     metavar="AREA",
     help="Leave out users whose cloaks would sum to this area or more in a window.",
 )
-@click.option(
+@option(
     "--max-suppressed",
+    group=BUNDLES,
     type=Share(),
     help="Leave out at most this share of users, such as 1%, where it saves most area.",
 )
-@click.option(
+@option(
     "--tree",
+    group=BUNDLES,
     default="usb",
     show_default=True,
     type=click.Choice(["usb", "usb-instant", "us", "u"]),
     metavar="NAME",
     help="Tree of the paper that traj-anon searches: usb, usb-instant, us or u.",
 )
-@click.option(
+@option(
     "--effort",
+    group=BUNDLES,
     default="normal",
     show_default=True,
     type=click.Choice(["low", "normal", "high"]),
     metavar="LEVEL",
     help="How hard refined tries: low, normal or high.",
 )
-@click.option(
+@option(
     "--seed",
+    group=BUNDLES,
     default=0,
     show_default=True,
     type=int,
@@ -115,19 +122,17 @@ class Share(click.ParamType):  # type: ignore[type-arg]
 )
 @parts_options
 @request_options
-@click.option(
-    "--rows-alike",
-    is_flag=True,
-    help="Rows that do not follow the schedule of the others have nothing to do with requests.",
-)
-@click.option(
+@rows_alike_option
+@option(
     "--memory",
+    group=WORK,
     metavar="SIZE",
     help="Most memory to use, such as 4GiB; the log may be larger and is worked on window by "
     "window. Never changes the result.  [default: the log is held in memory]",
 )
-@click.option(
+@option(
     "--resume",
+    group=WORK,
     is_flag=True,
     help="Continue an interrupted run with --memory, if there is one.",
 )
@@ -148,10 +153,12 @@ def command(
 ) -> None:
     """Turn a request log into a release with at least K possible senders per request.
 
-    LOG is a .csv or .parquet file, a folder of them, or a glob. With --request-log or
-    --is-report, locations come from reports alone, and requests change nothing of them.
+    LOG is a .csv or .parquet file, a folder of them, a glob, or - for standard input. With
+    --request-log or --is-report, locations come from reports alone, and requests change nothing
+    of them.
     """
     from trajcloak.errors import OptionError
+    from trajcloak.log.recognition import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
     from trajcloak.release.output_checks import (
@@ -203,17 +210,19 @@ def command(
             )
     manifest, figures = release.manifest, release.figures
     seconds = time.monotonic() - started
+    read_as = describe_columns(list(log), columns)
     if as_json:
         print_json(
             {
                 "release": str(output),
                 "seconds": round(seconds, 3),
+                "columns": read_as,
                 "manifest": manifest,
                 "private": figures,
             }
         )
         return
-    print_summary(manifest, figures, output, policy, seconds)
+    print_summary(manifest, figures, output, policy, seconds, read_as)
     if not columns.requests:
         out.print(
             "No request column was named (--request COLUMN): areas are published, no requests."
@@ -226,10 +235,11 @@ def print_summary(
     output: Path,
     policy: Path | None,
     seconds: float,
+    read_as: Mapping[str, str],
 ) -> None:
     """Show what a release holds, and what it does not.
 
-    ``figures`` are the private ones, about requests.
+    ``figures`` are the private ones, about requests; ``read_as`` says which columns were read.
     """
     from trajcloak.release.manifest import REASONS
     from trajcloak.release.output_checks import name_private_files
@@ -266,7 +276,7 @@ def print_summary(
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]
-    out.print(facts_table("Log", ingest_facts(manifest["ingest"])))
+    out.print(facts_table("Log", [*read_as.items(), *ingest_facts(manifest["ingest"])]))
     out.print(facts_table(f"Release: {output}", facts))
     for reason, requests in figures["withheld"].items():
         users = counted.get(reason, 0)

@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
-    PATH,
     height_option,
     json_option,
+    log_argument,
     log_options,
     out,
     print_json,
-    progress_bars,
     request_options,
     threads_option,
     time_options,
 )
+from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
 from trajcloak.cli.tables import ValueTable
 from trajcloak.options import ALGORITHMS, LogColumns
 
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from trajcloak.attackers import Attack, Breach
 
 
-@click.command("attack")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("attack", cls=GroupedCommand)
+@log_argument
 @click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
-@click.option(
+@option(
     "--algorithms",
+    group=BUNDLES,
     default="traj-anon",
     show_default=True,
     help=f"Bundles to attack, separated by commas: {', '.join(ALGORITHMS)}.",
@@ -37,8 +39,13 @@ if TYPE_CHECKING:
 @time_options
 @height_option
 @request_options
-@click.option(
-    "--seed", default=0, show_default=True, type=int, help="For algorithms that draw at random."
+@option(
+    "--seed",
+    group=BUNDLES,
+    default=0,
+    show_default=True,
+    type=int,
+    help="For algorithms that draw at random.",
 )
 @threads_option
 @click.option("--example", is_flag=True, help="Walk through one breach, step by step.")

@@ -10,17 +10,19 @@ import click
 from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
     check_release_time,
     json_option,
+    log_argument,
     log_options,
     out,
     print_json,
-    progress_bars,
     time_options,
 )
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from trajcloak.auditor import AuditReport
 
 
-@click.command("audit")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("audit", cls=GroupedCommand)
+@log_argument
 @click.argument("release", type=PATH)
 @click.option("--policy", type=PATH, help="The private map from users to bundles.")
 @click.option(

@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
@@ -13,10 +12,19 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trajcloak.errors import InputError, OptionError
-from trajcloak.options import DROPPABLE, LogColumns
-from trajcloak.progress import Progress as Listener
-from trajcloak.progress_bars import draw_bars
+from trajcloak.cli.grouped import (
+    BAD_ROWS,
+    BUNDLES,
+    COLUMNS,
+    PLACES,
+    REQUESTS,
+    TIMES,
+    WORK,
+    option,
+)
+from trajcloak.cli.standard_input import take_standard_input
+from trajcloak.errors import InputError, OptionError, TrajcloakError
+from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,19 +63,39 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         return numbers
 
 
+log_argument = click.argument(
+    "log", nargs=-1, required=True, type=PATH, callback=take_standard_input
+)
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )
 
-height_option = click.option(
+height_option = option(
     "--height",
+    group=PLACES,
     type=int,
     help="Split each side of the region into 2^HEIGHT cells.  [default: as many as make cells of "
     "at most 10 m; 16 for planar coordinates]",
 )
 
-threads_option = click.option(
+region_option = option(
+    "--region",
+    group=PLACES,
+    type=Numbers(3, "x_min,y_min,side"),
+    help="Square to use instead of one fitted to the log, in metres or the log's own units.",
+)
+
+rows_alike_option = option(
+    "--rows-alike",
+    group=REQUESTS,
+    is_flag=True,
+    help="Rows that do not follow the schedule of the others have nothing to do with requests.",
+)
+
+threads_option = option(
     "--threads",
+    group=WORK,
     type=click.IntRange(min=1),
     help="Threads to use; never changes the result.  [default: all cores]",
 )
@@ -75,24 +103,26 @@ threads_option = click.option(
 
 def parts_options(function: F) -> F:
     """Add the options that say how members of bundles are shown."""
-    for option in (
-        click.option(
+    for add in (
+        option(
             "--parts-per",
+            group=BUNDLES,
             default="window",
             show_default=True,
             type=click.Choice(["window", "instant"]),
             help="Parts keep their members for the whole window, or are made anew at every "
             "instant.",
         ),
-        click.option(
+        option(
             "--parts",
+            group=BUNDLES,
             type=int,
             metavar="M",
             help="Show the members of each bundle in parts of at least M users, each with its own "
             "areas; requests stay with the bundle.  [default: one area for all members]",
         ),
     ):
-        function = option(function)
+        function = add(function)
     return function
 
 
@@ -105,17 +135,19 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     def column(
         name: str, help_: str, *names: str, **settings: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        return click.option(f"--{name}", *names, metavar="COLUMN", help=help_, **settings)
+        settings = {"group": COLUMNS, **settings}
+        return option(f"--{name}", *names, metavar="COLUMN", help=help_, **settings)
 
-    @column("user", "Column of user ids.", default="user_id", show_default=True)
-    @column("time", "Column of times.", default="time", show_default=True)
-    @column("lon", "Column of longitudes (degrees).  [default: lon]")
-    @column("lat", "Column of latitudes (degrees).  [default: lat]")
-    @column("x", "Column of planar x coordinates.  [default: x]")
-    @column("y", "Column of planar y coordinates.  [default: y]")
-    @column("request", request_help, "requests", multiple=True)
-    @click.option(
+    @column("user", "Column of user ids.  [default: user_id, uid, device_id, ...]")
+    @column("time", "Column of times.  [default: time, timestamp, datetime, ...]")
+    @column("lon", "Column of longitudes (degrees).  [default: lon, lng, longitude, ...]")
+    @column("lat", "Column of latitudes (degrees).  [default: lat, latitude]")
+    @column("x", "Column of planar x coordinates.  [default: x, easting]")
+    @column("y", "Column of planar y coordinates.  [default: y, northing]")
+    @column("request", request_help, "requests", multiple=True, group=REQUESTS)
+    @option(
         "--request-log",
+        group=REQUESTS,
         type=PATH,
         metavar="FILE",
         help="Requests, if LOG has locations only: a file, folder or glob with user, time and "
@@ -125,38 +157,58 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         "is-report",
         "Column that says which rows are location reports: true or false. Requests are read from "
         "all rows, and need no place.  [default: all rows are]",
+        group=REQUESTS,
     )
-    @click.option(
+    @option(
         "--tz",
+        group=TIMES,
         metavar="ZONE",
         help="Zone of times that have none, such as Europe/Berlin, and of the clock that windows "
         "follow.  [default: times as they are]",
     )
-    @click.option(
+    @option(
+        "--time-unit",
+        group=TIMES,
+        type=click.Choice(list(TIME_UNITS)),
+        help="Times are numbers since 1970, UTC, in this unit.  [default: whole numbers are "
+        "instants]",
+    )
+    @option(
+        "--time-format",
+        group=TIMES,
+        metavar="FORMAT",
+        help="Form of times that are text, such as '%d.%m.%Y %H:%M'.  [default: ISO 8601]",
+    )
+    @option(
         "--delimiter",
+        group=COLUMNS,
         metavar="CHARACTER",
         help="Delimiter of CSV files.  [default: found in the header line]",
     )
-    @click.option(
+    @option(
         "--crs",
+        group=PLACES,
         metavar="SYSTEM",
         help="Coordinate system of the place, such as EPSG:27700: degrees, or metres, which are "
         "used as they are.  [default: WGS 84 for --lon and --lat]",
     )
-    @click.option(
+    @option(
         "--clip",
+        group=PLACES,
         type=Numbers(4, "x_min,y_min,x_max,y_max"),
         help="Drop rows outside this rectangle, in degrees or the log's own units.",
     )
-    @click.option(
+    @option(
         "--max-speed",
+        group=BAD_ROWS,
         type=float,
         metavar="SPEED",
         help="Refuse reports that are farther from the one before, in metres per second or the "
         "log's own units.  [default: 340 with --drop teleport]",
     )
-    @click.option(
+    @option(
         "--drop",
+        group=BAD_ROWS,
         multiple=True,
         type=click.Choice(DROPPABLE),
         metavar="WHAT",
@@ -164,8 +216,8 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     )
     @wraps(function)
     def wrapped(
-        user: str,
-        time: str,
+        user: str | None,
+        time: str | None,
         lon: str | None,
         lat: str | None,
         x: str | None,
@@ -178,11 +230,13 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         max_speed: float | None,
         drop: tuple[str, ...],
         delimiter: str | None,
+        time_unit: str | None,
+        time_format: str | None,
         **rest: Any,
     ) -> Any:
         columns = LogColumns(
             user, time, lon, lat, x, y, requests, is_report, tz, crs, clip, max_speed, drop,
-            delimiter,
+            delimiter, time_unit, time_format,
         )  # fmt: skip
         return function(columns=columns, **rest)
 
@@ -191,41 +245,49 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
 
 def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
     """Add the options that divide the time of a log into instants and windows."""
-    for option in (
-        click.option(
+    for add in (
+        option(
             "--windows",
+            group=TIMES,
             metavar="HOURS",
             help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
             f"[default: {defaults['windows']}]",
         ),
-        click.option(
+        option(
             "--align",
+            group=TIMES,
             type=click.Choice(["none", "day"]),
             help="Let windows start anew at midnight of --tz: none or day.  "
             f"[default: {defaults['align']}]",
         ),
-        click.option(
+        option(
             "--missing",
+            group=TIMES,
             type=click.Choice(["withhold", "hold"]),
             help="Users whose location is not always known: leave out, or hold their nearest "
             f"known location.  [default: {defaults['missing']}]",
         ),
-        click.option(
+        option(
             "--max-gap",
+            group=TIMES,
             metavar="DURATION",
             help=f"Longest gap to interpolate.  [default: {defaults['max_gap']}]",
         ),
-        click.option(
-            "--length", type=int, help=f"Instants in a window.  [default: {defaults['length']}]"
+        option(
+            "--length",
+            group=TIMES,
+            type=int,
+            help=f"Instants in a window.  [default: {defaults['length']}]",
         ),
-        click.option(
+        option(
             "--every",
+            group=TIMES,
             metavar="DURATION",
             help="Time from one instant to the next, such as 60s or 5m.  "
             f"[default: {defaults['every']}]",
         ),
     ):
-        function = option(function)
+        function = add(function)
     return function
 
 
@@ -235,21 +297,24 @@ def request_options(function: F) -> F:
     The file of the vocabulary is read before the command runs.
     """
 
-    @click.option(
+    @option(
         "--members",
+        group=BUNDLES,
         type=int,
         metavar="N",
         help="Form bundles of at least N users, if users report seldom: a set of requests is "
         "published only if K of them have a row at its instant.  [default: K]",
     )
-    @click.option(
+    @option(
         "--vocabulary",
+        group=REQUESTS,
         type=PATH,
         help="Table with a column for each request attribute: the values that may be published. "
         "Requests with another value are withheld.",
     )
-    @click.option(
+    @option(
         "--rare",
+        group=REQUESTS,
         default="drop",
         show_default=True,
         type=click.Choice(["drop", "other", "keep"]),
@@ -257,22 +322,25 @@ def request_options(function: F) -> F:
         help="Requests that few bundles of a window show: drop them, replace their rare values by "
         "'(other)' first, or keep all.",
     )
-    @click.option(
+    @option(
         "--rare-below",
+        group=REQUESTS,
         type=int,
         default=2,
         show_default=True,
         metavar="N",
         help="A request or value is rare if fewer than N bundles of the window show it.",
     )
-    @click.option(
+    @option(
         "--link-safe",
+        group=REQUESTS,
         is_flag=True,
         help="Withhold requests that recur over windows where fewer than K users could have sent "
         "them all.",
     )
-    @click.option(
+    @option(
         "--allow",
+        group=REQUESTS,
         multiple=True,
         metavar="COLUMN",
         help="With --rare keep: attribute to publish although it looks like identifiers or places; "
@@ -324,20 +392,26 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
     return bool(read(asked) == found)
 
 
-@contextmanager
-def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Listener]:
-    """Draw a bar per stage on a terminal; yields the function that moves them.
+def print_error(error: TrajcloakError) -> None:
+    """Print an error: words wrapped on a terminal, one line in a file.
 
-    ``transient`` bars are taken away when all is done.
+    If a log is refused for several reasons, each has a line.
     """
-    is_shown = err.is_terminal and not hidden
-    with draw_bars(err, disable=not is_shown, transient=transient) as listen:
-        yield listen
+    if len(error.reasons) == 1:
+        _print_message("Error:", "bold red", error.with_options)
+        return
+    _print_message("Error:", "bold red", f"the log is refused for {len(error.reasons)} reasons:")
+    for number, reason in enumerate(error.reasons, 1):
+        _print_message(f"  {number}.", "bold", reason)
 
 
-def print_error(message: str) -> None:
-    """Print an error: words wrapped on a terminal, one line in a file."""
-    text = Text.assemble(("Error:", "bold red"), " ", message)
+def print_note(message: str) -> None:
+    """Print a note about what is probably meant otherwise."""
+    _print_message("Note:", "bold yellow", message)
+
+
+def _print_message(sign: str, style: str, message: str) -> None:
+    text = Text.assemble((sign, style), " ", message)
     err.print(text, soft_wrap=not err.is_terminal)
 
 
@@ -386,8 +460,24 @@ def _unless_zero(name: str, number: int, text: str = "{:,}") -> list[tuple[str, 
 
 def show_time(time: int | str) -> str:
     """Write a time of a manifest for people: ``2024-05-06 08:00:00``."""
-    return re.sub(r"\.0+(?=Z|$)", "", str(time)).replace("T", " ", 1)
+    return re.sub(r"\.0+(?=[Z+-]|$)", "", str(time)).replace("T", " ", 1)
+
+
+def show_duration(duration: int | str) -> str:
+    """Write a duration of a manifest for people: ``12h`` instead of ``43200s``.
+
+    Examples
+    --------
+    >>> [show_duration(text) for text in ("60s", "300s", "43200s", "1500ms", 7)]
+    ['60s', '5min', '12h', '1500ms', '7']
+    """
+    seconds = re.fullmatch(r"([0-9]+)s", str(duration))
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds and int(seconds[1]) > 60 and int(seconds[1]) % length == 0:
+            return f"{int(seconds[1]) // length}{unit}"
+    return str(duration)
 
 
 def _quantiles(interval: Mapping[str, Any]) -> str:
-    return f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})"
+    median, low, high = (show_duration(interval[name]) for name in ("median", "p5", "p95"))
+    return f"{median} (90% from {low} to {high})"

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
-    PATH,
     height_option,
     json_option,
+    log_argument,
     log_options,
     out,
     parts_options,
     print_json,
-    progress_bars,
     threads_option,
     time_options,
 )
+from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
 from trajcloak.cli.tables import ValueTable, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
 
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from trajcloak.comparison import Comparison
 
 
-@click.command("compare")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("compare", cls=GroupedCommand)
+@log_argument
 @click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
-@click.option(
+@option(
     "--algorithms",
+    group=BUNDLES,
     default=",".join(name for name in ALGORITHMS if name != "exact"),
     show_default=True,
     help="Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
@@ -37,11 +39,17 @@ if TYPE_CHECKING:
 @log_options
 @time_options
 @height_option
-@click.option(
-    "--seed", default=0, show_default=True, type=int, help="For algorithms that draw at random."
+@option(
+    "--seed",
+    group=BUNDLES,
+    default=0,
+    show_default=True,
+    type=int,
+    help="For algorithms that draw at random.",
 )
-@click.option(
+@option(
     "--cloak",
+    group=BUNDLES,
     default="mbr",
     show_default=True,
     type=click.Choice(["mbr", "quad"]),

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import click
 
-from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
+from trajcloak.cli.command_progress import progress_bars
+from trajcloak.cli.common import PATH, json_option, out, print_json
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import facts_table
 from trajcloak.options import MOVEMENT_FORMATS
 
 
-@click.command("convert")
+@click.command("convert", cls=GroupedCommand)
 @click.argument("source", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
 @click.option(

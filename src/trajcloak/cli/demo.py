@@ -14,7 +14,9 @@ from rich.text import Text
 
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli.audit import describe_checks
-from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
+from trajcloak.cli.command_progress import progress_bars
+from trajcloak.cli.common import PATH, json_option, out, print_json
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
@@ -68,7 +70,7 @@ FILES = {
 Paragraphs = Iterator[RenderableType]
 
 
-@click.command("demo")
+@click.command("demo", cls=GroupedCommand)
 @click.option(
     "-o",
     "--output",

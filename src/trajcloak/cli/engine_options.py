@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from trajcloak.cli.common import PATH
+from trajcloak.cli.grouped import WORK, option
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress
 
@@ -28,42 +29,48 @@ MOMENT = 0.01
 
 def engine_options(function: F) -> F:
     """Add the options that say where a run is done."""
-    for option in (
-        click.option(
+    for add in (
+        option(
             "--scratch",
+            group=WORK,
             type=PATH,
             metavar="DIR",
             help="Folder that client and workers share, as private as the log, in which shards "
             "wait between stages; emptied at the end.  [default: beside the release]",
         ),
-        click.option(
+        option(
             "--master",
+            group=WORK,
             metavar="URL",
             help="Master of a Spark cluster, such as spark://host:7077 or yarn.  [default: all "
             "cores of this machine]",
         ),
-        click.option("--tls-key", type=PATH, help="Private key of --tls-cert."),
-        click.option("--tls-cert", type=PATH, help="Certificate to show to the scheduler."),
-        click.option(
+        option("--tls-key", group=WORK, type=PATH, help="Private key of --tls-cert."),
+        option("--tls-cert", group=WORK, type=PATH, help="Certificate to show to the scheduler."),
+        option(
             "--tls-ca",
+            group=WORK,
             type=PATH,
             help="Certificate of the authority that the scheduler's is checked with.  [default: "
             "as dask is configured]",
         ),
-        click.option(
+        option(
             "--workers",
+            group=WORK,
             type=click.IntRange(min=1),
             help="Processes to start with --engine dask without --scheduler.  [default: one for "
             "each core]",
         ),
-        click.option(
+        option(
             "--scheduler",
+            group=WORK,
             metavar="ADDRESS",
             help="Scheduler of a dask cluster, such as tls://host:8786.  [default: processes on "
             "this machine]",
         ),
-        click.option(
+        option(
             "--engine",
+            group=WORK,
             default=IN_MEMORY,
             show_default=True,
             type=click.Choice([IN_MEMORY, DASK, SPARK]),
@@ -71,7 +78,7 @@ def engine_options(function: F) -> F:
             help="Where to work: memory (of this process), dask or spark (a cluster).",
         ),
     ):
-        function = option(function)
+        function = add(function)
     return function
 
 

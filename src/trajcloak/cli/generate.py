@@ -4,11 +4,13 @@ from pathlib import Path
 
 import click
 
-from trajcloak.cli.common import PATH, json_option, out, print_json, progress_bars
+from trajcloak.cli.command_progress import progress_bars
+from trajcloak.cli.common import PATH, json_option, out, print_json
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import facts_table
 
 
-@click.command("generate")
+@click.command("generate", cls=GroupedCommand)
 @click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
 @click.option("--users", required=True, type=int, help="How many users.")
 @click.option("--length", required=True, type=int, help="How many instants.")

@@ -1,27 +1,37 @@
 """``trajcloak inspect``."""
 
 import math
+import shlex
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
-    PATH,
     ingest_facts,
     json_option,
+    log_argument,
     log_options,
     out,
     print_json,
-    progress_bars,
+    region_option,
+    rows_alike_option,
+    show_duration,
     threads_option,
 )
+from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
+from trajcloak.cli.standard_input import name_log
 from trajcloak.cli.tables import ValueTable, facts_table, to_markup
+from trajcloak.errors import Refusals
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
 if TYPE_CHECKING:
-    from trajcloak.inspection import Choice, Inspection
+    from trajcloak.inspection import Inspection
+    from trajcloak.kept_counts import Choice
     from trajcloak.plan import Plan
 
 BAR = 10
@@ -32,21 +42,36 @@ SUSPECTED = {
 }
 
 
-@click.command("inspect")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("inspect", cls=GroupedCommand)
+@log_argument
 @partial(log_options, request_help="Request attribute; never looked at here.")
 @click.option(
     "--k",
     type=click.IntRange(min=2),
-    help="Also count the sets of requests that would be withheld, and propose --members.",
+    default=10,
+    show_default=True,
+    help="Least number of users in a bundle that the release is to have.",
 )
-@click.option("--every", metavar="DURATION", help="Keep this step.  [default: proposed]")
-@click.option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
-@click.option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
-@click.option("--members", type=click.IntRange(min=2), help="Keep this many.  [default: proposed]")
-@click.option(
+@option("--every", group=TIMES, metavar="DURATION", help="Keep this step.  [default: proposed]")
+@option("--max-gap", group=TIMES, metavar="DURATION", help="Keep this gap.  [default: proposed]")
+@option(
+    "--length",
+    group=TIMES,
+    type=click.IntRange(min=1),
+    help="Keep this length.  [default: proposed]",
+)
+@option(
+    "--members",
+    group=BUNDLES,
+    type=click.IntRange(min=2),
+    help="Keep this many.  [default: proposed]",
+)
+@region_option
+@rows_alike_option
+@option(
     "--plan",
     "plans",
+    group=BUNDLES,
     is_flag=True,
     help="Also bundle users for a few choices of k, --parts and --length, and measure areas and "
     "the errors of answers.",
@@ -57,60 +82,107 @@ def command(
     log: tuple[Path, ...],
     columns: LogColumns,
     request_log: Path | None,
-    k: int | None,
-    every: str | None,
-    max_gap: str | None,
-    length: int | None,
-    members: int | None,
+    k: int,
     plans: bool,
     threads: int | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Report on LOG, and propose --every, --max-gap and --length for it.
+    """Report on LOG, and propose the command that anonymizes it.
 
     Nothing is written, and no request is looked at. The shares say whom and
-    what a choice would keep with --missing withhold.
+    what a choice would keep with --missing withhold. Exit code 2 if anonymize would refuse
+    the log.
     """
     from trajcloak.inspection import inspect_log
-    from trajcloak.log import read_log
+    from trajcloak.log import read_all_rows
+    from trajcloak.log.recognition import describe_columns, list_other_columns
     from trajcloak.plan import plan_log
 
     with progress_bars(hidden=as_json) as progress:
-        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
-        found = inspect_log(
-            read,
-            k=k,
-            every=every,
-            max_gap=max_gap,
-            length=length,
-            members=members,
-            threads=threads,
-            progress=progress,
-        )
+        read = read_all_rows(list(log), columns, request_log, threads=threads, progress=progress)
+        found = inspect_log(read, k=k, threads=threads, progress=progress, **options)
         plan = None
-        if plans:
-            proposed = found.proposed
+        if plans and not found.refusals:
+            choice = found.proposed
             plan = plan_log(
                 read,
-                every=str(proposed.every),
-                max_gap=str(proposed.max_gap),
-                length=proposed.length,
+                every=str(choice.every),
+                max_gap=str(choice.max_gap),
+                length=choice.length,
                 k=k,
-                members=proposed.members,
+                members=choice.members,
                 threads=threads,
                 progress=progress,
             )
+    proposed = None
+    if not found.refusals:
+        proposed = build_command(log, columns, request_log, k, found.proposed, options)
+    read_as = describe_columns(list(log), columns)
     if as_json:
-        print_json({**found.to_dict(), **({} if plan is None else {"plan": plan.to_dict()})})
-        return
-    print_inspection(found, k)
-    if plan is not None:
-        print_plan(plan)
+        measured = {} if plan is None else {"plan": plan.to_dict()}
+        print_json({**found.to_dict(), **measured, "columns": read_as, "command": proposed})
+    else:
+        print_inspection(found, read_as, is_told=bool(found.refusals) or options["rows_alike"])
+        if plan is not None:
+            print_plan(plan)
+        others = [] if columns.requests else list_other_columns(list(log), columns)
+        if others and proposed is not None:
+            out.print(
+                f"No request is named, so none would be published. Columns that could be, with "
+                f"--request: {to_markup(', '.join(others))}."
+            )
+        if proposed is not None:
+            out.print("To anonymize the log:")
+            out.print(f"[bold]{to_markup(proposed)}[/]", soft_wrap=True)
+    Refusals(found.refusals).check()
 
 
-def print_inspection(found: "Inspection", k: int | None) -> None:
-    """Show the figures of the log, and a table of choices for each option."""
-    out.print(facts_table("Log", ingest_facts(found.ingest.to_dict())))
+def build_command(
+    log: Sequence[Path],
+    columns: LogColumns,
+    request_log: Path | None,
+    k: int,
+    proposed: "Choice",
+    options: Mapping[str, Any],
+) -> str:
+    """Write the command that anonymizes a log as proposed."""
+    number = next(n for n in count(1) if not any(Path(p).exists() for p in _name_outputs(n)))
+    release, policy = _name_outputs(number)
+    single = {
+        **vars(columns),
+        "request_log": request_log,
+        "every": show_duration(proposed.every),
+        "max_gap": show_duration(proposed.max_gap),
+        "length": proposed.length,
+        "members": None if proposed.members in (None, k) else proposed.members,
+        "region": options["region"],
+        "rows_alike": options["rows_alike"] or None,
+        "policy": policy,
+    }
+    repeated = {"request": single.pop("requests"), "drop": single.pop("drop")}
+    words = ["trajcloak", "anonymize", *map(name_log, log), "-o", release, "--k", str(k)]
+    for name, value in [
+        *((name, value) for name, values in repeated.items() for value in values),
+        *((name, value) for name, value in single.items() if value is not None),
+    ]:
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            words.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+    return shlex.join(words)
+
+
+def _name_outputs(number: int) -> tuple[str, str]:
+    end = "" if number == 1 else f"-{number}"
+    return f"release{end}", f"policy{end}.parquet"
+
+
+def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told: bool) -> None:
+    """Show the figures of the log, and a table of choices for each option.
+
+    ``is_told``: whether it is said elsewhere what rows out of schedule mean.
+    """
+    out.print(facts_table("Log", [*read_as.items(), *ingest_facts(found.ingest.to_dict())]))
     for name, choices in (
         ("every", found.by_every),
         ("max_gap", found.by_max_gap),
@@ -120,20 +192,27 @@ def print_inspection(found: "Inspection", k: int | None) -> None:
         if choices:
             out.print(_choices_table(name, choices, found.proposed))
     for suspect in found.suspects:
-        out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
+        if not any(f"--drop={suspect.reason}" in refusal for refusal in found.refusals):
+            out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
     odd = found.schedule
-    if odd.odd_times or odd.odd_phases or odd.odd_places:
+    if (odd.odd_times or odd.odd_phases or odd.odd_places) and not is_told:
         out.print(
             f"Rows follow a schedule with exceptions ({odd.odd_times:,} times between reports, "
             f"{odd.odd_phases:,} moments, {odd.odd_places:,} places of another precision): a log "
             f"of requests needs --request-log, --is-report, or --rows-alike."
         )
     proposed = found.proposed
-    members = "" if proposed.members in (None, k) else f" --members {proposed.members}"
     out.print(
-        f"Proposed: [bold]--every {proposed.every} --max-gap {proposed.max_gap} "
-        f"--length {proposed.length}{members}[/]"
+        f"Proposed: instants of {show_duration(proposed.every)}, gaps of up to "
+        f"{show_duration(proposed.max_gap)}, windows of {proposed.length:,} instants. "
+        f"{proposed.guessed:.1%} of the locations would be interpolated, without a report in their "
+        f"instant."
     )
+    if found.doubts:
+        out.print("[bold red]This log can hardly be published usefully with these settings:[/]")
+        for doubt in found.doubts:
+            out.print(f"- {doubt}")
+        out.print("Try a smaller --k, longer instants (--every), or shorter windows (--length).")
 
 
 def print_plan(plan: "Plan") -> None:
@@ -189,6 +268,7 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
             "length",
             "users",
             "reports",
+            "guessed",
             *(("members", "sets", "rows") if has_sets else ()),
         ),
         bars="rows kept" if has_sets else "reports kept",
@@ -204,11 +284,12 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
         if keeps_all and set(shares) == {"100.0%"} and choice != proposed:
             continue
         keeps_all = set(shares) == {"100.0%"}
+        shares.insert(2, f"{choice.guessed:.1%}")
         if has_sets:
-            shares.insert(2, f"{choice.members:,}")
+            shares.insert(3, f"{choice.members:,}")
         table.add_row(
-            to_markup(str(choice.every)),
-            to_markup(str(choice.max_gap)),
+            show_duration(choice.every),
+            show_duration(choice.max_gap),
             f"{choice.length:,}",
             *shares,
             "█" * round(BAR * bar),

@@ -1,11 +1,13 @@
 """``trajcloak query``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from trajcloak.cli.common import PATH, json_option, out, print_json, show_time
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import ValueTable, to_markup
 from trajcloak.errors import OptionError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 SHOWN_VALUES = 30
 
 
-@click.command("query")
+@click.command("query", cls=GroupedCommand)
 @click.argument("release", type=PATH)
 @click.option(
     "--region",
@@ -43,6 +45,12 @@ SHOWN_VALUES = 30
 )
 @click.option("--width", type=float, help="Width of the --route, in units of the CRS.")
 @click.option("--lonlat", is_flag=True, help="Regions and routes are in degrees, longitude first.")
+@click.option(
+    "--tz",
+    metavar="ZONE",
+    help="Zone of times that have none, and of those that are shown, such as Europe/Berlin.  "
+    "[default: UTC, or as the release has them]",
+)
 @click.option("--by", metavar="ATTRIBUTE", help="Also count requests, by the attribute's value.")
 @json_option
 def command(
@@ -54,6 +62,7 @@ def command(
     route: str | None,
     width: float | None,
     lonlat: bool,
+    tz: str | None,
     by: str | None,
     as_json: bool,
 ) -> None:
@@ -68,6 +77,8 @@ def command(
     from trajcloak.query import open_release
 
     opened = open_release(release)
+    if tz is not None:
+        opened = replace(opened, times=opened.times.follow_clock(tz))
     rectangles = [_read_region(opened, text, lonlat) for text in regions]
     answers: Answers
     steps: Steps

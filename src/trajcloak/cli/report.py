@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
@@ -16,10 +17,10 @@ from trajcloak.cli.common import (
     log_options,
     out,
     print_json,
-    progress_bars,
     threads_option,
     time_options,
 )
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import to_markup
 from trajcloak.options import LogColumns
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from trajcloak.report import Report
 
 
-@click.command("report")
+@click.command("report", cls=GroupedCommand)
 @click.argument("release", type=PATH)
 @click.option("-o", "--output", required=True, type=PATH, help="Page to create, an .html file.")
 @click.option(

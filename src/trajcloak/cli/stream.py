@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from trajcloak.cli.common import PATH, Numbers, err, height_option, threads_option
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.options import LogColumns
 
 PIECE = 1 << 20
@@ -21,7 +22,7 @@ LOOK_AGAIN = 0.5
 """Seconds from one look into a followed folder to the next."""
 
 
-@click.command("stream")
+@click.command("stream", cls=GroupedCommand)
 @click.option(
     "-o", "--output", required=True, type=PATH, help="Folder of the release, epoch by epoch."
 )

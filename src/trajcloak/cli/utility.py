@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     PATH,
     TIME_DEFAULTS,
     check_release_time,
     json_option,
+    log_argument,
     log_options,
     out,
     print_json,
-    progress_bars,
     threads_option,
     time_options,
 )
+from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import ValueTable, facts_table
 from trajcloak.options import LogColumns
 from trajcloak.quantities import Unit
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from trajcloak.utility import Utility
 
 
-@click.command("utility")
-@click.argument("log", nargs=-1, required=True, type=PATH)
+@click.command("utility", cls=GroupedCommand)
+@log_argument
 @click.argument("release", type=PATH)
 @click.option("--policy", type=PATH, required=True, help="Private policy file of the release.")
 @click.option("--queries", default=200, show_default=True, type=int, help="Of each kind.")

@@ -1,7 +1,7 @@
 """From a log to a release, in one call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,6 +49,8 @@ def anonymize(
     max_speed: float | None = None,
     drop: Names = (),
     delimiter: str | None = None,
+    time_unit: Literal["s", "ms", "us"] | None = None,
+    time_format: str | None = None,
     every: Duration | None = None,
     length: int | None = None,
     max_gap: Duration | None = None,
@@ -91,7 +93,8 @@ def anonymize(
     k
         Least number of users in a bundle; at least 2.
     user, time
-        Columns: who, and when.
+        Columns: who, and when. Columns that are not named are recognised by their usual names,
+        such as ``uid``, ``timestamp`` or ``lng``.
     lon, lat
         Columns: degrees on WGS 84.
     x, y
@@ -119,6 +122,10 @@ def anonymize(
         ``swapped``, ``conflict``, ``teleport``.
     delimiter
         Delimiter of CSV files; default: found in the header line.
+    time_unit
+        Times are numbers since 1970, UTC, in this unit. Default: whole numbers are instants.
+    time_format
+        Form of times that are text, such as ``%d.%m.%Y %H:%M``. Default: ISO 8601.
     every
         Time from one instant to the next: ``60s``, a timedelta of Python, pandas or numpy, or a
         whole number for integer times. Default: the log's own, if it has one.
@@ -215,7 +222,8 @@ def anonymize(
     columns = {
         "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
         "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
-        "max_speed": max_speed, "drop": drop, "delimiter": delimiter,
+        "max_speed": max_speed, "drop": drop, "delimiter": delimiter, "time_unit": time_unit,
+        "time_format": time_format,
     }  # fmt: skip
     named, settings, other = _take_algorithm(algorithm)
     asked = Options(
@@ -276,7 +284,8 @@ def _take_algorithm(given: Any) -> tuple[str, dict[str, Any], Algorithm | None]:
         return given, {}, None
     if isinstance(given, Refined | TrajAnon):
         setting = "effort" if isinstance(given, Refined) else "tree"
-        others = {name for name, value in asdict(given).items() if value is not None} - {setting}
+        given_ones = {one.name for one in fields(given) if getattr(given, one.name) != one.default}
+        others = given_ones - {setting}
         if others:
             raise OptionError(
                 f"{type(given).__name__} is given {', '.join(sorted(others))}; expected {setting} "

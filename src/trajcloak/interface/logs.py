@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Names, to_box, to_names
@@ -36,6 +36,8 @@ class ColumnOptions(TypedDict, total=False):
     max_speed: float
     drop: Names
     delimiter: str
+    time_unit: Literal["s", "ms", "us"]
+    time_format: str
 
 
 class LogInput(NamedTuple):
@@ -106,6 +108,8 @@ def read_log(
     max_speed: float | None = None,
     drop: Names = (),
     delimiter: str | None = None,
+    time_unit: Literal["s", "ms", "us"] | None = None,
+    time_format: str | None = None,
     threads: int | None = None,
     progress: Heard = False,
 ) -> Log:
@@ -117,7 +121,7 @@ def read_log(
         A path, a glob, a folder or a list of these; or a table or frame of pandas, polars,
         Arrow, GeoPandas, DuckDB or MovingPandas.
     user, time, lon, lat, x, y, requests, request_log, is_report, tz, crs, clip, max_speed, drop, \
-delimiter, threads, progress
+delimiter, time_unit, time_format, threads, progress
         As for :func:`trajcloak.anonymize`.
 
     Raises
@@ -137,7 +141,8 @@ delimiter, threads, progress
     columns = {
         "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
         "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
-        "max_speed": max_speed, "drop": drop, "delimiter": delimiter,
+        "max_speed": max_speed, "drop": drop, "delimiter": delimiter, "time_unit": time_unit,
+        "time_format": time_format,
     }  # fmt: skip
     return open_log(source, columns, threads, progress)
 

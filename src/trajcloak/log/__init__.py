@@ -1,15 +1,17 @@
 """Read files into a log in shards: every row is checked, columns are kept as arrays."""
 
+from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.clean import sort_rows
 from trajcloak.log.files import LogPath
-from trajcloak.log.read import read_log, read_shards
-from trajcloak.log.request_log import RequestLog, SomeRows
+from trajcloak.log.read import read_all_rows, read_log, read_shards
+from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests
 from trajcloak.log.sharded_log import Bounds, Change, LogFacts, ShardedLog, hold_in_memory
 
 __all__ = [
     "Bounds",
     "Change",
+    "FileRows",
     "LogFacts",
     "LogPath",
     "RequestLog",
@@ -17,6 +19,7 @@ __all__ = [
     "ShardedLog",
     "SomeRows",
     "hold_in_memory",
+    "read_all_rows",
     "read_log",
     "read_shards",
     "sort_rows",

@@ -12,8 +12,9 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
+from trajcloak.log.bad_rows import SomeRows
 from trajcloak.log.misplaced import Bulk, find_bulk, find_swapped, may_be_swapped
-from trajcloak.log.request_log import RequestLog, SomeRows
+from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, drop_unsent
 from trajcloak.log.sharded_log import LogFacts, ShardedLog, add_counts, call_on_shard
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
@@ -72,7 +73,7 @@ def _keep_shards(
     engine = log.engine
     shards, cleaned = engine.shuffle(call_on_shard, log.jobs(drop, *args), 2)
     found: list[Cleaned] = engine.ask(list, [(cleaned,)])[0]
-    check_reachable(SomeRows(shard.far for shard in found), log, columns)
+    check_reachable(SomeRows((shard.far for shard in found), log.facts.files), log, columns)
     left = [[shard] for shard, note in zip(shards, found, strict=True) if note.is_left]
     check_some_left(len(left))
     return replace(log, shards=left), add_counts([shard.dropped for shard in found])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from trajcloak.errors import InputError
+from trajcloak.log.bad_rows import BadRows, Rows, Trouble
 from trajcloak.log.formats import TEXT_BLOCK_BYTES, AsciiRows, WantedColumns, open_text
 
 READABLE = {
@@ -16,16 +18,21 @@ READABLE = {
     pa.int64().id: "a whole number, as in the first row",
     pa.timestamp(
         "us"
-    ).id: "an ISO 8601 time such as 2024-05-06T08:00:00, with a zone in all rows or none",
+    ).id: "an ISO 8601 time such as 2024-05-06T08:00:00, with a zone in all rows or none, or pass "
+    "--time-format",
     pa.string().id: "text in UTF-8",
 }
-
-
+DECIMAL_COMMA = r"^\s*[+-]?[0-9]+,[0-9]+\s*$"
 ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 
 
 def open_csv(
-    file: Path, wanted: WantedColumns, own: list[str], rows_before: int, delimiter: str
+    file: Path,
+    wanted: WantedColumns,
+    own: list[str],
+    rows_before: int,
+    delimiter: str,
+    bad: BadRows,
 ) -> Iterator[pa.RecordBatch]:
     """Stream columns of a CSV file: coordinates as float64, times as found, all others as text.
 
@@ -37,30 +44,35 @@ def open_csv(
         The wanted columns that the file itself has.
     rows_before
         Rows of the log before this file, for messages.
+    bad
+        Notes the rows that cannot be read; they are yielded without values.
     """
-    types = dict.fromkeys(own, pa.string())
+    types, decimal_point = guess_types(file, wanted, own, delimiter)
     requests = [name for name in wanted.requests if name in types]
-    if wanted.time in types:
-        types[wanted.time] = _guess_time_type(file, wanted.time, delimiter)
-    types |= {name: pa.float64() for name in wanted.place if name in types}
     convert = pyarrow.csv.ConvertOptions(
-        column_types=types, include_columns=own, null_values=[""], strings_can_be_null=True
+        column_types=types,
+        include_columns=own,
+        null_values=[""],
+        strings_can_be_null=True,
+        decimal_point=decimal_point,
     )
     read = pyarrow.csv.ReadOptions(block_size=TEXT_BLOCK_BYTES)
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
+    num_rows = rows_before
     try:
         with (
             open_text(file) as stream,
             pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
         ):
-            num_rows = rows_before
             for batch in reader:
-                _check_line_breaks(file, batch.select(requests), num_rows)
+                _check_line_breaks(file, batch.select(requests), num_rows - rows_before)
                 num_rows += batch.num_rows
                 yield batch
     except pa.ArrowInvalid:
-        _explain_bad_csv(file, types, rows_before, delimiter)
-        raise
+        slow = _SlowReader(file, types, decimal_point, rows_before, delimiter, bad)
+        yield from slow.read(num_rows - rows_before)
+        if not slow.num_bad:
+            raise
 
 
 def _check_line_breaks(file: Path, batch: pa.RecordBatch, rows_before: int) -> None:
@@ -75,99 +87,214 @@ def _check_line_breaks(file: Path, batch: pa.RecordBatch, rows_before: int) -> N
             )
 
 
-def _explain_bad_csv(
-    file: Path, types: dict[str, pa.DataType], rows_before: int, delimiter: str
-) -> None:
-    """Read a CSV file again, slowly, and name the first row that cannot be read.
+class _SlowReader:
+    """Reads a CSV file again as text, and notes every row that cannot be read.
 
-    Arrow's own message would quote the value, which may be a coordinate or an id.
+    Arrow's own reader stops at the first, and its message would quote the value, which may be
+    a coordinate or an id.
+
+    Attributes
+    ----------
+    num_bad : int
+        Values that cannot be read.
     """
-    _check_lengths(file, next(iter(types)), rows_before, delimiter)
+
+    def __init__(
+        self,
+        file: Path,
+        types: dict[str, pa.DataType],
+        decimal_point: str,
+        rows_before: int,
+        delimiter: str,
+        bad: BadRows,
+    ) -> None:
+        self._file, self._types, self._decimal_point = file, types, decimal_point
+        self._rows_before, self._delimiter, self._bad = rows_before, delimiter, bad
+        self._skipped = self._find_wrong_lengths()
+        self.num_bad = len(self._skipped)
+
+    def read(self, num_done: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows after the first ``num_done``."""
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(self._types, pa.binary()),
+            include_columns=list(self._types),
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        parse = pyarrow.csv.ParseOptions(
+            delimiter=self._delimiter,
+            invalid_row_handler=(lambda _: "skip") if len(self._skipped) else None,
+        )
+        # Rows of the wrong length can be skipped only in text that is ASCII.
+        text = AsciiRows(self._file) if len(self._skipped) else open_text(self._file)
+        start = 0
+        with text as stream, pyarrow.csv.open_csv(stream, ONE_THREAD, parse, convert) as reader:
+            for batch in reader:
+                whole = self._insert_skipped(batch, start)
+                start += whole.num_rows
+                if start > num_done:
+                    first = max(0, num_done - (start - whole.num_rows))
+                    yield self._convert(whole.slice(first), start - whole.num_rows + first)
+
+    def _find_wrong_lengths(self) -> Rows:
+        """Find the rows, numbered from 0, with more or fewer cells than the header has."""
+        found: dict[tuple[int, int], list[int]] = {}
+
+        def note(row: pyarrow.csv.InvalidRow) -> str:
+            # Lines count from 1, and the first one is the header.
+            length = row.expected_columns, row.actual_columns
+            found.setdefault(length, []).append(row.number - 2)
+            return "skip"
+
+        name = next(iter(self._types))
+        convert = pyarrow.csv.ConvertOptions(
+            column_types={name: pa.binary()}, include_columns=[name]
+        )
+        parse = pyarrow.csv.ParseOptions(delimiter=self._delimiter, invalid_row_handler=note)
+        with (
+            AsciiRows(self._file) as stream,
+            pyarrow.csv.open_csv(stream, ONE_THREAD, parse, convert) as reader,
+        ):
+            for _ in reader:
+                pass
+        for (expected, actual), rows in found.items():
+            trouble = Trouble(
+                f"{actual} cells",
+                f"{expected}, as in the header",
+                "add or remove separators, or quote values that hold one",
+            )
+            self._bad.add_unreadable(trouble, np.array(rows) + self._rows_before)
+        return np.array(sorted(row for rows in found.values() for row in rows), np.int64)
+
+    def _insert_skipped(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
+        """Insert empty rows where rows were skipped, so that the others keep their numbers."""
+        waiting = self._skipped[self._skipped >= start]
+        # A skipped row comes before the batch's row of the same number, less those before it.
+        place = waiting - start - np.arange(len(waiting))
+        waiting, place = waiting[place <= batch.num_rows], place[place <= batch.num_rows]
+        if not len(waiting):
+            return batch
+        rows = np.insert(np.arange(batch.num_rows), place, -1)
+        return batch.take(pa.array(rows, mask=rows < 0))
+
+    def _convert(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
+        """Convert text to the wanted types; cells that cannot be read become empty."""
+        columns = []
+        for name, type_ in self._types.items():
+            column = batch.column(name)
+            unreadable = find_unreadable(column, pc.CastOptions(pa.string()))
+            column = self._note(column, unreadable, name, pa.string(), start).cast(pa.string())
+            if type_ != pa.string():
+                text = pc.utf8_trim_whitespace(column)
+                if pa.types.is_floating(type_) and self._decimal_point == ",":
+                    text = pc.replace_substring(text, ",", ".")
+                unreadable = find_unreadable(text, pc.CastOptions(type_))
+                column = self._note(text, unreadable, name, type_, start).cast(type_)
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, names=list(self._types))
+
+    def _note(
+        self, column: pa.Array, unreadable: Rows, name: str, type_: pa.DataType, start: int
+    ) -> pa.Array:
+        if not len(unreadable):
+            return column
+        self.num_bad += len(unreadable)
+        trouble = Trouble(
+            f"column '{name}' cannot be read", READABLE[type_.id], "correct or remove the row"
+        )
+        example = column[int(unreadable[0])].as_py()
+        self._bad.add_unreadable(
+            trouble,
+            unreadable + self._rows_before + start,
+            example.decode("latin-1") if isinstance(example, bytes) else example,
+        )
+        marks = np.zeros(len(column), np.bool_)
+        marks[unreadable] = True
+        return pc.if_else(pa.array(marks), pa.scalar(None, column.type), column)
+
+
+def find_unreadable(column: pa.Array, options: pc.CastOptions) -> Rows:
+    """Find the values that cannot be cast, by bisection."""
+    found: list[int] = []
+    waiting = [(0, len(column))]
+    while waiting:
+        start, stop = waiting.pop()
+        try:
+            column.slice(start, stop - start).cast(options=options)
+        except pa.ArrowInvalid:
+            if stop - start == 1:
+                found.append(start)
+            else:
+                middle = (start + stop) // 2
+                waiting += [(middle, stop), (start, middle)]
+    return np.array(found, np.int64)
+
+
+class CsvTypes(NamedTuple):
+    """How the columns of a CSV file are read.
+
+    Attributes
+    ----------
+    types : dict
+        By column.
+    decimal_point : str
+        Of coordinates: a point, or a comma.
+    """
+
+    types: dict[str, pa.DataType]
+    decimal_point: str
+
+
+def guess_types(file: Path, wanted: WantedColumns, own: list[str], delimiter: str) -> CsvTypes:
+    """Guess how to read the columns of a CSV file from its first rows.
+
+    Times are whole numbers, or timestamps with or without a zone, as the first of them. If
+    coordinates have commas and no points, the comma is the decimal sign.
+    """
+    types = dict.fromkeys(own, pa.string())
+    types |= {name: pa.float64() for name in wanted.place if name in types}
+    looked = [name for name in (wanted.time, *wanted.place) if name in types]
+    if not looked:
+        return CsvTypes(types, ".")
     convert = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(types, pa.binary()),
-        include_columns=list(types),
-        null_values=[""],
-        strings_can_be_null=True,
-    )
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
-    with (
-        open_text(file) as stream,
-        pyarrow.csv.open_csv(stream, ONE_THREAD, parse, convert) as rows,
-    ):
-        num_rows = rows_before
-        for batch in rows:
-            for name, type_ in types.items():
-                bad = find_bad_value(batch.column(name), pc.CastOptions(type_))
-                if bad is not None:
-                    raise InputError(
-                        f"{file}: row {num_rows + bad + 1}: column '{name}' cannot be read; "
-                        f"expected {READABLE[type_.id]}; correct or remove the row"
-                    ) from None
-            num_rows += batch.num_rows
-
-
-def _check_lengths(file: Path, name: str, rows_before: int, delimiter: str) -> None:
-    """Raise if a row has more or fewer cells than the header; ``name`` is any column."""
-    bad_rows: list[tuple[int, int, int]] = []
-
-    def note(row: pyarrow.csv.InvalidRow) -> str:
-        bad_rows.append((row.number, row.expected_columns, row.actual_columns))
-        return "skip"
-
-    convert = pyarrow.csv.ConvertOptions(column_types={name: pa.binary()}, include_columns=[name])
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
-    with (
-        AsciiRows(file) as stream,
-        pyarrow.csv.open_csv(stream, ONE_THREAD, parse, convert) as reader,
-    ):
-        while not bad_rows:
-            try:
-                reader.read_next_batch()
-            except StopIteration:
-                break
-    if bad_rows:
-        line, expected, found = bad_rows[0]
-        raise InputError(
-            f"{file}: row {rows_before + line - 1} has {found} columns; expected {expected}, as in "
-            f"the header; add or remove separators, or quote values that hold one"
-        ) from None
-
-
-def find_bad_value(column: pa.Array, options: pc.CastOptions) -> int | None:
-    """Find the first value that cannot be cast, by bisection; None if all can."""
-    try:
-        if pa.types.is_binary(column.type):
-            column = column.cast(pa.string())
-        column.cast(options=options)
-    except pa.ArrowInvalid:
-        if len(column) == 1:
-            return 0
-        middle = len(column) // 2
-        bad = find_bad_value(column.slice(0, middle), options)
-        if bad is not None:
-            return bad
-        bad = find_bad_value(column.slice(middle), options)
-        return None if bad is None else middle + bad
-    return None
-
-
-def _guess_time_type(file: Path, time: str, delimiter: str) -> pa.DataType:
-    """Guess from the first time of a CSV file: whole numbers, or timestamps, zoned or not."""
-    convert = pyarrow.csv.ConvertOptions(
-        column_types={time: pa.string()}, include_columns=[time], null_values=[]
+        column_types=dict.fromkeys(looked, pa.string()), include_columns=looked, null_values=[]
     )
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
+    time_type, decimal_point = None, "."
     with (
         AsciiRows(file) as stream,
         pyarrow.csv.open_csv(stream, None, parse, convert) as reader,
     ):
-        for batch in reader:
-            for value in batch.column(0):
-                text = value.as_py().strip()
-                if not text:
-                    continue
-                if text.lstrip("+-").isdigit():
-                    return pa.int64()
-                zoned = text.endswith("Z") or "+" in text or text[10:].count("-") > 0
-                return pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")
-    return pa.int64()
+        for number, batch in enumerate(reader):
+            if number == 0 and any(
+                _has_decimal_commas(batch.column(name)) for name in wanted.place if name in types
+            ):
+                decimal_point = ","
+            if wanted.time in types:
+                time_type = _guess_time_type(batch.column(wanted.time), wanted)
+            if time_type is not None or wanted.time not in types:
+                break
+    if wanted.time in types:
+        types[wanted.time] = time_type or pa.int64()
+    return CsvTypes(types, decimal_point)
+
+
+def _has_decimal_commas(column: pa.Array) -> bool:
+    has_comma = pc.any(pc.match_substring_regex(column, DECIMAL_COMMA)).as_py()
+    return bool(has_comma and not pc.any(pc.match_substring(column, ".")).as_py())
+
+
+def _guess_time_type(column: pa.Array, wanted: WantedColumns) -> pa.DataType | None:
+    """Guess the type of times from the first one that is not empty; None if all are."""
+    texts = (value.as_py().strip() for value in column)
+    first = next((text for text in texts if text), None)
+    if first is None:
+        return None
+    if wanted.time_format is not None:
+        return pa.string()
+    if first.lstrip("+-").isdigit():
+        return pa.int64()
+    if wanted.time_unit is not None:
+        return pa.float64()
+    zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
+    return pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")

@@ -20,6 +20,7 @@ from trajcloak.log.files import (
 )
 from trajcloak.log.formats import PARQUET, find_kind
 from trajcloak.log.frames import to_table
+from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 
 
@@ -51,6 +52,8 @@ class CutSource:
     name : str
         For messages.
     files : list of LogFile
+    columns : LogColumns
+        What to read, with those of user, time and place named.
     num_rows : int
         0 if one call reads all: rows of text files are not counted then.
     pieces : list of SourcePiece
@@ -58,11 +61,14 @@ class CutSource:
 
     name: str
     files: list[LogFile]
+    columns: LogColumns
     num_rows: int
     pieces: list[SourcePiece]
 
 
-def cut_source(engine: Engine, source: LogPath, columns: LogColumns) -> CutSource:
+def cut_source(
+    engine: Engine, source: LogPath, columns: LogColumns, *, has_place: bool = True
+) -> CutSource:
     """List the files of a log, count its rows, and cut it into pieces that one call reads."""
     if hasattr(source, "to_delayed"):
         if not isinstance(engine, TakesFrames):
@@ -73,12 +79,15 @@ def cut_source(engine: Engine, source: LogPath, columns: LogColumns) -> CutSourc
         counts = engine.ask(len, [(table,) for table in tables])
         first_rows = accumulate([0, *counts])
         pieces = [SourcePiece(t, None, row) for t, row in zip(tables, first_rows, strict=False)]
-        return CutSource("the table", [to_table(source._meta)], sum(counts), pieces)
+        head = to_table(source._meta)
+        columns = recognise_columns(head, columns, has_place=has_place)
+        return CutSource("the table", [head], columns, sum(counts), pieces)
     files = list_files(source)
+    columns = recognise_columns(files[0], columns, has_place=has_place)
     name = _name_source(source, files)
     num_rows = count_rows(files)
     if engine.choose_sizes(num_rows).is_whole:
-        return CutSource(name, files, num_rows, [SourcePiece(files, None, 0)])
+        return CutSource(name, files, columns, num_rows, [SourcePiece(files, None, 0)])
     files = [file.absolute() if isinstance(file, Path) else file for file in files]
     counted = engine.ask(count_file_rows, [(_share(engine, file), columns) for file in files])
     # A file that cannot be read stops the run later, with a message that names it.
@@ -90,7 +99,7 @@ def cut_source(engine: Engine, source: LogPath, columns: LogColumns) -> CutSourc
             pieces += _cut_parquet(file, first_row, chunk)
         else:
             pieces.append(SourcePiece([_share(engine, file)], None, first_row))
-    return CutSource(name, files, sum(counts), pieces)
+    return CutSource(name, files, columns, sum(counts), pieces)
 
 
 def _share(engine: Engine, file: LogFile) -> LogFile:

@@ -94,7 +94,9 @@ def _count_from_first(
     return rank
 
 
-def join_logs(pieces: Sequence[RequestLog | None], user: str, time: str) -> RequestLog | None:
+def join_logs(
+    pieces: Sequence[RequestLog | None], user: str | None, time: str | None
+) -> RequestLog | None:
     """Join pieces of a log, in the order of their rows; None if all pieces are None.
 
     Parameters

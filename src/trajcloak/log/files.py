@@ -2,9 +2,11 @@
 
 import glob
 import queue
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,8 +14,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from trajcloak.errors import InputError, OptionError
-from trajcloak.log.csv_text import open_csv
+from trajcloak.errors import InputError, OptionError, Refusals
+from trajcloak.log.bad_rows import BadRows
+from trajcloak.log.csv_text import guess_types, open_csv
 from trajcloak.log.formats import (
     ARROW,
     CSV,
@@ -31,7 +34,7 @@ from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import choose_system, find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
 from trajcloak.log.nested import list_roots
-from trajcloak.log.types import check_batch, find_common_type, to_common_type
+from trajcloak.log.types import check_batch, decode_times, find_common_type, to_common_type
 from trajcloak.options import LogColumns, holds_fixed, marks_and_holds
 
 BATCH_ROWS = 1 << 20
@@ -42,6 +45,9 @@ DICTIONARY_BYTES = 2
 
 UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
 """Errors that Arrow raises on files that it cannot read; UnicodeError for names of columns."""
+
+LIKE_A_VALUE = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
+"""A name of a column that is probably a number or a time."""
 
 LogPath: TypeAlias = Any
 """A file, a glob, a folder, or a list of those; or a table or frame that supports Arrow."""
@@ -114,25 +120,23 @@ def _list_names(file: LogFile, schema: pa.Schema) -> list[str]:
     return [*names, *(axis for axis in axes if axis not in names)]
 
 
-def find_place(file: LogFile, columns: LogColumns) -> tuple[tuple[str, str], str | None, bool]:
-    """Find the two columns with coordinates; points come before columns that are not named.
+def list_axes(file: LogFile, delimiter: str | None = None) -> list[str]:
+    """List the columns that may hold a coordinate: those of the points of a file, or else all."""
+    geometry = find_geometry(_read_schema(file, delimiter))
+    return read_names(file, delimiter) if geometry is None else list(geometry.axes)
 
-    Returns their names, the coordinate system that the file or the caller states, and whether
-    the names are those of degrees.
-    """
-    schema = _read_schema(file, columns.delimiter)
-    geometry = find_geometry(schema)
-    names = _list_names(file, schema) if geometry is None else list(geometry.axes)
-    x, y, geographic = columns.place(names)
-    crs = columns.crs
-    if geometry is not None and crs is None and (x, y) == geometry.axes:
-        crs = geometry.crs
-        if not geometry.has_system:
-            raise InputError(
-                f"{_label(file)}: column '{geometry.name}' holds points, and its coordinate system "
-                f"is not known; expected one, such as EPSG:4326; set it there, or pass --crs"
-            )
-    return (x, y), crs, geographic
+
+def find_crs(file: LogFile, columns: LogColumns) -> str | None:
+    """Find the coordinate system that the caller states, or else the points of a file."""
+    geometry = find_geometry(_read_schema(file, columns.delimiter))
+    if columns.crs is not None or geometry is None or columns.place != geometry.axes:
+        return columns.crs
+    if not geometry.has_system:
+        raise InputError(
+            f"{_label(file)}: column '{geometry.name}' holds points, and its coordinate system "
+            f"is not known; expected one, such as EPSG:4326; set it there, or pass --crs"
+        )
+    return geometry.crs
 
 
 def _read_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
@@ -187,8 +191,8 @@ def count_file_rows(file: LogFile, columns: LogColumns) -> int | None:
     if isinstance(file, pa.Table) or find_kind(file) == PARQUET:
         return count_rows([file])
     try:
-        wanted = WantedColumns(columns.user, columns.time)
-        batches = _open_own(file, wanted, [columns.user], 0, columns.delimiter)
+        wanted = choose_columns(file, columns, has_place=False)
+        batches = _open_own(file, wanted, [wanted.user], 0, columns.delimiter, None, BadRows())
         return sum(int(batch.num_rows) for batch in batches)
     except (*UNREADABLE, InputError):
         return None
@@ -229,8 +233,9 @@ def find_system(
     has_text_ids = CSV in kinds or any(find_partitions(file) for file in paths)
     crs, geographic = None, False
     if has_place:
-        _, stated, suggested = find_place(files[0], columns)
-        crs, geographic = choose_system(stated, geographic=suggested)
+        crs, geographic = choose_system(
+            find_crs(files[0], columns), geographic=columns.lon is not None
+        )
     return LogSystem(crs, geographic, bool(kinds & {CSV, JSON}), has_text_ids, has_place)
 
 
@@ -241,6 +246,7 @@ def stream_batches(
     has_place: bool = True,
     groups: Sequence[int] | None = None,
     first_row: int = 0,
+    bad: BadRows | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of all files, in order; a thread reads ahead.
 
@@ -257,19 +263,26 @@ def stream_batches(
         The row groups to read of a single Parquet file; default: all.
     first_row
         Rows of the log before these files, for messages.
+    bad
+        Notes the rows that cannot be read. Default: they are refused at the end.
     """
+    noted = BadRows() if bad is None else bad
 
     def produce() -> Iterator[pa.RecordBatch]:
         wanted = choose_columns(files[0], columns, has_place=has_place)
         num_rows = first_row
         for file in files:
             _check_columns(file, wanted, columns.delimiter)
+            if isinstance(file, Path) and (groups is None or groups[0] == 0):
+                noted.start_file(str(file), num_rows)
             try:
-                for batch in _open_file(file, wanted, num_rows, columns.delimiter, groups):
+                for batch in _open_file(file, wanted, num_rows, columns.delimiter, groups, noted):
                     num_rows += batch.num_rows
                     yield batch
             except UNREADABLE as error:
                 raise _unreadable(file, error) from None
+        if bad is None:
+            Refusals(noted.explain()).check()
 
     return _read_ahead(produce())
 
@@ -280,6 +293,7 @@ def _open_file(
     rows_before: int,
     delimiter: str | None,
     groups: Sequence[int] | None,
+    bad: BadRows,
 ) -> Iterator[pa.RecordBatch]:
     """Stream a file of any kind; adds the columns from its folders and its points."""
     schema = _read_schema(file, delimiter)
@@ -287,15 +301,19 @@ def _open_file(
     own = _find_own(schema, wanted.names)
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
-    for batch in _open_own(file, wanted, own, rows_before, delimiter, groups):
-        check_batch(batch, num_rows)
+    label = f"{file}: " if isinstance(file, Path) else ""
+    for batch in _open_own(file, wanted, own, rows_before, delimiter, groups, bad):
+        check_batch(batch, label, num_rows - rows_before)
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in wanted.names:
             if name not in arrays and name in folders:
                 arrays[name] = pa.array([folders[name]] * batch.num_rows, pa.string())
         if geometry is not None and geometry.name in own:
-            points = split_points(arrays[geometry.name], num_rows)
+            points = split_points(arrays[geometry.name], label, num_rows - rows_before)
             arrays |= dict(zip(geometry.axes, points, strict=True))
+        if wanted.time_unit is not None or wanted.time_format is not None:
+            times = to_common_type(arrays[wanted.time])
+            arrays[wanted.time] = decode_times(times, wanted, num_rows, bad)
         num_rows += batch.num_rows
         plain = [to_common_type(arrays[name]) for name in wanted.names]
         yield pa.RecordBatch.from_arrays(plain, names=wanted.names)
@@ -316,7 +334,8 @@ def _open_own(
     own: list[str],
     rows_before: int,
     delimiter: str | None,
-    groups: Sequence[int] | None = None,
+    groups: Sequence[int] | None,
+    bad: BadRows,
 ) -> Iterator[pa.RecordBatch]:
     """Stream the columns that the file itself has."""
     if isinstance(file, pa.Table):
@@ -335,9 +354,20 @@ def _open_own(
             for batch in batches:
                 yield batch.select(own)
     elif kind == JSON:
-        yield from open_lines(file, own, rows_before)
+        yield from open_lines(file, own, rows_before, bad)
     else:
-        yield from open_csv(file, wanted, own, rows_before, delimiter or find_delimiter(file))
+        delimiter = delimiter or find_delimiter(file)
+        yield from open_csv(file, wanted, own, rows_before, delimiter, bad)
+
+
+def has_decimal_commas(file: LogFile, columns: LogColumns) -> bool:
+    """Whether coordinates of a file, whose columns are named, have commas instead of points."""
+    if not isinstance(file, Path) or find_kind(file) != CSV:
+        return False
+    wanted = choose_columns(file, columns, has_place=True)
+    own = _find_own(_read_schema(file, columns.delimiter), wanted.names)
+    delimiter = columns.delimiter or find_delimiter(file)
+    return guess_types(file, wanted, own, delimiter).decimal_point == ","
 
 
 def _open_ipc(file: Path) -> Any:
@@ -352,14 +382,17 @@ def _open_ipc(file: Path) -> Any:
 
 
 def choose_columns(file: LogFile, columns: LogColumns, *, has_place: bool) -> WantedColumns:
-    """Choose the columns to read."""
-    present = read_names(file, columns.delimiter)
+    """Choose the columns to read; those of user, time and place are named."""
+    assert columns.user is not None
+    assert columns.time is not None
     wanted = WantedColumns(
         columns.user,
         columns.time,
-        find_place(file, columns)[0] if has_place else (),
-        tuple(list_roots(columns.requests, present)),
+        (columns.place or ()) if has_place else (),
+        tuple(list_roots(columns.requests, read_names(file, columns.delimiter))),
         columns.is_report,
+        columns.time_unit,
+        columns.time_format,
     )
     for name in wanted.names:
         if wanted.names.count(name) > 1:
@@ -379,20 +412,37 @@ def _check_columns(file: LogFile, wanted: WantedColumns, delimiter: str | None) 
     points = name_points(schema)
     if points in wanted.requests:
         raise holds_fixed(points)
-    # If a CSV file has no header, its first line is a user's row; so names are not shown.
-    listed = f" among {', '.join(names)}"
-    if isinstance(file, Path) and find_kind(file) == CSV:
-        listed = " in its header line (are its columns separated otherwise? pass --delimiter)"
-    for name in wanted.names:
-        count = names.count(name)
-        if count != 1:
-            found = (
-                f"there are {count} columns '{name}'" if count else f"there is no column '{name}'"
-            )
-            raise InputError(
-                f"{_label(file)}: {found}{listed}; expected it once; name the column to use with "
-                f"--user, --time, --lon, --lat, --x, --y, --request or --is-report"
-            )
+    missing = [name for name in wanted.names if name not in names]
+    repeated = [name for name in wanted.names if names.count(name) > 1]
+    if missing or repeated:
+        raise InputError(
+            f"{_label(file)}: {_describe_missing(missing, repeated)}{_list_found(file, names)}"
+            f"{_suggest(missing, names)}; expected each once; name the columns to use with --user, "
+            f"--time, --lon, --lat, --x, --y, --request or --is-report"
+        )
+
+
+def _describe_missing(missing: Sequence[str], repeated: Sequence[str]) -> str:
+    if repeated:
+        return f"there are several columns '{repeated[0]}'"
+    listed = " and ".join(f"'{name}'" for name in missing)
+    return f"there is no column {listed}" if len(missing) == 1 else f"there are no columns {listed}"
+
+
+def _list_found(file: LogFile, names: Sequence[str]) -> str:
+    """List the columns of a file, unless its first line seems to be a user's row."""
+    is_csv = isinstance(file, Path) and find_kind(file) == CSV
+    if is_csv and any(LIKE_A_VALUE.fullmatch(name.strip()) for name in names):
+        return " in its first line, which looks like a row and not like a header"
+    return f" among {', '.join(names)}"
+
+
+def _suggest(missing: Sequence[str], names: Sequence[str]) -> str:
+    """Suggest columns of similar names, or another delimiter."""
+    if any(part in name for part in missing for name in names):
+        return " (are they separated otherwise? pass --delimiter)"
+    close = [match for name in missing for match in get_close_matches(name, names, 1)]
+    return f" (did you mean {' and '.join(map(repr, close))}?)" if close else ""
 
 
 def _label(file: LogFile) -> str:

@@ -1,11 +1,11 @@
-"""Choose which rows to read, and drop single ones, each for its own values."""
+"""Choose which rows to read, and drop or refuse single ones, each for its own values."""
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.errors import InputError
+from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.request_values import find_sent
 from trajcloak.options import EMPTY, NULL_ISLAND, OUT_OF_RANGE, LogColumns
 
@@ -28,6 +28,9 @@ class RowFilter:
         Whether places are longitude and latitude.
     has_place
         Whether rows have a place. Otherwise only rows with a request are chosen.
+    bad
+        Rows that could not be read are left out; those that are refused are noted here, and left
+        out, too, so that all that is wrong with a log is found in one pass.
 
     Attributes
     ----------
@@ -39,14 +42,15 @@ class RowFilter:
         Rows that were chosen, and then dropped, by reason.
     dropped_requests : int
         How many of them carry a request.
-    is_needed : bool
-        Whether some rows may be left out.
     has_left_out : bool
         Whether some were.
     """
 
-    def __init__(self, columns: LogColumns, *, geographic: bool, has_place: bool) -> None:
+    def __init__(
+        self, columns: LogColumns, bad: BadRows, *, geographic: bool, has_place: bool
+    ) -> None:
         self._columns = columns
+        self._bad = bad
         self._geographic = geographic
         self._has_place = has_place
         self.num_read = 0
@@ -54,7 +58,7 @@ class RowFilter:
         self.has_left_out = False
         self.dropped: dict[str, int] = {}
         self.dropped_requests = 0
-        self.is_needed = (
+        self._is_needed = (
             not has_place
             or columns.is_report is not None
             or columns.clip is not None
@@ -68,35 +72,69 @@ class RowFilter:
         self._latest = None
         self._first = self.num_read
         self.num_read += batch.num_rows
-        if not self.is_needed or not batch.num_rows:
+        fixed = batch.schema.names[: NUM_PLACED if self._has_place else NUM_UNPLACED]
+        unreadable = self._bad.find_unreadable(self._first, self.num_read)
+        has_empty = any(batch.column(name).null_count for name in fixed)
+        if not (self._is_needed or has_empty or unreadable is not None) or not batch.num_rows:
             self.num_chosen += batch.num_rows
             return batch
-        chosen = self._choose(batch)
+        keep = np.ones(batch.num_rows, np.bool_) if unreadable is None else ~unreadable
+        chosen = self._choose(batch, keep)
         keep = chosen.copy()
         self.num_chosen += int(keep.sum())
+        empty = {
+            name: batch.column(name).is_null().to_numpy(zero_copy_only=False) for name in fixed
+        }
         if EMPTY in self._columns.drop:
-            for column in batch.columns[: NUM_PLACED if self._has_place else NUM_UNPLACED]:
-                self._drop(EMPTY, keep, column.is_null().to_numpy(zero_copy_only=False))
+            for wrong in empty.values():
+                self._drop(EMPTY, keep, wrong)
         if self._has_place:
             self._drop_places(batch, keep)
-        self._latest = np.flatnonzero(keep) + self._first
-        if keep.all():
-            return batch
+        for name, wrong in empty.items():
+            self._refuse_empty(name, wrong, keep)
         gone = chosen & ~keep
         if gone.any():
             sent = find_sent(batch, self._columns.requests).to_numpy(zero_copy_only=False)
             self.dropped_requests += int((sent & gone).sum())
+        return self._keep(batch, keep)
+
+    def refuse(
+        self,
+        batch: pa.RecordBatch,
+        wrong: npt.NDArray[np.bool_],
+        trouble: Trouble,
+        example: str | None,
+    ) -> pa.RecordBatch:
+        """Note rows of the batch that :meth:`apply` returned, and leave them out."""
+        self._bad.add(trouble, self.list_rows()[wrong], example)
+        return self._keep(batch, ~wrong)
+
+    def _keep(self, batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+        self._latest = self.list_rows()[keep]
+        if keep.all():
+            return batch
         self.has_left_out = True
         return batch.filter(pa.array(keep))
 
-    def _choose(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    def _refuse_empty(
+        self, name: str, wrong: npt.NDArray[np.bool_], keep: npt.NDArray[np.bool_]
+    ) -> None:
+        trouble = Trouble(
+            f"column '{name}' is empty",
+            "a value in every row",
+            "fill or remove such rows, or drop them with --drop=empty",
+        )
+        self._bad.add(trouble, np.flatnonzero(wrong & keep) + self._first)
+        keep &= ~wrong
+
+    def _choose(self, batch: pa.RecordBatch, among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Choose the rows that count: location reports, or those with a request."""
         if not self._has_place:
             sent = find_sent(batch, self._columns.requests)
-            return np.array(sent.to_numpy(zero_copy_only=False), np.bool_)
+            return among & np.array(sent.to_numpy(zero_copy_only=False), np.bool_)
         name = self._columns.is_report
         if name is None:
-            return np.ones(batch.num_rows, np.bool_)
+            return among
         column = batch.column(name)
         try:
             # Numbers other than 0 and 1 are no truths, so all types are compared as text.
@@ -106,14 +144,18 @@ class RowFilter:
         code = (
             pc.index_in(texts, pa.array(list(TRUTHS))).fill_null(-1).to_numpy(zero_copy_only=False)
         )
-        if (code < 0).any():
-            raise InputError(
-                f"row {self.number_row(int(np.argmax(code < 0)))}: column '{name}' does not say "
-                f"whether the row is a location report; expected true or false, or 1 or 0; correct "
-                f"the row, or name another column with --is-report"
+        unknown = (code < 0) & among
+        if unknown.any():
+            trouble = Trouble(
+                f"column '{name}' does not say whether the row is a location report",
+                "true or false, or 1 or 0",
+                "correct the row, or name another column with --is-report",
             )
-        is_report: npt.NDArray[np.bool_] = np.array(list(TRUTHS.values()))[code]
-        return is_report
+            rows = np.flatnonzero(unknown)
+            self._bad.add(trouble, rows + self._first)
+        is_report = np.array(list(TRUTHS.values()))[code]
+        chosen: npt.NDArray[np.bool_] = among & ~unknown & is_report
+        return chosen
 
     def _drop_places(self, batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> None:
         """Drop rows for their coordinates."""
@@ -142,9 +184,19 @@ class RowFilter:
         row = self._first + position if self._latest is None else int(self._latest[position])
         return row + 1
 
+    @property
+    def rows(self) -> range | npt.NDArray[np.int64]:
+        """The rows that are left of the latest batch, numbered from 0 over the files."""
+        return range(self._first, self.num_read) if self._latest is None else self._latest
+
     def list_rows(self) -> npt.NDArray[np.int64]:
-        """List the rows that are left of the latest batch, numbered from 0 over the files."""
-        return np.arange(self._first, self.num_read) if self._latest is None else self._latest
+        """List the rows that are left of the latest batch, as ``rows``."""
+        return to_array(self.rows)
+
+
+def to_array(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Convert numbers of rows to an array."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
 def _to_floats(column: pa.Array) -> npt.NDArray[np.float64]:

@@ -47,6 +47,8 @@ class WantedColumns(NamedTuple):
         The request attributes; a struct counts as one.
     is_report : str or None
         Says which rows are location reports.
+    time_unit, time_format : str or None
+        How times are written; see :class:`trajcloak.options.LogColumns`.
     """
 
     user: str
@@ -54,6 +56,8 @@ class WantedColumns(NamedTuple):
     place: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
     is_report: str | None = None
+    time_unit: str | None = None
+    time_format: str | None = None
 
     @property
     def names(self) -> list[str]:

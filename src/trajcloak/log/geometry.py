@@ -112,13 +112,14 @@ def _may_hold_points(type_: pa.DataType) -> bool:
     return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
 
 
-def split_points(column: pa.Array, first_row: int) -> tuple[pa.Array, pa.Array]:
+def split_points(column: pa.Array, label: str, rows_before: int) -> tuple[pa.Array, pa.Array]:
     """Split points into two columns of coordinates; null where there is no point.
 
     Raises
     ------
     InputError
-        If a value is no point. ``first_row`` is the number of the first row, from 0.
+        If a value is no point. ``label`` names the file, ``rows_before`` are rows of it before
+        these.
     """
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -133,10 +134,10 @@ def split_points(column: pa.Array, first_row: int) -> tuple[pa.Array, pa.Array]:
         points = _view_bytes(values).reshape(-1, POINT_BYTES)
         is_bad = (points[:, :HEAD_BYTES] != np.frombuffer(LITTLE_ENDIAN_POINT, np.uint8)).any(1)
     if is_bad.any():
-        row = first_row + int(np.flatnonzero(valid)[is_bad.argmax()]) + 1
+        row = rows_before + int(np.flatnonzero(valid)[is_bad.argmax()]) + 1
         raise InputError(
-            f"row {row}: the geometry is no point; expected points as little-endian WKB with two "
-            f"coordinates; convert it"
+            f"{label}row {row}: the geometry is no point; expected points as little-endian WKB "
+            f"with two coordinates; convert it"
         )
     coordinates = np.full((len(column), 2), np.nan)
     coordinates[valid] = np.ascontiguousarray(points[:, HEAD_BYTES:]).view("<f8")

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
 from trajcloak.errors import InputError
+from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.formats import TEXT_BLOCK_BYTES, open_text
 from trajcloak.log.nested import MAX_DEPTH
 
@@ -40,7 +42,9 @@ def guess_schema(file: Path) -> pa.Schema:
     return pa.schema([(name, _choose_type(found)) for name, found in types.items()])
 
 
-def open_lines(file: Path, own: list[str], rows_before: int) -> Iterator[pa.RecordBatch]:
+def open_lines(
+    file: Path, own: list[str], rows_before: int, bad: BadRows
+) -> Iterator[pa.RecordBatch]:
     """Stream fields of a file, a batch for each block of lines.
 
     Parameters
@@ -49,26 +53,52 @@ def open_lines(file: Path, own: list[str], rows_before: int) -> Iterator[pa.Reco
         The fields to read.
     rows_before
         Rows of the log before this file, for messages.
-
-    Raises
-    ------
-    InputError
-        If a line cannot be read; names the row.
+    bad
+        Notes the lines that cannot be read; they are yielded as rows without values.
     """
     schema = guess_schema(file)
     schema = pa.schema([schema.field(name) for name in own])
     row = rows_before
-    for lines in _read_blocks(file, rows_before):
+    for lines in _read_blocks(file):
         table = _read_rows(lines, schema)
         if table is None:
-            raise _explain(file, lines, schema, row)
+            table = _read_around(lines, schema, row, bad)
         row += len(lines)
         yield from table.combine_chunks().to_batches()
 
 
-def _read_blocks(file: Path, rows_before: int) -> Iterator[list[bytes]]:
+def _read_around(lines: list[bytes], schema: pa.Schema, rows_before: int, bad: BadRows) -> pa.Table:
+    """Read the lines that can be read, and note the others."""
+    found: dict[Trouble, list[int]] = {}
+    good = list(lines)
+    for number in _find_bad_lines(lines, schema):
+        found.setdefault(_explain(lines[number], schema), []).append(number)
+        good[number] = b"{}"
+    for trouble, numbers in found.items():
+        bad.add_unreadable(trouble, np.array(numbers) + rows_before)
+    table = _read_rows(good, schema)
+    if table is None:
+        raise pa.ArrowInvalid("lines that can be read one by one, and not together")
+    return table
+
+
+def _find_bad_lines(lines: list[bytes], schema: pa.Schema) -> Iterator[int]:
+    """Find the lines that cannot be read, by bisection."""
+    waiting = [(0, len(lines))]
+    while waiting:
+        start, stop = waiting.pop()
+        if _read_rows(lines[start:stop], schema) is not None:
+            continue
+        if stop - start == 1:
+            yield start
+        else:
+            middle = (start + stop) // 2
+            waiting += [(middle, stop), (start, middle)]
+
+
+def _read_blocks(file: Path) -> Iterator[list[bytes]]:
     """Yield the lines of a file that are not blank, some megabytes at a time."""
-    row, rest = rows_before, b""
+    row, rest = 0, b""
     with open_text(file) as stream:
         text = stream.read(TEXT_BLOCK_BYTES).removeprefix(BOM)
         while text:
@@ -104,34 +134,29 @@ def _read_rows(lines: list[bytes], schema: pa.Schema) -> pa.Table | None:
     return table.select(schema.names) if table.num_rows == len(lines) else None
 
 
-def _explain(file: Path, lines: list[bytes], schema: pa.Schema, rows_before: int) -> InputError:
-    """Find the first bad line by bisection, and say what is wrong with it."""
-    start, stop = 0, len(lines)
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        if _read_rows(lines[start:middle], schema) is None:
-            stop = middle
-        else:
-            start = middle
-    line, row = lines[start], rows_before + start + 1
+def _explain(line: bytes, schema: pa.Schema) -> Trouble:
+    """Say what is wrong with a line."""
     record = _parse(line)
     if record is None:
-        return InputError(
-            f"{file}: row {row} is no JSON object; expected one on each line, in UTF-8 and no "
-            f"more than {MAX_DEPTH} levels deep; correct or remove the row"
+        return Trouble(
+            "no JSON object",
+            f"one on each line, in UTF-8 and no more than {MAX_DEPTH} levels deep",
+            "correct or remove the row",
         )
     # A number too large for Arrow makes it refuse all fields of the line; Python reads it as inf.
     too_large = [name for name, value in record.items() if value in (math.inf, -math.inf)]
     for field in schema:
         is_named = field.name in (too_large or record)
         if is_named and _read_rows([line], pa.schema([field])) is None:
-            return InputError(
-                f"{file}: row {row}: field '{field.name}' is of another type than in the first "
-                f"rows; expected {field.type}; correct or remove the row"
+            return Trouble(
+                f"field '{field.name}' is of another type than in the first rows",
+                str(field.type),
+                "correct or remove the row",
             )
-    return InputError(
-        f"{file}: row {row} cannot be read; expected a JSON object with each field once; correct "
-        f"or remove the row"
+    return Trouble(
+        "the line cannot be read",
+        "a JSON object with each field once",
+        "correct or remove the row",
     )
 
 

@@ -6,9 +6,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.errors import InputError
+from trajcloak.errors import Refusals
 from trajcloak.kernels.select import count_digits, select_value
-from trajcloak.log.request_log import RequestLog, SomeRows
+from trajcloak.log.bad_rows import SomeRows
+from trajcloak.log.request_log import RequestLog
 from trajcloak.log.sharded_log import LogFacts, ShardedLog
 from trajcloak.options import NULL_ISLAND, SWAPPED
 
@@ -78,20 +79,23 @@ def check_misplaced(log: ShardedLog) -> None:
     if not (swapped or at_zero):
         return
     bulk = find_bulk(log)
-    found = SomeRows(log.ask(number_found, find_swapped, bulk) if swapped else ())
+    reasons = []
+    found = SomeRows(log.ask(number_found, find_swapped, bulk) if swapped else (), log.facts.files)
     if found.count:
-        raise InputError(
+        reasons.append(
             f"{found} far from most others, and would be among them with "
             f"longitude and latitude swapped; expected one connected area; correct the rows, drop "
             f"them with --drop={SWAPPED}, or pass --region to keep them"
         )
-    found = SomeRows(log.ask(number_found, find_null_island, bulk) if at_zero else ())
+    at_sea = log.ask(number_found, find_null_island, bulk) if at_zero else ()
+    found = SomeRows(at_sea, log.facts.files)
     if found.count:
-        raise InputError(
+        reasons.append(
             f"{found} far from all others, at longitude and latitude 0; expected "
             f"one connected area; correct the rows, drop them with --drop={NULL_ISLAND}, or pass "
             f"--region to keep them"
         )
+    Refusals(reasons).check()
 
 
 def number_found(log: RequestLog, find: Find, bulk: Bulk) -> npt.NDArray[np.int64]:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import InputError, OptionError, Refusals
 from trajcloak.kernels.threads import run_sliced
+from trajcloak.log.bad_rows import BadRows
 from trajcloak.log.clean import clean_shards
 from trajcloak.log.cut_source import CutSource, choose_chunk, cut_source
 from trajcloak.log.exchange import (
@@ -32,6 +33,8 @@ from trajcloak.log.files import (
     find_system,
     stream_batches,
 )
+from trajcloak.log.filter import to_array
+from trajcloak.log.recognition import notice_degrees, notice_epochs
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, merge_kinds
 from trajcloak.log.row_checks import (
@@ -91,11 +94,30 @@ def read_log(
     InputError
         If a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
     """
+    log = read_all_rows(source, columns, request_log, threads=threads, progress=progress)
+    Refusals(log.refusals).check()
+    return log
+
+
+def read_all_rows(
+    source: LogPath,
+    columns: LogColumns | None = None,
+    request_log: LogPath | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> RequestLog:
+    """Read a log as :func:`read_log` does, and leave out rows that are refused.
+
+    What is wrong with them is in ``refusals``. For those who look for all that is wrong.
+    """
     engine = MemoryEngine(threads, progress)
     read = read_shards(engine, source, columns or LogColumns(), request_log)
     log, facts = build_shard(read.shards[0]), read.facts
     return replace(
         log,
+        files=facts.files,
+        refusals=facts.refusals,
         dropped=facts.dropped,
         shifted=facts.shifted,
         unknown_requests=facts.unknown_requests,
@@ -116,6 +138,8 @@ class ReadCounts(NamedTuple):
         Whether some file has ids that are numbers.
     dropped_requests : int
         Requests of rows that were dropped.
+    bad : BadRows
+        Rows that are refused, and the files that were read.
     """
 
     dropped: dict[str, int]
@@ -123,6 +147,7 @@ class ReadCounts(NamedTuple):
     num_read: int
     has_integer_ids: bool
     dropped_requests: int
+    bad: BadRows
 
 
 def read_shards(
@@ -132,6 +157,9 @@ def read_shards(
 
     With two inputs the locations are read, checked and cleaned first, as if there were no
     requests. Then each request is given to the shard of its user, and changes nothing else.
+
+    Rows that are refused are left out; the ``refusals`` of the facts say what is wrong with them,
+    so that whatever else is wrong with the log can be found before it is refused.
 
     Parameters
     ----------
@@ -150,22 +178,21 @@ def read_shards(
             f"say which rows are location reports; expected one of them; leave out --request-log "
             f"or --is-report"
         )
-    log_source = cut_source(engine, source, columns)
-    if request_log is None and columns.is_report is None:
-        return _number_kinds(_read_locations(engine, log_source, columns, log_source.num_rows))
-    request_source = log_source
+    log_source = request_source = cut_source(engine, source, columns)
     if request_log is not None:
         with _naming_request_log():
-            request_source = cut_source(engine, request_log, columns)
+            request_source = cut_source(engine, request_log, columns, has_place=False)
+    columns = log_source.columns
+    if request_log is None and columns.is_report is None:
+        return _number_kinds(_read_locations(engine, log_source, columns, log_source.num_rows))
     # Neither the rows nor the requests of a shard may be more than fit.
     num_rows = max(log_source.num_rows, request_source.num_rows)
     # Raises if the place is to be published.
     choose_columns(log_source.files[0], columns, has_place=True)
     log = _read_locations(engine, log_source, replace(columns, requests=()), num_rows)
     has_text_ids = find_system(log_source.files, columns).has_text_ids
-    log = _attach_requests(
-        log, request_source, replace(columns, is_report=None), num_rows, has_text_ids=has_text_ids
-    )
+    sent = replace(request_source.columns, is_report=None)
+    log = _attach_requests(log, request_source, sent, num_rows, has_text_ids=has_text_ids)
     return _number_kinds(log)
 
 
@@ -181,6 +208,7 @@ def _read_locations(
     engine.drop(rows)
     shards = [[shard] for shard, there in zip(joined, is_there, strict=True) if there]
     if not shards:
+        Refusals(total.bad.explain()).check()
         raise no_rows(total.num_read, source.name, columns.is_report)
     log = _describe_shards(engine, shards, columns, total)
     if system.has_text_ids:
@@ -190,6 +218,10 @@ def _read_locations(
     if dropped:
         total = total._replace(dropped={**total.dropped, **dropped})
         log = _describe_shards(engine, log.shards, columns, total)
+    if not log.facts.geographic and log.facts.crs is None:
+        notice_degrees(log.facts.bounds, columns)
+    if not log.facts.has_timestamps:
+        notice_epochs(log.facts.time_range, columns)
     facts = replace(
         log.facts,
         num_requests=num_requests,
@@ -221,8 +253,10 @@ def _attach_requests(
     num_known = sum(log.ask(_count_requests))
     engine.drop(sent)
     engine.progress(READING_REQUESTS, total.num_read, total.num_read)
+    refused = [f"request log: {reason}" for reason in total.bad.explain()]
     facts = replace(
         facts,
+        refusals=(*facts.refusals, *refused),
         num_requests=total.num_read,
         unknown_requests=total.num_read - total.dropped_requests - num_known,
         dropped_requests=total.dropped_requests,
@@ -286,8 +320,9 @@ def read_rows(
     expected_rows = count_rows(files) if groups is None else 0
     label = READING if locations is None else READING_REQUESTS
     naming = nullcontext() if locations is None else _naming_request_log()
-    with naming, ThreadPoolExecutor(threads) as pool:
-        checker = RowChecker(columns, system, pool, first_row)
+    bad = BadRows()
+    with naming, bad.naming_all(), ThreadPoolExecutor(threads) as pool:
+        checker = RowChecker(columns, system, pool, bad, first_row)
         builder = _RowBuilder(chunk or expected_rows, has_place=system.has_place)
         for batch in stream_batches(
             files,
@@ -295,15 +330,17 @@ def read_rows(
             has_place=system.has_place,
             groups=groups,
             first_row=first_row,
+            bad=bad,
         ):
             builder.add(batch, checker)
             progress(label, checker.num_read, expected_rows)
             if chunk is not None and checker.num_read - first_row >= chunk:
                 yield _end_chunk(checker, builder, num_shards, first_row, threads, locations)
                 first_row = checker.num_read
-                checker = RowChecker(columns, system, pool, first_row)
+                checker = RowChecker(columns, system, pool, bad, first_row)
                 builder = _RowBuilder(chunk, has_place=system.has_place)
-        yield _end_chunk(checker, builder, num_shards, first_row, threads, locations)
+        # What is wrong, and where files start, is known of all rows that were read ahead.
+        yield _end_chunk(checker, builder, num_shards, first_row, threads, locations, bad)
 
 
 def _end_chunk(
@@ -313,10 +350,16 @@ def _end_chunk(
     first_row: int,
     threads: int,
     locations: LogFacts | None,
+    bad: BadRows | None = None,
 ) -> list[Any]:
     found = checker.filter
     counts = ReadCounts(
-        found.dropped, {}, found.num_chosen, checker.has_integer_ids, found.dropped_requests
+        found.dropped,
+        {},
+        found.num_chosen,
+        checker.has_integer_ids,
+        found.dropped_requests,
+        bad or BadRows(),
     )
     if locations is not None:
         sent = builder.finish_requests(checker, locations, threads=threads)
@@ -329,13 +372,17 @@ def _end_chunk(
 
 
 def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
-    dropped, shifted, num_read, has_integer_ids, requests = zip(*counts, strict=True)
+    dropped, shifted, num_read, has_integer_ids, requests, found = zip(*counts, strict=True)
+    bad = BadRows()
+    for rows in found:
+        bad.merge(rows)
     return ReadCounts(
         add_counts(dropped),
         add_counts(shifted),
         sum(num_read),
         any(has_integer_ids),
         sum(requests),
+        bad,
     )
 
 
@@ -370,9 +417,15 @@ def _describe_shards(
     """Build a sharded log with the facts of all shards combined."""
     described = engine.ask(call_on_shard, [(describe, shard) for shard in shards])
     facts = merge_facts(described, columns.user, columns.time)
-    facts = replace(facts, dropped=total.dropped, shifted=total.shifted)
+    facts = replace(
+        facts,
+        dropped=total.dropped,
+        shifted=total.shifted,
+        files=total.bad.files,
+        refusals=tuple(total.bad.explain()),
+    )
     log = ShardedLog(engine, shards, facts, pa.table({}))
-    check_time_span(facts.time_range, columns.time, log.find_ends)
+    check_time_span(facts.time_range, columns.time, log.find_ends, facts.files)
     return log
 
 
@@ -406,16 +459,15 @@ class _RowBuilder:
         self._num_rows = 0
         self._has_place = has_place
         self._rows = RowColumns.empty(max(expected_rows, FIRST_ROWS), has_place=has_place)
-        self._file_rows: list[npt.NDArray[np.int64]] = []
+        self._file_rows: list[range | npt.NDArray[np.int64]] = []
 
     def add(self, batch: pa.RecordBatch, checker: RowChecker) -> None:
         batch = checker.filter.apply(batch)
         start, stop = self._num_rows, self._num_rows + batch.num_rows
         self._reserve(stop)
-        checker.check(batch, self._rows.cut(start, stop), start)
-        self._num_rows = stop
-        if checker.filter.is_needed and self._has_place:
-            self._file_rows.append(checker.filter.list_rows())
+        self._num_rows += checker.check(batch, self._rows.cut(start, stop), start)
+        if self._has_place:
+            self._file_rows.append(checker.filter.rows)
 
     def finish(self, checker: RowChecker, *, threads: int) -> RequestLog:
         """Build a log of the rows; there must be one."""
@@ -425,7 +477,9 @@ class _RowBuilder:
             users,
             rows,
             requests.result(),
-            np.concatenate(self._file_rows) if checker.filter.has_left_out else None,
+            np.concatenate([to_array(rows) for rows in self._file_rows])
+            if checker.filter.has_left_out
+            else None,
         )
 
     def finish_requests(

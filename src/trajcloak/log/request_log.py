@@ -1,15 +1,14 @@
 """The rows of a log, or of a shard of it, in memory, as columns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.request_values import Requests
-
-SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +53,10 @@ class RequestLog:
         How many rows of the files were dropped, by reason.
     file_row : (rows,) int64 or None
         The number, from 0, of each row in the files; None if none was dropped.
+    files : FileRows
+        Which rows are in which file.
+    refusals : tuple of str
+        What is wrong with rows that were left out: messages about a log that is refused.
     shifted : dict
         How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
     reading : dict
@@ -81,6 +84,8 @@ class RequestLog:
     has_text_requests: bool = False
     dropped: Mapping[str, int] = field(default_factory=dict)
     file_row: npt.NDArray[np.int64] | None = None
+    files: FileRows = field(default_factory=FileRows)
+    refusals: tuple[str, ...] = ()
     shifted: Mapping[str, int] = field(default_factory=dict)
     reading: Mapping[str, object] = field(default_factory=dict)
     plane_x: npt.NDArray[np.float64] | None = None
@@ -150,31 +155,4 @@ class RequestLog:
 
     def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Count rows and name the first few, for a message: ``3 rows (4, 7, 9) are``."""
-        return str(SomeRows().add(self.number_rows(rows)))
-
-
-class SomeRows:
-    """Counts rows, and remembers the first few of their numbers for a message.
-
-    Parameters
-    ----------
-    parts
-        Numbers of rows to start with.
-    """
-
-    def __init__(self, parts: Iterable[npt.NDArray[np.int64]] = ()) -> None:
-        self.count = 0
-        self._first = np.empty(0, np.int64)
-        for numbers in parts:
-            self.add(numbers)
-
-    def add(self, numbers: npt.NDArray[np.int64]) -> "SomeRows":
-        """Add rows by their numbers, counted as in messages."""
-        self.count += len(numbers)
-        self._first = np.sort(np.concatenate([self._first, numbers]))[:SHOWN_ROWS]
-        return self
-
-    def __str__(self) -> str:
-        more = ", ..." if self.count > SHOWN_ROWS else ""
-        shown = ", ".join(map(str, self._first.tolist())) + more
-        return f"row {shown} is" if self.count == 1 else f"{self.count} rows ({shown}) are"
+        return str(SomeRows([self.number_rows(rows)], self.files))

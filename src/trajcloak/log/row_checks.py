@@ -13,7 +13,8 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
-from trajcloak.log.csv_text import find_bad_value
+from trajcloak.log.bad_rows import BadRows, FileRows, Trouble
+from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.files import LogSystem
 from trajcloak.log.filter import RowFilter
 from trajcloak.log.request_log import RequestLog
@@ -72,6 +73,8 @@ class RowChecker:
         What the files say about all rows.
     pool
         Checks the columns of a batch in parallel.
+    bad
+        Notes the rows that are refused.
     first_row
         How many rows of the log come before.
 
@@ -82,12 +85,20 @@ class RowChecker:
     """
 
     def __init__(
-        self, columns: LogColumns, system: LogSystem, pool: ThreadPoolExecutor, first_row: int = 0
+        self,
+        columns: LogColumns,
+        system: LogSystem,
+        pool: ThreadPoolExecutor,
+        bad: BadRows,
+        first_row: int = 0,
     ) -> None:
         self.pool = pool
+        self._bad = bad
         self._columns = columns
         self._system = system
-        self.filter = RowFilter(columns, geographic=system.geographic, has_place=system.has_place)
+        self.filter = RowFilter(
+            columns, bad, geographic=system.geographic, has_place=system.has_place
+        )
         self.filter.num_read = first_row
         self.requests = RequestBuilder(columns.requests, has_text=system.has_text)
         self.has_integer_ids = False
@@ -105,33 +116,32 @@ class RowChecker:
         """How many rows were read so far, dropped ones included."""
         return self.filter.num_read
 
-    def check(self, batch: pa.RecordBatch, rows: RowColumns, first_row: int) -> None:
+    def check(self, batch: pa.RecordBatch, rows: RowColumns, first_row: int) -> int:
         """Check the rows of a batch that the filter kept, and write them to ``rows``.
 
-        ``first_row`` is the number of the batch's first row, for its requests.
+        ``first_row`` is the number of the batch's first row, for its requests. Returns how many
+        rows are left: those that are refused are noted, and left out.
         """
+        batch, times = self._read_times(batch)
+        if self._system.has_place:
+            while (bad := self._add_places(batch, rows)) is not None:
+                batch, times = bad[0], times.filter(pa.array(bad[1]))
         if batch.num_rows == 0:
             # The names and types of the attributes are known even if there is no request.
             if not self._system.has_place:
                 self.requests.add(batch, first_row)
-            return
-        places = (rows.x, rows.y) if self._system.has_place else ()
-        names = batch.schema.names[: 2 + len(places)]
-        for name in names:
-            self._check_no_null(batch.column(name), name)
+            return 0
+        rows = rows.cut(0, batch.num_rows)
         # Columns are checked in parallel; if several are bad, the first one is reported.
         jobs = [
-            self.pool.submit(self._add_users, batch.column(0), names[0], rows.user),
-            self.pool.submit(self._add_times, batch.column(1), names[1], rows.time),
-            *(
-                self.pool.submit(self._add_places, batch.column(2 + axis), name, axis, out)
-                for axis, (name, out) in enumerate(zip(names[2:], places, strict=True))
-            ),
+            self.pool.submit(self._add_users, batch.column(0), batch.schema.names[0], rows.user),
+            self.pool.submit(self._add_times, times, batch.schema.names[1], rows.time),
             self.pool.submit(self.requests.add, batch, first_row),
         ]
         wait(jobs)
         for job in jobs:
             job.result()
+        return int(batch.num_rows)
 
     @property
     def has_rows(self) -> bool:
@@ -188,7 +198,9 @@ class RowChecker:
     ) -> RequestLog:
         """Build a log from rows and what is known about all of them."""
         has_timestamps, zone = self.time_kind
-        check_time_span(self._time_range, self._columns.time, lambda: self._time_ends)
+        check_time_span(
+            self._time_range, self._columns.time, lambda: self._time_ends, self._bad.files
+        )
         low_x, low_y, high_x, high_y = self._bounds
         return RequestLog(
             users=users,
@@ -212,14 +224,6 @@ class RowChecker:
             bounds=(low_x, low_y, high_x, high_y),
         )
 
-    def _check_no_null(self, column: pa.Array, name: str) -> None:
-        if column.null_count:
-            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise InputError(
-                f"row {self.filter.number_row(row)}: column '{name}' is empty; expected a value in "
-                f"every row; fill or remove such rows, or drop them with --drop=empty"
-            )
-
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
         column = to_plain(column)
         kind: type[IntegerIds] | type[TextIds]
@@ -241,11 +245,12 @@ class RowChecker:
         if not isinstance(self._ids, kind):
             raise mixed_ids(name)
         if isinstance(self._ids, IntegerIds):
-            column = self._cast(column, pa.int64(), name)
+            column = self._cast_ids(column, name)
         intern_array(self._ids, column, out)
 
     def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
-        values, kind = self._to_times(to_plain(column), name)
+        kind = _find_time_kind(column.type)
+        values = column.cast(pa.int64()).to_numpy()
         if self._time_kind is None:
             self._time_kind = kind
         if kind != self._time_kind:
@@ -265,15 +270,47 @@ class RowChecker:
         self._time_range = min(first, low), max(last, high)
 
     def _add_places(
-        self, column: pa.Array, name: str, axis: int, out: npt.NDArray[np.float64]
-    ) -> None:
-        limit = (180.0, 90.0)[axis]
-        values = self._to_floats(column, name)
-        low, high, bad = copy_place(values, limit if self._system.geographic else math.inf, out)
-        if bad >= 0:
-            raise self._bad_place(bad, name, limit, bool(np.isfinite(out[bad])))
-        self._bounds[axis] = min(self._bounds[axis], float(low))
-        self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
+        self, batch: pa.RecordBatch, rows: RowColumns
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]] | None:
+        """Write places to ``rows``; returns the rows to go on with if some are refused.
+
+        These are the batch without them, and which of its rows are left.
+        """
+        limits = (180.0, 90.0) if self._system.geographic else (math.inf, math.inf)
+        columns = [self._to_floats(batch.column(name), name) for name in batch.schema.names[2:4]]
+        jobs = [
+            self.pool.submit(copy_place, values, limit, out[: batch.num_rows])
+            for values, limit, out in zip(columns, limits, (rows.x, rows.y), strict=True)
+        ]
+        found = [job.result() for job in jobs]
+        for axis, (_, _, bad) in enumerate(found):
+            if bad >= 0:
+                return self._refuse_places(batch, columns[axis], limits[axis], axis)
+        for axis, (low, high, _) in enumerate(found):
+            self._bounds[axis] = min(self._bounds[axis], float(low))
+            self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
+        return None
+
+    def _refuse_places(
+        self, batch: pa.RecordBatch, values: npt.NDArray[np.float64], limit: float, axis: int
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+        """Refuse rows for a coordinate: those that are not finite, or else those out of range."""
+        name = batch.schema.names[2 + axis]
+        wrong = ~np.isfinite(values)
+        trouble = Trouble(
+            f"column '{name}' is not a finite number",
+            "a coordinate",
+            "correct or remove the row, or pass --drop=out-of-range",
+        )
+        if not wrong.any():
+            wrong = np.abs(values) > limit
+            trouble = Trouble(
+                f"column '{name}' is out of range",
+                f"-{limit:.0f}..{limit:.0f} degrees",
+                "are longitude and latitude swapped? pass --lon and --lat, or --x and --y for "
+                "planar coordinates; or --drop=out-of-range",
+            )
+        return self.filter.refuse(batch, wrong, trouble, str(values[wrong][0])), ~wrong
 
     def _to_utc(
         self, values: npt.NDArray[np.int64], kind: tuple[bool, str | None]
@@ -294,41 +331,62 @@ class RowChecker:
         self._shifted["nonexistent"] += nonexistent
         return utc
 
-    def _to_times(
-        self, column: pa.Array, name: str
-    ) -> tuple[npt.NDArray[np.int64], tuple[bool, str | None]]:
-        """Convert a time column to integers; returns also (are they microseconds, the zone)."""
+    def _read_times(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
+        """Convert times to whole numbers, or to timestamps in microseconds.
+
+        Rows whose time cannot be read are refused; returns the others, too.
+        """
+        name, column = batch.schema.names[1], to_plain(batch.column(1))
+        if not len(column):
+            return batch, column
+        # Fractions of a microsecond are cut off.
+        type_ = self._choose_time_type(column, name)
+        options = pc.CastOptions(type_, allow_time_truncate=True)
+        try:
+            return batch, column.cast(options=options)
+        except pa.ArrowInvalid:
+            unreadable = find_unreadable(column, options)
+        expected, example = "a value of that type", None
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            expected = f"{ISO_FORMS[type_.tz is not None]}, or pass --time-format"
+            example = column[int(unreadable[0])].as_py()
+        trouble = Trouble(
+            f"column '{name}' cannot be read as {type_}",
+            expected,
+            "correct the row, or convert the column",
+        )
+        wrong = np.zeros(len(column), np.bool_)
+        wrong[unreadable] = True
+        left = self.filter.refuse(batch, wrong, trouble, example)
+        return left, column.filter(pa.array(~wrong)).cast(options=options)
+
+    def _choose_time_type(self, column: pa.Array, name: str) -> pa.DataType:
         type_ = column.type
         if pa.types.is_integer(type_):
-            return self._cast(column, pa.int64(), name).to_numpy(), (False, None)
+            return pa.int64()
         if pa.types.is_string(type_) or pa.types.is_large_string(type_):
             first = column[0].as_py()
             zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
-            type_ = pa.timestamp("us", "UTC" if zoned else None)
-            column = self._cast(column, type_, name)
+            return pa.timestamp("us", "UTC" if zoned else None)
         if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
-            zone = getattr(type_, "tz", None)
-            # Fractions of a microsecond are cut off; zoned timestamps are stored in UTC already.
-            moments = self._cast(column, pa.timestamp("us", zone), name).cast(pa.int64())
-            return moments.to_numpy(), (True, "UTC" if zone else None)
+            # Timestamps with a zone are stored in UTC already.
+            return pa.timestamp("us", getattr(type_, "tz", None))
+        hint = "; or pass --time-unit, if they are numbers since 1970"
         raise InputError(
             f"column '{name}' is of type {type_}; expected whole numbers (instants) or timestamps; "
-            f"convert the times"
+            f"convert the times{hint if pa.types.is_floating(type_) else ''}"
         )
 
-    def _cast(self, column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
-        options = pc.CastOptions(type_, allow_time_truncate=True)
+    def _cast_ids(self, column: pa.Array, name: str) -> pa.Array:
         try:
-            return column.cast(options=options)
+            return column.cast(pa.int64())
         except pa.ArrowInvalid:
             # Arrow's own message would quote the value, which may be an id.
-            bad = find_bad_value(column, options) or 0
-            expected = "a value of that type"
-            if pa.types.is_timestamp(type_) and not pa.types.is_temporal(column.type):
-                expected = ISO_FORMS[type_.tz is not None]
+            bad = find_unreadable(column, pc.CastOptions(pa.int64()))[0]
             raise InputError(
-                f"row {self.filter.number_row(bad)}: column '{name}' cannot be read as {type_}; "
-                f"expected {expected}; correct the row, or convert the column"
+                f"{self._bad.files.name_row(self.filter.number_row(int(bad)))}: column '{name}' "
+                f"cannot be read as int64; expected a value of that type; correct the row, or "
+                f"convert the column"
             ) from None
 
     def _to_floats(self, column: pa.Array, name: str) -> npt.NDArray[np.float64]:
@@ -345,22 +403,12 @@ class RowChecker:
         values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
         return values
 
-    def _bad_place(self, bad: int, name: str, limit: float, finite: bool) -> InputError:
-        row = self.filter.number_row(bad)
-        if not finite:
-            return InputError(
-                f"row {row}: column '{name}' is not a finite number; expected a coordinate; "
-                f"correct or remove the row, or pass --drop=out-of-range"
-            )
-        return InputError(
-            f"row {row}: column '{name}' is out of range; expected -{limit:.0f}..{limit:.0f} "
-            f"degrees; are longitude and latitude swapped? pass --lon and --lat, or --x and --y "
-            f"for planar coordinates; or --drop=out-of-range"
-        )
-
 
 def check_time_span(
-    time_range: tuple[int, int], name: str, find_ends: Callable[[], tuple[int, int]]
+    time_range: tuple[int, int],
+    name: str | None,
+    find_ends: Callable[[], tuple[int, int]],
+    files: FileRows,
 ) -> None:
     """Raise if times are so far apart that their differences overflow.
 
@@ -368,9 +416,8 @@ def check_time_span(
     """
     low, high = time_range
     if high - low >= MAX_TIME_SPAN:
-        early, late = find_ends()
         raise InputError(
-            f"rows {early} and {late}: column '{name}' spans more than 2^62 units of time; "
+            f"{files.name_two(*find_ends())}: column '{name}' spans more than 2^62 units of time; "
             f"expected times near to each other; are they in the unit that their type says? "
             f"correct the rows, or convert the column"
         )
@@ -393,7 +440,14 @@ def no_rows(num_read: int, source: object, is_report: str | None) -> InputError:
     )
 
 
-def mixed_times(name: str, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
+def _find_time_kind(type_: pa.DataType) -> tuple[bool, str | None]:
+    """Whether times of a type are timestamps, and their zone."""
+    if not pa.types.is_timestamp(type_):
+        return False, None
+    return True, "UTC" if type_.tz else None
+
+
+def mixed_times(name: str | None, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
     """Build the error for times of several kinds: timestamps or not, with a zone or without."""
     names = {_name_times(kind) for kind in kinds}
     return InputError(

@@ -7,7 +7,7 @@ results. A log in memory is one shard.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from trajcloak.engines.engine import Engine, Handle, Job
 from trajcloak.engines.memory import MemoryEngine
+from trajcloak.log.bad_rows import FileRows
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.row_checks import mixed_times
 from trajcloak.log.user_ids import mixed_ids
@@ -60,6 +61,8 @@ class LogFacts:
     unknown_requests: int
     dropped_requests: int
     has_text_requests: bool
+    files: FileRows = field(default_factory=FileRows)
+    refusals: tuple[str, ...] = ()
 
 
 def describe(log: RequestLog) -> LogFacts:
@@ -85,10 +88,14 @@ def describe(log: RequestLog) -> LogFacts:
         unknown_requests=log.unknown_requests,
         dropped_requests=log.dropped_requests,
         has_text_requests=log.has_text_requests,
+        files=log.files,
+        refusals=log.refusals,
     )
 
 
-def merge_facts(shards: Sequence[LogFacts], user_column: str, time_column: str) -> LogFacts:
+def merge_facts(
+    shards: Sequence[LogFacts], user_column: str | None, time_column: str | None
+) -> LogFacts:
     """Combine the facts of all shards into those of the log.
 
     Raises

@@ -1,9 +1,18 @@
 """Convert columns to common types, and check that their values are not damaged."""
 
+from datetime import datetime
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
+from trajcloak.log.bad_rows import BadRows, Trouble
+from trajcloak.log.formats import WantedColumns
+from trajcloak.options import TIME_UNITS
+
+MAX_EPOCH = 2**62
+"""Microseconds since 1970 that a time may be away."""
 
 PLAIN = {
     pa.string_view(): pa.string(),
@@ -41,11 +50,82 @@ def find_common_type(type_: pa.DataType) -> pa.DataType:
     return PLAIN.get(type_, type_)
 
 
-def check_batch(batch: pa.RecordBatch, rows_before: int) -> None:
+def decode_times(
+    column: pa.Array, wanted: WantedColumns, rows_before: int, bad: BadRows
+) -> pa.Array:
+    """Turn numbers since 1970, or text of a given form, into timestamps.
+
+    Times that cannot be read become empty, and are noted in ``bad``. ``rows_before``: rows of
+    the log before the first.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if wanted.time_unit is not None:
+        times, found = _read_epochs(column, wanted)
+        expected = f"a number since 1970 in {wanted.time_unit}, as --time-unit says"
+    else:
+        times, found = _read_texts(column, wanted)
+        expected = f"a time such as {wanted.time_format}, as --time-format says"
+    lost = pc.and_(column.is_valid(), times.is_null()).to_numpy(zero_copy_only=False)
+    if lost.any():
+        rows = np.flatnonzero(lost)
+        bad.add_unreadable(
+            Trouble(f"column '{wanted.time}' {found}", expected, "correct or remove the row"),
+            rows + rows_before,
+            str(column[int(rows[0])].as_py()),
+        )
+    return times
+
+
+def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
+    assert wanted.time_unit is not None
+    type_, scale = column.type, TIME_UNITS[wanted.time_unit]
+    if not (pa.types.is_integer(type_) or pa.types.is_floating(type_)):
+        raise InputError(
+            f"column '{wanted.time}' is of type {type_}, and --time-unit is "
+            f"'{wanted.time_unit}'; expected numbers since 1970; leave out --time-unit, or convert "
+            f"the times"
+        )
+    kind = pa.int64() if pa.types.is_integer(type_) else pa.float64()
+    numbers = column.cast(kind, safe=False)
+    filled = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    # Not "greater than": NaN is out of range, too.
+    is_bad = ~(np.abs(filled) <= MAX_EPOCH // scale)
+    ticks = np.rint(np.where(is_bad, 0, filled) * scale).astype(np.int64)
+    mask = is_bad | numbers.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC")), "is out of range"
+
+
+def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
+    type_ = column.type
+    if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
+        raise InputError(
+            f"column '{wanted.time}' is of type {type_}, and --time-format is given; expected "
+            f"text; leave out --time-format"
+        )
+    assert wanted.time_format is not None
+    texts = pc.utf8_trim_whitespace(column)
+    if "%f" in wanted.time_format:
+        # Arrow knows no fractions of a second here.
+        times = [_read_text(text, wanted.time_format) for text in texts.to_pylist()]
+        zone = "UTC" if "%z" in wanted.time_format else None
+        return pa.array(times, pa.timestamp("us", zone)), "cannot be read"
+    times = pc.strptime(texts, format=wanted.time_format, unit="us", error_is_null=True)
+    return times, "cannot be read"
+
+
+def _read_text(text: str | None, form: str) -> datetime | None:
+    try:
+        return None if text is None else datetime.strptime(text, form)
+    except ValueError:
+        return None
+
+
+def check_batch(batch: pa.RecordBatch, label: str, rows_before: int) -> None:
     """Raise if a value is damaged: text that is not UTF-8, or whose bounds are outside the file.
 
     The readers of Parquet and Arrow files check neither, and compiled code would read
-    outside its memory.
+    outside its memory. ``label`` names the file, ``rows_before`` are rows of it before these.
     """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _is_sound(column):
@@ -57,9 +137,9 @@ def check_batch(batch: pa.RecordBatch, rows_before: int) -> None:
                 else:
                     stop = middle
             raise InputError(
-                f"row {rows_before + start + 1}: column '{name}' is damaged, or holds text that is "
-                f"not UTF-8; expected a value of type {column.type}; correct the row, or make the "
-                f"file again"
+                f"{label}row {rows_before + start + 1}: column '{name}' is damaged, or holds text "
+                f"that is not UTF-8; expected a value of type {column.type}; correct the row, or "
+                f"make the file again"
             )
 
 

@@ -11,7 +11,7 @@ from trajcloak.kernels.sort import sort_words
 from trajcloak.log.request_values import to_plain_numbers
 
 
-def mixed_ids(name: str) -> InputError:
+def mixed_ids(name: str | None) -> InputError:
     """Build the error for user ids of several types."""
     return InputError(
         f"column '{name}' holds numbers in one file and text in another; expected one type; "

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
-from trajcloak.log.csv_text import find_bad_value
+from trajcloak.log.csv_text import find_unreadable
 from trajcloak.movement.movement_source import MovementSource
 from trajcloak.xml_encodings import is_read
 
@@ -118,7 +118,7 @@ class PointParser:
             values = column.cast(options=options)
         except pa.ArrowInvalid:
             # Arrow's own message would quote the value, which may be a place.
-            bad = find_bad_value(column, options) or 0
+            bad = int(find_unreadable(column, options)[0])
             raise self.error(
                 f"'{name}' cannot be read; expected {_EXPECTED[type_]}; correct or remove the "
                 f"point",

@@ -21,14 +21,15 @@ from trajcloak.query.release_arrays import (
     RequestRows,
     reduce_runs,
 )
+from trajcloak.query.spread import Spread
 
 Flags = npt.NDArray[np.bool_]
 
 ASSUMPTIONS = (
     "Bounds assume nothing but that the release is what its manifest says.",
-    "Estimates assume that users are spread evenly over the rectangle that they are in, "
-    "independently of each other, of other instants and of what they send, and that every "
-    "published request has one sender.",
+    "Estimates assume that users are spread over the rectangle that they are in as the rectangles "
+    "of the instant suggest, independently of each other, of other instants and of what they send, "
+    "and that every published request has one sender.",
     "Answers are about what is published: users and requests that were withheld are not in the "
     "release.",
 )
@@ -137,7 +138,8 @@ def bound_present(window: PublishedWindow, step: RouteStep, boxes: CellGrid | No
 
     ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells.
     """
-    return _bound_parts(window, step, boxes).add_parts(window.counts_at(step.instant))
+    bounds = _bound_parts(window, step, boxes, is_only=True)
+    return bounds.add_parts(window.counts_at(step.instant))
 
 
 def bound_followers(
@@ -148,23 +150,41 @@ def bound_followers(
     A part that keeps its members is followed by itself. Otherwise nothing but the bundle links
     the parts of two instants.
     """
+    is_only = len(steps) == 1
+    bounds = [_bound_parts(window, step, boxes, is_only=is_only) for step in steps]
+    counts = [window.counts_at(step.instant) for step in steps]
     if window.keeps_members:
         parts = window.find_parts(steps[0].instant)
-        bounds = [_bound_parts(window, step, boxes) for step in steps]
-        followers = intersect_bounds(bounds, window.sizes[parts])
-        return followers.add_parts(window.counts_at(steps[0].instant))
+        return intersect_bounds(bounds, window.sizes[parts]).add_parts(counts[0])
     present = np.stack([window.present_at(step.instant) for step in steps])
-    return intersect_bounds([bound_present(window, step, boxes) for step in steps], present)
+    return intersect_bounds(
+        [of_step.add_parts(count) for of_step, count in zip(bounds, counts, strict=True)], present
+    )
 
 
-def _bound_parts(window: PublishedWindow, step: RouteStep, boxes: CellGrid | None) -> Bounds:
+def _bound_parts(
+    window: PublishedWindow, step: RouteStep, boxes: CellGrid | None, *, is_only: bool
+) -> Bounds:
     """Bound how many users of each part of a window are inside a region at an instant."""
     parts = window.find_parts(step.instant)
-    return bound_inside(window.rectangles[:, parts], window.sizes[parts], step.region, boxes)
+    return bound_inside(
+        window.rectangles[:, parts],
+        window.sizes[parts],
+        step.region,
+        boxes,
+        window.spread_at(step.instant),
+        is_only=is_only,
+    )
 
 
 def bound_inside(
-    rectangles: Edges, users: Numbers, region: Rectangle, boxes: CellGrid | None
+    rectangles: Edges,
+    users: Numbers,
+    region: Rectangle,
+    boxes: CellGrid | None,
+    spread: Spread,
+    *,
+    is_only: bool,
 ) -> Bounds:
     """Bound how many of the users in each rectangle are inside a region.
 
@@ -176,6 +196,12 @@ def bound_inside(
     region : Rectangle
     boxes : CellGrid, optional
         If rectangles are bounding boxes of their users' cells: the grid of cells.
+    spread : Spread
+        How users are spread over rectangles.
+    is_only : bool
+        Whether no other step is asked about. Otherwise shares of several steps are multiplied, and
+        estimates leave out that somebody is at each side of a box: often the same users are
+        there at all steps, and they would be taken for independent.
     """
     x_min, y_min, x_max, y_max = rectangles
     left, bottom, right, top = region
@@ -184,15 +210,36 @@ def bound_inside(
     spans_y = (bottom <= y_min) & (y_max <= top)
     lower = np.where(spans_x & spans_y, users, 0)
     upper = np.where(meets, users, 0)
+    share = spread.share(rectangles, region)
     if boxes is not None:
         covers_x, misses_x = _look_at_sides(x_min, x_max, left, right, boxes, 0)
         covers_y, misses_y = _look_at_sides(y_min, y_max, bottom, top, boxes, 1)
         lower = np.maximum(lower, (spans_y & covers_x) | (spans_x & covers_y))
         upper = np.where(meets, users - np.maximum(misses_x, misses_y), 0)
-    width = np.minimum(x_max, right) - np.maximum(x_min, left)
-    height = np.minimum(y_max, top) - np.maximum(y_min, bottom)
-    share = np.where(meets, (width / (x_max - x_min)) * (height / (y_max - y_min)), 0.0)
+        if is_only:
+            even_x, held_x = _share_axis(x_min, x_max, left, right, users, boxes, 0)
+            even_y, held_y = _share_axis(y_min, y_max, bottom, top, users, boxes, 1)
+            share = share + held_x * held_y - even_x * even_y
     return Bounds(lower, np.clip(users * share, lower, upper), upper)
+
+
+def _share_axis(
+    low: Edges, high: Edges, start: float, stop: float, users: Numbers, grid: CellGrid, axis: int
+) -> tuple[Edges, Edges]:
+    """Estimate which share of each box's users is from ``start`` to ``stop`` on an axis.
+
+    First if all are spread evenly; then if one is in the first row or column of cells, one in the
+    last, and the others are spread evenly. Without them the box would be smaller.
+    """
+
+    def overlap(begin: Edges, end: Edges) -> Edges:
+        width = np.minimum(end, stop) - np.maximum(begin, start)
+        share: Edges = np.maximum(width, 0.0) / (end - begin)
+        return share
+
+    even = overlap(low, high)
+    ends = overlap(low, grid.shift(low, axis, 1)) + overlap(grid.shift(high, axis, -1), high)
+    return even, (ends + np.maximum(users - 2, 0) * even) / np.maximum(users, 2)
 
 
 def _look_at_sides(

@@ -1,6 +1,7 @@
 """A release in memory, and the questions that it can answer."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyproj
 
-from trajcloak.errors import OptionError
+from trajcloak.errors import OptionError, TrajcloakWarning
 from trajcloak.options import MBR
 from trajcloak.query.bounds import (
     Answer,
@@ -21,7 +22,13 @@ from trajcloak.query.bounds import (
     count_by_value,
     intersect_answers,
 )
-from trajcloak.query.questions import PublishedTimes, Rectangle, RouteStep, check_region
+from trajcloak.query.questions import (
+    PublishedTimes,
+    Rectangle,
+    RouteStep,
+    check_region,
+    may_be_degrees,
+)
 from trajcloak.query.release_arrays import (
     CellGrid,
     PublishedWindow,
@@ -91,7 +98,7 @@ class PublishedRelease:
         >>> release.count((10_000, 10_000, 30_000, 30_000), 3, 3)
         {3: Answer(lower=..., estimate=..., upper=...)}
         """
-        rectangle = check_region(region)
+        rectangle = self._check_region(region)
         return {
             instant: self._bound(RouteStep(rectangle, instant)).sum()
             for instant in self.times.between(first, last)
@@ -123,7 +130,7 @@ class PublishedRelease:
         Values that nobody can have sent there are left out; the most frequent come first.
         """
         rows = self._read_rows(attribute)
-        rectangle = check_region(region)
+        rectangle = self._check_region(region)
         instants = self.times.between(first, last)
         windows = []
         for window in self.windows:
@@ -161,6 +168,26 @@ class PublishedRelease:
         projection = self._build_projection()
         return [projection.transform(lon, lat) for lon, lat in points]
 
+    def _check_region(self, region: Sequence[float]) -> Rectangle:
+        """Check a region; warn if it is probably in degrees, and the release is not."""
+        rectangle = check_region(region)
+        if self.manifest["crs"] is not None and may_be_degrees(rectangle):
+            square = self.manifest["region"]
+            west, south, east, north = self._build_projection().transform_bounds(*rectangle)
+            if (
+                west < square["x_min"] + square["side"]
+                and east > square["x_min"]
+                and south < square["y_min"] + square["side"]
+                and north > square["y_min"]
+            ):
+                warnings.warn(
+                    "the region looks like longitude and latitude in degrees, and is taken in "
+                    "metres, as the release is; if it is in degrees, pass --lonlat",
+                    TrajcloakWarning,
+                    stacklevel=3,
+                )
+        return rectangle
+
     @property
     def _num_users(self) -> int:
         return self.manifest["users"]
@@ -195,7 +222,7 @@ class PublishedRelease:
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], Bounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""
-        checked = [RouteStep(check_region(r), self.times.find_instant(t)) for r, t in steps]
+        checked = [RouteStep(self._check_region(r), self.times.find_instant(t)) for r, t in steps]
         instants = [step.instant for step in checked]
         if not checked or len(set(instants)) < len(instants):
             raise OptionError(

@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 from trajcloak.errors import OptionError
+from trajcloak.options import is_zone
 
 Point = tuple[float, float]
 
@@ -72,6 +74,12 @@ def check_region(region: Sequence[float]) -> Rectangle:
             f"expected X_MIN below X_MAX and Y_MIN below Y_MAX; pass another --region"
         )
     return Rectangle(x_min, y_min, x_max, y_max)
+
+
+def may_be_degrees(region: Rectangle) -> bool:
+    """Whether the numbers of a region can be longitude and latitude."""
+    x_min, y_min, x_max, y_max = region
+    return max(-x_min, x_max) <= 180 and max(-y_min, y_max) <= 90
 
 
 def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) -> list[RouteStep]:
@@ -140,11 +148,34 @@ class PublishedTimes:
         Origin and step in microseconds since 1970; None without timestamps.
     zone : str or None
         "UTC" or None.
+    clock : str or None
+        Zone of times without one, and of moments that are written. Default: UTC.
     """
 
     ranges: list[tuple[int, int]]
     moments: tuple[int, int] | None
     zone: str | None
+    clock: str | None = None
+
+    def follow_clock(self, zone: str) -> "PublishedTimes":
+        """Read and write times as the clock of a zone shows them.
+
+        Raises
+        ------
+        OptionError
+            If there is no such zone, or times of the release have none.
+        """
+        if not is_zone(zone):
+            raise OptionError(
+                f"tz is '{zone}'; expected the name of a time zone, such as Europe/Berlin or UTC; "
+                f"pass another --tz"
+            )
+        if self.zone is None:
+            raise OptionError(
+                f"tz is '{zone}', and times of the release have no zone; expected times as the "
+                f"release has them; leave out --tz"
+            )
+        return replace(self, clock=zone)
 
     def find_instant(self, time: int | str) -> int:
         """Find the instant that a time falls into.
@@ -187,6 +218,9 @@ class PublishedTimes:
             return None
         origin, every = self.moments
         moment = np.datetime64(origin + instant * every, "us")
+        if self.clock is not None:
+            local = moment.item().replace(tzinfo=UTC).astimezone(ZoneInfo(self.clock))
+            return str(local.isoformat(timespec="microseconds"))
         return str(moment) + ("Z" if self.zone else "")
 
     def _parse_time(self, time: int | str) -> int:
@@ -209,7 +243,9 @@ class PublishedTimes:
                 f"time is '{time}', which has a zone, and the release has none; expected a time "
                 f"without a zone; leave it out"
             )
-        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(self.clock) if self.clock else UTC)
+        moment = moment.astimezone(UTC)
         origin, every = self.moments
         microseconds: int = pa.scalar(moment, pa.timestamp("us", "UTC")).value
         return (microseconds - origin) // every

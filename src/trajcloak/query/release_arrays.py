@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from trajcloak.options import PER_WINDOW
 from trajcloak.query.questions import PublishedTimes
+from trajcloak.query.spread import Spread, build_spread
 from trajcloak.release.manifest_schema import MAX_TICKS, Manifest
 from trajcloak.release.reading import PublishedTable, damage_error
 
@@ -108,6 +109,7 @@ class PublishedWindow:
     rectangles: Edges
     sizes: Numbers
     keeps_members: bool
+    _spreads: dict[int, Spread] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def first(self) -> Numbers:
@@ -147,6 +149,13 @@ class PublishedWindow:
         start = self.first[instant - self.start : -1 : self.stop - self.start]
         parts: Numbers = np.repeat(start - np.cumsum(count) + count, count)
         return parts + np.arange(len(parts))
+
+    def spread_at(self, instant: int) -> Spread:
+        """Estimate, once, how the users are spread at an instant."""
+        if instant not in self._spreads:
+            parts = self.find_parts(instant)
+            self._spreads[instant] = build_spread(self.rectangles[:, parts], self.sizes[parts])
+        return self._spreads[instant]
 
     def to_sets(self, bundle: Numbers, instant: Numbers) -> Numbers:
         """Number the sets of requests of bundles, counted from the first, at instants."""

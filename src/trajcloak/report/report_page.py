@@ -119,48 +119,18 @@ def write_report(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Write one HTML page about a release; it needs no network and no other file.
+    """Write one HTML page about a release; see :func:`trajcloak.write_report`.
 
     Parameters
     ----------
-    release
-        The release folder.
-    path
-        The page to create.
-    log, policy
-        The private log, as :func:`trajcloak.audit` takes it, and policy file. With them
-        the page shows the audit and what attackers learn, says in red that it is
-        private, and is readable by its owner only.
+    release, path, policy, vocabulary, network, outline, attack, threads
+        As for :func:`trajcloak.write_report`.
+    log, request_log
+        Files.
     columns
         Which columns of the log mean what.
-    request_log
-        The requests, if the log has locations only.
-    vocabulary
-        With the log: the values that requests may have, if the release was made with such a list.
-    network
-        Streets to draw under the cloaks: ``city`` or a path, as
-        :func:`trajcloak.generate_log` takes it. The streets of ``city`` are in metres, and so
-        are the lengths of a release over them.
-    outline
-        A GeoJSON file to draw there: a coast, a border, districts.
-    replay
-        Whether the audit also runs the algorithm again, as :func:`trajcloak.audit` does.
-    attack
-        Whether to attack too; takes long where there are very many users.
-    threads
-        For the attack.
     progress
         Called with the progress of each stage.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or breaks a rule of ``docs/data-model.md``.
-    OptionError
-        If only one of log and policy is given, or the page would stand inside a
-        release or the log.
-    OutputError
-        If the path exists already or cannot be written.
 
     Examples
     --------

@@ -24,9 +24,10 @@ def check_reach(log: ShardedLog, bounds: Bounds) -> None:
     """Raise if a place is so far out that areas could not be summed in floating point."""
     if max(map(abs, bounds)) <= MAX_COORDINATE:
         return
+    rows = SomeRows(log.ask(_find_beyond), log.facts.files)
     raise InputError(
-        f"{SomeRows(log.ask(_find_beyond))} beyond {MAX_COORDINATE:g}; expected coordinates of a "
-        f"place; correct or remove the rows, or leave them out with --clip"
+        f"{rows} beyond {MAX_COORDINATE:g}; expected coordinates of a place; correct or remove the "
+        f"rows, or leave them out with --clip"
     )
 
 
@@ -46,10 +47,10 @@ def check_inside(log: ShardedLog, bounds: Bounds, region: Region) -> None:
         and bounds[3] < top
     ):
         return
+    rows = SomeRows(log.ask(_find_outside, region), log.facts.files)
     raise InputError(
-        f"{SomeRows(log.ask(_find_outside, region))} outside the region; expected every location "
-        f"strictly inside it; correct or remove them, leave them out with --clip, or pass a "
-        f"larger region"
+        f"{rows} outside the region; expected every location strictly inside it; correct or remove "
+        f"them, leave them out with --clip, or pass a larger region"
     )
 
 
@@ -81,7 +82,7 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
     }
     if not stretches:
         return
-    rows = SomeRows()
+    rows = SomeRows(files=log.facts.files)
     rest = []
     for far, near in log.ask(_find_far, stretches):
         rows.add(far)

@@ -17,13 +17,14 @@ from trajcloak.trajectories.ingest import (
     format_moment,
     is_dense,
 )
-from trajcloak.trajectories.layout import Layout, lay_out
+from trajcloak.trajectories.layout import Layout, change_times, lay_out
+from trajcloak.trajectories.log_checks import CheckedLog, check_log, check_rows, too_few_users
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
-from trajcloak.trajectories.schedule import check_schedule
 from trajcloak.trajectories.windows import NOWHERE, Window, WindowCutter, join_marks
 
 __all__ = [
     "NOWHERE",
+    "CheckedLog",
     "Ingest",
     "Layout",
     "Located",
@@ -34,8 +35,10 @@ __all__ = [
     "WindowCutter",
     "build_ingest",
     "build_time_grid",
+    "change_times",
     "check_conflicts",
-    "check_schedule",
+    "check_log",
+    "check_rows",
     "compare_all_reports",
     "cut_windows",
     "format_duration",
@@ -44,4 +47,5 @@ __all__ = [
     "join_marks",
     "lay_out",
     "parse_duration",
+    "too_few_users",
 ]

@@ -64,11 +64,10 @@ def cut_windows(
 def _check_number(log: ShardedLog, ranges: Ranges) -> Ranges:
     """Raise if there are far more windows than rows, which is a sign of a wrong time."""
     if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.facts.num_rows):
-        early, late = log.find_ends()
         raise InputError(
-            f"rows {early} and {late}: there are {len(ranges):,} windows from one to the other, "
-            f"and {log.facts.num_rows:,} rows in all; expected times near to each other; correct "
-            f"the rows, or pass a larger --length or --every"
+            f"{log.facts.files.name_two(*log.find_ends())}: there are {len(ranges):,} windows from "
+            f"one to the other, and {log.facts.num_rows:,} rows in all; expected times near to "
+            f"each other; correct the rows, or pass a larger --length or --every"
         )
     return ranges
 

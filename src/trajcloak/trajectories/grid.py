@@ -10,6 +10,10 @@ from trajcloak.errors import InputError, OptionError
 from trajcloak.log import LogFacts, RequestLog, ShardedLog
 
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+SPELLINGS = {
+    "sec": "s", "second": "s", "seconds": "s", "min": "m", "minute": "m", "minutes": "m",
+    "hour": "h", "hours": "h", "day": "d", "days": "d",
+}  # fmt: skip
 MAX_INSTANTS = 2**31 - 1
 FEW_INSTANTS = 1 << 20
 INSTANTS_PER_ROW = 1000
@@ -46,7 +50,7 @@ class TimeGrid:
 
 
 def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
-    """Parse ``60s``, ``1500ms``, ``5m``, ``1h``, ``1d``; or a whole number of instants.
+    """Parse ``60s``, ``1500ms``, ``5min``, ``1h``, ``1d``; or a whole number of instants.
 
     Returns microseconds, or instants where the log has no timestamps.
 
@@ -57,10 +61,11 @@ def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
     >>> parse_duration("2", has_timestamps=False, name="every")
     2
     """
-    match = re.fullmatch(r"([0-9]{1,19})\s*(us|ms|s|m|h|d)?", text.strip())
-    expected = "a duration such as 60s, 1500ms or 5m" if has_timestamps else "a whole number"
-    value = int(match[1]) * UNITS[match[2] or "us"] if match else 0
-    fits = match is not None and (match[2] is not None) == has_timestamps
+    match = re.fullmatch(r"([0-9]{1,19})\s*([a-z]*)", text.strip())
+    expected = "a duration such as 60s, 1500ms, 5min or 1h" if has_timestamps else "a whole number"
+    unit = SPELLINGS.get(match[2], match[2]) if match else ""
+    value = int(match[1]) * UNITS.get(unit or "us", 0) if match else 0
+    fits = bool(unit) == has_timestamps
     if not fits or not 0 < value <= MAX_DURATION:
         kind = "timestamps" if has_timestamps else "integer instants"
         raise OptionError(
@@ -109,15 +114,14 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
         early, late = log.find_ends()
         limits = "the years 1 to 9999" if log.facts.has_timestamps else "-2^62 to 2^62"
         raise InputError(
-            f"row {early if origin < first else late}: an instant is out of range; expected "
-            f"{limits}; correct the row, or pass a smaller --every"
+            f"{log.facts.files.name_row(early if origin < first else late)}: an instant is out of "
+            f"range; expected {limits}; correct the row, or pass a smaller --every"
         )
     if num_instants > most_instants(log.facts):
-        early, late = log.find_ends()
         raise InputError(
-            f"rows {early} and {late}: there are {num_instants:,} instants from one to the other, "
-            f"and {log.facts.num_rows:,} rows in all; expected times near to each other; correct "
-            f"the rows, or pass a larger --every"
+            f"{log.facts.files.name_two(*log.find_ends())}: there are {num_instants:,} instants "
+            f"from one to the other, and {log.facts.num_rows:,} rows in all; expected times near "
+            f"to each other; correct the rows, or pass a larger --every"
         )
     return TimeGrid(origin, every, num_instants, on_grid)
 

@@ -120,7 +120,7 @@ def build_ingest(
     repeated = long_gaps = 0
     interval = None
     if reports is not None:
-        repeated, long_gaps = reports.num_repeated, reports.num_long
+        repeated, long_gaps = reports.num_repeated - reports.num_conflicts, reports.num_long
         if reports.num_gaps:
             interval = {name: reports.quantile(share) for name, share in QUANTILES.items()}
     elif grid.num_instants > 1:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from trajcloak.errors import Refusals
 from trajcloak.log import ShardedLog
 from trajcloak.log.misplaced import check_misplaced
 from trajcloak.options import HOLD, Options
@@ -47,23 +48,51 @@ class Layout(NamedTuple):
 
 
 def lay_out(log: ShardedLog, asked: Options) -> tuple[ShardedLog, Layout]:
-    """Choose instants, windows and region, and place the log on the plane."""
+    """Choose instants, windows and region, and place the log on the plane.
+
+    Raises
+    ------
+    TrajcloakError
+        If the log cannot be laid out; says what is wrong with times and with places.
+    """
     check_height(asked.height)
     facts = log.facts
-    grid = build_time_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
-    max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
-    ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
-    region = None if asked.region is None else _build_region(asked, in_metres=facts.crs is not None)
-    if region is None:
-        check_misplaced(log)
-    log, crs, bounds = place_log(log)
-    region = choose_region(
-        log, bounds, height=asked.height, region=region, in_metres=crs is not None
-    )
-    is_one_window = (
-        ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= facts.time_range[0]
-    )
+    refusals = Refusals()
+    with refusals.collecting():
+        grid = build_time_grid(log, _parse(asked.every, log, "every"), hold=asked.missing == HOLD)
+        max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
+        ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
+    with refusals.collecting():
+        region = (
+            None if asked.region is None else _build_region(asked, in_metres=facts.crs is not None)
+        )
+        if region is None:
+            check_misplaced(log)
+        log, crs, bounds = place_log(log)
+        region = choose_region(
+            log, bounds, height=asked.height, region=region, in_metres=crs is not None
+        )
+    refusals.check()
+    is_one_window = _is_one_window(log, grid, ranges)
     return log, Layout(asked, grid, max_gap, ranges, region, crs, is_one_window)
+
+
+def change_times(
+    log: ShardedLog, layout: Layout, *, every: int, max_gap: int, length: int
+) -> Layout:
+    """Lay a log out on other instants and windows, in the same place."""
+    grid = build_time_grid(log, every)
+    ranges = cut_windows(log, grid, length=length, align=layout.asked.align, hours=None)
+    return layout._replace(
+        grid=grid,
+        max_gap=max_gap,
+        ranges=ranges,
+        is_one_window=_is_one_window(log, grid, ranges),
+    )
+
+
+def _is_one_window(log: ShardedLog, grid: TimeGrid, ranges: Ranges) -> bool:
+    return ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= log.facts.time_range[0]
 
 
 def _build_region(asked: Options, *, in_metres: bool) -> Region:

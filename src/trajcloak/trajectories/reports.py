@@ -9,7 +9,7 @@ from numba import njit
 
 from trajcloak.errors import InputError
 from trajcloak.kernels.threads import build_slices, run_all
-from trajcloak.log import RequestLog, ShardedLog, sort_rows
+from trajcloak.log import FileRows, RequestLog, ShardedLog, sort_rows
 
 EXACT_GAPS = 100
 PER_DECADE = 90
@@ -98,12 +98,11 @@ def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
     return found
 
 
-def check_conflicts(reports: Reports) -> None:
+def check_conflicts(reports: Reports, files: FileRows) -> None:
     """Raise if a user has two rows with the same time and different places."""
     if reports.conflict is not None:
-        one, other = reports.conflict
         raise InputError(
-            f"rows {one} and {other}: the same user and time with different places "
+            f"{files.name_two(*reports.conflict)}: the same user and time with different places "
             f"({reports.num_conflicts} such pairs in the log); expected one place for a user at a "
             f"time; remove the wrong rows, or drop all such rows with --drop=conflict"
         )

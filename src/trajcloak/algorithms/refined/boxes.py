@@ -144,7 +144,7 @@ def cover_ends(left, right, bottom, top):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _cover(left, right, bottom, top, shape):  # type: ignore[no-untyped-def]
+def cover_area(left, right, bottom, top, shape):  # type: ignore[no-untyped-def]
     """Compute the area of the cloak around the cells left..right, bottom..top."""
     if shape == NARROW:
         # Both sides are below 2^16, so their product is below 2^32 and fits uint32.
@@ -164,7 +164,7 @@ def area(low, high, shape):  # type: ignore[no-untyped-def]
     """Sum the areas of the cloaks around a box."""
     total = np.uint64(0)
     for i in range(low.shape[1]):
-        total += _cover(low[0, i], high[0, i], low[1, i], high[1, i], shape)
+        total += cover_area(low[0, i], high[0, i], low[1, i], high[1, i], shape)
     return total
 
 
@@ -177,7 +177,7 @@ def area_with(low, high, point, shape):  # type: ignore[no-untyped-def]
         right = max(high[0, i], point[0, i])
         bottom = min(low[1, i], point[1, i])
         top = max(high[1, i], point[1, i])
-        total += _cover(left, right, bottom, top, shape)
+        total += cover_area(left, right, bottom, top, shape)
     return total
 
 
@@ -197,7 +197,7 @@ def area_without(boxes, b, point, shape):  # type: ignore[no-untyped-def]
         right = high2[0, i] if x == high[0, i] else high[0, i]
         bottom = low2[1, i] if y == low[1, i] else low[1, i]
         top = high2[1, i] if y == high[1, i] else high[1, i]
-        total += _cover(left, right, bottom, top, shape)
+        total += cover_area(left, right, bottom, top, shape)
     return total
 
 
@@ -214,5 +214,5 @@ def area_exchanged(boxes, b, leaving, coming, shape):  # type: ignore[no-untyped
         right = max(high2[0, i] if x == high[0, i] else high[0, i], coming[0, i])
         bottom = min(low2[1, i] if y == low[1, i] else low[1, i], coming[1, i])
         top = max(high2[1, i] if y == high[1, i] else high[1, i], coming[1, i])
-        total += _cover(left, right, bottom, top, shape)
+        total += cover_area(left, right, bottom, top, shape)
     return total

@@ -1,0 +1,119 @@
+"""How users are spread at an instant: estimated from all rectangles, used inside each of them.
+
+Spreading the users of each rectangle evenly gives a first density, and its fourth root is the
+weight of each place: users of a rectangle are more often where others are, too. But they are so
+far less than in proportion to the density, since most users of a crowded place are in small
+rectangles. Measured on releases with and without parts, the fourth root gave smaller errors than
+no weight, the density itself, and a density found by expectation-maximization, which was worst.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Floats = npt.NDArray[np.float64]
+
+SIDE = 64
+"""Tiles along each side of the box around all rectangles; with 128, errors were the same."""
+
+
+class Spread(NamedTuple):
+    """Where the users of an instant are likely to be.
+
+    Attributes
+    ----------
+    low, size : (2,) float64
+        Lower left corner and sides of the box around all rectangles.
+    weight : (SIDE, SIDE) float64
+        Weight of each tile of the box, by column and row. Inside a rectangle, a place is likelier
+        the more it has.
+    """
+
+    low: Floats
+    size: Floats
+    weight: Floats
+
+    def share(self, rectangles: Floats, region: tuple[float, float, float, float]) -> Floats:
+        """Estimate the share of each rectangle's users who are inside a region.
+
+        Parameters
+        ----------
+        rectangles : (4, rectangles) float64
+            Least x and y, greatest x and y; within the box.
+        region
+            The same four edges.
+        """
+        asked = self._to_tiles(np.array(region, np.float64)[:, None])[:, 0]
+        shares: Floats = _find_shares(self.weight, self._to_tiles(rectangles), asked)
+        return shares
+
+    def _to_tiles(self, edges: Floats) -> Floats:
+        """Express edges, (4, n), in sides of tiles."""
+        low, size = np.tile(self.low, 2)[:, None], np.tile(self.size, 2)[:, None]
+        tiles: Floats = (edges - low) / size * SIDE
+        return tiles
+
+
+def build_spread(rectangles: Floats, users: npt.NDArray[np.int64]) -> Spread:
+    """Estimate how the users of an instant are spread, from their rectangles, (4, n)."""
+    spread = Spread(np.zeros(2), np.ones(2), np.ones((SIDE, SIDE)))
+    if not len(users):
+        return spread
+    low = rectangles[:2].min(axis=1)
+    spread = spread._replace(low=low, size=rectangles[2:].max(axis=1) - low)
+    density = _add_up(spread._to_tiles(rectangles), users.astype(np.float64))
+    # Square roots are rounded alike on every machine; other powers may not be.
+    return spread._replace(weight=np.sqrt(np.sqrt(density)))
+
+
+@njit(cache=True, nogil=True)
+def _add_up(tiles, users):  # type: ignore[no-untyped-def]
+    """Count the users of each tile if those of each rectangle are spread evenly over it.
+
+    ``tiles`` are the edges of rectangles. O(tiles) for each rectangle, of those that it meets.
+    """
+    density: npt.NDArray[np.float64] = np.zeros((SIDE, SIDE))
+    for r in range(len(users)):
+        left, bottom, right, top = tiles[0, r], tiles[1, r], tiles[2, r], tiles[3, r]
+        each = users[r] / ((right - left) * (top - bottom))
+        for i in range(_first(left), _stop(right)):
+            width = min(right, i + 1.0) - max(left, i)
+            for j in range(_first(bottom), _stop(top)):
+                density[i, j] += each * width * (min(top, j + 1.0) - max(bottom, j))
+    return density
+
+
+@njit(cache=True, nogil=True)
+def _find_shares(weight, tiles, asked):  # type: ignore[no-untyped-def]
+    """Find the share of each rectangle's weight that is inside a region."""
+    shares: npt.NDArray[np.float64] = np.zeros(tiles.shape[1])
+    for r in range(tiles.shape[1]):
+        left, bottom, right, top = tiles[0, r], tiles[1, r], tiles[2, r], tiles[3, r]
+        if asked[0] >= right or asked[2] <= left or asked[1] >= top or asked[3] <= bottom:
+            continue
+        inside = 0.0
+        total = 0.0
+        for i in range(_first(left), _stop(right)):
+            start, end = max(left, i), min(right, i + 1.0)
+            width = max(min(end, asked[2]) - max(start, asked[0]), 0.0)
+            for j in range(_first(bottom), _stop(top)):
+                low, high = max(bottom, j), min(top, j + 1.0)
+                height = max(min(high, asked[3]) - max(low, asked[1]), 0.0)
+                inside += weight[i, j] * width * height
+                total += weight[i, j] * (end - start) * (high - low)
+        shares[r] = inside / total
+    return shares
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _first(edge):  # type: ignore[no-untyped-def]
+    """Return the first tile after a lower edge; rounding may have moved it beyond the last."""
+    return min(int(edge), SIDE - 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _stop(edge):  # type: ignore[no-untyped-def]
+    """Return the stop of the tiles before an upper edge."""
+    return min(int(np.ceil(edge)), SIDE)
