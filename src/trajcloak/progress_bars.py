@@ -1,7 +1,7 @@
 """Progress as bars, on a terminal or in a notebook."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from rich.console import Console
@@ -43,6 +43,9 @@ def draw_bars(
     Kernels that are compiled on the way are named, too. ``transient`` bars are taken away when all
     is done.
     """
+    if disable:
+        yield silent
+        return
     bars = Progress(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
@@ -50,7 +53,6 @@ def draw_bars(
         _Done(),
         TimeElapsedColumn(),
         console=console,
-        disable=disable,
         transient=transient,
     )
     tasks: dict[str, Task] = {}
@@ -67,7 +69,7 @@ def draw_bars(
         task.total = total or None
         bars.update(task.id, description=stage, completed=done)
 
-    with bars, nullcontext() if disable else _named_kernels(listen):
+    with bars, _named_kernels(listen):
         yield listen
 
 

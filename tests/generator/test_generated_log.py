@@ -27,6 +27,30 @@ PINNED = [
 ]
 
 
+@pytest.mark.parametrize("place", ["city", "town"])
+def test_few_users_take_the_ways_that_labels_find(place, request, tmp_path, monkeypatch):
+    """Searched for one by one; in a town of equal blocks ties send the generator to labels."""
+    network = request.getfixturevalue(place)
+    monkeypatch.setattr(generated_log, "load_network", lambda *args: network)
+    prepared = []
+    build_roads = generated_log.build_roads
+
+    def note_labels(*args, **options):
+        prepared.append(options["has_labels"])
+        return build_roads(*args, **options)
+
+    monkeypatch.setattr(generated_log, "build_roads", note_labels)
+    generate_log(tmp_path / "searched.parquet", users=60, length=20, seed=SEED)
+    assert prepared == ([False] if place == "city" else [False, True])
+    monkeypatch.setattr(generated_log, "MOST_SEARCHED", 0)
+    generate_log(tmp_path / "labels.parquet", users=60, length=20, seed=SEED)
+    assert prepared[-1] is True
+    searched, labels = (
+        pq.read_table(tmp_path / f"{name}.parquet") for name in ("searched", "labels")
+    )
+    assert searched.equals(labels)
+
+
 def test_counts(generated, city):
     log = generated[1]
     assert log == GeneratedLog(

@@ -258,9 +258,10 @@ def print_summary(
         *([("users suppressed", f"{suppressed:,}{times}")] if suppressed else []),
         ("requests in the log", f"{num_sent:,}"),
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
+        ("equal requests", f"{figures['equal']:,}"),
         ("requests withheld", f"{num_withheld:,}{share}"),
-        ("windows", f"{manifest['windows']:,}"),
-        ("instants", f"{manifest['instants']:,}"),
+        ("windows published", f"{manifest['windows']:,}"),
+        ("instants published", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
         ("smallest bundle", f"{manifest['smallest_bundle']:,} users"),
         (

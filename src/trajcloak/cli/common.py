@@ -437,7 +437,7 @@ def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("users", f"{ingest['users']:,}"),
         ("from", show_time(ingest["start"])),
         ("to", show_time(ingest["end"])),
-        ("instants", f"{ingest['instants']:,}"),
+        ("instants of the log", f"{ingest['instants']:,}"),
         ("time between reports", "none" if interval is None else _quantiles(interval)),
         *_unless_zero("longer than max-gap", ingest["long_gaps"]),
         *(

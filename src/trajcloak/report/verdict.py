@@ -267,7 +267,8 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
         f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
         withheld["windows"] and f"{show_count(withheld['windows'], 'window')} with too few users",
         suppressed
-        and f"{show_count(suppressed, 'user')} suppressed: hiding them would cost too much",
+        and f"users suppressed {show_count(suppressed, 'time')}, once for each window: hiding them "
+        f"would cost too much",
         withheld["sets"]
         and f"{withheld['sets']:,} of {show_count(num_sets, 'set')} of requests{share}, where too "
         f"few users of the bundle have a row",
