@@ -109,7 +109,7 @@ def draw(results: Path, path: Path) -> None:
     """Draw precision against the users of a part, for each length of windows."""
     found = {point: read_result(results / f"{point.name}.json") for point in plan()}
     with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
-        figure = Figure(figsize=(9, 3.8), layout="constrained")
+        figure = Figure(figsize=(9, 4.2), layout="constrained")
         side, counts, moves = figure.subplots(1, 3)
         for length, style in STYLES.items():
             of_length = [found[ChoicePoint(length, parts)] for parts in PARTS]
@@ -118,11 +118,14 @@ def draw(results: Path, path: Path) -> None:
             draw_line(side, sides, style, label)
             draw_line(counts, [100 * result["count"] for result in of_length], style)
             draw_line(moves, [100 * result["moves"] for result in of_length], style)
+        for axes in (side, counts, moves):
+            axes.set(xscale="log", ylim=(0, None))
+            show_ticks(axes, PARTS)
         side.set(ylabel="side of the mean area (km)", title="where a user is shown")
         counts.set(ylabel="mean error (%)", title="counts of users")
         moves.set(ylabel="mean error (%)", title="moves within a window")
         figure.supxlabel("M: users of a part, whom readers without trajectories cannot tell apart")
-        figure.legend(loc="outside lower center", frameon=False)
+        figure.legend(loc="outside upper center", frameon=False)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=DPI, metadata=UNDATED[path.suffix[1:]])
 
@@ -133,9 +136,6 @@ def draw_line(
     """Draw one length of windows."""
     colour, marker = style
     axes.plot(PARTS, values, color=colour, marker=marker, label=label)
-    axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    show_ticks(axes, PARTS)
 
 
 if __name__ == "__main__":
