@@ -24,11 +24,11 @@ from matplotlib.figure import Figure
 from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED, show_ticks
 from experiments.run import OK, RESULTS, console, read_result, write_result
 from trajcloak import generate_log
-from trajcloak.log import RequestLog, read_log
+from trajcloak.log import RequestLog, read_in_memory
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_log
-from trajcloak.query import open_release
-from trajcloak.utility import measure_areas, measure_utility
+from trajcloak.query import open_published
+from trajcloak.utility import measure_answers, measure_areas
 
 FOLDER = RESULTS / "choices"
 USERS, INSTANTS, SEED = 20_000, 30, 0
@@ -77,7 +77,7 @@ def main() -> None:
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         generate_log(path, users=USERS, length=INSTANTS, seed=SEED)
-    log = read_log(path, COLUMNS)
+    log = read_in_memory(path, COLUMNS)
     for point in plan():
         result = FOLDER / f"{point.name}.json"
         if not read_result(result)["status"]:
@@ -100,8 +100,8 @@ def measure(point: ChoicePoint, log: RequestLog) -> dict[str, Any]:
         release, policy = Path(name) / "release", Path(name) / "policy.parquet"
         asked = Options(k=K, length=point.length, parts=point.parts)
         anonymize_log(log, asked).write(release, policy)
-        measured = measure_utility(log, release, policy)
-        areas = measure_areas(open_release(release))
+        measured = measure_answers(log, release, policy)
+        areas = measure_areas(open_published(release))
     return {"status": OK, "area": areas.own, **{m.question: m.mean_error for m in measured}}
 
 
