@@ -36,7 +36,7 @@ from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 from trajcloak.quantities import Unit
 
 
-class Share(click.ParamType):  # type: ignore[type-arg]
+class Share(click.ParamType[float]):
     """A share: ``1%`` or ``0.01``."""
 
     name = "share"

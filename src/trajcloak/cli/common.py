@@ -45,7 +45,7 @@ TIME_DEFAULTS = {
 """What holds where a time option is not given."""
 
 
-class Numbers(click.ParamType):  # type: ignore[type-arg]
+class Numbers(click.ParamType[tuple[float, ...]]):
     """Some numbers, separated by commas."""
 
     def __init__(self, count: int, name: str) -> None:
