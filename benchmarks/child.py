@@ -165,11 +165,11 @@ class _Clock:
 
 def _dense(log: str, users: int | None) -> tuple[np.ndarray, int]:
     """Build the dense array of a log's first users, or of all."""
-    from trajcloak.log import read_log
+    from trajcloak.log import read_in_memory
     from trajcloak.options import Options
     from trajcloak.pipeline import prepare
 
-    prepared = prepare(read_log(log), Options(k=2), threads=1)
+    prepared = prepare(read_in_memory(log), Options(k=2), threads=1)
     window = next(prepared.windows())
     return np.ascontiguousarray(window.cells[:users]), prepared.layout.region.height
 

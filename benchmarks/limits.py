@@ -24,7 +24,7 @@ from run import RESULTS, K, make_log
 from trajcloak.algorithms.traj_anon import keys
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.kernels.threads import default_threads, run_sliced
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_log, prepare
 
@@ -72,8 +72,8 @@ def measure(log: Path) -> tuple[list[tuple[str, Any, Any]], dict[str, float]]:
     threads = default_threads()
     encoded = ["category", "detail"]
     bare_read = clock(lambda: pq.read_table(log, read_dictionary=encoded))
-    read = clock(lambda: read_log(log, columns))
-    request_log = read_log(log, columns)
+    read = clock(lambda: read_in_memory(log, columns))
+    request_log = read_in_memory(log, columns)
     prepared = prepare(request_log, Options(k=K), threads)
     window = next(prepared.windows())
     layout = build_layout(window.cells.shape[1], prepared.layout.region.height)

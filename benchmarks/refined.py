@@ -21,7 +21,7 @@ from run import LENGTH, RESULTS, K, console, measure, print_targets
 from trajcloak.algorithms import build_algorithm
 from trajcloak.generator import generate_log
 from trajcloak.kernels.threads import default_threads
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import Options
 from trajcloak.pipeline import prepare
 
@@ -69,7 +69,7 @@ def dense(name: str, users: int, **options: Any) -> tuple[np.ndarray, int]:
     if not path.exists():
         drawn = DRAWN if stays else users
         generate_log(path, users=drawn, length=LENGTH, request_share=0.0, **options)
-    prepared = prepare(read_log(path), Options(k=2), threads=default_threads())
+    prepared = prepare(read_in_memory(path), Options(k=2), threads=default_threads())
     cells = next(prepared.windows()).cells
     if stays:
         cells = cells[(cells[:, -1] != cells[:, -2]).any(axis=1)][:users]

@@ -24,11 +24,11 @@ from matplotlib.figure import Figure
 from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED, show_ticks
 from experiments.run import OK, RESULTS, console, read_result, write_result
 from trajcloak import generate_log
-from trajcloak.log import RequestLog, read_log
+from trajcloak.log import RequestLog, read_in_memory
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_log
-from trajcloak.query import open_release
-from trajcloak.utility import measure_areas, measure_utility
+from trajcloak.query import open_published
+from trajcloak.utility import measure_answers, measure_areas
 
 FOLDER = RESULTS / "choices"
 USERS, INSTANTS, SEED = 20_000, 30, 0
@@ -77,7 +77,7 @@ def main() -> None:
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         generate_log(path, users=USERS, length=INSTANTS, seed=SEED)
-    log = read_log(path, COLUMNS)
+    log = read_in_memory(path, COLUMNS)
     for point in plan():
         result = FOLDER / f"{point.name}.json"
         if not read_result(result)["status"]:
@@ -100,8 +100,8 @@ def measure(point: ChoicePoint, log: RequestLog) -> dict[str, Any]:
         release, policy = Path(name) / "release", Path(name) / "policy.parquet"
         asked = Options(k=K, length=point.length, parts=point.parts)
         anonymize_log(log, asked).write(release, policy)
-        measured = measure_utility(log, release, policy)
-        areas = measure_areas(open_release(release))
+        measured = measure_answers(log, release, policy)
+        areas = measure_areas(open_published(release))
     return {"status": OK, "area": areas.own, **{m.question: m.mean_error for m in measured}}
 
 
@@ -109,7 +109,7 @@ def draw(results: Path, path: Path) -> None:
     """Draw precision against the users of a part, for each length of windows."""
     found = {point: read_result(results / f"{point.name}.json") for point in plan()}
     with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
-        figure = Figure(figsize=(9, 3.8), layout="constrained")
+        figure = Figure(figsize=(9, 4.2), layout="constrained")
         side, counts, moves = figure.subplots(1, 3)
         for length, style in STYLES.items():
             of_length = [found[ChoicePoint(length, parts)] for parts in PARTS]
@@ -118,11 +118,14 @@ def draw(results: Path, path: Path) -> None:
             draw_line(side, sides, style, label)
             draw_line(counts, [100 * result["count"] for result in of_length], style)
             draw_line(moves, [100 * result["moves"] for result in of_length], style)
+        for axes in (side, counts, moves):
+            axes.set(xscale="log", ylim=(0, None))
+            show_ticks(axes, PARTS)
         side.set(ylabel="side of the mean area (km)", title="where a user is shown")
         counts.set(ylabel="mean error (%)", title="counts of users")
         moves.set(ylabel="mean error (%)", title="moves within a window")
         figure.supxlabel("M: users of a part, whom readers without trajectories cannot tell apart")
-        figure.legend(loc="outside lower center", frameon=False)
+        figure.legend(loc="outside upper center", frameon=False)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=DPI, metadata=UNDATED[path.suffix[1:]])
 
@@ -133,9 +136,6 @@ def draw_line(
     """Draw one length of windows."""
     colour, marker = style
     axes.plot(PARTS, values, color=colour, marker=marker, label=label)
-    axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    show_ticks(axes, PARTS)
 
 
 if __name__ == "__main__":

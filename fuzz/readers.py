@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from fuzz.releases import read_release
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import DROPPABLE, LogColumns
 
 Target = Callable[[bytes], bool]
@@ -60,7 +60,7 @@ def choose_columns(choice: bytes) -> LogColumns:
 def read(source: object, columns: LogColumns) -> bool:
     """Read a log, or have it refused; what is read keeps the first rules of a log."""
     try:
-        log = read_log(source, columns, threads=1)
+        log = read_in_memory(source, columns, threads=1)
     except (tc.InputError, tc.OptionError):
         return False
     assert 0 < log.num_users <= log.num_rows

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import trajcloak as tc
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.parquet.format import MAGIC, TAIL
 from trajcloak.parquet.thrift import Field, Items, Struct, decode_struct, encode_struct
-from trajcloak.query import open_release
-from trajcloak.report import write_report
+from trajcloak.query import open_published
+from trajcloak.report import write_report_page
 
 FILES = ("manifest.json", "bundles.parquet", "requests.parquet")
 EVERYWHERE = (-1e6, -1e6, 1e6, 1e6)
@@ -215,7 +215,7 @@ def _is_same(release: Path) -> bool:
 
 def _ask(path: Path) -> None:
     """Ask a release each kind of question."""
-    release = open_release(path)
+    release = open_published(path)
     release.count(EVERYWHERE)
     instants = release.times.between(None, None)
     release.follow([(EVERYWHERE, instants[0])])
@@ -233,10 +233,10 @@ def read_release(data: bytes) -> bool:
     with _damaged(data) as release:
         made = make_release()
         try:
-            report = audit(made / "log.parquet", release, made / "policy.parquet")
+            report = audit_files(made / "log.parquet", release, made / "policy.parquet")
             assert report.passed == _is_same(release), "the audit is wrong"
             _ask(release)
-            write_report(release, release.parent / "page.html")
+            write_report_page(release, release.parent / "page.html")
         except tc.TrajcloakError:
             return False
         assert (release.parent / "page.html").stat().st_size

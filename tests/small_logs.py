@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from runs import anonymize
-from trajcloak.log import RequestLog, read_log
+from trajcloak.log import RequestLog, read_in_memory
 from trajcloak.options import ALGORITHMS, CLOAKS, TREES, LogColumns
 from trajcloak.release.reading import read_manifest
 
@@ -53,7 +53,7 @@ def write_parquet(path: Path, rows: Sequence[Row], time: pa.DataType | None = No
 def read_rows(rows: Sequence[Row], time: pa.DataType | None = None) -> RequestLog:
     """Write a log to a file and read it."""
     with new_folder() as folder:
-        return read_log(write_parquet(folder / "log.parquet", rows, time), COLUMNS, threads=1)
+        return read_in_memory(write_parquet(folder / "log.parquet", rows, time), COLUMNS, threads=1)
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from reference import attacks as naive
 from runs import anonymize
 from small_logs import UNIT_CELLS, new_folder, read_rows
 from test_attackers import attack_rows, by_name, walk_rows
-from trajcloak.attackers import ATTACKERS, attack, attack_release
+from trajcloak.attackers import ATTACKERS, attack_policies, attack_release
 from trajcloak.attackers.candidate_sets import summarize
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
-from trajcloak.query import open_release
+from trajcloak.query import open_published
 from trajcloak.replay import prepare_like_release
 from zoo import examples
 
@@ -28,7 +28,7 @@ def publish_walks(folder, **options):
     anonymize(read_rows(rows), 3, threads=1, **UNIT_CELLS, **options).write(
         folder / "release", folder / "policy"
     )
-    return rows, open_release(folder / "release")
+    return rows, open_published(folder / "release")
 
 
 @pytest.mark.parametrize("options", [{}, {"length": 2}, {"length": 1}])
@@ -82,13 +82,13 @@ def test_a_release_keeps_k_suspects_for_all_but_those_who_link(seed, kind):
     drawn, requests = draw_movable(seed, kind)
     with new_folder() as folder:
         source, columns, request_log, *_ = write_log(drawn, requests, folder)
-        log = read_log(source, columns, request_log, threads=1)
+        log = read_in_memory(source, columns, request_log, threads=1)
         try:
             made = anonymize(log, drawn.k, threads=1, **drawn.options)
         except tc.TrajcloakError:
             assume(False)
         made.write(folder / "release", folder / "policy")
-        release = open_release(folder / "release")
+        release = open_published(folder / "release")
         found = attack_release(log, release, folder / "policy", threads=1)
         table = pq.read_table(folder / "release/requests.parquet").to_pylist()
         policy = pq.read_table(folder / "policy").to_pylist()
@@ -150,18 +150,18 @@ def test_personal_combinations_of_common_values(is_one_log):
     table = personal_rows()
     columns = LogColumns(requests=("place", "detail"))
     if is_one_log:
-        log = read_log(table, columns)
+        log = read_in_memory(table, columns)
     else:
         places, sent = (table.select(names) for names in (range(4), [0, 1, 4, 5]))
-        log = read_log(places, columns, sent)
+        log = read_in_memory(places, columns, sent)
     options = {"length": 2, "threads": 1, **UNIT_CELLS}
     # Every single value is common: each has eight senders in every window.
     for name in columns.requests:
         counts = table[name].value_counts().field("counts").to_pylist()
         assert min(counts) >= 8 * 8 * 2
-    linked = by_name(attack(log, 3, **options))["traj-anon", "linking"]
+    linked = by_name(attack_policies(log, 3, **options))["traj-anon", "linking"]
     assert linked.identified > linked.requests / 2
-    found = by_name(attack(log, 3, link_safe=True, **options))
+    found = by_name(attack_policies(log, 3, link_safe=True, **options))
     for attacker in ATTACKERS:
         assert 0 < found["traj-anon", attacker].requests < linked.requests
         assert found["traj-anon", attacker].breaches == 0

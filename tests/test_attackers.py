@@ -10,7 +10,7 @@ from reference import attacks as naive
 from reference.tree import Cloak
 from small_logs import UNIT_CELLS, Row, publish, read_rows, write_parquet
 from trajcloak.algorithms import Policy, build_algorithm
-from trajcloak.attackers import ATTACKERS, Breach, Finding, attack, study
+from trajcloak.attackers import ATTACKERS, Breach, Finding, attack_policies, study
 from trajcloak.attackers.candidate_sets import (
     Shown,
     Suspects,
@@ -20,7 +20,7 @@ from trajcloak.attackers.candidate_sets import (
     link_windows,
     summarize,
 )
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import ALGORITHMS, Options
 from trajcloak.pipeline import anonymize_log
 from trajcloak.snapshot import BULK_DP, K_INSIDE, SNAPSHOT_POLICIES, Snapshot, solve_snapshot
@@ -330,7 +330,7 @@ def by_name(found):
 
 
 def attack_rows(rows, k=3, **options):
-    return attack(read_rows(rows), k, **{"threads": 1, **UNIT_CELLS, **options})
+    return attack_policies(read_rows(rows), k, **{"threads": 1, **UNIT_CELLS, **options})
 
 
 def test_attack_on_a_log_counts_every_policy_and_attacker():
@@ -414,7 +414,7 @@ def test_several_requests_of_a_user_at_an_instant_all_count():
 def test_without_request_columns_every_row_counts(tmp_path):
     rows = [row for row in walk_rows() if row.time != 3 or row.user > "secret-005"]
     file = write_parquet(tmp_path / "log.parquet", rows)
-    found = by_name(attack(read_log(file), 3, threads=1, length=1, **UNIT_CELLS))
+    found = by_name(attack_policies(read_in_memory(file), 3, threads=1, length=1, **UNIT_CELLS))
     assert {found[p, a].requests for p in SNAPSHOT_POLICIES for a in ATTACKERS} == {len(rows)}
     shown = found["traj-anon", "report-aware"]
     assert shown.requests > 60

@@ -12,7 +12,7 @@ from small_logs import UNIT_CELLS, Row, read_rows
 from trajcloak import comparison
 from trajcloak.algorithms import build_algorithm
 from trajcloak.algorithms.exact import Exact
-from trajcloak.comparison import Comparison, bound_optimum, compare
+from trajcloak.comparison import Comparison, bound_optimum, compare_algorithms
 from trajcloak.options import ALGORITHMS, Options
 from zoo import (
     as_trajectories,
@@ -154,7 +154,7 @@ def test_compare_every_algorithm_on_a_log():
     rows = walk_rows(40, 4)
     names = [*ALGORITHMS, "traj-anon:u"]
     calls = []
-    results = compare(
+    results = compare_algorithms(
         read_rows(rows),
         3,
         names,
@@ -183,7 +183,7 @@ def test_compare_every_algorithm_on_a_log():
 
 @needs_jit
 def test_out_of_time():
-    (result,) = compare(
+    (result,) = compare_algorithms(
         read_rows(walk_rows(3000, 2)),
         50,
         ["slow-clustering"],
@@ -252,14 +252,14 @@ def test_a_process_that_dies_is_reported(tmp_path, capfd):
 def test_bad_options(algorithms, options, message):
     """Refused before anything runs."""
     with pytest.raises(tc.OptionError, match=message):
-        compare(
+        compare_algorithms(
             read_rows(walk_rows(5, 1)), algorithms=algorithms, **{"k": 2, **UNIT_CELLS, **options}
         )
 
 
 def test_too_few_users():
     with pytest.raises(tc.NotEnoughUsersError, match="no window has k = 6 users"):
-        compare(read_rows(walk_rows(5, 1)), 6, ["traj-anon"], **UNIT_CELLS)
+        compare_algorithms(read_rows(walk_rows(5, 1)), 6, ["traj-anon"], **UNIT_CELLS)
 
 
 def test_a_comparison_as_a_dictionary():
@@ -285,11 +285,13 @@ def test_parts_are_measured_by_their_own_area_and_by_their_union(per):
     ways = {"a": (0, 4, 8), "b": (1, 5, 9), "c": (9, 5, 1), "d": (8, 4, 0)}
     rows = [Row(user, i, x, 3) for user, way in ways.items() for i, x in enumerate(way)]
     options = {"parts": 2, "parts_per": per, "rows_alike": True, "threads": 1, **UNIT_CELLS}
-    (result,) = compare(read_rows(rows), 4, ["slow-clustering"], **options)
+    (result,) = compare_algorithms(read_rows(rows), 4, ["slow-clustering"], **options)
     # One box of 10, 2 and 10 cells for four users, or each pair in a box of 2; in the middle two
     # are in each cell, and may be a part there, if only for that instant.
     assert result.cost_mbr == 4 * (10 + 2 + 10)
     assert result.cost_parts == 4 * (2 + (2 if per == "window" else 1) + 2)
     assert result.cost_union == 4 * (4 + 2 + 4)
-    (whole,) = compare(read_rows(rows), 4, ["slow-clustering"], rows_alike=True, **UNIT_CELLS)
+    (whole,) = compare_algorithms(
+        read_rows(rows), 4, ["slow-clustering"], rows_alike=True, **UNIT_CELLS
+    )
     assert whole.cost_parts is whole.cost_union is None

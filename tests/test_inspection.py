@@ -8,7 +8,7 @@ import trajcloak as tc
 from reference import completion
 from runs import anonymize
 from small_logs import Row, draw_log, read_rows
-from trajcloak.inspection import inspect_log
+from trajcloak.inspection import inspect_rows
 
 MINUTE = 60 * 10**6
 
@@ -30,7 +30,7 @@ def test_shares_are_those_of_the_slow_twin(first):
     for seed in range(first, first + 50):
         rows = draw_log(seed).rows
         log = read_rows(rows)
-        found = inspect_log(log, threads=1)
+        found = inspect_rows(log, threads=1)
         assert found.proposed in found.by_every
         assert found.proposed in found.by_max_gap
         assert found.proposed in found.by_length
@@ -45,8 +45,8 @@ def test_the_report_is_that_of_a_run():
     for seed in range(60):
         drawn = draw_log(seed)
         log = read_rows(drawn.rows)
-        found = inspect_log(log).ingest.to_dict()
-        proposed = inspect_log(log).proposed
+        found = inspect_rows(log).ingest.to_dict()
+        proposed = inspect_rows(log).proposed
         options = {"every": str(proposed.every), "max_gap": str(proposed.max_gap)}
         try:
             result = anonymize(log, 2, length=proposed.length, rows_alike=True, **options)
@@ -69,7 +69,7 @@ def draw_irregular(num_users=40, num_reports=200, seed=1):
 
 def test_an_irregular_log_is_given_round_numbers():
     log = read_rows(draw_irregular(), pa.timestamp("us"))
-    found = inspect_log(log)
+    found = inspect_rows(log)
     assert found.proposed.every == "60s"
     # Breaks of an hour are not bridged: no gap keeps 95% of the reports, and this the most.
     assert found.proposed.max_gap == "600s"
@@ -79,7 +79,7 @@ def test_an_irregular_log_is_given_round_numbers():
     assert found.proposed.reports > 0.5
     # Of a regular log, its own grid.
     rows = [Row(f"u{u}", m * MINUTE, 1, 1) for u in range(3) for m in range(50)]
-    assert inspect_log(read_rows(rows, pa.timestamp("us"))).proposed.every == "60s"
+    assert inspect_rows(read_rows(rows, pa.timestamp("us"))).proposed.every == "60s"
 
 
 def check_gap(found):
@@ -92,16 +92,16 @@ def check_gap(found):
 
 def test_the_proposed_gap_is_the_least_that_keeps_most():
     for seed in range(60):
-        check_gap(inspect_log(read_rows(draw_log(seed).rows)))
+        check_gap(inspect_rows(read_rows(draw_log(seed).rows)))
     # 4% of the gaps are longer than twice the step; few windows would be without one.
     rows = [Row(f"u{u}", t, 1, 1) for u in range(3) for t in range(100) if t % 25 not in (1, 2)]
-    found = inspect_log(read_rows(rows), length=50)
+    found = inspect_rows(read_rows(rows), length=50)
     assert found.proposed.max_gap == 3
     assert found.proposed.reports == 1
     check_gap(found)
     # One of fifty users has such a gap: the rest are enough.
     rows = [Row(f"u{u}", t, 1, 1) for u in range(50) for t in range(100) if u or t not in (1, 2)]
-    found = inspect_log(read_rows(rows), length=50)
+    found = inspect_rows(read_rows(rows), length=50)
     assert [choice.reports == 1 for choice in found.by_max_gap[:2]] == [False, True]
     assert found.proposed.max_gap == 2
 
@@ -109,25 +109,25 @@ def test_the_proposed_gap_is_the_least_that_keeps_most():
 def test_windows_are_as_long_as_most_gaps_allow():
     # An eighth of the gaps is longer than the others.
     rows = [Row(f"u{u}", t, 1, 1) for u in range(3) for t in range(100) if t % 10 not in (1, 2)]
-    found = inspect_log(read_rows(rows))
+    found = inspect_rows(read_rows(rows))
     assert found.proposed.length == max(choice.length for choice in found.by_length)
     assert found.proposed.reports == 1
 
 
 def test_values_that_are_given_are_kept():
     log = read_rows(draw_irregular(), pa.timestamp("us"))
-    found = inspect_log(log, every="2m", max_gap="7m", length=4)
+    found = inspect_rows(log, every="2m", max_gap="7m", length=4)
     assert (found.proposed.every, found.proposed.max_gap, found.proposed.length) == (
         "120s",
         "420s",
         4,
     )
     with pytest.raises(tc.OptionError, match="every="):
-        inspect_log(log, every="soon")
+        inspect_rows(log, every="soon")
 
 
 def test_one_report():
-    found = inspect_log(read_rows([Row("a", 5, 1, 1)]))
+    found = inspect_rows(read_rows([Row("a", 5, 1, 1)]))
     assert found.ingest.interval is None
     assert found.proposed.users == found.proposed.reports == 1
     assert found.proposed.sets is None
@@ -148,7 +148,7 @@ def draw_seldom(seed, num_users=60, share=0.4):
 @pytest.mark.parametrize("seed", range(6))
 def test_sets_are_those_of_a_release(seed):
     log = read_rows(draw_seldom(seed))
-    found = inspect_log(log, k=3, every="1", length=10, members=(None, 5)[seed % 2], threads=1)
+    found = inspect_rows(log, k=3, every="1", length=10, members=(None, 5)[seed % 2], threads=1)
     choices = [found.proposed, *found.by_members, *found.by_max_gap]
     for choice in choices:
         try:
@@ -170,7 +170,7 @@ def test_sets_are_those_of_a_release(seed):
 def test_a_proposal_keeps_most_of_what_any_choice_keeps():
     for seed in range(4):
         log = read_rows(draw_seldom(seed, share=(0.15, 0.5)[seed % 2]))
-        found = inspect_log(log, k=3)
+        found = inspect_rows(log, k=3)
         tried = [*found.by_every, *found.by_max_gap, *found.by_length, *found.by_members]
         assert found.proposed in tried
         assert found.proposed.rows > 0.5 * max(choice.rows for choice in tried)
@@ -179,7 +179,7 @@ def test_a_proposal_keeps_most_of_what_any_choice_keeps():
 def test_requests_are_never_looked_at():
     rows = draw_seldom(1)
     found = [
-        inspect_log(read_rows(changed), k=3)
+        inspect_rows(read_rows(changed), k=3)
         for changed in (
             rows,
             [row._replace(request=None) for row in rows],
@@ -191,6 +191,6 @@ def test_requests_are_never_looked_at():
 
 def test_a_schedule_with_exceptions_is_told():
     rows = [Row(f"u{u}", t, u, t) for u in range(9) for t in range(0, 40, 4)]
-    assert inspect_log(read_rows(rows)).schedule.odd_times == 0
+    assert inspect_rows(read_rows(rows)).schedule.odd_times == 0
     rows.append(rows[-1]._replace(time=35))
-    assert inspect_log(read_rows(rows)).schedule.odd_times == 2
+    assert inspect_rows(read_rows(rows)).schedule.odd_times == 2

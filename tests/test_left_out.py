@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from runs import anonymize
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 SECRET = "known-to-one-user-only"
@@ -49,7 +49,7 @@ def test_a_request_that_is_not_published_is_nowhere(tmp_path, reason, algorithm)
     log, release, policy = tmp_path / "log.parquet", tmp_path / "release", tmp_path / "p.parquet"
     write_log(log, reason)
     asked = {"algorithm": algorithm, "rare": "keep", **OPTIONS[reason]}
-    result = anonymize(read_log(log, COLUMNS), k=5, **asked)
+    result = anonymize(read_in_memory(log, COLUMNS), k=5, **asked)
     result.write(release, policy)
     assert result.figures["withheld"][reason] > 0
     assert SECRET not in result.kinds.column("what").to_pylist()
@@ -58,13 +58,13 @@ def test_a_request_that_is_not_published_is_nowhere(tmp_path, reason, algorithm)
     encoded = pq.ParquetFile(release / "requests.parquet", read_dictionary=["what"]).read()
     for chunk in encoded.column("what").chunks:
         assert SECRET not in chunk.dictionary.to_pylist()
-    assert audit(log, release, policy, COLUMNS).passed
+    assert audit_files(log, release, policy, COLUMNS).passed
 
 
 def test_the_audit_finds_a_value_that_no_row_refers_to(tmp_path):
     log, release, policy = tmp_path / "log.parquet", tmp_path / "release", tmp_path / "p.parquet"
     write_log(log, "missing_location")
-    anonymize(read_log(log, COLUMNS), k=5, max_gap="1").write(release, policy)
+    anonymize(read_in_memory(log, COLUMNS), k=5, max_gap="1").write(release, policy)
     file = release / "requests.parquet"
     table = pq.read_table(file)
     what = table.column("what").combine_chunks().dictionary_encode()
@@ -72,7 +72,7 @@ def test_the_audit_finds_a_value_that_no_row_refers_to(tmp_path):
     padded = pa.DictionaryArray.from_arrays(what.indices, values)
     at = table.schema.get_field_index("what")
     pq.write_table(table.set_column(at, "what", padded), file, store_schema=False)
-    report = audit(log, release, policy, COLUMNS)
+    report = audit_files(log, release, policy, COLUMNS)
     assert not report.passed
     assert [check.name for check in report.checks if not check.passed] == ["bytes"]
     assert "requests.parquet" in report["bytes"].detail

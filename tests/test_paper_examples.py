@@ -25,10 +25,10 @@ from reference.k_summing import solve
 from reference.partitions import best_partition
 from reference.tree import Cloak, all_child_cloaks, build_tree
 from runs import anonymize
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.bundles import Bundles, count_shown
 from trajcloak.bundling.runs import RankedBundles
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 from trajcloak.release.manifest import add_up
 from trajcloak.release.published_rows import place_box
@@ -122,7 +122,7 @@ def write_log(path):
 def anonymize_example_3(folder, **options):
     """Anonymize the log with k = 2 on the 4 by 4 region of the examples."""
     write_log(folder / "log.csv")
-    log = read_log(folder / "log.csv", LogColumns(requests=("request",)))
+    log = read_in_memory(folder / "log.csv", LogColumns(requests=("request",)))
     return anonymize(log, k=2, rare="keep", region=(0.0, 0.0, 4.0), height=HEIGHT, **options)
 
 
@@ -192,7 +192,7 @@ def publish(folder, policy):
     release = replace(result, manifest=manifest, _head=head, _ranges=ranges)
     release.write(folder / "release", folder / "policy.parquet")
     columns = LogColumns(requests=("request",))
-    return audit(folder / "log.csv", folder / "release", folder / "policy.parquet", columns)
+    return audit_files(folder / "log.csv", folder / "release", folder / "policy.parquet", columns)
 
 
 def test_example_1_snapshot_policies_are_policy_aware_2_anonymous():

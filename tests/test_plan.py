@@ -10,8 +10,8 @@ from trajcloak import plan
 from trajcloak.drawn_questions import draw_count, draw_moves, find_followers
 from trajcloak.options import Options
 from trajcloak.pipeline import prepare
-from trajcloak.plan import plan_log
-from trajcloak.query import open_release
+from trajcloak.plan import plan_rows
+from trajcloak.query import open_published
 from trajcloak.utility import measure_areas
 
 
@@ -30,7 +30,7 @@ def wander(num_users, length, seed=0, side=1000.0):
 def write_release(log, folder, choice):
     made = anonymize(log, choice.k, length=choice.length, parts=choice.parts, effort="low")
     made.write(folder / "release", folder / "policy.parquet")
-    return open_release(folder / "release")
+    return open_published(folder / "release")
 
 
 @pytest.mark.needs_jit
@@ -38,7 +38,7 @@ def test_a_plan_for_all_users_says_what_releases_give(monkeypatch):
     """The same areas, and the same answers to the same questions."""
     monkeypatch.setattr(plan, "QUERIES", 20)
     log = read_rows(wander(150, 7))
-    found = plan_log(log, k=12)
+    found = plan_rows(log, k=12)
     assert (found.users, found.sampled, found.in_metres) == (150, 150, False)
     assert [(c.length, c.parts) for c in found.choices] == [
         (length, parts) for length in (1, 2, 7) for parts in (None, 10, 5)
@@ -86,7 +86,7 @@ def test_withheld_are_whom_and_what_a_release_withholds(monkeypatch):
             "max_gap": str(drawn.options["max_gap"] or 6),
             "length": drawn.options["length"],
         }
-        (choice,) = plan_log(log, k=2, **options).choices
+        (choice,) = plan_rows(log, k=2, **options).choices
         try:
             made = anonymize(log, 2, rows_alike=True, **options)
         except tc.NotEnoughUsersError:
@@ -112,7 +112,7 @@ def count_user_windows(log, options):
 def count_sets(made):
     with new_folder() as folder:
         made.write(folder / "release")
-        return sum(window.counts.size for window in open_release(folder / "release").windows)
+        return sum(window.counts.size for window in open_published(folder / "release").windows)
 
 
 @pytest.mark.needs_jit
@@ -122,12 +122,12 @@ def test_a_sample_is_as_dense_as_the_log(monkeypatch):
     monkeypatch.setattr(plan, "PARTS", (5,))
     monkeypatch.setattr(plan, "QUERIES", 5)
     rows = wander(6000, 4)
-    whole = plan_log(read_rows(rows), k=10)
+    whole = plan_rows(read_rows(rows), k=10)
     assert whole.sampled == 6000
     monkeypatch.setattr(plan, "MOST_CELLS", 1500 * 4)
-    sample = plan_log(read_rows(rows), k=10)
+    sample = plan_rows(read_rows(rows), k=10)
     assert sample.sampled == 1500
-    thin = plan_log(read_rows([row for row in rows if int(row.user[1:]) % 4 == 0]), k=10)
+    thin = plan_rows(read_rows([row for row in rows if int(row.user[1:]) % 4 == 0]), k=10)
     for of_whole, of_sample, of_thin in zip(
         whole.choices, sample.choices, thin.choices, strict=True
     ):
@@ -138,7 +138,7 @@ def test_a_sample_is_as_dense_as_the_log(monkeypatch):
 @pytest.mark.needs_jit
 def test_without_k_some_are_tried(monkeypatch):
     monkeypatch.setattr(plan, "QUERIES", 5)
-    found = plan_log(read_rows(wander(60, 2)))
+    found = plan_rows(read_rows(wander(60, 2)))
     assert [(c.length, c.k, c.parts, c.area is None) for c in found.choices] == [
         (length, k, parts, k == 100)
         for length in (1, 2)
@@ -154,7 +154,7 @@ def test_more_members_than_k(monkeypatch):
     rows = [row for row in wander(200, 3) if (int(row.user[1:]) + row.time) % 5]
     log = read_rows(rows)
     few, many = (
-        plan_log(log, k=10, members=members, max_gap="2", length=3).choices[-1]
+        plan_rows(log, k=10, members=members, max_gap="2", length=3).choices[-1]
         for members in (None, 20)
     )
     assert (few.members, many.members) == (10, 20)

@@ -1,10 +1,12 @@
 """The names that callers may rely on."""
 
+import ast
 import importlib.metadata
 import inspect
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import get_args, is_typeddict
 
 import pyarrow as pa
@@ -148,3 +150,12 @@ def test_returned_types_are_public():
         if inspect.isfunction(function):
             returned = inspect.get_annotations(function, eval_str=True)["return"]
             assert returned is pa.Table or returned.__name__ in PUBLIC, name
+
+
+def test_a_public_name_means_one_thing_in_the_whole_package():
+    homes: dict[str, list[str]] = {name: [] for name in PUBLIC if name != "__version__"}
+    for path in Path(trajcloak.__file__).parent.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in homes:
+                homes[node.name].append(str(path))
+    assert {name: paths for name, paths in homes.items() if len(paths) != 1} == {}

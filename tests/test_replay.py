@@ -5,7 +5,7 @@ import pytest
 import trajcloak as tc
 from runs import anonymize
 from small_logs import draw_log, new_folder, read_rows
-from trajcloak.query import open_release
+from trajcloak.query import open_published
 from trajcloak.replay import recount_requests
 from zoo import first_quick
 
@@ -33,7 +33,7 @@ def test_requests_are_counted_again_as_the_run_did(options):
             made.write(folder / "release", folder / "policy.parquet")
             counted = recount_requests(
                 log,
-                open_release(folder / "release"),
+                open_published(folder / "release"),
                 folder / "policy.parquet",
                 vocabulary=options.get("vocabulary"),
             )

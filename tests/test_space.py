@@ -16,7 +16,7 @@ import trajcloak as tc
 from runs import anonymize
 from small_logs import Row, new_folder, read_rows
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.log import hold_in_memory, read_log
+from trajcloak.log import hold_in_memory, read_in_memory
 from trajcloak.log.misplaced import check_misplaced
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.space import (
@@ -49,7 +49,7 @@ def read_degrees(lon, lat):
     table = pa.table({"user_id": range(n), "time": [0] * n, "lon": list(lon), "lat": list(lat)})
     with new_folder() as folder:
         pq.write_table(table, folder / "log.parquet")
-        return read_log(folder / "log.parquet", threads=1)
+        return read_in_memory(folder / "log.parquet", threads=1)
 
 
 class Placed(NamedTuple):

@@ -8,11 +8,11 @@ import trajcloak as tc
 from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, write_parquet
 from trajcloak import utility
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
-from trajcloak.query import Answer, open_release
+from trajcloak.query import Answer, open_published
 from trajcloak.query.published_release import PublishedRelease
-from trajcloak.utility import Utility, measure_utility
+from trajcloak.utility import Utility, measure_answers
 
 ROWS = clustered_rows(num_clusters=4, per_cluster=6, length=4)
 
@@ -26,7 +26,7 @@ def made(tmp_path):
 
 
 def test_every_kind_of_question_is_asked(made):
-    results = measure_utility(
+    results = measure_answers(
         read_rows(ROWS), made / "release", made / "policy.parquet", queries=40
     )
     assert [(r.question, r.queries, r.within) for r in results] == [
@@ -40,7 +40,7 @@ def test_every_kind_of_question_is_asked(made):
 def test_the_seed_decides_the_questions(made):
     log = read_rows(ROWS)
     first, again, other = (
-        measure_utility(log, made / "release", made / "policy.parquet", queries=20, seed=seed)
+        measure_answers(log, made / "release", made / "policy.parquet", queries=20, seed=seed)
         for seed in (1, 1, 2)
     )
     assert first == again
@@ -64,10 +64,10 @@ def test_questions_do_not_depend_on_the_release(made, monkeypatch):
     other.write(made / "other", made / "other.parquet")
     for name in ("count", "follow", "count_requests"):
         note(name)
-    measure_utility(log, made / "release", made / "policy.parquet", queries=10)
+    measure_answers(log, made / "release", made / "policy.parquet", queries=10)
     first = list(asked)
     asked.clear()
-    measure_utility(log, made / "other", made / "other.parquet", queries=10)
+    measure_answers(log, made / "other", made / "other.parquet", queries=10)
     assert asked == first
     assert len(first) == 30
 
@@ -98,7 +98,7 @@ def test_a_wrong_bound_shows(made, monkeypatch):
         return {i: Answer(a.upper + 1, a.upper + 1.0, a.upper + 1) for i, a in answers.items()}
 
     monkeypatch.setattr(PublishedRelease, "count", one_more)
-    counted, moves, _ = measure_utility(
+    counted, moves, _ = measure_answers(
         read_rows(ROWS), made / "release", made / "policy.parquet", queries=5
     )
     assert (counted.within, moves.within) == (0.0, 1.0)
@@ -107,9 +107,9 @@ def test_a_wrong_bound_shows(made, monkeypatch):
 def test_questions_that_cannot_be_asked_are_left_out(tmp_path):
     rows = [Row(f"u{u}", 0, u, 0) for u in range(4)]
     path = write_parquet(tmp_path / "log.parquet", rows)
-    log = read_log(path)
+    log = read_in_memory(path)
     anonymize(log, 2, **UNIT_CELLS).write(tmp_path / "release", tmp_path / "policy.parquet")
-    (only,) = measure_utility(log, tmp_path / "release", tmp_path / "policy.parquet", queries=3)
+    (only,) = measure_answers(log, tmp_path / "release", tmp_path / "policy.parquet", queries=3)
     assert only.question == "count"
 
 
@@ -118,7 +118,7 @@ def test_suppressed_users_are_no_errors(tmp_path):
     result = anonymize(log, 3, threads=1, max_suppressed=0.05, **UNIT_CELLS)
     assert result.manifest["suppressed"] == 1
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
-    results = measure_utility(log, tmp_path / "release", tmp_path / "policy.parquet")
+    results = measure_answers(log, tmp_path / "release", tmp_path / "policy.parquet")
     assert all(result.within == 1 for result in results)
     assert all(0 < result.withheld < 0.2 for result in results)
 
@@ -126,7 +126,7 @@ def test_suppressed_users_are_no_errors(tmp_path):
 def measure_requests(log, folder, **options):
     """Measure how well requests are answered."""
     anonymize(log, 3, threads=1, **UNIT_CELLS, **options).write(folder, f"{folder}.parquet")
-    measured = measure_utility(log, folder, f"{folder}.parquet", queries=60)
+    measured = measure_answers(log, folder, f"{folder}.parquet", queries=60)
     return measured[-1]
 
 
@@ -138,7 +138,7 @@ def test_withheld_requests_are_no_errors(tmp_path, ending):
     if ending == "csv":
         path = tmp_path / "log.csv"
         pyarrow.csv.write_csv(pq.read_table(tmp_path / "log.parquet"), path)
-    log = read_log(path, COLUMNS)
+    log = read_in_memory(path, COLUMNS)
     kept = measure_requests(log, tmp_path / "kept", rare="keep")
     dropped = measure_requests(log, tmp_path / "dropped")
     replaced = measure_requests(log, tmp_path / "replaced", rare="other")
@@ -166,36 +166,36 @@ def leave_one_out(rows):
 )
 def test_other_logs_are_refused(made, change, message):
     with pytest.raises(tc.InputError, match=f"not made of this log: .*{message}"):
-        measure_utility(read_rows(change(ROWS)), made / "release", made / "policy.parquet")
+        measure_answers(read_rows(change(ROWS)), made / "release", made / "policy.parquet")
 
 
 def test_a_log_read_without_the_attributes_is_refused(made, tmp_path):
     path = write_parquet(tmp_path / "log.parquet", ROWS)
-    log = read_log(path, LogColumns())
+    log = read_in_memory(path, LogColumns())
     with pytest.raises(tc.InputError, match="requests are not read with 'what'"):
-        measure_utility(log, made / "release", made / "policy.parquet")
+        measure_answers(log, made / "release", made / "policy.parquet")
 
 
 def test_a_log_with_timestamps_is_not_one_of_instants(made, tmp_path):
     table = pq.read_table(write_parquet(tmp_path / "log.parquet", ROWS))
     times = table["time"].cast("timestamp[s]")
     pq.write_table(table.set_column(1, "time", times), tmp_path / "stamped.parquet")
-    log = read_log(tmp_path / "stamped.parquet", COLUMNS)
+    log = read_in_memory(tmp_path / "stamped.parquet", COLUMNS)
     with pytest.raises(tc.InputError, match="one has timestamps, the other instants"):
-        measure_utility(log, made / "release", made / "policy.parquet")
+        measure_answers(log, made / "release", made / "policy.parquet")
 
 
 def test_policies_of_other_users_are_refused(made):
     policy = pq.read_table(made / "policy.parquet")
     pq.write_table(policy.slice(1), made / "short.parquet")
     with pytest.raises(tc.InputError, match="has other users"):
-        measure_utility(read_rows(ROWS), made / "release", made / "short.parquet")
+        measure_answers(read_rows(ROWS), made / "release", made / "short.parquet")
 
 
 @pytest.mark.parametrize("options", [{"queries": 0}, {"seed": -1}])
 def test_options(made, options):
     with pytest.raises(tc.OptionError, match="expected at least 1 and a seed of at least 0"):
-        measure_utility(read_rows(ROWS), made / "release", made / "policy.parquet", **options)
+        measure_answers(read_rows(ROWS), made / "release", made / "policy.parquet", **options)
 
 
 def test_degrees(tmp_path):
@@ -206,11 +206,11 @@ def test_degrees(tmp_path):
         for t in range(3)
     ]
     (tmp_path / "log.csv").write_text("\n".join(["user_id,time,lon,lat,what", *rows]) + "\n")
-    log = read_log(tmp_path / "log.csv", COLUMNS)
+    log = read_in_memory(tmp_path / "log.csv", COLUMNS)
     anonymize(log, 4).write(tmp_path / "release", tmp_path / "policy.parquet")
-    results = measure_utility(log, tmp_path / "release", tmp_path / "policy.parquet", queries=20)
+    results = measure_answers(log, tmp_path / "release", tmp_path / "policy.parquet", queries=20)
     assert [r.within for r in results] == [1, 1, 1]
-    release = open_release(tmp_path / "release")
+    release = open_published(tmp_path / "release")
     everything = release.project((12.9, 51.9, 13.2, 52.2))
     assert release.count(everything, 0, 0) == {0: Answer(20, 20.0, 20)}
     assert release.count(release.project((10, 51, 11, 52)), 0, 0) == {0: Answer(0, 0.0, 0)}
@@ -227,6 +227,6 @@ def test_areas_in_which_users_are_shown(tmp_path):
     for parts in (None, 2):
         path = tmp_path / f"release-{parts}"
         anonymize(log, 4, parts=parts, rows_alike=True, threads=1, **UNIT_CELLS).write(path)
-        found[parts] = utility.measure_areas(open_release(path))
+        found[parts] = utility.measure_areas(open_published(path))
     assert found[None].to_dict() == pytest.approx({"own": 22 / 3, "union": 22 / 3})
     assert found[2].to_dict() == pytest.approx({"own": 2, "union": 10 / 3})

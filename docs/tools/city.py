@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from trajcloak.algorithms import Policy, build_algorithm
-from trajcloak.attackers import Attack, attack
+from trajcloak.attackers import Attack, attack_policies
 from trajcloak.attackers.candidate_sets import Sent, build_sent
 from trajcloak.generator.network import Network
 from trajcloak.generator.network_files import load_network
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import MBR, LogColumns, Options
 from trajcloak.pipeline import prepare
 from trajcloak.snapshot import BULK_DP, Snapshot, solve_snapshot
@@ -65,7 +65,7 @@ def build_city(users: int, k: int, junctions: int) -> City:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         tc.generate_log(path, users=users, length=LENGTH, junctions=junctions)
-        log = read_log(path, LogColumns(requests=ATTRIBUTES))
+        log = read_in_memory(path, LogColumns(requests=ATTRIBUTES))
         table = pq.read_table(path, columns=["user_id", "time", "x", "y"])
     prepared = prepare(log, Options(k=k), threads=1)
     (window,) = prepared.windows()
@@ -82,7 +82,7 @@ def build_city(users: int, k: int, junctions: int) -> City:
             solve_snapshot(window.cells[:, i], region.height, k, BULK_DP) for i in range(LENGTH)
         ],
         sent=build_sent(window.request_user, window.request_instant, window.request_kind),
-        attack=attack(log, k, algorithms=["refined"]),
+        attack=attack_policies(log, k, algorithms=["refined"]),
         cell=region.cell / 1000,
         corner=np.array([region.x_min, region.y_min]) / 1000,
     )

@@ -88,7 +88,7 @@ class Comparison:
         return asdict(self)
 
 
-def compare(
+def compare_algorithms(
     log: RequestLog,
     k: int,
     algorithms: Sequence[str],

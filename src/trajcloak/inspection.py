@@ -88,7 +88,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What :func:`inspect_log` found.
+    """What :func:`trajcloak.inspect_log` found.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Inspection:
         }
 
 
-def inspect_log(
+def inspect_rows(
     log: RequestLog,
     *,
     k: int | None = None,

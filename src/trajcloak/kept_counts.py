@@ -141,7 +141,7 @@ class SetCounter:
     Parameters
     ----------
     log, k, region, threads
-        As for :func:`inspect_log`.
+        As for :func:`trajcloak.inspect_log`.
     every
         Any step that the log can be laid out with.
     """

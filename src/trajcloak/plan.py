@@ -99,7 +99,7 @@ class PlannedRelease:
 
 @dataclass(frozen=True)
 class Plan:
-    """What :func:`plan_log` measured.
+    """What :func:`plan_rows` measured.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Plan:
         return asdict(self)
 
 
-def plan_log(
+def plan_rows(
     log: RequestLog,
     *,
     every: str | None = None,

@@ -27,7 +27,7 @@ from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
 from trajcloak.pipeline import Prepared
 from trajcloak.progress import Progress, silent
-from trajcloak.query import Answer, PublishedRelease, Rectangle, open_release
+from trajcloak.query import Answer, PublishedRelease, Rectangle, open_published
 from trajcloak.query.bounds import ZERO
 from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid, read_request_rows
 from trajcloak.replay import (
@@ -104,7 +104,7 @@ def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
 
     Examples
     --------
-    >>> measure_areas(open_release("release"))
+    >>> measure_areas(open_published("release"))
     ShownAreas(own=..., union=...)
     """
     grid = build_cell_grid(release.manifest)
@@ -153,7 +153,7 @@ class _Question(NamedTuple):
     answer: Answer
 
 
-def measure_utility(
+def measure_answers(
     log: RequestLog,
     release: str | Path,
     policy: str | Path,
@@ -191,7 +191,7 @@ def measure_utility(
             f"{queries} queries with seed {seed}; expected at least 1 and a seed of at least 0; "
             f"pass another --queries or --seed"
         )
-    published = open_release(release)
+    published = open_published(release)
     prepared = prepare_like_release(log, published, choose_threads(threads))
     workload = _Workload(prepared, published, Path(policy), progress)
     measured = []

@@ -8,9 +8,9 @@ from reference.partitions import partition_cost
 from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, write_parquet
 from trajcloak.algorithms import build_algorithm
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.errors import OptionError
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import ALGORITHMS, TREES
 from trajcloak.release.reading import read_manifest
 from zoo import EFFORT, as_trajectories, draw_examples, list_groups, needs_jit
@@ -124,7 +124,7 @@ def test_releases_pass_the_audit(tmp_path, name, cloak):
         log = write_parquet(tmp_path / f"log-{number}.parquet", rows)
         release, policy = tmp_path / f"release-{number}", tmp_path / f"policy-{number}.parquet"
         result = anonymize(
-            read_log(log, COLUMNS),
+            read_in_memory(log, COLUMNS),
             k,
             algorithm=name,
             cloak=cloak,
@@ -136,7 +136,7 @@ def test_releases_pass_the_audit(tmp_path, name, cloak):
         manifest = read_manifest(release)
         assert manifest["algorithm"] == name
         assert manifest["smallest_bundle"] >= k
-        report = audit(log, release, policy, COLUMNS)
+        report = audit_files(log, release, policy, COLUMNS)
         assert [check.name for check in report.checks if not check.passed] == []
 
 
@@ -152,10 +152,10 @@ def test_bundles_of_300_small_logs_pass_the_audit(tmp_path, name):
         release, policy = tmp_path / f"{number}.release", tmp_path / f"{number}.policy"
         cloak = ("mbr", "quad")[number % 2]
         result = anonymize(
-            read_log(log, COLUMNS), k, algorithm=name, cloak=cloak, threads=1, **UNIT_CELLS
+            read_in_memory(log, COLUMNS), k, algorithm=name, cloak=cloak, threads=1, **UNIT_CELLS
         )
         result.write(release, policy)
-        assert audit(log, release, policy, COLUMNS).passed
+        assert audit_files(log, release, policy, COLUMNS).passed
 
 
 @pytest.mark.parametrize("name", DRAWS)

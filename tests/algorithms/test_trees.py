@@ -17,8 +17,8 @@ from small_logs import COLUMNS, UNIT_CELLS, Row, write_parquet
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.gtree import build_areas
 from trajcloak.algorithms.traj_anon.keys import build_layout
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import TREES
 from trajcloak.release.reading import read_manifest
 from zoo import Example, as_trajectories, build_zoo, draw_clustered, draw_examples, needs_jit
@@ -193,7 +193,7 @@ def test_releases_pass_the_audit(tmp_path, tree, cloak):
     ]
     log = write_parquet(tmp_path / "log.parquet", rows)
     result = anonymize(
-        read_log(log, COLUMNS),
+        read_in_memory(log, COLUMNS),
         3,
         algorithm="traj-anon",
         tree=tree,
@@ -203,5 +203,5 @@ def test_releases_pass_the_audit(tmp_path, tree, cloak):
     )
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert read_manifest(tmp_path / "release")["parameters"]["tree"] == tree
-    report = audit(log, tmp_path / "release", tmp_path / "policy.parquet", COLUMNS)
+    report = audit_files(log, tmp_path / "release", tmp_path / "policy.parquet", COLUMNS)
     assert [check.name for check in report.checks if not check.passed] == []

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runs import anonymize
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.options import LogColumns
 from trajcloak.release.row_groups import encode_row_group, join_row_groups
 
@@ -55,7 +55,7 @@ class Released:
     def audit(self, **options):
         words = self.options.get("vocabulary")
         given = {"request_log": self.request_log, "vocabulary": words} | options
-        return audit(self.log, self.release, self.policy, self.columns, **given)
+        return audit_files(self.log, self.release, self.policy, self.columns, **given)
 
     def copy(self, folder):
         shutil.copytree(self.folder, folder)

@@ -12,8 +12,8 @@ import pytest
 import trajcloak as tc
 from auditor.expected import list_failed
 from runs import anonymize
-from trajcloak.auditor import FOREIGN_CHECKS, audit_foreign
-from trajcloak.log import read_log
+from trajcloak.auditor import FOREIGN_CHECKS, audit_foreign_table
+from trajcloak.log import read_in_memory
 
 EDGES = ("x_min", "y_min", "x_max", "y_max")
 
@@ -96,7 +96,7 @@ def test_candidates_are_those_of_plain_loops(tmp_path, seed, suffix):
     table = write_table(tmp_path / f"table.{suffix}", **columns)
     counts = [count_inside(places, columns, number) for number in range(len(groups))]
     for k in (min(counts), min(counts) + 1):
-        report = audit_foreign(log, table, k)
+        report = audit_foreign_table(log, table, k)
         assert report["candidates"].passed == (k == min(counts))
     small = sum(count < k for count in counts)
     # Rows alone are named if they are as bad.
@@ -110,7 +110,7 @@ def test_candidates_are_those_of_plain_loops(tmp_path, seed, suffix):
 def test_rows_without_groups_are_judged_alone(tmp_path, log, places):
     columns = cover(places, split(40, 5))
     del columns["group"]
-    report = audit_foreign(log, write_table(tmp_path / "b.csv", **columns), 5)
+    report = audit_foreign_table(log, write_table(tmp_path / "b.csv", **columns), 5)
     assert report["candidates"].passed
     assert report["candidates"].checked == 24
     assert report.notes[0] == "Taken as links between rows: none."
@@ -166,10 +166,10 @@ def moving(tmp_path_factory):
 def test_pseudonyms_are_found_whatever_they_are_called(tmp_path, moving, name, make):
     places, log = moving
     user, columns = follow_one(places, range(0, 200, 3), 5, np.random.default_rng(0))
-    alone = audit_foreign(log, write_table(tmp_path / "alone.parquet", **columns), 5)
+    alone = audit_foreign_table(log, write_table(tmp_path / "alone.parquet", **columns), 5)
     assert alone["candidates"].passed
     columns[name] = [make(number) for number in user]
-    report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+    report = audit_foreign_table(log, write_table(tmp_path / "table.parquet", **columns), 5)
     assert f"with '{name}' as a link, 67 of 67 groups" in report["candidates"].detail
 
 
@@ -178,7 +178,7 @@ def test_a_few_pseudonyms_among_many_rows_without_are_found(tmp_path, moving):
     user, columns = follow_one(places, range(200), 5, np.random.default_rng(0))
     for filler in (None, "none"):
         columns["note"] = [str(number) if number < 20 else filler for number in user]
-        report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+        report = audit_foreign_table(log, write_table(tmp_path / "table.parquet", **columns), 5)
         assert "with 'note' as a link, 20 of" in report["candidates"].detail
 
 
@@ -190,7 +190,7 @@ def test_what_people_ask_for_is_no_link(tmp_path, moving):
     what = rng.choice(40, 800, p=shares / shares.sum())
     columns["category"] = [f"kind {number}" for number in what]
     columns["stars"] = rng.integers(1, 6, 800).tolist()
-    report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+    report = audit_foreign_table(log, write_table(tmp_path / "table.parquet", **columns), 5)
     assert report.passed, report
     assert "'category', 'stars'" in report.notes[1]
     assert "Assumes that senders were inside their rectangles" in report.notes[2]
@@ -209,7 +209,7 @@ def test_a_request_under_two_groupings_is_found(tmp_path, moving):
             rows.append((0, *low, *high, f"g{axis}{user}", f"kind {rng.integers(10**6)}"))
         rows[-1] = (*rows[-1][:-1], rows[-2][-1])
     columns = dict(zip(("instant", *EDGES, "part", "text"), zip(*rows, strict=True), strict=True))
-    report = audit_foreign(log, write_table(tmp_path / "table.parquet", **columns), 5)
+    report = audit_foreign_table(log, write_table(tmp_path / "table.parquet", **columns), 5)
     assert "with 'text' as a link, 100 of 100 groups" in report["candidates"].detail
 
 
@@ -221,11 +221,11 @@ def test_example_2_of_the_paper(tmp_path):
         "instant": [0, 1], "x_min": [-0.5, -0.5], "y_min": [-0.5, 0.5], "x_max": [1.5, 1.5],
         "y_max": [1.5, 1.5],
     }  # fmt: skip
-    alone = audit_foreign(log, write_table(tmp_path / "alone.csv", **columns), 2)
+    alone = audit_foreign_table(log, write_table(tmp_path / "alone.csv", **columns), 2)
     assert alone["candidates"].passed
     for name in NAMES[:4]:
         linked = {**columns, name: ["a", "a"]}
-        report = audit_foreign(log, write_table(tmp_path / f"{name}.csv", **linked), 2)
+        report = audit_foreign_table(log, write_table(tmp_path / f"{name}.csv", **linked), 2)
         expected = f"with '{name}' as a link, 1 of 1 groups have fewer than 2 candidates"
         assert report["candidates"].detail.startswith(expected)
 
@@ -242,13 +242,13 @@ def test_short_ids_of_users_are_found(tmp_path, make):
     }
     pq.write_table(pa.table(table), tmp_path / "log.parquet")
     user, columns = follow_one(places, range(60), 6, np.random.default_rng(0))
-    report = audit_foreign(
+    report = audit_foreign_table(
         tmp_path / "log.parquet", write_table(tmp_path / "alone.parquet", **columns), 6
     )
     assert report.passed
     for numbers, is_own in ((user, True), (np.roll(user, 30), False)):
         columns["no"] = [make(int(number)) for number in numbers]
-        report = audit_foreign(
+        report = audit_foreign_table(
             tmp_path / "log.parquet", write_table(tmp_path / "t.parquet", **columns), 6
         )
         assert ("user ids" in list_failed(report)) == is_own
@@ -270,7 +270,7 @@ def test_rows_that_repeat_have_the_same_candidates(tmp_path, seed):
     counts = [count_inside(places, columns, number) for number in range(100)]
     del columns["group"]
     k = int(np.median(counts)) + 1
-    report = audit_foreign(log, write_table(tmp_path / "table.csv", **columns), k)
+    report = audit_foreign_table(log, write_table(tmp_path / "table.csv", **columns), k)
     small = sum(count < k for count in counts)
     expected = f"{small} of 100 rows have fewer than {k} candidates, the smallest {min(counts)}: "
     assert report["candidates"].detail.startswith(expected)
@@ -278,14 +278,17 @@ def test_rows_that_repeat_have_the_same_candidates(tmp_path, seed):
 
 def test_our_own_bundles_pass(tmp_path, log):
     """Read as a table of another tool."""
-    result = anonymize(read_log(log), 5)
+    result = anonymize(read_in_memory(log), 5)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     bundles, policy = tmp_path / "release" / "bundles.parquet", tmp_path / "policy.parquet"
-    assert audit_foreign(log, bundles, 5).passed
-    report = audit_foreign(log, bundles, 5, policy=policy)
+    assert audit_foreign_table(log, bundles, 5).passed
+    report = audit_foreign_table(log, bundles, 5, policy=policy)
     assert report.passed, report
     assert report["members"].checked == 40
-    assert list_failed(audit_foreign(log, bundles, 41, policy=policy)) == {"candidates", "members"}
+    assert list_failed(audit_foreign_table(log, bundles, 41, policy=policy)) == {
+        "candidates",
+        "members",
+    }
 
 
 def test_members_are_counted_with_a_policy(tmp_path, log, places):
@@ -294,9 +297,9 @@ def test_members_are_counted_with_a_policy(tmp_path, log, places):
     users = [f"person-{u:04d}" for u in range(40)]
     policy = {"who": users, "where": [u // 8 for u in range(40)]}
     write = tmp_path / "policy.csv"
-    assert audit_foreign(log, table, 8, policy=write_table(write, **policy)).passed
+    assert audit_foreign_table(log, table, 8, policy=write_table(write, **policy)).passed
     policy["where"][0] = 4
-    report = audit_foreign(log, table, 8, policy=write_table(write, **policy))
+    report = audit_foreign_table(log, table, 8, policy=write_table(write, **policy))
     assert list_failed(report) == {"members"}
     assert "1 of 5 groups have fewer than 8 members, the smallest 7" in report["members"].detail
     assert "1 members are not in all rectangles of their group" in report["members"].detail
@@ -305,21 +308,21 @@ def test_members_are_counted_with_a_policy(tmp_path, log, places):
 def test_claimed_users(tmp_path, log, places):
     columns = cover(places, split(40, 8))
     columns["users"] = [8] * 15
-    assert audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2).passed
+    assert audit_foreign_table(log, write_table(tmp_path / "t.csv", **columns), 2).passed
     columns["users"][3:6] = [41] * 3
-    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.csv", **columns), 2)
     assert list_failed(report) == {"claimed users"}
     assert "more than its candidates in 3 rows (4, 5, 6)" in report["claimed users"].detail
 
 
 def test_exact_coordinates_are_found(tmp_path, log, places):
     columns = cover(places, split(40, 8), margin=0.0)
-    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 2)
     assert list_failed(report) == {"exact coordinates"}
     assert "60 of 60 different edges equal a coordinate" in report["exact coordinates"].detail
     columns = cover(places, split(40, 8))
     columns["x_max"] = columns["x_min"]
-    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 2)
     assert "rectangles without an area in 15 rows" in report["exact coordinates"].detail
 
 
@@ -328,7 +331,7 @@ def test_coordinates_on_a_lattice_are_equal_by_chance(tmp_path):
     places = rng.integers(0, 10, (200, 3, 2)).astype(float)
     log = write_log(tmp_path / "log.parquet", places)
     table = write_table(tmp_path / "t.csv", **cover(places, split(200, 20)))
-    assert audit_foreign(log, table, 5)["exact coordinates"].passed
+    assert audit_foreign_table(log, table, 5)["exact coordinates"].passed
 
 
 def test_a_grid_of_kilometre_squares_reveals_no_coordinate(tmp_path):
@@ -344,10 +347,10 @@ def test_a_grid_of_kilometre_squares_reveals_no_coordinate(tmp_path):
     ):
         assert EDGES[side] == name
         columns[name] = low[..., axis].ravel() + shift
-    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 1)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 1)
     assert report["exact coordinates"].passed, report["exact coordinates"]
     columns["x_min"] = places[..., 0].ravel()
-    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 1)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 1)
     assert not report["exact coordinates"].passed
 
 
@@ -356,7 +359,7 @@ def test_user_ids_are_found(tmp_path, log, places, as_group):
     columns = cover(places, split(40, 8))
     names = [f"near person-{8 * group:04d}" for group in columns["group"]]
     columns["group" if as_group else "note"] = names
-    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.csv", **columns), 2)
     assert list_failed(report) == {"user ids"}
     assert "holds the ids of 5 users" in report["user ids"].detail
     assert "person" not in str(report)
@@ -366,14 +369,14 @@ def test_user_ids_are_found(tmp_path, log, places, as_group):
 def test_user_ids_are_found_in_lists_and_in_bytes_that_are_no_text(tmp_path, log, places, hide):
     columns = cover(places, split(40, 8))
     columns["note"] = [hide(f"person-{8 * group:04d}") for group in columns["group"]]
-    report = audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 2)
     assert "holds the ids of 5 users" in report["user ids"].detail
 
 
 def test_columns_that_look_like_identifiers(tmp_path, log, places):
     columns = cover(places, split(40, 8))
     columns["contact"] = [f"a{i}@b.example" for i in range(15)]
-    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 2)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.csv", **columns), 2)
     assert list_failed(report) == {"identifiers"}
     detail = report["identifiers"].detail
     assert detail == "column 'contact' looks like e-mail addresses"
@@ -391,11 +394,11 @@ def test_degrees_and_stretches_of_time(tmp_path):
     for edge, name in zip(EDGES, ("lon_min", "lat_min", "lon_max", "lat_max"), strict=True):
         columns[name] = columns.pop(edge)
     table = write_table(tmp_path / "t.parquet", **columns)
-    assert audit_foreign(log, table, 8).passed
+    assert audit_foreign_table(log, table, 8).passed
     whole = {name: values[:1] for name, values in columns.items()}
     whole |= {"lon_min": [12.0], "lat_min": [51.0], "lon_max": [14.0], "lat_max": [53.0]}
     whole["t_end"] = [begin + datetime.timedelta(minutes=3)]
-    report = audit_foreign(log, write_table(tmp_path / "w.parquet", **whole), 40)
+    report = audit_foreign_table(log, write_table(tmp_path / "w.parquet", **whole), 40)
     assert report.passed
     assert report["exact coordinates"].checked == 4
 
@@ -403,7 +406,7 @@ def test_degrees_and_stretches_of_time(tmp_path):
 def test_rows_that_do_not_fit_the_log(tmp_path, log, places):
     columns = cover(places, split(40, 8))
     columns["instant"] = [instant + 1 for instant in columns["instant"]]
-    report = audit_foreign(log, write_table(tmp_path / "t.csv", **columns), 1)
+    report = audit_foreign_table(log, write_table(tmp_path / "t.csv", **columns), 1)
     assert {"rectangles", "candidates"} <= list_failed(report)
     assert "times that the log lacks in 5 rows" in report["rectangles"].detail
 
@@ -422,20 +425,20 @@ def test_rows_that_do_not_fit_the_log(tmp_path, log, places):
 )
 def test_tables_that_cannot_be_judged(tmp_path, log, columns, message):
     with pytest.raises(tc.InputError, match=message):
-        audit_foreign(log, write_table(tmp_path / "t.parquet", **columns), 2)
+        audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 2)
 
 
 def test_other_bad_input(tmp_path, log, places):
     table = write_table(tmp_path / "t.csv", **cover(places, split(40, 8)))
     with pytest.raises(tc.OptionError, match="k is 0; expected a whole number of at least 1"):
-        audit_foreign(log, table, 0)
+        audit_foreign_table(log, table, 0)
     with pytest.raises(tc.InputError, match="there is no column 'who'"):
-        audit_foreign(log, table, 2, group="who")
+        audit_foreign_table(log, table, 2, group="who")
     with pytest.raises(tc.InputError, match="cannot be read; expected a table"):
-        audit_foreign(log, tmp_path / "nothing.csv", 2)
+        audit_foreign_table(log, tmp_path / "nothing.csv", 2)
     with pytest.raises(tc.InputError, match=r"ends in '\.txt'"):
-        audit_foreign(log, tmp_path / "table.txt", 2)
+        audit_foreign_table(log, tmp_path / "table.txt", 2)
     with pytest.raises(tc.OptionError, match="every is '1x'"):
-        audit_foreign(log, table, 2, every="1x")
+        audit_foreign_table(log, table, 2, every="1x")
     with pytest.raises(tc.InputError, match="has no column of users of the log"):
-        audit_foreign(log, table, 2, policy=table)
+        audit_foreign_table(log, table, 2, policy=table)

@@ -3,7 +3,7 @@
 import pytest
 
 from engines.drawn_runs import draw_run
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.errors import TrajcloakError
 
 PER_TEST = 25
@@ -17,7 +17,7 @@ def audit_drawn(seed, folder, **options):
         run.in_memory(folder / "release", folder / "policy.parquet")
     except TrajcloakError:
         return None
-    return audit(
+    return audit_files(
         run.source,
         folder / "release",
         folder / "policy.parquet",

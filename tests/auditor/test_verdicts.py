@@ -18,7 +18,7 @@ from auditor.expected import list_failed
 from auditor.released import WORLDS, release_one_log
 from auditor.test_damage import FILES, REQUESTS, edit, set_fields, write_otherwise
 from trajcloak.algorithms.policy import Policy
-from trajcloak.auditor import CHECKS, audit
+from trajcloak.auditor import CHECKS, audit_files
 from trajcloak.cloaks import build_cloaks
 
 
@@ -217,7 +217,7 @@ def test_two_inputs_have_times_of_one_kind(tmp_path):
 def test_paths_that_lead_nowhere(world, tmp_path, missing):
     paths = {name: getattr(world, name) for name in ("log", "release", "policy")}
     with pytest.raises(tc.InputError, match="nothing"):
-        audit(**(paths | {missing: tmp_path / "nothing"}))
+        audit_files(**(paths | {missing: tmp_path / "nothing"}))
 
 
 def test_progress_reaches_its_end(world):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 HEADER = "user_id,time,x,y,what\n"
@@ -65,7 +65,7 @@ class Attempt:
     policy: str = "policy.parquet"
 
     def run(self, folder: Path) -> None:
-        log = read_log(self.source, self.columns)
+        log = read_in_memory(self.source, self.columns)
         result = anonymize(log, self.k, **self.options)
         result.write(folder / self.release, folder / self.policy)
 

@@ -14,7 +14,7 @@ import trajcloak as tc
 from trajcloak.parquet import memory_check
 from trajcloak.parquet.format import MAGIC, NUM_ROWS, ROW_GROUPS, TAIL
 from trajcloak.parquet.thrift import decode_struct, encode_struct
-from trajcloak.query import open_release
+from trajcloak.query import open_published
 
 COMMANDS = {
     "query": ("query", "release", "--region=-1e6,-1e6,1e6,1e6", "--by", "category"),
@@ -352,7 +352,7 @@ def test_the_release_is_read_by_every_command(copied, run):
 
 def test_a_field_that_only_some_manifests_have(copied):
     put(3, "parameters", "blocks")(copied)
-    assert open_release(copied / "release").manifest["parameters"]["blocks"] == 3
+    assert open_published(copied / "release").manifest["parameters"]["blocks"] == 3
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -360,7 +360,7 @@ def test_damaged_releases_are_refused(copied, run, name):
     damage, message = DAMAGES[name]
     damage(copied)
     with pytest.raises(tc.InputError, match=message):
-        open_release(copied / "release").count_requests((-1e6, -1e6, 1e6, 1e6), "category")
+        open_published(copied / "release").count_requests((-1e6, -1e6, 1e6, 1e6), "category")
     for args in COMMANDS.values():
         done = run(*args)
         if args[0] == "audit":

@@ -11,7 +11,7 @@ import trajcloak as tc
 from cli.terminal import show_on_terminal
 from small_logs import list_tree
 from trajcloak.attackers.candidate_sets import ATTACKERS
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.cli import demo
 from trajcloak.options import LogColumns
 from trajcloak.release.reading import read_manifest
@@ -57,7 +57,9 @@ def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     assert manifest["users"] == 400
     assert manifest["smallest_bundle"] >= 10
     columns = LogColumns(requests=("category", "detail"))
-    assert audit(folder / "log.parquet", folder / "release", folder / "policy.parquet", columns)
+    assert audit_files(
+        folder / "log.parquet", folder / "release", folder / "policy.parquet", columns
+    )
 
 
 def test_demo_by_hand(run, tmp_path, monkeypatch):

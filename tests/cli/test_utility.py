@@ -45,7 +45,7 @@ def test_the_table(capsys):
 
 @pytest.mark.parametrize(("results", "code"), [([GOOD], 0), ([GOOD, BAD], 3)])
 def test_a_true_answer_outside_its_bounds_is_a_breach(run, made, monkeypatch, results, code):
-    monkeypatch.setattr(utility, "measure_utility", lambda *_, **__: results)
+    monkeypatch.setattr(utility, "measure_answers", lambda *_, **__: results)
     policy = made / "policy.parquet"
     done = run("utility", made / "log.parquet", made / "release", "--policy", policy, "--json")
     assert done.code == code

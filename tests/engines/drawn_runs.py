@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from runs import anonymize
 from trajcloak.engines.engine import Engine, Sizes
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import ALGORITHMS, PARTS_PER, LogColumns, Options
 from trajcloak.pipeline import anonymize_files, anonymize_on
 
@@ -40,7 +40,7 @@ class Run:
 
     def in_memory(self, release: Path, policy: Path) -> Any:
         """Hold the log in memory; returns the private figures."""
-        log = read_log(self.source, self.columns, self.request_log, threads=1)
+        log = read_in_memory(self.source, self.columns, self.request_log, threads=1)
         made = anonymize(log, self.k, threads=1, **self.options)
         made.write(release, policy)
         return made.figures

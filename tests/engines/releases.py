@@ -15,7 +15,7 @@ from small_logs import COLUMNS, UNIT_CELLS, Row, list_tree, new_folder, write_pa
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.engines.stored import StoredEngine
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 
@@ -70,7 +70,7 @@ def compare(
     with new_folder() as folder:
         path = rows if isinstance(rows, Path) else write_log(folder, rows)
         expected = run(
-            lambda: anonymize(read_log(path, columns, threads=1), k, threads=1, **options),
+            lambda: anonymize(read_in_memory(path, columns, threads=1), k, threads=1, **options),
             folder / "memory",
         )
         actual = run(

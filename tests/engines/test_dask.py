@@ -21,7 +21,7 @@ from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, draw_log, list_tree
 from trajcloak.engines import shard_files
 from trajcloak.engines.engine import Sizes
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 
@@ -128,7 +128,9 @@ def test_a_worker_killed_in_mid_run(tmp_path, dask_engine, stage):
             self.result.write(*paths, progress=kill)
 
     actual = run(Writing, tmp_path / "killed")
-    expected = run(lambda: anonymize(read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole")
+    expected = run(
+        lambda: anonymize(read_in_memory(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
+    )
     assert killed
     assert actual == expected
 
@@ -153,7 +155,9 @@ def test_a_worker_killed_while_it_writes_a_file(tmp_path, dask_engine):
         lambda: anonymize_on(dask_engine, path, COLUMNS, Options(k=4, **OPTIONS)),
         tmp_path / "killed",
     )
-    expected = run(lambda: anonymize(read_log(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole")
+    expected = run(
+        lambda: anonymize(read_in_memory(path, COLUMNS), 4, **OPTIONS), tmp_path / "whole"
+    )
     dask_engine.client.wait_for_workers(2, timeout=300)
     assert workers[min(workers)] not in dask_engine.client.run(os.getpid).values()
     assert actual == expected
@@ -268,7 +272,7 @@ def test_a_client_and_a_folder_or_a_frame(tmp_path, client):
             run(make, tmp_path / f"{name}{number}")
             for name, make in (
                 ("dask", partial(anonymize, source, engine=client, columns=COLUMNS)),
-                ("memory", partial(anonymize, read_log(in_memory, COLUMNS))),
+                ("memory", partial(anonymize, read_in_memory(in_memory, COLUMNS))),
             )
             for make in [partial(make, k=4, **OPTIONS)]
         )
@@ -294,6 +298,6 @@ def test_two_frames(tmp_path, client):
 
 def test_a_log_in_memory_is_refused(client):
     places = {"user_id": [1, 2], "time": [0, 0], "x": [0.0, 1.0], "y": [0.0, 1.0]}
-    log = read_log(pa.table(places))
+    log = read_in_memory(pa.table(places))
     with pytest.raises(tc.OptionError, match="in memory"):
         anonymize(log, 2, engine=client)

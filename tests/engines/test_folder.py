@@ -9,7 +9,7 @@ from trajcloak import pipeline
 from trajcloak.engines import engine as engine_module
 from trajcloak.engines import folder
 from trajcloak.engines.folder import format_memory, parse_memory
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_files
 
@@ -92,7 +92,7 @@ def test_refined_is_not_cut_into_blocks(tmp_path, monkeypatch, tight):
 def test_traj_anon_takes_windows_apart_that_do_not_fit(tmp_path, tight):
     log = write_dense(tmp_path / "log.parquet", 200, 12)
     made = start(log, algorithm="traj-anon", cloak="quad")
-    whole = anonymize(read_log(log), 5, algorithm="traj-anon", cloak="quad")
+    whole = anonymize(read_in_memory(log), 5, algorithm="traj-anon", cloak="quad")
     assert made.manifest == whole.manifest
 
 

@@ -23,11 +23,11 @@ from small_logs import (
     list_tree,
     rows_with_addresses,
 )
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.engines.stored import MAX_SHARDS, SHARD_ROWS, StoredEngine
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import TREES, LogColumns, Options
 from trajcloak.pipeline import anonymize_on
 from trajcloak.release import result as result_module
@@ -109,7 +109,7 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
             Options(k=4, algorithm="refined", cloak=cloak, **UNIT_CELLS),
         )  # fmt: skip
         result.write(folder / "release", folder / "policy.parquet")
-        report = audit(path, folder / "release", folder / "policy.parquet", COLUMNS)
+        report = audit_files(path, folder / "release", folder / "policy.parquet", COLUMNS)
         assert report.passed
         # Equal trajectories are never cut apart.
         assert ("blocks" in result.manifest["parameters"]) == (skew != "one cell")
@@ -123,7 +123,7 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
 def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
     path = tmp_path / "log.parquet"
     tc.generate_log(path, users=24_000, length=6, seed=4)
-    log = read_log(path)
+    log = read_in_memory(path)
     in_memory = anonymize(log, 20, algorithm="refined", cloak=cloak, effort="low")
     asked = Options(k=20, algorithm="refined", cloak=cloak, effort="low")
     engine = MemoryEngine(1, sizes=Sizes(1 << 16, 8000 * 6, 1))

@@ -6,14 +6,14 @@ import trajcloak as tc
 from experiments import choices
 from experiments.choices import ChoicePoint, draw, measure, plan
 from experiments.run import write_result
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 
 
 def test_smaller_parts_and_shorter_windows_are_more_precise(tmp_path, monkeypatch):
     monkeypatch.setattr(choices, "K", 8)
     path = tmp_path / "log.parquet"
     tc.generate_log(path, users=300, length=6, seed=1)
-    log = read_log(path, choices.COLUMNS)
+    log = read_in_memory(path, choices.COLUMNS)
     whole = measure(ChoicePoint(6, 8), log)
     for point in (ChoicePoint(6, 2), ChoicePoint(2, 8)):
         finer = measure(point, log)

@@ -10,7 +10,7 @@ import pytest
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.generator import GeneratedLog, generated_log
 from trajcloak.generator.generated_log import id_texts, user_ids
-from trajcloak.log import read_log, write
+from trajcloak.log import read_in_memory, write
 from trajcloak.options import LogColumns
 
 from .conftest import JUNCTIONS, LENGTH, SEED, USERS, read_columns
@@ -342,7 +342,7 @@ def test_requests_in_a_file_of_their_own(tmp_path, monkeypatch, name, string_ids
     log = generate_log(paths[0], request_log=paths[1], **options)
     assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 2
     columns = LogColumns(requests=("category", "detail"))
-    whole, split = read_log(one, columns), read_log(paths[0], columns, paths[1])
+    whole, split = read_in_memory(one, columns), read_in_memory(paths[0], columns, paths[1])
     assert split.users == whole.users
     for field in ("user", "time", "x", "y"):
         assert getattr(split, field).tolist() == getattr(whole, field).tolist()

@@ -28,7 +28,7 @@ from guarantee.movable_logs import (
 from runs import anonymize
 from small_logs import new_folder
 from trajcloak.engines.engine import Engine
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_on
 from trajcloak.release.result import RunResult
@@ -133,7 +133,7 @@ def list_surviving(log: MovableLog) -> list[int]:
     """List the reports that survive cleaning."""
     with new_folder() as folder:
         given = write_log(log, [], folder)
-        read = read_log(given.source, given.columns, given.request_log, threads=1)
+        read = read_in_memory(given.source, given.columns, given.request_log, threads=1)
     return list(range(read.num_rows)) if read.file_row is None else read.file_row.tolist()
 
 

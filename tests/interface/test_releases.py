@@ -83,7 +83,7 @@ def test_both_answer_the_same(both, name):
 def test_answers_are_those_of_the_files(both):
     """As the command line gives them."""
     made, opened = both
-    published = query.open_release(opened._path)
+    published = query.open_published(opened._path)
     x_min, y_min, x_max, y_max = build_geopandas(UTM).total_bounds
     region = (x_min, y_min, (x_min + x_max) / 2, y_max)
     expected = published.count(region, 1, 4)

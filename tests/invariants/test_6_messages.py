@@ -13,7 +13,7 @@ from bad_input import CASES, Case, Secrets
 from invariants.common import property_test, require
 from runs import anonymize
 from small_logs import Row, new_folder, publish, read_rows
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.space import check_inside
 from trajcloak.trajectories import compare_all_reports
 
@@ -30,7 +30,7 @@ def check_invariant_6(bad: Case, seed: int) -> None:
         warnings.simplefilter("always")
         attempt = bad.build(folder, secrets)
         try:
-            log = read_log(attempt.source, attempt.columns, progress=listen)
+            log = read_in_memory(attempt.source, attempt.columns, progress=listen)
             result = anonymize(log, attempt.k, progress=listen, **attempt.options)
             result.write(folder / attempt.release, folder / attempt.policy, progress=listen)
         except tc.TrajcloakError as error:

@@ -9,7 +9,7 @@ import pytest
 import trajcloak as tc
 from runs import anonymize
 from trajcloak.errors import RefusedLogError
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.log.bad_rows import BadRows, FileRows, SomeRows, Trouble, describe_shape
 from trajcloak.options import LogColumns
 
@@ -61,7 +61,7 @@ def test_every_kind_is_told_in_one_pass(tmp_path):
     expected = spoil(lines)
     log = write(tmp_path / "log.csv", lines)
     with pytest.raises(RefusedLogError) as caught:
-        read_log(log, LogColumns(requests=("what",)))
+        read_in_memory(log, LogColumns(requests=("what",)))
     assert caught.value.reasons == [f"{log}: {reason}" for reason in expected]
     assert str(caught.value).startswith("the log is refused for 7 reasons: (1) ")
     assert all(reason in caught.value.with_options for reason in expected)
@@ -118,7 +118,7 @@ def test_bad_lines_of_json(tmp_path):
     lines[8] = '{"user_id": "u", "time": 1, "y": 2.5}'
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
     with pytest.raises(RefusedLogError) as caught:
-        read_log(tmp_path / "log.jsonl")
+        read_in_memory(tmp_path / "log.jsonl")
     told = [reason.split("log.jsonl: ")[1].split(";")[0] for reason in caught.value.reasons]
     assert told == [
         "2 rows (3, 6): no JSON object",
@@ -130,13 +130,13 @@ def test_bad_lines_of_json(tmp_path):
 def test_columns_are_listed_in_messages(tmp_path):
     log = write(tmp_path / "log.csv", ["a,0,1,2"], "usr_id,time,x,y")
     with pytest.raises(tc.InputError) as caught:
-        read_log(log)
+        read_in_memory(log)
     assert (
         "log.csv: there is no column 'user_id' among usr_id, time, x, y (did you mean 'usr_id'?); "
         in str(caught.value)
     )
     with pytest.raises(tc.InputError, match=r"no column 'wat' among .* \(did you mean 'what'\?\)"):
-        read_log(write(log, build_lines()), LogColumns(requests=("wat",)))
+        read_in_memory(write(log, build_lines()), LogColumns(requests=("wat",)))
 
 
 @pytest.mark.parametrize(

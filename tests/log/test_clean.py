@@ -10,8 +10,8 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 DROPPED = ("clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport")
@@ -47,10 +47,10 @@ def walk(num_users=6, num_reports=8, centre=(13.4, 52.5), size=0.01):
 def run(folder, log, *, k=2, options=None, **reading):
     """Anonymize and audit; the audit reads the log as the manifest says."""
     columns = LogColumns(requests=("what",), **reading)
-    result = anonymize(read_log(log, columns), k, **(options or {"every": "60s"}))
+    result = anonymize(read_in_memory(log, columns), k, **(options or {"every": "60s"}))
     result.write(folder / "release", folder / "policy.parquet")
     names = {name: reading[name] for name in ("x", "y", "lon", "lat") if name in reading}
-    report = audit(log, folder / "release", folder / "policy.parquet", LogColumns(**names))
+    report = audit_files(log, folder / "release", folder / "policy.parquet", LogColumns(**names))
     assert report.passed, [check for check in report.checks if not check.passed]
     return result.manifest
 
@@ -161,12 +161,12 @@ def test_many_misplaced_rows(tmp_path, share, reason, spoil):
 def test_places_that_are_not_misplaced(tmp_path, centre, size):
     """Logs around 0, 0, and logs where swapped rows would be in the bulk, too."""
     rows = [*walk(num_users=25, centre=centre, size=size), ("user-1", 100, *centre, "w")]
-    anonymize(read_log(write(tmp_path / "log.parquet", rows)), 2, every="60s")
+    anonymize(read_in_memory(write(tmp_path / "log.parquet", rows)), 2, every="60s")
 
 
 def test_a_region_keeps_misplaced_rows(tmp_path):
     rows = [*walk(num_users=25), ("user-1", 100, 52.5, 13.4, "w")]
-    log = read_log(write(tmp_path / "log.parquet", rows))
+    log = read_in_memory(write(tmp_path / "log.parquet", rows))
     region = (-5_000_000.0, -5_000_000.0, 10_000_000.0)
     assert anonymize(log, 2, every="60s", region=region).manifest["users"] == 25
 
@@ -179,7 +179,7 @@ def test_a_clip_drops_rows_outside(tmp_path):
     outside = sum(lat > clip[3] for _, _, _, lat, _ in rows)
     assert manifest["ingest"]["dropped"]["clip"] == outside > 0
     with pytest.raises(tc.InputError, match="all 160 rows of the log are dropped"):
-        read_log(log, LogColumns(clip=(0.0, 0.0, 1.0, 1.0)))
+        read_in_memory(log, LogColumns(clip=(0.0, 0.0, 1.0, 1.0)))
 
 
 def test_row_numbers_are_those_of_the_files_after_rows_were_dropped(tmp_path):
@@ -188,11 +188,11 @@ def test_row_numbers_are_those_of_the_files_after_rows_were_dropped(tmp_path):
     rows.insert(200, ("user-9", 1, 13.4, 95.0, "w"))
     log = write(tmp_path / "log.parquet", rows)
     with pytest.raises(tc.InputError, match=r"log.parquet: row 201: column 'lat' is out of range"):
-        read_log(log, LogColumns(drop=("empty",)))
+        read_in_memory(log, LogColumns(drop=("empty",)))
     rows[200] = ("user-9", 1, 93.4, 52.5, "w")
     log = write(tmp_path / "log2.parquet", rows)
     with pytest.raises(tc.InputError, match=r"log2.parquet: row 201 is far from all others"):
-        anonymize(read_log(log, LogColumns(drop=("empty",))), 2, every="60s")
+        anonymize(read_in_memory(log, LogColumns(drop=("empty",))), 2, every="60s")
 
 
 @pytest.mark.parametrize("side", [179.995, -180.0])
@@ -209,7 +209,7 @@ def test_a_log_around_the_globe_is_refused(tmp_path):
     rows = walk() + [("user-1", 7, lon, 10.0, "w") for lon in (-100.0, 0.0, 100.0)]
     log = write(tmp_path / "log.parquet", rows)
     with pytest.raises(tc.InputError, match=r"spans more than 180 degrees .* clip="):
-        anonymize(read_log(log), 2, every="60s")
+        anonymize(read_in_memory(log), 2, every="60s")
 
 
 def test_near_a_pole(tmp_path):
@@ -240,7 +240,7 @@ def test_degrees_of_another_datum_are_projected(tmp_path):
 def test_other_coordinate_systems_are_refused(tmp_path, crs):
     log = write(tmp_path / "log.parquet", walk())
     with pytest.raises(tc.OptionError, match=r"expected a coordinate system .*crs="):
-        read_log(log, LogColumns(crs=crs))
+        read_in_memory(log, LogColumns(crs=crs))
 
 
 @pytest.mark.parametrize(
@@ -262,4 +262,4 @@ def test_options_that_cannot_be_used(options, message):
 def test_a_speed_needs_a_unit(tmp_path):
     log = write(tmp_path / "log.parquet", walk(), NATIONAL)
     with pytest.raises(tc.OptionError, match="pass max_speed="):
-        read_log(log, LogColumns(drop=("teleport",)))
+        read_in_memory(log, LogColumns(drop=("teleport",)))

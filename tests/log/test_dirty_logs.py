@@ -11,8 +11,8 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 HEADER = "user_id,time,lon,lat,what"
@@ -39,10 +39,10 @@ def write(folder, rows, header=HEADER, delimiter=",", name="log.csv"):
 def attempt(folder, log, reading=None, **options):
     """Anonymize and audit; returns the release."""
     columns = LogColumns(requests=("what",), **(reading or {}))
-    result = anonymize(read_log(log, columns, threads=1), 2, threads=1, **options)
+    result = anonymize(read_in_memory(log, columns, threads=1), 2, threads=1, **options)
     result.write(folder / "release", folder / "policy.parquet")
     named = {name: (reading or {}).get(name) for name in ("lon", "lat", "x", "y")}
-    report = audit(log, folder / "release", folder / "policy.parquet", LogColumns(**named))
+    report = audit_files(log, folder / "release", folder / "policy.parquet", LogColumns(**named))
     failed = {check.name: check.detail for check in report.checks if not check.passed}
     assert not failed, failed
     return result

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from trajcloak.log import csv_text, read_log
+from trajcloak.log import csv_text, read_in_memory
 from trajcloak.log import files as log_files
 from trajcloak.log.files import list_files, read_names, stream_batches
 from trajcloak.options import LogColumns
@@ -84,7 +84,7 @@ def test_another_kind_of_file(folder):
 
 def test_rows_are_those_of_all_files_in_order(folder):
     for source in (folder, str(folder / "*.[cp]*"), [folder / "[ab].csv", folder / "c.parquet"]):
-        log = read_log(source)
+        log = read_in_memory(source)
         assert log.users.to_pylist() == ["u1", "u2", "u3"]
         assert log.time.tolist() == [0, 1, 2]
         assert log.x.tolist() == [1, 3, 5]
@@ -96,7 +96,7 @@ def test_columns_may_stand_in_any_order_and_differ_between_files(tmp_path):
     (tmp_path / "b.csv").write_text("x,y,user_id,time\n3,4,u2,1\n")
     table = pa.table({"time": [2], "y": [6.0], "user_id": ["u3"], "more": [[1]], "x": [5.0]})
     pq.write_table(table, tmp_path / "c.parquet")
-    log = read_log(tmp_path)
+    log = read_in_memory(tmp_path)
     assert log.users.to_pylist() == ["u1", "u2", "u3"]
     assert [log.time.tolist(), log.x.tolist(), log.y.tolist()] == [[0, 1, 2], [1, 3, 5], [2, 4, 6]]
 
@@ -110,13 +110,13 @@ def test_a_column_is_missing_in_a_later_file(tmp_path, suffix):
     else:
         pq.write_table(pa.table({"user_id": ["u"], "when": [1], "x": [1.0], "y": [1.0]}), late)
     with pytest.raises(tc.InputError, match=rf"b\{suffix}: there is no column 'time'"):
-        read_log(tmp_path)
+        read_in_memory(tmp_path)
 
 
 def test_a_column_that_stands_twice(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,x\nu,0,1,2,3\n")
     with pytest.raises(tc.InputError, match="there are several columns 'x'"):
-        read_log(tmp_path)
+        read_in_memory(tmp_path)
 
 
 def test_files_with_different_places_are_not_mixed(tmp_path):
@@ -126,7 +126,7 @@ def test_files_with_different_places_are_not_mixed(tmp_path):
         tc.InputError,
         match=r"b\.csv: there are no columns 'lon' and 'lat' among user_id, time, x, y;",
     ):
-        read_log(tmp_path)
+        read_in_memory(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_place_found_by_its_name_cannot_be_published(tmp_path, columns):
         tc.OptionError,
         match=r"is to hold two of user, time, place|also holds the user, time or place",
     ):
-        read_log(tmp_path, columns)
+        read_in_memory(tmp_path, columns)
 
 
 def test_names_of_a_csv_file_with_bad_rows(tmp_path):
@@ -168,7 +168,7 @@ def test_bad_rows_of_csv_that_are_not_ascii(tmp_path, row, message, capfd):
     rows = [f"\u00fc{i},2024-05-01T08:00:0{i},5,6".encode() for i in range(2)]
     (tmp_path / "log.csv").write_bytes(names + b"\n".join([*rows, row, *rows]))
     with pytest.raises(tc.InputError, match=message):
-        read_log(tmp_path, LogColumns(time="zeitpunkt \u00fc"))
+        read_in_memory(tmp_path, LogColumns(time="zeitpunkt \u00fc"))
     assert capfd.readouterr().err == ""
 
 
@@ -184,18 +184,18 @@ def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch):
     sizes = [batch.num_rows for batch in stream_batches(list_files(tmp_path), NAMED)]
     assert sum(sizes) == 40
     assert max(sizes) < 10
-    log = read_log(tmp_path)
+    log = read_in_memory(tmp_path)
     assert log.time.tolist() == list(range(40))
     assert [log.users[i].as_py() for i in log.user.tolist()] == [f"u{i}" for i in range(40)]
 
     lines[25] = "u35,35,what,6"
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
     with pytest.raises(tc.InputError, match=r"b\.csv: row 26: column 'x' cannot be read"):
-        read_log(tmp_path)
+        read_in_memory(tmp_path)
     lines[25] = "u35,35,6"
     (tmp_path / "b.csv").write_text(HEADER + "\n".join(lines) + "\n")
     with pytest.raises(tc.InputError, match=r"b\.csv: row 26: 3 cells; expected 4"):
-        read_log(tmp_path)
+        read_in_memory(tmp_path)
 
 
 def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch):
@@ -211,4 +211,4 @@ def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch
 @pytest.mark.parametrize("source", [b"log", {"user_id": [1]}, 7], ids=["bytes", "dict", "number"])
 def test_what_is_no_path_is_refused(source):
     with pytest.raises(tc.OptionError, match=r"the log is given as .*; expected paths of files"):
-        read_log(source)
+        read_in_memory(source)

@@ -18,8 +18,8 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 COLUMNS = LogColumns(requests=("what", "amount"))
@@ -115,7 +115,7 @@ WRITERS = {
 
 @pytest.fixture(scope="module")
 def expected():
-    return publish(read_log(build_table(), COLUMNS))
+    return publish(read_in_memory(build_table(), COLUMNS))
 
 
 def publish(log):
@@ -127,10 +127,10 @@ def publish(log):
 def test_a_log_is_the_same_in_every_kind_of_file(tmp_path, name, expected):
     path = tmp_path / name
     WRITERS[name](path)
-    assert publish(read_log(path, COLUMNS)) == expected
-    result = anonymize(read_log(path, COLUMNS), 2, every="60s")
+    assert publish(read_in_memory(path, COLUMNS)) == expected
+    result = anonymize(read_in_memory(path, COLUMNS), 2, every="60s")
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
-    report = audit(path, tmp_path / "release", tmp_path / "policy.parquet", COLUMNS)
+    report = audit_files(path, tmp_path / "release", tmp_path / "policy.parquet", COLUMNS)
     assert report.passed, [check for check in report.checks if not check.passed]
 
 
@@ -152,7 +152,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_frames(name, expected):
-    assert publish(read_log(FRAMES[name](), COLUMNS)) == expected
+    assert publish(read_in_memory(FRAMES[name](), COLUMNS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -168,20 +168,20 @@ def test_frames_with_columns_of_several_types(name, value, message):
     frame = build_table().to_pandas().astype(object)
     frame.loc[2, name] = [value] if isinstance(value, list) else value
     with pytest.raises(tc.InputError, match=message) as caught:
-        read_log(frame, COLUMNS)
+        read_in_memory(frame, COLUMNS)
     assert "north" not in str(caught.value)
     twice = build_table().to_pandas().set_axis(["user_id", "time", "x", "x", "y", "z"], axis=1)
     with pytest.raises(tc.InputError, match="two columns of one name"):
-        read_log(twice)
+        read_in_memory(twice)
 
 
 def test_the_delimiter_can_be_given(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("user_id^time^x^y;z\na^1^2^3\nb^1^2^4\n")
     columns = LogColumns(x="x", y="y;z", delimiter="^")
-    assert read_log(path, columns).num_rows == 2
+    assert read_in_memory(path, columns).num_rows == 2
     with pytest.raises(tc.InputError, match="delimiter="):
-        read_log(path, LogColumns(x="x", y="y;z"))
+        read_in_memory(path, LogColumns(x="x", y="y;z"))
     with pytest.raises(tc.OptionError, match="delimiter="):
         LogColumns(delimiter=", ")
 
@@ -208,14 +208,14 @@ def test_bad_lines(tmp_path, line, message):
     path = tmp_path / "log.jsonl"
     path.write_bytes(to_lines() + b"\n" + line.encode() + b"\n")
     with pytest.raises(tc.InputError, match=message):
-        read_log(path, COLUMNS)
+        read_in_memory(path, COLUMNS)
 
 
 def test_geometries_that_are_no_points(tmp_path):
     table = build_table().drop_columns(["lon", "lat"])
     lines = [b"\x01\x02\x00\x00\x00" + b"\x00" * 16] * table.num_rows
     with pytest.raises(tc.InputError, match="row 1: the geometry is no point"):
-        read_log(table.append_column("geometry", pa.array(lines)), COLUMNS)
+        read_in_memory(table.append_column("geometry", pa.array(lines)), COLUMNS)
 
 
 @pytest.mark.parametrize("kind", ["wkb", "struct"])
@@ -232,17 +232,17 @@ def test_points_are_not_published(tmp_path, kind, has_others):
     for name in ("geometry", "geometry.x")[: 1 + (kind == "struct")]:
         columns = LogColumns(requests=(name,))
         with pytest.raises(tc.OptionError, match="request column 'geometry' also holds the user"):
-            read_log(points, columns)
+            read_in_memory(points, columns)
     pq.write_table(build_table().append_column("geometry", build_table()["what"]), rest)
     columns = LogColumns(requests=("geometry",))
-    assert read_log(rest, columns).requests.kinds.num_rows > 0
+    assert read_in_memory(rest, columns).requests.kinds.num_rows > 0
     if has_others:
         with pytest.raises(tc.OptionError, match="request column 'geometry' also holds the user"):
-            read_log([rest, points], columns)
+            read_in_memory([rest, points], columns)
 
 
 @pytest.mark.parametrize("name", ["log.txt", "log.gz", "log.parquet.gz", "log", "log.xlsx"])
 def test_kinds_that_are_not_known(tmp_path, name):
     (tmp_path / name).write_text("x")
     with pytest.raises(tc.InputError, match="unknown kind of file"):
-        read_log(tmp_path / name)
+        read_in_memory(tmp_path / name)

@@ -9,7 +9,7 @@ import pytest
 import trajcloak as tc
 from log.dirty import zstd
 from trajcloak.log import lines as log_lines
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.log.files import stream_batches
 from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
@@ -39,12 +39,12 @@ def test_batches_are_small_and_rows_keep_their_numbers(tmp_path, monkeypatch, na
     sizes = [batch.num_rows for batch in stream_batches([path], recognise_columns(path, COLUMNS))]
     assert sum(sizes) == 50
     assert max(sizes) < 10
-    log = read_log(path, COLUMNS)
+    log = read_in_memory(path, COLUMNS)
     assert log.time.tolist() == list(range(50))
     assert log.requests.kinds.schema == pa.schema([("what", pa.string())])
     lines[41] = {**lines[41], "x": "far"}
     with pytest.raises(tc.InputError, match=r"row 41: field 'x' is of another type .* double"):
-        read_log(write(tmp_path / name, lines), COLUMNS)
+        read_in_memory(write(tmp_path / name, lines), COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -68,24 +68,24 @@ def test_bad_lines_are_named(tmp_path, monkeypatch, line, message):
     monkeypatch.setattr(log_lines, "TEXT_BLOCK_BYTES", 1 << (15 if line[:1] == b"{" else 12))
     path = write(tmp_path / "log.jsonl", [*records(), line])
     with pytest.raises(tc.InputError, match=message) as caught:
-        read_log(path, COLUMNS)
+        read_in_memory(path, COLUMNS)
     assert "99999" not in str(caught.value)
 
 
 def test_a_null_may_come_first(tmp_path):
     """Arrow's own reader crashes the process."""
     with pytest.raises(tc.InputError, match="row 1: no JSON object"):
-        read_log(write(tmp_path / "log.jsonl", [b" null", *records()]), COLUMNS)
+        read_in_memory(write(tmp_path / "log.jsonl", [b" null", *records()]), COLUMNS)
 
 
 def test_most_values_tell_the_type(tmp_path):
     lines = records()
     lines[0] = {**lines[0], "time": "now", "what": "none"}
     with pytest.raises(tc.InputError, match=r"row 1: field 'time' .* expected int64"):
-        read_log(write(tmp_path / "log.jsonl", lines), COLUMNS)
+        read_in_memory(write(tmp_path / "log.jsonl", lines), COLUMNS)
 
 
 def test_a_byte_order_mark_is_no_line(tmp_path):
     path = write(tmp_path / "log.jsonl", records())
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert read_log(path).num_rows == 50
+    assert read_in_memory(path).num_rows == 50

@@ -9,8 +9,8 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 SENT = [
@@ -35,7 +35,7 @@ def write(path, columns):
 
 
 def read(path, *names):
-    return read_log(path, LogColumns(requests=names)).requests
+    return read_in_memory(path, LogColumns(requests=names)).requests
 
 
 def test_fields_become_columns_with_their_types(tmp_path):
@@ -100,9 +100,9 @@ def test_the_audit_reads_structs_too(tmp_path, named):
     at = pa.array([datetime.datetime(2024, 5, i % 3 + 1) for i in range(12)], pa.timestamp("ms"))
     log = write(tmp_path / "log.parquet", {"query": pa.array(sent, TYPE), "at": at})
     columns = LogColumns(requests=named or ("query", "at"))
-    result = anonymize(read_log(log, columns), k=3, rare="keep")
+    result = anonymize(read_in_memory(log, columns), k=3, rare="keep")
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
-    found = audit(
+    found = audit_files(
         log, tmp_path / "release", tmp_path / "policy.parquet", LogColumns(requests=named)
     )
     assert found.passed, [check for check in found.checks if not check.passed]

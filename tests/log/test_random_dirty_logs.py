@@ -16,9 +16,9 @@ from log.dirty import WRITERS, draw_log, draw_reading, to_frame
 from reference.published import find_faults
 from runs import anonymize
 from small_logs import new_folder
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.cli import main
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.log.frames import to_table
 from trajcloak.options import LogColumns
 
@@ -60,11 +60,11 @@ def attempt(folder, log, kind, reading, options):
         source = to_frame(log)
     else:
         WRITERS[kind](path, log)
-    result = anonymize(read_log(source, columns, threads=1), K, threads=1, **options)
+    result = anonymize(read_in_memory(source, columns, threads=1), K, threads=1, **options)
     if kind == FRAME:
         pq.write_table(to_table(source), path)
     result.write(folder / "release", folder / "policy.parquet")
-    report = audit(path, folder / "release", folder / "policy.parquet", LogColumns())
+    report = audit_files(path, folder / "release", folder / "policy.parquet", LogColumns())
     faults = [f"{check.name}: {check.detail}" for check in report.checks if not check.passed]
     if log.spoilt or reading["drop"] or "tz" in reading:
         # The twin knows neither hostile cells nor rows that were dropped.

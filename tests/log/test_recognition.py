@@ -8,9 +8,9 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.errors import TrajcloakWarning
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.log.csv_text import guess_types
 from trajcloak.log.formats import WantedColumns
 from trajcloak.log.recognition import recognise_columns
@@ -79,13 +79,13 @@ def test_a_log_of_others_is_read_published_and_audited(tmp_path):
     lines = [f"u{u};01.02.2024 08:0{t};13,40{u}5;52,52{t}1;bar" for u in range(4) for t in range(2)]
     log = write(tmp_path / "log.csv", "uid;timestamp;lng;lat;what", *lines)
     columns = LogColumns(requests=("what",), time_format="%d.%m.%Y %H:%M", tz="Europe/Berlin")
-    read = read_log(log, columns)
+    read = read_in_memory(log, columns)
     assert read.x[:2].tolist() == [13.4005, 13.4005]
     assert read.y[:2].tolist() == [52.5201, 52.5211]
     assert read.time[0] == datetime(2024, 2, 1, 7, tzinfo=UTC).timestamp() * 10**6
     release, policy = tmp_path / "release", tmp_path / "policy.parquet"
     anonymize(read, 2).write(release, policy)
-    report = audit(log, release, policy, columns)
+    report = audit_files(log, release, policy, columns)
     assert report.passed, report
 
 
@@ -94,7 +94,7 @@ def test_a_request_log_may_have_other_names(tmp_path):
         tmp_path / "a.csv", "uid,ts,x,y", *(f"u{u},{t},{u},7" for u in range(4) for t in (0, 1))
     )
     sent = write(tmp_path / "b.csv", "user,time,what", "u1,1,bar", "u2,0,bar")
-    log = read_log(places, LogColumns(requests=("what",)), sent)
+    log = read_in_memory(places, LogColumns(requests=("what",)), sent)
     assert (log.num_rows, log.num_requests, log.unknown_requests) == (8, 2, 0)
 
 
@@ -113,7 +113,7 @@ def test_units_of_times(tmp_path, values, unit, second, kind):
     if kind == "csv":
         lines = (f"{u},{t},1,2" for u, t in zip("ab", values, strict=True))
         source = write(tmp_path / "log.csv", "uid,ts,x,y", *lines)
-    log = read_log(source, LogColumns(time_unit=unit))
+    log = read_in_memory(source, LogColumns(time_unit=unit))
     assert log.has_timestamps
     assert log.zone == "UTC"
     assert log.time[0] == second * 10**6
@@ -130,7 +130,7 @@ def test_units_of_times(tmp_path, values, unit, second, kind):
 )
 def test_formats_of_times(text, form, expected):
     table = pa.table({"uid": ["a"], "ts": [text], "x": [1], "y": [3]})
-    log = read_log(table, LogColumns(time_format=form))
+    log = read_in_memory(table, LogColumns(time_format=form))
     assert log.zone == ("UTC" if "%z" in form else None)
     moment = datetime.fromisoformat(expected).replace(tzinfo=UTC)
     assert log.time[0] == round(moment.timestamp() * 10**6)
@@ -141,17 +141,17 @@ def test_times_that_do_not_fit(tmp_path):
         tmp_path / "log.csv", "uid,ts,x,y", "a,1.2.2024,1,2", "b,Smith-77,1,2", "c,2024,1,2"
     )
     with pytest.raises(tc.InputError) as caught:
-        read_log(log, LogColumns(time_format="%d.%m.%Y"))
+        read_in_memory(log, LogColumns(time_format="%d.%m.%Y"))
     assert "log.csv: 2 rows (2, 3): column 'ts' cannot be read (it looks like 'aaaaa-99')" in str(
         caught.value
     )
     table = pa.table({"uid": ["a", "b"], "ts": [1.0, float("nan")], "x": [1, 2], "y": [3, 4]})
     with pytest.raises(tc.InputError, match=r"^row 2: column 'ts' is out of range .*'nan'"):
-        read_log(table, LogColumns(time_unit="s"))
+        read_in_memory(table, LogColumns(time_unit="s"))
     with pytest.raises(tc.InputError, match="of type double, and time_format= is given"):
-        read_log(table, LogColumns(time_format="%Y"))
+        read_in_memory(table, LogColumns(time_format="%Y"))
     with pytest.raises(tc.InputError, match=r"of type double; .* pass time_unit="):
-        read_log(table)
+        read_in_memory(table)
     with pytest.raises(tc.OptionError, match="time_unit is 'h'; expected one of s, ms, us"):
         LogColumns(time_unit="h")
     with pytest.raises(tc.OptionError, match="both a unit and a format"):
@@ -163,25 +163,25 @@ def test_epochs_are_noticed(scale, unit):
     times = [1_700_000_000 * scale, 1_700_000_060 * scale]
     table = pa.table({"uid": ["a", "b"], "ts": times, "x": [1, 2], "y": [3, 4]})
     with pytest.warns(TrajcloakWarning, match=f'look like times since 1970, .* time_unit="{unit}"'):
-        log = read_log(table)
+        log = read_in_memory(table)
     assert not log.has_timestamps
 
 
 @pytest.mark.parametrize("times", [[0, 1], [20_240_501, 20_240_502], [10**10, 10**10 + 1]])
 def test_other_whole_numbers_are_instants(times):
-    read_log(pa.table({"uid": ["a", "b"], "ts": times, "x": [1, 2], "y": [3, 4]}))
+    read_in_memory(pa.table({"uid": ["a", "b"], "ts": times, "x": [1, 2], "y": [3, 4]}))
 
 
 def test_degrees_in_planar_columns_are_noticed():
     x, y = BERLIN
     table = pa.table({"uid": ["a", "b"], "t": [0, 1], "x": [x, x + 0.1], "y": [y, y + 0.1]})
     with pytest.warns(TrajcloakWarning, match='look like longitude .* pass lon="x" lat="y"'):
-        read_log(table)
-    assert read_log(table, LogColumns(lon="x", lat="y")).geographic
+        read_in_memory(table)
+    assert read_in_memory(table, LogColumns(lon="x", lat="y")).geographic
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # With a coordinate system there is nothing to guess.
-        read_log(table, LogColumns(crs="EPSG:4258"))
+        read_in_memory(table, LogColumns(crs="EPSG:4258"))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_planar_places_are_no_degrees(places):
     x, y = places
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read_log(pa.table({"uid": ["a", "b"], "t": [0, 1], "x": x, "y": y}))
+        read_in_memory(pa.table({"uid": ["a", "b"], "t": [0, 1], "x": x, "y": y}))
 
 
 @pytest.mark.parametrize(

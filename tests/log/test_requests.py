@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.log.request_values import infer_types, merge_kinds
 from trajcloak.options import LogColumns
 
@@ -30,7 +30,7 @@ def read_values(folder, *columns, csv=()):
         lines = [f"u{i},9,1,1,{value}\n" for i, value in enumerate(csv)]
         files.append(folder / "z.csv")
         files[-1].write_text("user_id,time,x,y,what\n" + "".join(lines))
-    return read_log(files, LogColumns(requests=("what",))).requests
+    return read_in_memory(files, LogColumns(requests=("what",))).requests
 
 
 def sent(requests):
@@ -47,7 +47,7 @@ def test_a_row_with_null_in_all_attributes_is_no_request(tmp_path):
         "u1,1,1,1,cafe,near\n"
     )
     columns = LogColumns(requests=("what", "where"))
-    requests = read_log(tmp_path / "log.csv", columns).requests
+    requests = read_in_memory(tmp_path / "log.csv", columns).requests
     assert requests.row.tolist() == [0, 2, 3]
     assert requests.kinds.column_names == ["what", "where"]
     assert sent(requests) == [("cafe", None), (None, "near"), ("cafe", "near")]
@@ -63,15 +63,15 @@ def test_an_attribute_without_any_value_in_several_files(tmp_path):
     for time, file in enumerate(files):
         row = {"user_id": ["u"], "time": [time], "x": [1.0], "y": [1.0], "what": ["cafe"]}
         pq.write_table(pa.table(row | {"where": pa.nulls(1)}), file)
-    requests = read_log(files, LogColumns(requests=("what", "where"))).requests
+    requests = read_in_memory(files, LogColumns(requests=("what", "where"))).requests
     assert sent(requests) == [("cafe", None), ("cafe", None)]
 
 
 def test_only_named_columns_are_read(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,what,phone\nu1,0,1,1,cafe,555\n")
-    log = read_log(tmp_path / "log.csv", LogColumns(requests=("what",)))
+    log = read_in_memory(tmp_path / "log.csv", LogColumns(requests=("what",)))
     assert log.requests.kinds.to_pylist() == [{"what": "cafe"}]
-    log = read_log(tmp_path / "log.csv")
+    log = read_in_memory(tmp_path / "log.csv")
     assert (len(log.requests.row), log.requests.kinds.num_columns) == (0, 0)
 
 
@@ -79,7 +79,7 @@ def test_several_requests_of_a_user_at_one_time(tmp_path):
     (tmp_path / "log.csv").write_text(
         "user_id,time,x,y,what\nu1,0,1,1,b\nu1,0,1,1,a\nu1,0,1,1,b\nu1,0,1,1,\n"
     )
-    log = read_log(tmp_path / "log.csv", LogColumns(requests=("what",)))
+    log = read_in_memory(tmp_path / "log.csv", LogColumns(requests=("what",)))
     assert log.requests.row.tolist() == [0, 1, 2]
     assert sent(log.requests) == [("b",), ("a",), ("b",)]
 
@@ -109,7 +109,7 @@ def test_parquet_keeps_types(tmp_path, column):
     table |= {"x": [1.0] * (len(column) + 1), "y": [1.0] * (len(column) + 1)}
     table["what"] = pa.concat_arrays([column, pa.nulls(1, column.type)])
     pq.write_table(pa.table(table), tmp_path / "log.parquet")
-    kinds = read_log(tmp_path / "log.parquet", LogColumns(requests=("what",))).requests.kinds
+    kinds = read_in_memory(tmp_path / "log.parquet", LogColumns(requests=("what",))).requests.kinds
     assert kinds.schema.field("what").type == column.type
     expected = column.drop_null().unique()
     assert kinds["what"].to_pylist() == expected.take(pc.sort_indices(expected)).to_pylist()
@@ -235,7 +235,7 @@ def test_values_of_json_lines_are_text(tmp_path):
         for i, (value, b) in enumerate(zip(values, ["true", "false", "null"] * 3, strict=False))
     ]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
-    log = read_log(tmp_path / "log.jsonl", LogColumns(requests=("n", "b", "o.i")))
+    log = read_in_memory(tmp_path / "log.jsonl", LogColumns(requests=("n", "b", "o.i")))
     assert log.has_text_requests
     assert log.requests.kinds.schema.types == [pa.string()] * 3
     found = [kind for kind, *_ in sent(log.requests)]
@@ -243,7 +243,7 @@ def test_values_of_json_lines_are_text(tmp_path):
     assert [b for _, b, _ in sent(log.requests)][:3] == ["true", "false", None]
     assert [i for *_, i in sent(log.requests)] == list("0123456")
     with pytest.raises(tc.InputError, match=r"'o.i' is a field of objects; .* requests=.o.i."):
-        read_log(tmp_path / "log.jsonl", LogColumns(requests=("o",)))
+        read_in_memory(tmp_path / "log.jsonl", LogColumns(requests=("o",)))
 
 
 @pytest.mark.parametrize("size", [np.uint32, np.uint64])
@@ -271,7 +271,7 @@ def test_a_dictionary_may_repeat_values(index, texts):
     """The release must not show how often a value was in the dictionary."""
     what = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0, 2], index), pa.array(texts))
     base = {"user_id": list(range(6)), "time": [0] * 6, "x": [1.0] * 6, "y": [1.0] * 6}
-    log = read_log(pa.table({**base, "what": what}), LogColumns(requests=("what",)))
+    log = read_in_memory(pa.table({**base, "what": what}), LogColumns(requests=("what",)))
     assert log.requests.kinds["what"].to_pylist() == ["bar", "cafe"]
     assert log.requests.kind.tolist() == [1, 0, 1, 1, 1]
 
@@ -295,7 +295,7 @@ def test_numbers_of_distinct_requests_are_those_of_sorted_tuples(tmp_path, seed)
     }
     base = {"user_id": list(range(n)), "time": [0] * n, "x": [1.0] * n, "y": [1.0] * n}
     pq.write_table(pa.table(base | columns), tmp_path / "log.parquet", row_group_size=7)
-    requests = read_log(tmp_path / "log.parquet", LogColumns(requests=tuple(names))).requests
+    requests = read_in_memory(tmp_path / "log.parquet", LogColumns(requests=tuple(names))).requests
     rows = list(zip(*(column.to_pylist() for column in columns.values()), strict=True))
     expected_rows = [i for i, row in enumerate(rows) if any(value is not None for value in row)]
     expected = [rows[i] for i in expected_rows]
@@ -315,4 +315,4 @@ def test_half_precision_is_refused(tmp_path):
     columns = {"user_id": [1], "time": [0], "x": [0.0], "y": [0.0]}
     pq.write_table(pa.table({**columns, "f": pa.array([1.5], pa.float16())}), path)
     with pytest.raises(tc.InputError, match=r"'f' is of type halffloat.*expected float32"):
-        read_log(path, LogColumns(requests=("f",)))
+        read_in_memory(path, LogColumns(requests=("f",)))

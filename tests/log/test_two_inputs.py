@@ -19,7 +19,7 @@ from runs import anonymize
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.folder import FolderEngine
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.log import read_log, read_shards
+from trajcloak.log import read_in_memory, read_shards
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_files
@@ -191,14 +191,14 @@ def check_same(one, other):
 @pytest.fixture(scope="module")
 def expected():
     locations, requests = split(draw_rows())
-    return read_log(to_table(locations), COLUMNS, to_table(requests))
+    return read_in_memory(to_table(locations), COLUMNS, to_table(requests))
 
 
 def test_requests_at_the_times_of_rows_are_those_of_one_log():
     rows = [row for row in draw_rows() if row["is_report"]]
     locations, requests = split(rows)
-    one = read_log(to_table(rows), COLUMNS)
-    two = read_log(to_table(locations), COLUMNS, to_table(requests))
+    one = read_in_memory(to_table(rows), COLUMNS)
+    two = read_in_memory(to_table(locations), COLUMNS, to_table(requests))
     assert one.is_one_log
     assert one.requests.user is one.requests.time is None
     assert not two.is_one_log
@@ -214,19 +214,19 @@ def test_every_kind_of_file(tmp_path, kind, other, expected):
     locations, requests = split(rows)
     path = write(tmp_path / f"locations.{kind}", locations)
     sent = write(tmp_path / f"requests.{other}", requests)
-    log = read_log(path, COLUMNS, sent)
+    log = read_in_memory(path, COLUMNS, sent)
     check_same(log, expected)
     assert log.has_text_requests == (other == "csv")
-    by_glob = read_log([path], COLUMNS, str(tmp_path / "requ*"))
+    by_glob = read_in_memory([path], COLUMNS, str(tmp_path / "requ*"))
     check_same(by_glob, expected)
-    swapped = read_log(
+    swapped = read_in_memory(
         write(tmp_path / f"places.{other}", locations),
         COLUMNS,
         write(tmp_path / f"sent.{kind}", requests),
     )
     check_same(swapped, expected)
     assert swapped.has_text_requests == (kind in ("csv", "jsonl"))
-    marked = read_log(write(tmp_path / f"all.{kind}", rows), MARKED)
+    marked = read_in_memory(write(tmp_path / f"all.{kind}", rows), MARKED)
     check_same(marked, expected)
     assert marked.unknown_requests > 0
 
@@ -235,8 +235,8 @@ def test_every_kind_of_file(tmp_path, kind, other, expected):
 def test_frames(frame, expected):
     rows = draw_rows()
     locations, requests = (FRAMES[frame](to_table(part)) for part in split(rows))
-    check_same(read_log(locations, COLUMNS, requests), expected)
-    check_same(read_log(FRAMES[frame](to_table(rows)), MARKED), expected)
+    check_same(read_in_memory(locations, COLUMNS, requests), expected)
+    check_same(read_in_memory(FRAMES[frame](to_table(rows)), MARKED), expected)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
@@ -317,7 +317,7 @@ def test_times_of_the_request_log_are_not_shifted_in_the_facts():
     night = datetime(2024, 3, 31, 2, 30)
     locations = pa.table({"user_id": [1], "time": [BEGIN], "x": [1.0], "y": [1.0]})
     requests = pa.table({"user_id": [1, 2], "time": [night, night], "what": ["a", "b"]})
-    log = read_log(locations, columns, requests)
+    log = read_in_memory(locations, columns, requests)
     assert log.shifted == {"ambiguous": 0, "nonexistent": 0}
     moved = datetime(2024, 3, 31, 1, 30, tzinfo=UTC)
     assert log.request_time.tolist() == [int(moved.timestamp() * 1e6)]
@@ -356,7 +356,7 @@ def test_a_request_log_without_requests(requests, sizes):
 def test_no_attribute_is_named(tmp_path, name):
     locations, requests = split(draw_rows())
     path = write(tmp_path / name, requests)
-    log = read_log(to_table(locations), LogColumns(), path)
+    log = read_in_memory(to_table(locations), LogColumns(), path)
     assert (log.num_requests, log.requests.kinds.num_columns) == (0, 0)
 
 
@@ -383,7 +383,7 @@ def test_what_says_that_a_row_is_a_report(values):
             "is_report": values,
         }
     )
-    log = read_log(table, LogColumns(requests=("what",), is_report="is_report"))
+    log = read_in_memory(table, LogColumns(requests=("what",), is_report="is_report"))
     assert log.x.tolist() == [1.0, 2.0]
     assert log.number_rows(np.array([1])).tolist() == [3]
     assert not any(log.dropped.values())
@@ -407,13 +407,13 @@ def test_what_does_not_say_it(values):
     table = {"user_id": ["a", "b"], "time": [0, 1], "x": [1.0, 2.0], "y": [1.0, 2.0]}
     rows = r"2 rows \(1, 2\)" if isinstance(values[0], list | bytes) else "row 2"
     with pytest.raises(tc.InputError, match=rf"^{rows}: column 'is_report' does not say"):
-        read_log(pa.table({**table, "is_report": values}), LogColumns(is_report="is_report"))
+        read_in_memory(pa.table({**table, "is_report": values}), LogColumns(is_report="is_report"))
 
 
 def test_no_row_is_a_report(tmp_path):
     (tmp_path / "log.csv").write_text("user_id,time,x,y,is_report\na,0,1,1,false\n")
     with pytest.raises(tc.InputError, match="no row is a location report, as column 'is_report'"):
-        read_log(tmp_path / "log.csv", LogColumns(is_report="is_report"))
+        read_in_memory(tmp_path / "log.csv", LogColumns(is_report="is_report"))
 
 
 @pytest.mark.parametrize("column", ["user_id", "time"])
@@ -426,10 +426,10 @@ def test_empty_cells_of_requests(tmp_path, column, is_marked):
 
     def read(kept, drop=()):
         if is_marked:
-            return read_log(write(tmp_path / "log.csv", kept), replace(MARKED, drop=drop))
+            return read_in_memory(write(tmp_path / "log.csv", kept), replace(MARKED, drop=drop))
         locations, _ = split(rows)
         path = write(tmp_path / "requests.csv", kept)
-        return read_log(to_table(locations), replace(COLUMNS, drop=drop), path)
+        return read_in_memory(to_table(locations), replace(COLUMNS, drop=drop), path)
 
     expected = read(wrong[:-1])
     message = rf"^request log: .*csv: row {len(wrong)}: column '{column}' is empty; "
@@ -456,11 +456,11 @@ def test_times_are_of_one_kind(one, other):
     requests = pa.table({"user_id": [1], "time": TIMES[other], "what": ["a"]})
     columns = LogColumns(requests=("what",))
     if one == other:
-        assert read_log(locations, columns, requests).num_requests == 1
+        assert read_in_memory(locations, columns, requests).num_requests == 1
         return
     message = f"^request log: column 'time' holds {other}, and the locations have {one};"
     with pytest.raises(tc.InputError, match=message):
-        read_log(locations, columns, requests)
+        read_in_memory(locations, columns, requests)
 
 
 @pytest.mark.parametrize("start", [0, -(2**62), 2**62 - 3])
@@ -548,7 +548,7 @@ def test_the_place_is_never_published():
         ("'x' is to say which rows", rows, LogColumns(is_report="x"), None),
     ):
         with pytest.raises(tc.OptionError, match=message):
-            read_log(source, columns, sent)
+            read_in_memory(source, columns, sent)
 
 
 @pytest.mark.parametrize("name", ["user_id", "time", "lon", "lat", "what"])
@@ -560,20 +560,20 @@ def test_a_column_has_one_purpose(name):
 def test_one_of_request_log_and_is_report():
     table = to_table(draw_rows())
     with pytest.raises(tc.OptionError, match=r"expected one of them; leave out request_log="):
-        read_log(table, MARKED, table)
+        read_in_memory(table, MARKED, table)
 
 
 def test_messages_name_the_request_log(tmp_path):
     locations, requests = split(draw_rows())
     place = to_table(locations)
     with pytest.raises(tc.InputError, match=r"^request log: .*gone.csv: no log found"):
-        read_log(place, COLUMNS, tmp_path / "gone.csv")
+        read_in_memory(place, COLUMNS, tmp_path / "gone.csv")
     path = write(tmp_path / "requests.csv", [{**row, "what": "a"} for row in requests])
     with pytest.raises(tc.InputError, match=r"^request log: .*requests.csv: there is no column 'x"):
-        read_log(place, LogColumns(requests=("xyz",)), path)
+        read_in_memory(place, LogColumns(requests=("xyz",)), path)
     path.write_text("user_id,time,what,size\nuser-1,2024-05-01 08:00,a,1\nuser-1,soon,a,1\n")
     with pytest.raises(tc.InputError, match=r"^request log: .*requests.csv: row 2: column 'time'"):
-        read_log(place, COLUMNS, path)
+        read_in_memory(place, COLUMNS, path)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -10,8 +10,8 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 NUMBERS = [1, 2, None] * 4
@@ -91,9 +91,9 @@ def write(path, column):
 def publish(folder, log):
     """Anonymize and audit; returns the published column."""
     columns = LogColumns(requests=("what",))
-    result = anonymize(read_log(log, columns), 3, rare="keep", allow=("what",))
+    result = anonymize(read_in_memory(log, columns), 3, rare="keep", allow=("what",))
     result.write(folder / "release", folder / "policy.parquet")
-    report = audit(log, folder / "release", folder / "policy.parquet", LogColumns())
+    report = audit_files(log, folder / "release", folder / "policy.parquet", LogColumns())
     assert report.passed, [check for check in report.checks if not check.passed]
     return pq.read_table(folder / "release" / "requests.parquet")["what"]
 
@@ -120,7 +120,7 @@ def test_types_that_become_others(tmp_path, column, type_):
 def test_types_that_are_refused(tmp_path, column, message):
     log = write(tmp_path / "log.arrow", column)
     with pytest.raises(tc.InputError, match=rf"^request column '.*{message}"):
-        read_log(log, LogColumns(requests=("what",)))
+        read_in_memory(log, LogColumns(requests=("what",)))
 
 
 def test_objects_of_json_lines_are_flattened(tmp_path):
@@ -133,9 +133,9 @@ def test_objects_of_json_lines_are_flattened(tmp_path):
     log.write_text("\n".join(lines))
     names = "what.n", "what.deep.r", "what.deep.is"
     columns = LogColumns(requests=names)
-    result = anonymize(read_log(log, columns), 3)
+    result = anonymize(read_in_memory(log, columns), 3)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
-    report = audit(log, tmp_path / "release", tmp_path / "policy.parquet", columns)
+    report = audit_files(log, tmp_path / "release", tmp_path / "policy.parquet", columns)
     assert report.passed, [check for check in report.checks if not check.passed]
     schema = pq.read_schema(tmp_path / "release" / "requests.parquet")
     assert [(f.name, f.type) for f in schema][3:] == [
@@ -151,4 +151,4 @@ def test_text_that_is_not_utf8_is_named(tmp_path):
         with pytest.raises(
             tc.InputError, match=r"log\.\w+: row 2: column 'what' is damaged, or holds text"
         ):
-            read_log(log, LogColumns(requests=("what",)))
+            read_in_memory(log, LogColumns(requests=("what",)))

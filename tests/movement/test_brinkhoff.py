@@ -5,8 +5,8 @@ import trajcloak as tc
 from movement.samples import write
 from runs import anonymize
 from small_logs import UNIT_CELLS, list_tree
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 
 LINES = [
@@ -87,11 +87,11 @@ def test_from_the_generator_to_a_release(tmp_path):
     for name in ("log.csv", "log.parquet"):
         tc.convert_log(tmp_path / "run.txt", tmp_path / name, format="brinkhoff")
         columns = LogColumns(requests=("class", "speed"))
-        log = read_log(tmp_path / name, columns)
+        log = read_in_memory(tmp_path / name, columns)
         assert log.users.to_pylist() == list(range(9))
         assert (log.num_rows, log.has_timestamps, log.geographic) == (27, False, False)
         result = anonymize(log, k=3, **UNIT_CELLS)
         release, policy = tmp_path / f"{name}-release", tmp_path / f"{name}-policy"
         result.write(release, policy=policy)
-        assert audit(tmp_path / name, release, policy, columns).passed
+        assert audit_files(tmp_path / name, release, policy, columns).passed
     assert list_tree(tmp_path / "log.csv-release") == list_tree(tmp_path / "log.parquet-release")

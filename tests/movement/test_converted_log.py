@@ -10,8 +10,8 @@ import trajcloak as tc
 from movement.samples import fcd, write
 from runs import anonymize
 from small_logs import list_tree
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.movement import convert_log, converted_log, text_lines
 from trajcloak.options import LogColumns
 
@@ -31,7 +31,7 @@ def test_csv_and_parquet_hold_the_same_rows(cabs, tmp_path):
     parquet = pq.read_table(tmp_path / "log.parquet")
     types = pyarrow.csv.ConvertOptions(column_types=parquet.schema)
     assert pyarrow.csv.read_csv(tmp_path / "log.csv", convert_options=types) == parquet
-    one, other = (read_log(tmp_path / name) for name in ("log.csv", "log.parquet"))
+    one, other = (read_in_memory(tmp_path / name) for name in ("log.csv", "log.parquet"))
     assert one.users == other.users
     assert (one.time == other.time).all()
 
@@ -40,10 +40,10 @@ def test_csv_and_parquet_hold_the_same_rows(cabs, tmp_path):
 def test_real_times_reach_a_release(cabs, tmp_path, name):
     convert_log(cabs, tmp_path / name)
     columns = LogColumns(requests=("occupied",))
-    log = read_log(tmp_path / name, columns)
+    log = read_in_memory(tmp_path / name, columns)
     result = anonymize(log, k=3, every="1s", rare="keep")
     result.write(tmp_path / "release", policy=tmp_path / "policy")
-    assert audit(tmp_path / name, tmp_path / "release", tmp_path / "policy", columns).passed
+    assert audit_files(tmp_path / name, tmp_path / "release", tmp_path / "policy", columns).passed
     assert pq.read_table(tmp_path / "release" / "requests.parquet").num_rows == 6
 
 
@@ -123,5 +123,5 @@ def test_text_that_looks_like_a_formula(tmp_path):
     ]  # fmt: skip
     assert {row["type"] for row in rows} == {"'=1+1"}
     tc.convert_log(source, tmp_path / "log.parquet")
-    assert read_log(tmp_path / "log.parquet").users.to_pylist() == sorted(ids)
-    assert read_log(tmp_path / "log.csv").num_users == len(ids)
+    assert read_in_memory(tmp_path / "log.parquet").users.to_pylist() == sorted(ids)
+    assert read_in_memory(tmp_path / "log.csv").num_users == len(ids)

@@ -5,7 +5,7 @@ import pytest
 
 import trajcloak as tc
 from movement.samples import GPX_1_1, gpx, moment, trkpt, write
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 
 NOON = "2024-05-06T12:00:00"
 
@@ -113,7 +113,7 @@ def test_users_are_files(convert, tmp_path):
 def test_a_name_with_a_comma_survives_csv(tmp_path):
     write(tmp_path / 'a, "b".gpx', gpx(trkpt(1, 2, NOON)))
     tc.convert_log(tmp_path, tmp_path / "log.csv")
-    log = read_log(tmp_path / "log.csv")
+    log = read_in_memory(tmp_path / "log.csv")
     assert log.users.to_pylist() == ['a, "b"']
     assert (log.has_timestamps, log.zone, log.geographic) == (True, "UTC", True)
 

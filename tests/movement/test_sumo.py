@@ -3,7 +3,7 @@ import pytest
 
 import trajcloak as tc
 from movement.samples import fcd, write
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 
 VEHICLE = (
     '<vehicle id="v0" x="5.10" y="-1.65" angle="90.00" type="car" speed="13.89" pos="5.10" '
@@ -139,4 +139,4 @@ def test_geographic_with_another_format(refuse, tmp_path):
 def test_the_grid_is_that_of_the_simulation(convert, tmp_path):
     steps = [(f"{time / 2:.2f}", VEHICLE) for time in range(4)]
     tc.convert_log(write(tmp_path / "fcd.xml", fcd(*steps)), tmp_path / "log.parquet")
-    assert read_log(tmp_path / "log.parquet").step == 500
+    assert read_in_memory(tmp_path / "log.parquet").step == 500

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from engines.kills import Steps
 from online.stream_runs import Walk, audit_stream, run_stream
-from trajcloak.query import open_release
+from trajcloak.query import open_published
 
 INSTANTS = 14
 """Instants that a run gets; the next one gets those after them."""
@@ -90,7 +90,7 @@ class StreamKiller:
             assert report.passed, [check for check in report.checks if not check.passed]
 
     def _check_epochs(self, release: Path) -> None:
-        opened = open_release(release)
+        opened = open_published(release)
         assert len(opened.windows) >= self._num_windows, "an epoch is gone"
         self._num_windows = len(opened.windows)
         shown = {window.start + int(i) for window in opened.windows for i in range(3)}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.stream import Stream
 from trajcloak.online.stream_lines import LineParser, cut_lines
@@ -88,7 +88,7 @@ class StreamRun:
 
 def audit_stream(folder: Path, **options):
     state = folder / "state"
-    return audit(
+    return audit_files(
         str(state / "finished" / "*" / "locations.parquet"),
         folder / "release",
         state / "policy.parquet",

@@ -15,7 +15,7 @@ import pytest
 from documentation.pages import PROJECT, read_blocks
 from online.stream_runs import START
 from required import require
-from trajcloak.auditor import audit
+from trajcloak.auditor import audit_files
 from trajcloak.options import LogColumns
 
 SEARCHED = f"{os.environ['PATH']}:/usr/sbin"
@@ -82,7 +82,7 @@ def test_the_pipeline_of_the_page(tmp_path, port):
     assert run.wait(120) == 0
     assert read_instants(tmp_path / "published.jsonl") == set(range(INSTANTS - 2))
     state = tmp_path / "streamed-private"
-    report = audit(
+    report = audit_files(
         str(state / "finished/*/locations.parquet"),
         tmp_path / "streamed",
         state / "policy.parquet",

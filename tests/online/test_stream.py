@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from online.broken_rules import ForgetsLag, KeepsAbsent, NeverSilent
 from online.stream_runs import EVERY, START, Walk, encode, run_stream
 from trajcloak.errors import OptionError, OutputError
+from trajcloak.log import read_in_memory
 from trajcloak.online.stream_state import open_state
-from trajcloak.query import open_release
+from trajcloak.options import LogColumns
+from trajcloak.query import open_published
+from trajcloak.utility import measure_answers
 from zoo import examples
 
 WALK = Walk(users=30, instants=11, seed=4, absence=0.04)
@@ -156,7 +159,7 @@ def test_lines_and_release_say_the_same(tmp_path):
 def test_a_release_answers_questions(tmp_path):
     walk = replace(WALK, absence=0.1, instants=13)
     run = run_stream(tmp_path / "run", walk.list_lines(), epoch=4)
-    release = open_release(run.release)
+    release = open_published(run.release)
     assert any((window.counts == 0).any() for window in release.windows), "no bundle is silent"
     users = defaultdict(int)
     for line in run.published:
@@ -167,6 +170,21 @@ def test_a_release_answers_questions(tmp_path):
     }
     stay = release.follow([((-1e6, -1e6, 1e6, 1e6), i) for i in range(4)])
     assert stay.lower == stay.upper == users[3]
+
+
+@pytest.mark.parametrize("parts", [None, 2])
+def test_true_answers_are_within_bounds(tmp_path, parts):
+    walk = replace(WALK, absence=0.1, instants=13)
+    run = run_stream(tmp_path / "run", walk.list_lines(), epoch=4, parts=parts)
+    log = read_in_memory(
+        str(run.state / "finished/*/locations.parquet"),
+        LogColumns(requests=("category",)),
+        str(run.state / "finished/*/requests.parquet"),
+    )
+    measured = measure_answers(log, run.release, run.state / "policy.parquet", queries=60)
+    assert {row.question: row.within for row in measured} == {
+        "count": 1, "moves": 1, "requests": 1,
+    }  # fmt: skip
 
 
 HOSTILE = [
@@ -228,10 +246,10 @@ def test_a_run_goes_on_with_the_next_epoch(tmp_path):
     cut = next(n for n, line in enumerate(lines) if line["time"] >= START + 8 * EVERY)
     one = run_stream(tmp_path / "run", lines[:cut])
     assert {line["window"] for line in one.published} == {0, 1, 2}
-    assert {window.start for window in open_release(one.release).windows} == {0, 3}
+    assert {window.start for window in open_published(one.release).windows} == {0, 3}
     two = run_stream(tmp_path / "run", lines[cut:])
     assert {line["window"] for line in two.published} == {3, 4, 5, 6}
-    starts = [window.start for window in open_release(two.release).windows]
+    starts = [window.start for window in open_published(two.release).windows]
     assert starts == [0, 3, 9, 12, 15]
     assert two.audit().passed
     assert json.loads((two.release / "manifest.json").read_text())["withheld"]["windows"] == 1

@@ -2,7 +2,7 @@ import pytest
 
 from runs import anonymize
 from small_logs import UNIT_CELLS, Row, read_rows
-from trajcloak.query import open_release
+from trajcloak.query import open_published
 
 LOG = [
     # Two users who move right along the bottom, and two who stay at the top.
@@ -30,10 +30,10 @@ def publish(folder, name="by-hand", k=2, **options):
 @pytest.fixture
 def by_hand(tmp_path):
     """The release of LOG in one window."""
-    return open_release(publish(tmp_path))
+    return open_published(publish(tmp_path))
 
 
 @pytest.fixture
 def by_hand_in_windows(tmp_path):
     """The release of LOG with a window for each instant."""
-    return open_release(publish(tmp_path, "by-hand-in-windows", length=1))
+    return open_published(publish(tmp_path, "by-hand-in-windows", length=1))

@@ -8,9 +8,9 @@ import trajcloak as tc
 from query.conftest import LOG, publish
 from runs import anonymize
 from small_logs import UNIT_CELLS, read_rows
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import PARTS_PER, LogColumns
-from trajcloak.query import Answer, RequestAnswer, bounds, open_release
+from trajcloak.query import Answer, RequestAnswer, bounds, open_published
 
 LEFT_QUARTER = (-0.5, -0.5, 0.5, 1.5)
 """Of the movers' first cloak: the column of cells that user a is in."""
@@ -34,7 +34,7 @@ def test_count(by_hand):
 
 
 def test_count_with_quadrants(tmp_path):
-    release = open_release(publish(tmp_path, cloak="quad"))
+    release = open_published(publish(tmp_path, cloak="quad"))
     cloaks = {tuple(cloak) for cloak in release.windows[0].cloaks[:, :, 0].T.tolist()}
     assert cloaks == {(-0.5, -0.5, 3.5, 3.5), (-0.5, 7.5, 1.5, 9.5)}
     # A quarter of the quadrant; nothing says that somebody is at its sides.
@@ -120,7 +120,7 @@ def test_a_release_without_requests(tmp_path):
     """An attribute that nobody used."""
     log = read_rows([row._replace(request=None) for row in LOG])
     anonymize(log, 2, threads=1, **UNIT_CELLS).write(tmp_path / "silent")
-    release = open_release(tmp_path / "silent")
+    release = open_published(tmp_path / "silent")
     assert release.count_requests(EVERYWHERE, "what") == {}
     assert release.follow_requests([(BOTTOM, 0)], "what") == {}
 
@@ -137,9 +137,9 @@ def test_values_that_are_null_or_numbers(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "log.parquet")
-    log = read_log(tmp_path / "log.parquet", LogColumns(requests=("size", "kind")))
+    log = read_in_memory(tmp_path / "log.parquet", LogColumns(requests=("size", "kind")))
     anonymize(log, 4, threads=1, rare="keep", **UNIT_CELLS).write(tmp_path / "release")
-    release = open_release(tmp_path / "release")
+    release = open_published(tmp_path / "release")
     # Two entries of size 7, which one user may have sent; one entry without a size.
     assert release.count_requests(EVERYWHERE, "size") == {
         7: RequestAnswer(Answer(2, 2.0, 2), Answer(1, 2.0, 4)),
@@ -151,7 +151,7 @@ def test_values_that_are_null_or_numbers(tmp_path):
 @pytest.mark.parametrize("per", PARTS_PER)
 def test_parts(by_hand, tmp_path, per):
     """All four users in one bundle, shown in the parts that are bundles of ``by_hand``."""
-    release = open_release(publish(tmp_path, "parts", k=4, parts=2, parts_per=per))
+    release = open_published(publish(tmp_path, "parts", k=4, parts=2, parts_per=per))
     for region in (LEFT_QUARTER, RIGHT_HALF, BOTTOM, EVERYWHERE):
         assert release.count(region) == by_hand.count(region)
     both_at_bottom = [(BOTTOM, 0), (BOTTOM, 1)]
@@ -185,4 +185,4 @@ def test_damaged_parts_are_refused(tmp_path, column, values, message):
     changed = pa.array(values, table.schema.field(column).type)
     pq.write_table(table.set_column(place, table.schema.field(column), changed), file)
     with pytest.raises(tc.InputError, match=message):
-        open_release(path)
+        open_published(path)

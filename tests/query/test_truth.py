@@ -27,9 +27,9 @@ from small_logs import (
     read_rows,
 )
 from trajcloak.options import ALGORITHMS, CLOAKS, PARTS_PER
-from trajcloak.query import Answer, open_release
+from trajcloak.query import Answer, open_published
 from trajcloak.query.bounds import ZERO, RequestAnswer
-from trajcloak.utility import measure_utility
+from trajcloak.utility import measure_answers
 from zoo import examples
 
 NOTHING = RequestAnswer(ZERO, ZERO)
@@ -54,7 +54,7 @@ def opened(drawn):
             yield None
             return
         result.write(folder / "release", folder / "policy.parquet")
-        yield open_release(folder / "release"), work_out_truth(drawn, folder), log, folder
+        yield open_published(folder / "release"), work_out_truth(drawn, folder), log, folder
 
 
 def work_out_truth(drawn, folder):
@@ -169,7 +169,7 @@ def test_random_logs_with_gaps_windows_and_suppression(seeds):
                 continue
             release, truth, log, folder = found
             check_release(release, truth, rng)
-            results = measure_utility(
+            results = measure_answers(
                 log,
                 folder / "release",
                 folder / "policy.parquet",

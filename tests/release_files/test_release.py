@@ -28,7 +28,7 @@ from small_logs import (
     read_published,
     read_rows,
 )
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 from trajcloak.release import result as result_module
 from trajcloak.release.reading import read_manifest
@@ -51,7 +51,7 @@ def read_degrees(folder, num_users=40, time=None):
         columns["what"] += rng.choice(["a", "b", "c"], num_users).tolist()
     table = pa.table(columns | {"time": pa.array(columns["time"], time)})
     pq.write_table(table, folder / "log.parquet")
-    return read_log(folder / "log.parquet", LogColumns(requests=("what",)))
+    return read_in_memory(folder / "log.parquet", LogColumns(requests=("what",)))
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_null_values_of_requests_come_first(tmp_path):
     values = ["b,", ",z", "a,y", ",a", "a,", "10,9"]
     lines += [f"u{i},0,{i},1,{value}" for i, value in enumerate(values)]
     (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
-    log = read_log(tmp_path / "log.csv", LogColumns(requests=("one", "two")))
+    log = read_in_memory(tmp_path / "log.csv", LogColumns(requests=("one", "two")))
     published = publish(log, 6, rare="keep")
     assert [(row["one"], row["two"]) for row in published.requests.to_pylist()] == [
         (None, "a"), (None, "z"), ("10", "9"), ("a", None), ("a", "y"), ("b", None),
@@ -252,7 +252,7 @@ def test_types_of_attributes_are_those_of_the_log(tmp_path):
     base = {"user_id": range(n), "time": [0] * n, "x": [1.0] * n, "y": [1.0] * n}
     pq.write_table(pa.table(base | columns), tmp_path / "log.parquet")
     for names in (tuple(columns), ("nothing",)):
-        log = read_log(tmp_path / "log.parquet", LogColumns(requests=names))
+        log = read_in_memory(tmp_path / "log.parquet", LogColumns(requests=names))
         schema = publish(log, 2, rare="keep").requests.schema
         # An attribute of which nothing is shown is text: its type tells nothing.
         assert {name: schema.field(name).type for name in names} == {

@@ -9,9 +9,9 @@ from report.browser import CHROMIUM, start_browser
 from required import require
 from runs import anonymize
 from small_logs import COLUMNS
-from trajcloak.log import read_log
-from trajcloak.query import PublishedRelease, open_release
-from trajcloak.report import write_report
+from trajcloak.log import read_in_memory
+from trajcloak.query import PublishedRelease, open_published
+from trajcloak.report import write_report_page
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -55,7 +55,7 @@ def publish(folder: Path, users: int, instants: int, k: int, texts: list[str], *
     """Write a log, a release and a policy file into a folder."""
     log = write_log(folder / "log.parquet", users, instants, texts)
     made = {"rare": "keep", "allow": ("what",), "algorithm": "traj-anon", **options}
-    result = anonymize(read_log(log, COLUMNS), k, **made)
+    result = anonymize(read_in_memory(log, COLUMNS), k, **made)
     result.write(folder / "release", folder / "policy.parquet")
     return folder
 
@@ -68,7 +68,7 @@ def made(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def release(made) -> PublishedRelease:
-    return open_release(made / "release")
+    return open_published(made / "release")
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +82,8 @@ def plain(tmp_path_factory) -> Path:
 def pages(made) -> dict[str, Path]:
     """The public and the private page about it."""
     paths = {"public": made / "public.html", "private": made / "private.html"}
-    write_report(made / "release", paths["public"])
-    write_report(
+    write_report_page(made / "release", paths["public"])
+    write_report_page(
         made / "release",
         paths["private"],
         log=made / "log.parquet",

@@ -7,9 +7,9 @@ from pathlib import Path
 import trajcloak as tc
 from report.browser import start_browser
 from runs import anonymize
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
-from trajcloak.report import write_report
+from trajcloak.report import write_report_page
 
 USERS, LENGTH, K = 20_000, 30, 50
 COLUMNS = LogColumns(requests=("category", "detail"))
@@ -21,8 +21,8 @@ def make_page(folder: Path) -> Path:
         folder / name for name in ("log.parquet", "release", "policy.parquet", "report.html")
     )
     tc.generate_log(log, users=USERS, length=LENGTH)
-    anonymize(read_log(log, COLUMNS), K).write(release, policy)
-    write_report(release, page, log=log, policy=policy, columns=COLUMNS, network="city")
+    anonymize(read_in_memory(log, COLUMNS), K).write(release, policy)
+    write_report_page(release, page, log=log, policy=policy, columns=COLUMNS, network="city")
     return page
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.log import read_log
-from trajcloak.query import open_release
+from trajcloak.log import read_in_memory
+from trajcloak.query import open_published
 from trajcloak.report.backdrop import STEPS, build_backdrop, clip_lines, read_outline
 
 EDGES = "edge,u,v\n1,1,2\n2,2,3\n3,3,4\n4,4,1\n"
@@ -32,8 +32,8 @@ def in_degrees(tmp_path):
     lat = [50 + i % 11 / 100 for i in range(40)]
     table = pa.table({"user_id": range(40), "time": [0] * 40, "lon": lon, "lat": lat})
     pq.write_table(table, tmp_path / "log.parquet")
-    anonymize(read_log(tmp_path / "log.parquet"), 3).write(tmp_path / "release")
-    return open_release(tmp_path / "release")
+    anonymize(read_in_memory(tmp_path / "log.parquet"), 3).write(tmp_path / "release")
+    return open_published(tmp_path / "release")
 
 
 def to_places(release, backdrop):

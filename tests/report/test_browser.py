@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from report.conftest import HOSTILE, publish
-from trajcloak.query import open_release
-from trajcloak.report import write_report
+from trajcloak.query import open_published
+from trajcloak.report import write_report_page
 
 MOST_BYTES = 15_000_000
 MOST_TIMES = 8
@@ -169,12 +169,12 @@ def find_overlap(page, window):
 
 def test_click_shows_a_journey(public, made):
     before = picture(public)
-    middle = find_overlap(public, open_release(made / "release").windows[0])
+    middle = find_overlap(public, open_published(made / "release").windows[0])
     public.locator("#canvas").click(position=middle)
     title = public.locator("#bundle-title").inner_text()
     number, users = re.fullmatch(r"Bundle (\d+): (\d+) users", title).groups()
     assert public.locator("#announcement").inner_text() == title
-    bundles = open_release(made / "release").windows[0]
+    bundles = open_published(made / "release").windows[0]
     assert bundles.users[int(number)] == int(users)
     assert public.locator("#bundle-list tbody tr").count() == 4
     assert public.locator("tr[aria-current='time'] th").inner_text() == "08:00"
@@ -201,10 +201,10 @@ def test_the_pointer_tells_place_and_density(public):
 
 def test_a_bundle_in_parts(open_page, tmp_path):
     publish(tmp_path, 60, 4, 12, ["fuel", "bus"], parts=3)
-    write_report(tmp_path / "release", tmp_path / "report.html")
+    write_report_page(tmp_path / "release", tmp_path / "report.html")
     page = open_page(tmp_path / "report.html")
     press(page, "ArrowDown")
-    window = open_release(tmp_path / "release").windows[0]
+    window = open_published(tmp_path / "release").windows[0]
     assert window.counts.max() > 1
     parts = page.locator("#bundle-list tbody tr td:nth-child(2)").all_text_contents()
     assert parts == [str(count) for count in window.counts[0].tolist()]
@@ -265,7 +265,7 @@ def test_requests_are_shown_as_text(public, made):
     shown = set()
     for window in ("0", "1"):
         public.locator("#window").select_option(window)
-        for _ in range(len(open_release(made / "release").windows[int(window)].users)):
+        for _ in range(len(open_published(made / "release").windows[int(window)].users)):
             public.locator("#next").click()
             shown |= set(public.locator("#bundle-list li bdi").all_text_contents())
     assert shown == {
@@ -419,7 +419,7 @@ def test_one_window_at_a_time(public, open_page, plain, tmp_path):
     assert re.match(
         r"The map shows the bundles of one window at a time; .* leads to all \d+", words
     )
-    write_report(plain / "release", tmp_path / "report.html")
+    write_report_page(plain / "release", tmp_path / "report.html")
     page = open_page(tmp_path / "report.html")
     assert page.locator("#window").count() == 0
     assert re.match(r"The map shows all \d+ bundles\.", page.locator("#map > .note").inner_text())
@@ -534,7 +534,7 @@ def test_text_can_be_read(open_page, pages, kind, scheme):
 
 def test_thousands_of_bundles_play_smoothly(browser, tmp_path):
     publish(tmp_path, 12_500, 30, 2, ["fuel", "bus", "<b>"])
-    report = write_report(tmp_path / "release", tmp_path / "report.html")
+    report = write_report_page(tmp_path / "release", tmp_path / "report.html")
     assert report.bundles_drawn == report.bundles >= 5_000
     assert report.size == (tmp_path / "report.html").stat().st_size < MOST_BYTES
     page = browser.new_page(viewport={"width": 1280, "height": 900})

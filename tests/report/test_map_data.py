@@ -11,8 +11,8 @@ import trajcloak as tc
 from runs import anonymize
 from small_logs import UNIT_CELLS, Row, dense_logs, draw_log, new_folder, read_rows
 from trajcloak.options import PARTS_PER
-from trajcloak.query import open_release
-from trajcloak.report import write_report
+from trajcloak.query import open_published
+from trajcloak.report import write_report_page
 from zoo import examples
 
 
@@ -36,8 +36,8 @@ def check_density(shades, density, window):
 
 def check_page(folder):
     """Compare the data of a page with the release it is about."""
-    release = open_release(folder / "release")
-    report = write_report(folder / "release", folder / "report.html")
+    release = open_published(folder / "release")
+    report = write_report_page(folder / "release", folder / "report.html")
     assert report.passed
     data = read_data(folder / "report.html")
     assert len(data["windows"]) == len(release.windows)

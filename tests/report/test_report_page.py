@@ -17,8 +17,8 @@ from report.conftest import HOSTILE, publish
 from runs import anonymize
 from small_logs import COLUMNS, list_tree
 from trajcloak.auditor import CHECKS
-from trajcloak.log import read_log
-from trajcloak.report import write_report
+from trajcloak.log import read_in_memory
+from trajcloak.report import write_report_page
 from trajcloak.report.private_part import MEANINGS
 
 PRIVATE_WORDS = (
@@ -40,7 +40,7 @@ def copied(made, tmp_path):
 
 
 def write_private(folder, name="report.html", **options):
-    return write_report(
+    return write_report_page(
         folder / "release", folder / name, log=folder / "log.parquet",
         policy=folder / "policy.parquet", columns=COLUMNS, **options,
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_the_public_page_has_nothing_private(pages):
 def test_the_public_page_needs_nothing_but_the_release(made, pages, tmp_path):
     """And the same files give the same bytes, wherever they are."""
     shutil.copytree(made / "release", tmp_path / "elsewhere")
-    write_report(tmp_path / "elsewhere", tmp_path / "page.html")
+    write_report_page(tmp_path / "elsewhere", tmp_path / "page.html")
     assert (tmp_path / "page.html").read_bytes() == pages["public"].read_bytes()
 
 
@@ -90,7 +90,7 @@ def test_no_request_becomes_markup(pages, kind):
 
 def test_what_the_pages_say(plain, tmp_path):
     copied = Path(shutil.copytree(plain, tmp_path / "copied"))
-    public = write_report(copied / "release", copied / "public.html")
+    public = write_report_page(copied / "release", copied / "public.html")
     private = write_private(copied)
     words = "every published request has at least 5 possible senders"
     assert public.verdict == f"By its own account, {words}"
@@ -110,7 +110,7 @@ def test_what_the_pages_say(plain, tmp_path):
 
 def test_what_was_allowed_by_hand_is_in_the_headline(copied):
     """Of both pages, which are neither green nor silent about it."""
-    public = write_report(copied / "release", copied / "public.html")
+    public = write_report_page(copied / "release", copied / "public.html")
     private = write_private(copied)
     assert private.verdict == "k-anonymous, with attributes allowed by hand: what"
     assert public.verdict.startswith("By its own account, every published request has at least")
@@ -139,10 +139,10 @@ def test_what_became_of_the_requests_is_private(plain, tmp_path):
     what = table["what"].to_pylist()
     what[what.index("fuel")] = "opera"
     pq.write_table(table.set_column(4, "what", [what]), tmp_path / "log.parquet")
-    result = anonymize(read_log(tmp_path / "log.parquet", COLUMNS), 5)
+    result = anonymize(read_in_memory(tmp_path / "log.parquet", COLUMNS), 5)
     result.write(tmp_path / "release", tmp_path / "policy.parquet")
     write_private(tmp_path, attack=False)
-    write_report(tmp_path / "release", tmp_path / "public.html")
+    write_report_page(tmp_path / "release", tmp_path / "public.html")
     page = (tmp_path / "report.html").read_text()
     shown = page[page.index('id="sent"') : page.index('id="requests"')]
     rows = re.findall(
@@ -193,7 +193,7 @@ def test_a_log_of_many_files_has_one_digest(copied, number):
         pq.write_table(table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 15), i)), file)
     rest = pc.greater_equal(pc.bit_wise_and(table["user_id"], 15), number)
     pq.write_table(pa.concat_tables([pq.read_table(files[0]), table.filter(rest)]), files[0])
-    write_report(
+    write_report_page(
         copied / "release", copied / "report.html", log=copied / "logs",
         policy=copied / "policy.parquet", columns=COLUMNS, attack=False,
     )  # fmt: skip
@@ -212,14 +212,14 @@ def test_rare_values_stand_with_the_verdict(tmp_path, plain):
     """By attribute, those that one bundle alone shows; only where they are kept."""
     texts = [f"only once {number}" for number in range(25)] + ["fuel"] * 200
     publish(tmp_path, 60, 8, 5, texts)
-    write_report(tmp_path / "release", tmp_path / "report.html")
+    write_report_page(tmp_path / "release", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     top = page[page.index("<header") : page.index("</header>")]
     shown = re.findall("<bdi>(only once [0-9]+)</bdi>", top)
     assert shown == sorted(texts[:25])[:20]
     assert "<bdi>what</bdi> (allowed by hand): 25 of 26: " in top
     assert "and 5 more" in top
-    write_report(plain / "release", tmp_path / "plain.html")
+    write_report_page(plain / "release", tmp_path / "plain.html")
     assert "What must somebody look at?" not in (tmp_path / "plain.html").read_text()
 
 
@@ -229,7 +229,7 @@ def test_lengths_over_the_embedded_city_are_kilometres(tmp_path):
     tc.generate_log(log, users=60, length=3, junctions=2_000)
     anonymize(log, 5).write(tmp_path / "release")
     for name, network in (("known.html", "city"), ("unknown.html", None)):
-        write_report(tmp_path / "release", tmp_path / name, network=network)
+        write_report_page(tmp_path / "release", tmp_path / name, network=network)
         page = (tmp_path / name).read_text()
         words = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
         assert ("\u00a0km" in words) == ("side of the cloak (km)" in words) == (network == "city")
@@ -256,7 +256,7 @@ def test_a_failed_audit_is_the_headline(copied):
 def test_a_contradiction_is_the_headline(copied):
     manifest = copied / "release" / "manifest.json"
     manifest.write_text(re.sub(r'"k": \d+', '"k": 99', manifest.read_text()))
-    report = write_report(copied / "release", copied / "report.html")
+    report = write_report_page(copied / "release", copied / "report.html")
     assert not report.passed
     assert report.verdict == "Do not rely on this release"
     assert "state fewer than k\u00a0=\u00a099" in (copied / "report.html").read_text()
@@ -294,7 +294,7 @@ def test_what_was_left_out_is_told(copied, change, says):
     """Each of these alone, and then it is not said that nothing was."""
     file = copied / "release" / "manifest.json"
     file.write_text(json.dumps(merge(json.loads(file.read_text()), change)))
-    write_report(copied / "release", copied / "report.html")
+    write_report_page(copied / "release", copied / "report.html")
     page = (copied / "report.html").read_text()
     assert says in page
     assert NOTHING not in page
@@ -309,7 +309,7 @@ def test_the_promise_is_that_of_the_setting(copied, pages):
     file = copied / "release" / "manifest.json"
     change = {"attacker": "tp-aware", "parameters": {"link_safe": True, "allow": []}}
     file.write_text(json.dumps(merge(json.loads(file.read_text()), change)))
-    write_report(copied / "release", copied / "report.html")
+    write_report_page(copied / "release", copied / "report.html")
     page = (copied / "report.html").read_text()
     assert one_log not in page
     assert recurring not in page
@@ -331,7 +331,7 @@ def test_without_the_attack(copied):
 def test_log_and_policy_go_together(copied, given):
     options = {name: copied / file for name, file in given.items()}
     with pytest.raises(tc.OptionError, match="expected both or neither"):
-        write_report(copied / "release", copied / "report.html", **options)
+        write_report_page(copied / "release", copied / "report.html", **options)
     assert not (copied / "report.html").exists()
 
 
@@ -339,7 +339,7 @@ def test_nothing_is_overwritten_and_no_link_followed(copied):
     (copied / "report.html").symlink_to(copied / "victim.html")
     before = list_tree(copied)
     with pytest.raises(tc.OutputError, match="exists already"):
-        write_report(copied / "release", copied / "report.html")
+        write_report_page(copied / "release", copied / "report.html")
     assert list_tree(copied) == before
 
 
@@ -350,7 +350,7 @@ def test_no_report_inside_a_release(copied):
             write_private(copied, name)
     (copied / "link").symlink_to(copied / "release")
     with pytest.raises(tc.OptionError, match="the report would stand inside the release"):
-        write_report(copied / "release", copied / "link" / "report.html")
+        write_report_page(copied / "release", copied / "link" / "report.html")
     assert len(list((copied / "release").iterdir())) == 3
 
 
@@ -358,7 +358,7 @@ def test_no_report_inside_the_log(copied):
     (copied / "logs").mkdir()
     (copied / "log.parquet").rename(copied / "logs" / "log.parquet")
     with pytest.raises(tc.OptionError, match="would stand inside the folder of the log"):
-        write_report(
+        write_report_page(
             copied / "release", copied / "logs" / "report.html", log=copied / "logs",
             policy=copied / "policy.parquet", columns=COLUMNS,
         )  # fmt: skip
@@ -371,10 +371,10 @@ def test_no_user_is_named(copied):
     table = table.set_column(0, "user_id", [ids])
     pq.write_table(table, copied / "named.parquet")
     result = anonymize(
-        read_log(copied / "named.parquet", COLUMNS), 5, rare="keep", allow=("what",), length=4
+        read_in_memory(copied / "named.parquet", COLUMNS), 5, rare="keep", allow=("what",), length=4
     )
     result.write(copied / "named", copied / "named-policy.parquet")
-    write_report(
+    write_report_page(
         copied / "named", copied / "report.html", log=copied / "named.parquet",
         policy=copied / "named-policy.parquet", columns=COLUMNS,
     )  # fmt: skip

@@ -8,8 +8,8 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.auditor import audit
-from trajcloak.log import read_log
+from trajcloak.auditor import audit_files
+from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 from trajcloak.trajectories.clock import parse_hours
 
@@ -30,10 +30,10 @@ def write_days(path, *, days=3, zone=None, step=15, users=4, begin=datetime(2024
 
 def run(folder, log, *, tz=None, **options):
     columns = LogColumns(requests=("what",), tz=tz)
-    result = anonymize(read_log(log, columns), 2, rare="keep", rows_alike=True, **options)
+    result = anonymize(read_in_memory(log, columns), 2, rare="keep", rows_alike=True, **options)
     result.write(folder / "release", folder / "policy.parquet")
     # The audit finds the zone in the manifest.
-    report = audit(log, folder / "release", folder / "policy.parquet")
+    report = audit_files(log, folder / "release", folder / "policy.parquet")
     assert report.passed, [check for check in report.checks if not check.passed]
     bundles = pq.read_table(folder / "release" / "bundles.parquet").to_pylist()
     return result, bundles
@@ -190,6 +190,6 @@ def test_integer_instants_follow_no_clock(tmp_path, options):
         pa.table({"user_id": [1, 2], "time": [0, 0], "x": [0.0, 1.0], "y": [0.0, 1.0]}), log
     )
     with pytest.raises(tc.OptionError, match="integer instants"):
-        anonymize(read_log(log), 2, **options)
+        anonymize(read_in_memory(log), 2, **options)
     with pytest.raises(tc.OptionError, match="integer instants"):
-        read_log(log, LogColumns(tz="UTC"))
+        read_in_memory(log, LogColumns(tz="UTC"))

@@ -8,7 +8,7 @@ from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, read_rows, write_parquet
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.log import hold_in_memory, read_log
+from trajcloak.log import hold_in_memory, read_in_memory
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_on
 from trajcloak.trajectories import compare_all_reports
@@ -142,7 +142,7 @@ def refuse(rows):
 
 def test_logs_without_request_columns_may_have_exceptions(tmp_path):
     rows, _ = WITH_EXCEPTIONS["another time"]
-    log = read_log(write_parquet(tmp_path / "log.parquet", rows))
+    log = read_in_memory(write_parquet(tmp_path / "log.parquet", rows))
     more = {"every": "60", "missing": "hold", **UNIT_CELLS}
     assert anonymize(log, 2, **more).manifest["requests"] == 0
 

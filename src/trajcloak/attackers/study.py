@@ -115,7 +115,7 @@ class Attack:
     breach: Breach | None
 
 
-def attack(
+def attack_policies(
     log: RequestLog,
     k: int,
     *,

@@ -13,16 +13,16 @@ from typing import Any
 from trajcloak.auditor.checks_in_order import AuditInput, run_checks
 from trajcloak.auditor.expected_requests import read_word_list
 from trajcloak.auditor.findings import CHECKS, AuditReport, Check
-from trajcloak.auditor.foreign_audit import FOREIGN_CHECKS, audit_foreign
+from trajcloak.auditor.foreign_audit import FOREIGN_CHECKS, audit_foreign_table
 from trajcloak.errors import InputError
 from trajcloak.log.files import LogPath
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
-__all__ = ["CHECKS", "FOREIGN_CHECKS", "AuditReport", "Check", "audit", "audit_foreign"]
+__all__ = ["CHECKS", "FOREIGN_CHECKS", "AuditReport", "Check", "audit_files", "audit_foreign_table"]
 
 
-def audit(
+def audit_files(
     log: LogPath,
     release: str | Path,
     policy: str | Path,
@@ -52,7 +52,7 @@ def audit(
 
     Examples
     --------
-    >>> report = audit("log.parquet", "release", "policy.parquet")
+    >>> report = audit_files("log.parquet", "release", "policy.parquet")
     >>> [check.name for check in report.checks if not check.passed]
     []
     """

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_values import Ints, duration_to_ticks, spell_duration, spell_moment
 
 PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
@@ -62,7 +62,7 @@ class InstantGrid:
 
 
 def build_instant_grid(
-    parameters: dict[str, Any], log: Log
+    parameters: dict[str, Any], log: AuditedLog
 ) -> tuple[InstantGrid | None, list[str]]:
     """Build the grid of instants that the log and the parameters give.
 
@@ -108,7 +108,7 @@ def build_instant_grid(
     return grid, []
 
 
-def _read_origin(text: Any, log: Log, every: int, start: int) -> int:
+def _read_origin(text: Any, log: AuditedLog, every: int, start: int) -> int:
     """Read when the first instant of a stream begins, which may be before any location.
 
     Returns ``start`` unless the locations of the log are at instants from there on.
@@ -122,7 +122,7 @@ def _read_origin(text: Any, log: Log, every: int, start: int) -> int:
 
 
 def _find_edges(
-    parameters: dict[str, Any], log: Log, origin: int, every: int, num_instants: int
+    parameters: dict[str, Any], log: AuditedLog, origin: int, every: int, num_instants: int
 ) -> tuple[Ints, Ints] | None:
     """Find the first instant of each window, and the one after its last.
 
@@ -171,7 +171,7 @@ def _read_hours(text: str) -> list[tuple[int, int]] | None:
     return stretches
 
 
-def _list_moments(log: Log, stretches: list[tuple[int, int]]) -> Ints | None:
+def _list_moments(log: AuditedLog, stretches: list[tuple[int, int]]) -> Ints | None:
     """List start and end of each stretch on each day that the log may touch."""
     zone = UTC if log.clock is None else ZoneInfo(log.clock)
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
@@ -190,7 +190,7 @@ def _list_moments(log: Log, stretches: list[tuple[int, int]]) -> Ints | None:
     return np.array(moments, dtype=np.int64)
 
 
-def find_plane_crs(log: Log) -> str | None:
+def find_plane_crs(log: AuditedLog) -> str | None:
     """Find the coordinate system of the plane: that of a planar log, or a projection.
 
     It is centred on the log, to two decimals of a degree.

@@ -58,7 +58,7 @@ class Rows:
     x, y
         As the log has them.
     request_user, request_time, request_kind
-        The requests of these users: who, when, and what (see ``Log.kind_number``).
+        The requests of these users: who, when, and what (see ``AuditedLog.kind_number``).
     """
 
     first: Ints
@@ -76,7 +76,7 @@ class Rows:
 
 
 @dataclass
-class Log:
+class AuditedLog:
     """A log, or its locations and a second log of requests.
 
     Attributes
@@ -181,7 +181,7 @@ def read_audited_log(
     memory: int | None,
     stack: ExitStack,
     progress: Progress,
-) -> Log:
+) -> AuditedLog:
     """Read a log, and check its rows as ``docs/data-model.md`` says.
 
     Parameters
@@ -227,7 +227,7 @@ def read_audited_log(
                 "or timestamps, with a zone in both or in neither; convert the times of one"
             )
     stamped, zoned = reader.kind or (False, False)
-    log = Log(
+    log = AuditedLog(
         ids=reader.ids,
         shards=[],
         requests=requests,
@@ -270,7 +270,7 @@ def _store(rows: Rows, file: Path) -> Path:
     return file
 
 
-def _drop_swapped(log: Log, waiting: WaitingRows, columns: LogColumns) -> None:
+def _drop_swapped(log: AuditedLog, waiting: WaitingRows, columns: LogColumns) -> None:
     """Mark rows whose axes are swapped, for :func:`_finish_shard` to drop."""
     if "swapped" not in columns.drop or not log.geographic:
         return
@@ -293,7 +293,7 @@ def _drop_swapped(log: Log, waiting: WaitingRows, columns: LogColumns) -> None:
             waiting.add(shard, {"swapped": mark_swapped(x, y, centre, reach)})
 
 
-def _finish_shard(log: Log, waiting: WaitingRows, shard: int, columns: LogColumns) -> Rows:
+def _finish_shard(log: AuditedLog, waiting: WaitingRows, shard: int, columns: LogColumns) -> Rows:
     """Sort the rows of a shard, drop those that contradict others, and add up what is left."""
     user, time = waiting.take(shard, "user"), waiting.take(shard, "time")
     if log.one_log:
@@ -345,7 +345,7 @@ def _finish_shard(log: Log, waiting: WaitingRows, shard: int, columns: LogColumn
     return rows
 
 
-def _add_up(log: Log, rows: Rows) -> None:
+def _add_up(log: AuditedLog, rows: Rows) -> None:
     """Add what a shard has to the figures of the whole log."""
     first, time, x, y = rows.first, rows.time, rows.x, rows.y
     if not len(time):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.memory_check import check_parquet
@@ -67,7 +67,7 @@ def find_exposure(policy: Path, release: Path) -> list[str]:
 
 
 def read_policy(
-    path: Path, log: Log, grid: InstantGrid, parts_per: str | None
+    path: Path, log: AuditedLog, grid: InstantGrid, parts_per: str | None
 ) -> tuple[BundleMembers | None, list[str]]:
     """Read who is in which bundle; returns that if it can be used, and what is wrong.
 
@@ -119,7 +119,9 @@ def read_policy(
     return (None, problems) if problems else (members, [])
 
 
-def _read_parts(path: Path, log: Log, grid: InstantGrid, members: BundleMembers) -> list[str]:
+def _read_parts(
+    path: Path, log: AuditedLog, grid: InstantGrid, members: BundleMembers
+) -> list[str]:
     """Read who is in which part at each instant into ``members.parts``."""
     names = ["window", "instant", "user_id", "part"]
     columns = _read_private(path, names, log)
@@ -148,7 +150,7 @@ def _read_parts(path: Path, log: Log, grid: InstantGrid, members: BundleMembers)
     return []
 
 
-def _read_private(path: Path, names: list[str], log: Log) -> list[Ints] | None:
+def _read_private(path: Path, names: list[str], log: AuditedLog) -> list[Ints] | None:
     """Read columns of a private file as numbers; None if it does not have exactly these."""
     try:
         check_parquet(path)

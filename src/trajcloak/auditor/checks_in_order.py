@@ -12,7 +12,7 @@ from trajcloak.auditor.audited_instants import (
     build_instant_grid,
     find_region_problems,
 )
-from trajcloak.auditor.audited_log import Log, read_audited_log
+from trajcloak.auditor.audited_log import AuditedLog, read_audited_log
 from trajcloak.auditor.audited_policy import find_exposure, read_policy
 from trajcloak.auditor.canonical_files import (
     BUNDLES,
@@ -152,13 +152,13 @@ def _check_manifest(given: AuditInput, findings: Findings) -> dict[str, Any] | N
 
 def _read_log(
     given: AuditInput, manifest: dict[str, Any] | None, stack: ExitStack, progress: Progress
-) -> tuple[Log, LogColumns, list[str]]:
+) -> tuple[AuditedLog, LogColumns, list[str]]:
     """Read the log as the manifest says; as the caller says where that cannot be done.
 
     Returns the log, what was read of it, and what is wrong with the manifest.
     """
 
-    def read(columns: LogColumns) -> Log:
+    def read(columns: LogColumns) -> AuditedLog:
         return read_audited_log(
             given.log, columns, given.request_log, given.memory, stack, progress
         )
@@ -182,7 +182,7 @@ def _read_log(
 def _follow(
     given: AuditInput,
     manifest: dict[str, Any],
-    log: Log,
+    log: AuditedLog,
     problems: list[str],
     findings: Findings,
     progress: Progress,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
-from trajcloak.auditor.audited_log import Log, Rows, widen
+from trajcloak.auditor.audited_log import AuditedLog, Rows, widen
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask
 from trajcloak.auditor.findings import first_few
@@ -77,7 +77,7 @@ class Followed:
         Of all reports on the plane: least x and y, greatest x and y.
     """
 
-    log: Log
+    log: AuditedLog
     grid: InstantGrid
     cells: RegionCells
     members: BundleMembers
@@ -112,7 +112,7 @@ class Followed:
 
 
 def follow_users(
-    log: Log, grid: InstantGrid, cells: RegionCells, members: BundleMembers, k: int,
+    log: AuditedLog, grid: InstantGrid, cells: RegionCells, members: BundleMembers, k: int,
     keeps_marks: bool, progress: Progress,
 ) -> Followed:  # fmt: skip
     """Follow every user through every window."""
@@ -141,7 +141,7 @@ def follow_users(
     return found
 
 
-def find_shown(log: Log, grid: InstantGrid, members: BundleMembers, k: int) -> Codes:
+def find_shown(log: AuditedLog, grid: InstantGrid, members: BundleMembers, k: int) -> Codes:
     """Find for how many instants each member of a stream's bundles is shown.
 
     Members who are absent once are not shown until the window ends, and a bundle only while at

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.auditor.audited_instants import find_plane_crs, fit_square
-from trajcloak.auditor.audited_log import Log
+from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_values import duration_to_ticks, spell_duration, spell_moment
 from trajcloak.auditor.expected_bundles import Followed, count_suppressed
 from trajcloak.options import LogColumns
@@ -114,7 +114,7 @@ def _expect_ingest(followed: Followed) -> dict[str, Any]:
     }
 
 
-def _find_quantiles(log: Log) -> dict[str, Any] | None:
+def _find_quantiles(log: AuditedLog) -> dict[str, Any] | None:
     """Find quantiles: the least gap that this share of all gaps do not exceed, rounded."""
     if not log.gaps:
         return None

@@ -66,7 +66,7 @@ PATTERNS = {
 }
 
 
-def audit_foreign(
+def audit_foreign_table(
     log: LogPath,
     table: str | Path,
     k: int,
@@ -94,7 +94,7 @@ def audit_foreign(
 
     Examples
     --------
-    >>> report = audit_foreign("log.parquet", "cells.csv", k=50)
+    >>> report = audit_foreign_table("log.parquet", "cells.csv", k=50)
     >>> report.passed
     False
     """

@@ -25,7 +25,7 @@ MAX_IN_ALL = 2**34
 
 @dataclass(frozen=True)
 class LocationLog:
-    """All rows of a log, by user and time; see :class:`trajcloak.auditor.audited_log.Log`."""
+    """All rows of a log, by user and time; see :class:`.audited_log.AuditedLog`."""
 
     ids: Any
     user: Codes

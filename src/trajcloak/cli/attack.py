@@ -67,13 +67,13 @@ def command(
     Attacked is what each policy would publish. Without --request, every row counts as a
     request.
     """
-    from trajcloak.attackers import attack
-    from trajcloak.log import read_log
+    from trajcloak.attackers import attack_policies
+    from trajcloak.log import read_in_memory
 
     options = {name: value for name, value in options.items() if value is not None}
     with progress_bars(hidden=as_json) as progress:
-        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
-        found = attack(
+        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
+        found = attack_policies(
             read,
             k,
             algorithms=[name.strip() for name in algorithms.split(",")],

@@ -99,7 +99,7 @@ def command(
     With --foreign RELEASE is a .csv or .parquet table that any tool published: how
     many users could be in each of its rectangles, or groups of rectangles?
     """
-    from trajcloak.auditor import audit, audit_foreign
+    from trajcloak.auditor import audit_files, audit_foreign_table
     from trajcloak.engines.folder import parse_memory
 
     asked = {name: value for name, value in time.items() if value is not None}
@@ -110,12 +110,12 @@ def command(
         check_release_time(release, asked)
     with progress_bars(hidden=as_json) as progress:
         if foreign:
-            report = audit_foreign(
+            report = audit_foreign_table(
                 list(log), release, k or 0, columns, policy=policy, group=group,
                 progress=progress, **asked,
             )  # fmt: skip
         else:
-            report = audit(
+            report = audit_files(
                 list(log), release, policy or Path(), columns, request_log=request_log, k=k,
                 vocabulary=vocabulary, replay=replay, rewrite=rewrite,
                 memory=None if memory is None else parse_memory(memory), progress=progress,

@@ -77,13 +77,13 @@ def command(
     smallest quadrants and semi-quadrants around each bundle (quad). With --parts also by
     the area of the part that each user is in, and by that of all parts of the bundle.
     """
-    from trajcloak.comparison import compare
-    from trajcloak.log import read_log
+    from trajcloak.comparison import compare_algorithms
+    from trajcloak.log import read_in_memory
 
     options = {name: value for name, value in options.items() if value is not None}
     with progress_bars(hidden=as_json) as progress:
-        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
-        results = compare(
+        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
+        results = compare_algorithms(
             read,
             k,
             [name.strip() for name in algorithms.split(",")],

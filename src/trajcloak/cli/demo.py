@@ -87,15 +87,15 @@ Paragraphs = Iterator[RenderableType]
 @json_option
 def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     """Generate a city's log, attack it, publish it, and check the result, all in one go."""
-    from trajcloak.attackers import attack
-    from trajcloak.auditor import audit
+    from trajcloak.attackers import attack_policies
+    from trajcloak.auditor import audit_files
     from trajcloak.compilation import follow_compilation
     from trajcloak.generator import generate_log
-    from trajcloak.log import read_log
+    from trajcloak.log import read_in_memory
     from trajcloak.output import new_folder
     from trajcloak.pipeline import anonymize_log
-    from trajcloak.report import write_report
-    from trajcloak.utility import measure_utility
+    from trajcloak.report import write_report_page
+    from trajcloak.utility import measure_answers
 
     Options(k=k)
     if users < k:
@@ -110,25 +110,27 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         show(describe_log(generated, LENGTH))
         columns = LogColumns(requests=generated.request_columns)
         with progress_bars(hidden=as_json, transient=True) as progress:
-            request_log = read_log(log, columns, progress=progress)
+            request_log = read_in_memory(log, columns, progress=progress)
             started = time.monotonic()
             with follow_compilation() as compilation:
                 result = anonymize_log(request_log, Options(k=k), progress=progress)
                 result.write(release, policy, progress=progress)
             seconds = time.monotonic() - started - compilation.seconds
             manifest = result.manifest
-            attacked = attack(request_log, k, algorithms=[manifest["algorithm"]], progress=progress)
+            attacked = attack_policies(
+                request_log, k, algorithms=[manifest["algorithm"]], progress=progress
+            )
         show(describe_attack(attacked, k))
         show(describe_release(result, output / NAMES["release"], seconds))
         show(compare_attackers(attacked, manifest))
         with progress_bars(hidden=as_json, transient=True) as progress:
-            utility = measure_utility(request_log, release, policy, progress=progress)
+            utility = measure_answers(request_log, release, policy, progress=progress)
         show(describe_accuracy(manifest, utility))
         with progress_bars(hidden=as_json, transient=True) as progress:
-            report = audit(log, release, policy, columns, k=k, replay=True, progress=progress)
+            report = audit_files(log, release, policy, columns, k=k, replay=True, progress=progress)
         show(describe_audit(report))
         with progress_bars(hidden=as_json, transient=True) as progress:
-            write_report(
+            write_report_page(
                 release, page, log=log, policy=policy, columns=columns, network="city",
                 replay=True, progress=progress,
             )  # fmt: skip

@@ -94,18 +94,18 @@ def command(
     what a choice would keep with --missing withhold. Exit code 2 if anonymize would refuse
     the log.
     """
-    from trajcloak.inspection import inspect_log
+    from trajcloak.inspection import inspect_rows
     from trajcloak.log import read_all_rows
     from trajcloak.log.recognition import describe_columns, list_other_columns
-    from trajcloak.plan import plan_log
+    from trajcloak.plan import plan_rows
 
     with progress_bars(hidden=as_json) as progress:
         read = read_all_rows(list(log), columns, request_log, threads=threads, progress=progress)
-        found = inspect_log(read, k=k, threads=threads, progress=progress, **options)
+        found = inspect_rows(read, k=k, threads=threads, progress=progress, **options)
         plan = None
         if plans and not found.refusals:
             choice = found.proposed
-            plan = plan_log(
+            plan = plan_rows(
                 read,
                 every=str(choice.every),
                 max_gap=str(choice.max_gap),

@@ -74,9 +74,9 @@ def command(
     and an estimate.
     """
     _check(regions, times, first or last, route, width)
-    from trajcloak.query import open_release
+    from trajcloak.query import open_published
 
-    opened = open_release(release)
+    opened = open_published(release)
     if tz is not None:
         opened = replace(opened, times=opened.times.follow_clock(tz))
     rectangles = [_read_region(opened, text, lonlat) for text in regions]

@@ -62,17 +62,17 @@ def command(
     The questions depend on the log and the seed alone, so that releases of one log
     can be compared. Exit code 3 if a true answer is not within its bounds.
     """
-    from trajcloak.log import read_log
-    from trajcloak.query import open_release
-    from trajcloak.utility import measure_areas, measure_utility
+    from trajcloak.log import read_in_memory
+    from trajcloak.query import open_published
+    from trajcloak.utility import measure_answers, measure_areas
 
     check_release_time(release, time)
-    published = open_release(release)
+    published = open_published(release)
     if not columns.requests:
         columns = replace(columns, requests=tuple(published.attributes))
     with progress_bars(hidden=as_json) as progress:
-        read = read_log(list(log), columns, request_log, threads=threads, progress=progress)
-        results = measure_utility(
+        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
+        results = measure_answers(
             read,
             release,
             policy,

@@ -99,7 +99,7 @@ def run_audit(
 ) -> AuditReport:
     """Audit a release; its findings name keyword arguments."""
     with listening(progress) as heard:
-        found = auditor.audit(
+        found = auditor.audit_files(
             given.source,
             release,
             policy,
@@ -161,7 +161,7 @@ def audit_foreign(
     """
     given = find_input(log, columns)
     with listening(progress) as heard:
-        found = auditor.audit_foreign(
+        found = auditor.audit_foreign_table(
             given.source,
             table,
             k,
@@ -242,7 +242,7 @@ def write_report(
             "write it to a .parquet file first"
         )
     with listening(progress) as heard:
-        return report.write_report(
+        return report.write_report_page(
             release,
             path,
             log=None if given is None else given.source,

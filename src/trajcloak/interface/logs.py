@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Names, to_box, to_names
-from trajcloak.log import LogPath, RequestLog
-from trajcloak.log import read_log as read_rows
+from trajcloak.log import LogPath, RequestLog, read_in_memory
 from trajcloak.log.frames import to_table
 from trajcloak.options import LogColumns
 from trajcloak.progress_bars import Heard, listening
@@ -219,7 +218,7 @@ def open_log(
     if isinstance(source, Log):
         return source
     with listening(progress) as heard:
-        rows = read_rows(
+        rows = read_in_memory(
             given.source, given.columns, given.request_log, threads=threads, progress=heard
         )
     return Log(given, rows)

@@ -72,7 +72,7 @@ def inspect_log(
     """
     rows = open_log(log, columns, threads, progress)._rows
     with listening(progress) as heard:
-        return inspection.inspect_log(
+        return inspection.inspect_rows(
             rows,
             k=k,
             every=to_duration(every),
@@ -123,7 +123,7 @@ def plan_log(
     """
     rows = open_log(log, columns, threads, progress)._rows
     with listening(progress) as heard:
-        found = plan.plan_log(
+        found = plan.plan_rows(
             rows,
             every=to_duration(every),
             max_gap=to_duration(max_gap),
@@ -182,7 +182,7 @@ def compare(
     columns, layout = _split_options(options)
     rows = open_log(log, columns, threads, progress)._rows
     with listening(progress) as heard:
-        found = comparison.compare(
+        found = comparison.compare_algorithms(
             rows,
             k,
             to_names(algorithms),
@@ -235,7 +235,7 @@ def attack(
     columns, layout = _split_options(options)
     rows = open_log(log, columns, threads, progress)._rows
     with listening(progress) as heard:
-        found = attackers.attack(
+        found = attackers.attack_policies(
             rows,
             k,
             algorithms=to_names(algorithms),
@@ -293,7 +293,7 @@ def measure_utility(
     rows = open_log(log, columns, threads, progress)._rows
     opened = release if isinstance(release, Release) else open_release(release)
     with hold_in_files(opened, policy) as files, listening(progress) as heard:
-        found = utility.measure_utility(
+        found = utility.measure_answers(
             rows, *files, queries=queries, seed=seed, threads=threads, progress=heard
         )
     return _build_table(row.to_dict() for row in found)

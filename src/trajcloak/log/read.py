@@ -63,7 +63,7 @@ FIRST_ROWS = 1 << 16
 READING, READING_REQUESTS = "reading log", "reading requests"
 
 
-def read_log(
+def read_in_memory(
     source: LogPath,
     columns: LogColumns | None = None,
     request_log: LogPath | None = None,
@@ -107,7 +107,7 @@ def read_all_rows(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> RequestLog:
-    """Read a log as :func:`read_log` does, and leave out rows that are refused.
+    """Read a log as :func:`read_in_memory` does, and leave out rows that are refused.
 
     What is wrong with them is in ``refusals``. For those who look for all that is wrong.
     """
@@ -166,11 +166,11 @@ def read_shards(
     engine
         Holds the shards.
     source
-        As for :func:`read_log`; also a dask DataFrame, for the dask engine.
+        As for :func:`read_in_memory`; also a dask DataFrame, for the dask engine.
     columns
         What to read.
     request_log
-        As for :func:`read_log`; like ``source``.
+        As for :func:`read_in_memory`; like ``source``.
     """
     if request_log is not None and columns.is_report is not None:
         raise OptionError(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
 from trajcloak.options import KEEP, WGS84
 from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
+
+HeldLine = TypeVar("HeldLine", ReportLine, RequestLine)
 
 LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
@@ -99,13 +101,14 @@ class Stream:
         self._height = height
         self._threads = threads
         self._counts: Counter[str] = Counter()
-        # Until the stream begins: the times of the first users, when it begins, and what is held.
-        self._first_times: dict[str, int] = {}
+        # Until the stream begins: last reports of the first users, when it begins, what is held.
+        self._first: dict[str, ReportLine] = {}
         self._begins: int | None = None
-        self._held_reports: list[StreamLine] = []
-        self._held_requests: list[StreamLine] = []
+        self._held_reports: list[ReportLine] = []
+        self._held_requests: list[RequestLine] = []
         # From then on: what is not looked at, and who has reported after the next closing time.
         self._online: OnlineAnonymizer | None = None
+        self._project: pyproj.Transformer | None = None
         self._release: StreamRelease | None = None
         self._lines: list[StreamLine] = []
         self._closes = 0
@@ -130,29 +133,35 @@ class Stream:
         if self._begins is not None and len(self._ahead) >= self._asked.k:
             self._begin(geographic)
             # No instant is closed yet, so the order matters among reports only.
-            held = self._held_requests + self._held_reports
+            held: list[StreamLine] = [*self._held_requests, *self._held_reports]
             self._held_requests, self._held_reports = [], []
             for earlier in held:
                 yield from self._use(earlier)
 
     def _hold(self, line: StreamLine) -> None:
         """Keep a line until k users have reported the end of the first instant."""
-        is_report = isinstance(line, ReportLine)
-        held = self._held_reports if is_report else self._held_requests
-        if len(held) < MOST_HELD and (self._begins is None or line.time >= self._begins):
-            held.append(line)
+        if isinstance(line, RequestLine):
+            self._keep(line, self._held_requests)
+        elif self._begins is None:
+            self._first[line.user] = line
+            if len(self._first) == self._asked.k:
+                times = sorted(first.time for first in self._first.values())
+                self._begins = self._find_begin(times[len(times) // 2])
+                self._closes = self._begins + self._asked.every + self._asked.late
+                for first in self._first.values():
+                    self._keep(first, self._held_reports)
+                    self._see(first)
         else:
+            self._keep(line, self._held_reports)
+            self._see(line)
+
+    def _keep(self, line: HeldLine, held: list[HeldLine]) -> None:
+        """Keep a line, unless it is too early or there are too many."""
+        is_early = self._begins is not None and line.time < self._begins
+        if is_early or len(held) == MOST_HELD:
             self._counts["before the stream began"] += 1
-        if not isinstance(line, ReportLine):
-            return
-        if self._begins is None:
-            self._first_times[line.user] = line.time
-            if len(self._first_times) < self._asked.k:
-                return
-            times = sorted(self._first_times.values())
-            self._begins = self._find_begin(times[len(times) // 2])
-            self._closes = self._begins + self._asked.every + self._asked.late
-        self._see(line)
+        else:
+            held.append(line)
 
     def _find_begin(self, now: int) -> int:
         """Find when the first instant begins: an epoch of which nothing was published."""
@@ -175,8 +184,7 @@ class Stream:
             here = [
                 (line.x, line.y)
                 for line in self._held_reports
-                if isinstance(line, ReportLine)
-                and self._begins <= line.time < self._begins + asked.every
+                if self._begins <= line.time < self._begins + asked.every
             ]
             places = np.array(here, np.float64).reshape(-1, 2)
             region, crs = choose_stream_region(places, self._box, self._height, geographic)
@@ -189,7 +197,6 @@ class Stream:
             asked, start.region, self._names, origin=start.origin, first=first,
             threads=self._threads,
         )  # fmt: skip
-        self._project = None
         if start.geographic and start.crs is not None:
             self._project = pyproj.Transformer.from_crs(WGS84, start.crs, always_xy=True)
         self._ahead = {}

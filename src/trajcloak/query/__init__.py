@@ -4,7 +4,7 @@ The bounds are proved in ``docs/queries.md``.
 """
 
 from trajcloak.query.bounds import ASSUMPTIONS, Answer, RequestAnswer
-from trajcloak.query.published_release import PublishedRelease, open_release
+from trajcloak.query.published_release import PublishedRelease, open_published
 from trajcloak.query.questions import Rectangle, RouteStep, build_route, parse_region
 
 __all__ = [
@@ -15,6 +15,6 @@ __all__ = [
     "RequestAnswer",
     "RouteStep",
     "build_route",
-    "open_release",
+    "open_published",
     "parse_region",
 ]

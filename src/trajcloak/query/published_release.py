@@ -54,7 +54,7 @@ Steps = Sequence[tuple[Sequence[float], int | str]]
 
 @dataclass(frozen=True)
 class PublishedRelease:
-    """A release as a consumer sees it; made by :func:`open_release`.
+    """A release as a consumer sees it; made by :func:`open_published`.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class PublishedRelease:
 
         Examples
         --------
-        >>> release = open_release("release")
+        >>> release = open_published("release")
         >>> release.count((10_000, 10_000, 30_000, 30_000), 3, 3)
         {3: Answer(lower=..., estimate=..., upper=...)}
         """
@@ -244,7 +244,7 @@ class PublishedRelease:
         return Bounds(bounds.lower * 0, np.minimum(bounds.estimate * share, upper), upper)
 
 
-def open_release(path: str | Path) -> PublishedRelease:
+def open_published(path: str | Path) -> PublishedRelease:
     """Open a release to ask about it.
 
     Requests are read when they are first asked for.
@@ -256,7 +256,7 @@ def open_release(path: str | Path) -> PublishedRelease:
 
     Examples
     --------
-    >>> release = open_release("release")
+    >>> release = open_published("release")
     >>> release.follow([((0, 0, 20_000, 20_000), 3), ((20_000, 0, 40_000, 20_000), 7)])
     Answer(lower=..., estimate=..., upper=...)
     """

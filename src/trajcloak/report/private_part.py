@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trajcloak.attackers import ATTACKERS, Attack, Breach, Finding, attack_release
-from trajcloak.auditor import AuditReport, audit
+from trajcloak.auditor import AuditReport, audit_files
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.log import read_log
+from trajcloak.log import read_in_memory
 from trajcloak.log.files import list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
@@ -108,7 +108,7 @@ def audit_and_attack(
     progress: Progress,
 ) -> PrivateFindings:
     """Audit a release against its log; if the audit passed, count its requests and attack it."""
-    report = audit(
+    report = audit_files(
         list(log),
         release.path,
         policy,
@@ -126,7 +126,7 @@ def audit_and_attack(
     columns = columns.complete(release.manifest["parameters"])
     if not columns.requests:
         columns = replace(columns, requests=tuple(release.attributes))
-    read = read_log(
+    read = read_in_memory(
         list(log), columns, request_log and list(request_log), threads=threads, progress=progress
     )
     found = None

@@ -15,7 +15,7 @@ from trajcloak.options import LogColumns
 from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file
 from trajcloak.progress import Progress, silent
 from trajcloak.quantities import Unit
-from trajcloak.query import PublishedRelease, open_release
+from trajcloak.query import PublishedRelease, open_published
 from trajcloak.release.output_checks import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
 from trajcloak.report.density import build_density
@@ -103,7 +103,7 @@ class Report:
         return asdict(self)
 
 
-def write_report(
+def write_report_page(
     release: str | Path,
     path: str | Path,
     *,
@@ -134,7 +134,7 @@ def write_report(
 
     Examples
     --------
-    >>> report = write_report("release", "report.html")
+    >>> report = write_report_page("release", "report.html")
     >>> report.passed, report.private
     (True, False)
     """
@@ -147,7 +147,7 @@ def write_report(
     check_outside_releases(path, "the report", "output")
     check_outside_log(sources + requests, [path])
     check_new(path)
-    published = open_release(release)
+    published = open_published(release)
     found = None
     if policy is not None:
         found = audit_and_attack(
