@@ -169,7 +169,8 @@ def _bin_of_gap(gap):  # type: ignore[no-untyped-def]
     while gap // power >= EXACT_GAPS:
         power *= 10
         exponent += 1
-    digits = (gap + power // 2) // power
+    # Not (gap + power // 2) // power, whose sum may be too large for a number of 64 bits.
+    digits = gap // power + (gap % power >= power // 2)
     # 99.5 and more is rounded up to the next decade.
     if digits == EXACT_GAPS:
         digits = np.int64(10)
