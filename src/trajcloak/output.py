@@ -9,9 +9,11 @@ import errno
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from trajcloak.errors import OutputError
 
@@ -36,6 +38,24 @@ def check_new(path: Path) -> None:
             f"{path}: no permission to write into {path.parent}; expected a folder to write into; "
             f"choose another one"
         )
+
+
+def lock_file(file: TextIO) -> None:
+    """Lock an open file; the system frees it when the file is closed or the process ends.
+
+    Raises
+    ------
+    OSError
+        If another process has locked it.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from trajcloak.engines.shard_files import (
 from trajcloak.engines.stored import Call, StoredEngine, StoringCall
 from trajcloak.errors import InputError, NotEnoughUsersError, OptionError, OutputError
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.output import PRIVATE, move
+from trajcloak.output import PRIVATE, lock_file, move
 from trajcloak.progress import Progress, silent
 
 OWNER_ONLY = 0o700
@@ -276,14 +276,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which the system frees if the process ends."""
     with (folder / LOCK).open("a") as file:
         try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file)
         except OSError:
             raise OutputError(
                 f"{folder}: another run is working there; expected to be the only one; wait for it "

@@ -11,17 +11,16 @@ An epoch is in ``started`` before anything of it is published, and stays there i
 in between: the rest of it is withheld. So no instant is ever published under two groupings.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from trajcloak.errors import InputError, OptionError, OutputError
-from trajcloak.output import PRIVATE
+from trajcloak.output import PRIVATE, lock_file
 from trajcloak.release.output_checks import check_outside_releases
 from trajcloak.space import Region
 
@@ -122,14 +121,9 @@ def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]
         path.mkdir(PRIVATE_FOLDER, exist_ok=True)
         for name in (STARTED, FINISHED):
             (path / name).mkdir(PRIVATE_FOLDER, exist_ok=True)
-        with (path / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with (path / "lock").open("w") as file:
+            _lock(file, path)
             yield StreamState(path, settings, _read_start(path, settings))
-    except BlockingIOError as error:
-        raise OutputError(
-            f"{path}: another run uses this state; expected a state for each stream; stop the "
-            f"other run, or pass another --state"
-        ) from error
     except (OutputError, BrokenPipeError):
         raise
     except OSError as error:
@@ -138,6 +132,16 @@ def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]
             f"what is published stays; check the disk's free space and permissions, and start the "
             f"stream again"
         ) from error
+
+
+def _lock(file: TextIO, path: Path) -> None:
+    try:
+        lock_file(file)
+    except OSError:
+        raise OutputError(
+            f"{path}: another run uses this state; expected a state for each stream; stop the "
+            f"other run, or pass another --state"
+        ) from None
 
 
 def _read_start(path: Path, settings: Mapping[str, Any]) -> StreamStart | None:
