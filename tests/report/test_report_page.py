@@ -279,7 +279,7 @@ def test_nothing_was_left_out(pages):
             {"withheld": {"sets": 8}},
             'who have a row</th><td data-name="withheld">8 of 88</td>',
         ),
-        ({"suppressed": 3}, "3 users suppressed"),
+        ({"suppressed": 3}, "users suppressed 3 times, once for each window"),
         ({"ingest": {"dropped": {"teleport": 5}}}, "5 rows of the log dropped"),
         (
             {"parameters": {"rare": "drop", "rare_below": 3}},
