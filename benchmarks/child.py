@@ -36,12 +36,13 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak import pipeline
     from trajcloak.algorithms import traj_anon
     from trajcloak.bundling import runs
+    from trajcloak.trajectories import log_checks
 
     clock = _Clock()
     for stage, module, function in (
         ("read", pipeline, "read_shards"),
-        ("grid and region", pipeline, "lay_out"),
-        ("schedule", pipeline, "check_schedule"),
+        ("grid and region", log_checks, "lay_out"),
+        ("schedule", log_checks, "check_schedule"),
         ("pivot", runs, "cut_input"),
         ("sort keys", traj_anon, "sort_keys"),
         ("build tree", traj_anon, "build_gtree"),
@@ -59,7 +60,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     clock.seconds["manifest"] = time.perf_counter() - start - sum(clock.seconds.values())
     folder = Path(tempfile.mkdtemp(dir=Path(log).parent))
     try:
-        clock("write release", release.write, folder / "release")
+        clock("write release", release.save, folder / "release")
     finally:
         shutil.rmtree(folder)
     seconds = sum(clock.seconds.values())
