@@ -85,11 +85,11 @@ def time_instants(users: int, targets: Targets) -> None:
             seconds[instant % EPOCH == 0].append(time.perf_counter() - begin)
         assert int(published.users.sum()) == users
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
-    name = f"{users:,} users, {EPOCH} instants in an epoch"
+    console.print(f"{users:,} users, {EPOCH} instants in an epoch.")
     targets += [
-        (f"{name}: seconds at its start", max(seconds[True]), AT_START),
-        (f"{name}: seconds at other instants", max(seconds[False]), LATER),
-        (f"{name}: GiB", peak, MOST_GIB),
+        ("seconds at the start of an epoch", max(seconds[True]), AT_START),
+        ("seconds at other instants", max(seconds[False]), LATER),
+        ("peak memory in GiB", peak, MOST_GIB),
     ]
 
 
@@ -120,8 +120,8 @@ def run_day(users: int, instants: int, targets: Targets) -> None:
                 )
     early = max(sizes[: max(1, len(sizes) // 4)])
     late = max(sizes[len(sizes) // 4 :])
-    name = f"a day of {instants:,} instants, {users:,} users"
-    targets.append((f"{name}: memory, of that of the first quarter", late / early, GROWTH))
+    console.print(f"{users:,} users, a day of {instants:,} instants.")
+    targets.append(("memory of a day, late / first quarter", late / early, GROWTH))
 
 
 def list_lines(instant: int, x: np.ndarray, y: np.ndarray) -> Iterator[ReportLine | RequestLine]:
