@@ -151,7 +151,7 @@ def test_demo_refuses(run, tmp_path, args, says):
 def test_demo_fails_with_the_audit(run, monkeypatch):
     check = tc.auditor.Check("at least k users", False, 1, "1 bundle with fewer than 10 users")
     report = tc.auditor.AuditReport(10, (check,))
-    monkeypatch.setattr("trajcloak.auditor.audit", lambda *args, **options: report)
+    monkeypatch.setattr("trajcloak.auditor.audit_files", lambda *args, **options: report)
     done = run("demo", "-o", "shown", *SMALL)
     assert done.code == 3
     assert "Do not publish this release." in done.out

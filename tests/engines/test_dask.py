@@ -10,7 +10,6 @@ from functools import partial
 from typing import BinaryIO
 
 import dask.dataframe
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, Future
@@ -294,10 +293,3 @@ def test_two_frames(tmp_path, client):
     )
     assert actual.error is None
     assert actual == expected
-
-
-def test_a_log_in_memory_is_refused(client):
-    places = {"user_id": [1, 2], "time": [0, 0], "x": [0.0, 1.0], "y": [0.0, 1.0]}
-    log = read_in_memory(pa.table(places))
-    with pytest.raises(tc.OptionError, match="in memory"):
-        anonymize(log, 2, engine=client)

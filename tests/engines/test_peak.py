@@ -55,6 +55,7 @@ def write_log(folder: Path, num_rows: int) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
+from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_files
 source, release, limit, length = sys.argv[1:]
 result = anonymize_files(

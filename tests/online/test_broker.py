@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +76,8 @@ def test_the_pipeline_of_the_page(tmp_path, port):
     pipeline = pipeline.replace("--k 50", "--k 3").replace("--epoch 5", "--epoch 2")
     messages = list_messages()
     pipeline = pipeline.replace("mosquitto_sub", f"mosquitto_sub -C {len(messages)}")
-    run = subprocess.Popen(["bash", "-c", pipeline], cwd=tmp_path)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.Popen(["bash", "-c", pipeline], cwd=tmp_path, env=os.environ | {"PATH": path})
     wait_until(lambda: "SUBACK" in (tmp_path / JOURNAL).read_text())
     for topic, content in messages:
         send(port, topic, content)
