@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from run import K, console, print_targets
 from trajcloak.online import OnlineAnonymizer, OnlineOptions
-from trajcloak.online.stream import Stream
 from trajcloak.online.stream_lines import ReportLine, RequestLine
+from trajcloak.online.stream_run import Stream
 from trajcloak.online.stream_state import open_state
 from trajcloak.space import fit_region
 

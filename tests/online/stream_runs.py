@@ -10,8 +10,8 @@ import numpy as np
 
 from trajcloak.auditor import audit_files
 from trajcloak.online.online_options import OnlineOptions
-from trajcloak.online.stream import Stream
 from trajcloak.online.stream_lines import LineParser, cut_lines
+from trajcloak.online.stream_run import Stream
 from trajcloak.online.stream_state import open_state
 from trajcloak.options import LogColumns
 

@@ -338,7 +338,7 @@ def test_the_audit_finds_rules_that_are_broken(tmp_path, monkeypatch, broken, ch
     walk = replace(WALK, absence=0.15, instants=12)
     options = {"epoch": 4, "lag": 1}
     assert run_stream(tmp_path / "right", walk.list_lines(), **options).audit().passed
-    monkeypatch.setattr("trajcloak.online.stream.OnlineAnonymizer", broken)
+    monkeypatch.setattr("trajcloak.online.stream_run.OnlineAnonymizer", broken)
     report = run_stream(tmp_path / "broken", walk.list_lines(), **options).audit()
     assert not report[check].passed
 
