@@ -5,7 +5,6 @@ Nothing here looks at requests: a proposal made by them would tell who sent some
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -272,10 +271,14 @@ def _list_refusals(
         region=region,
     )
     refusals = Refusals(log.facts.refusals)
-    with suppress(InputError, OptionError):
+    try:
         checked = check_log(log, asked, refusals)
         if checked.reports is None:
             check_rows(log, asked, reports, refusals)
+    except (InputError, OptionError):
+        # It says what is noted already; an error that is not noted is one to be shown.
+        if not refusals.reasons:
+            raise
     reasons = refusals.reasons
     if proposed.most_users < asked.bundle_size:
         error = too_few_users(proposed.most_users, log.facts.num_users, asked.bundle_size)
