@@ -76,13 +76,14 @@ def test_areas_equal_those_of_the_members(height, shape):
         assert area(low, high, shape) == naive_area(cells, members, height, quad)
         for coming in range(8, 12):
             expected = naive_area(cells, [*members, coming], height, quad)
-            assert area_with(low, high, points[coming], shape) == expected
+            assert area_with(low, high, points[coming], points[coming], shape) == expected
         for leaving in members:
             rest = [m for m in members if m != leaving]
             expected = naive_area(cells, rest, height, quad)
             assert area_without(boxes, 0, points[leaving], shape) == expected
             expected = naive_area(cells, [*rest, 9], height, quad)
-            assert area_exchanged(boxes, 0, points[leaving], points[9], shape) == expected
+            gone, new = points[leaving], points[9]
+            assert area_exchanged(boxes, 0, gone, gone, new, new, shape) == expected
 
 
 def test_the_widest_narrow_box():

@@ -5,7 +5,10 @@ parts, or two exchange their parts, while that lowers the cost: the area of each
 members. Only a member at an edge of its part is worth moving, unless its part has some to spare.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from trajcloak.algorithms.refined.boxes import cover_area
@@ -14,11 +17,27 @@ from trajcloak.algorithms.refined.cuts import bundle_by_cuts
 PASSES = 10
 """Most passes over all members; most divisions are done after three."""
 
-NEAR = 3
-"""With how many parts' members one is exchanged: of the parts that it raises least."""
-
 LEAST_GAIN = 0.5
 """Costs are whole numbers of cells, so that a smaller gain is a rounding error."""
+
+
+class InstantParts(NamedTuple):
+    """The parts of one bundle at one instant.
+
+    Attributes
+    ----------
+    members : (parts, room) int64
+        Row p has the members of part p, ``sizes[p]`` of them.
+    sizes : (parts,) int64
+    edges : (parts, 8) uint32
+        Of row p: least, second least, greatest, second greatest x of part p; then the same of y.
+    areas : (parts,) float64
+    """
+
+    members: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    edges: npt.NDArray[np.uint32]
+    areas: npt.NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)
@@ -36,51 +55,62 @@ def divide_places(points, least, shape):  # type: ignore[no-untyped-def]
     O(parts) for each member and pass, and O(least) more for members at edges.
     """
     part = bundle_by_cuts(points, least, shape)
-    sizes = np.bincount(part)
-    # Row p: least, second least, greatest, second greatest x of part p; then the same of y.
-    edges = np.empty((len(sizes), 8), np.uint32)
-    areas = np.empty(len(sizes))
-    for p in range(len(sizes)):
-        _renew(points, part, edges, areas, p, shape)
-    rises = np.empty(len(sizes))
+    parts = _gather(part, least)
+    for p in range(len(parts.sizes)):
+        _renew(points, parts, p, shape)
     for _ in range(PASSES):
         changes = 0
-        for j in range(len(part)):
-            to, other = _find_change(points, part, sizes, edges, areas, rises, j, least, shape)
-            if to < 0:
-                continue
-            changes += 1
-            a = part[j]
-            part[j] = to
-            if other >= 0:
-                part[other] = a
-            else:
-                sizes[a] -= 1
-                sizes[to] += 1
-            _renew(points, part, edges, areas, a, shape)
-            _renew(points, part, edges, areas, to, shape)
+        for a in range(len(parts.sizes)):
+            # Member number m of part a; sizes[a] may change on the way.
+            m = -1
+            while m + 1 < parts.sizes[a]:
+                m += 1
+                to, place = _find_change(points, parts, a, m, least, shape)
+                if to >= 0:
+                    _make_change(parts, a, m, to, place)
+                    _renew(points, parts, a, shape)
+                    _renew(points, parts, to, shape)
+                    changes += 1
         if changes == 0:
             break
+    for p in range(len(parts.sizes)):
+        part[parts.members[p, : parts.sizes[p]]] = p
     return part
 
 
 @njit(cache=True, nogil=True)
-def _find_change(points, part, sizes, edges, areas, rises, j, least, shape):  # type: ignore[no-untyped-def]
-    """Find what to do with member ``j``: the part to move to, and whom to exchange it with.
+def _gather(part, least):  # type: ignore[no-untyped-def]
+    """List the members of each part, with room for one less than two parts' members."""
+    sizes = np.bincount(part)
+    members = np.empty((len(sizes), 2 * least - 1), np.int64)
+    sizes[:] = 0
+    for j in range(len(part)):
+        p = part[j]
+        members[p, sizes[p]] = j
+        sizes[p] += 1
+    edges = np.empty((len(sizes), 8), np.uint32)
+    return InstantParts(members, sizes, edges, np.empty(len(sizes)))
 
-    The part is -1 if nothing lowers the cost, the other member -1 for a move.
+
+@njit(cache=True, nogil=True)
+def _find_change(points, parts, a, m, least, shape):  # type: ignore[no-untyped-def]
+    """Find what to do with member number ``m`` of part ``a``.
+
+    Returns the part to move it to, or -1 if nothing lowers the cost; and which member of that
+    part to exchange it with, or -1 for a move.
     """
-    a = part[j]
-    x, y = points[j, 0, 0], points[j, 1, 0]
+    members, sizes, edges, areas = parts
+    x, y = points[members[a, m], 0, 0], points[members[a, m], 1, 0]
     left, right, bottom, top = _leave(edges, a, x, y)
     saved = areas[a] - np.float64(cover_area(left, right, bottom, top, shape))
-    to = other = np.int64(-1)
+    to = place = -1
     if saved == 0.0 and sizes[a] <= least:
-        return to, other
+        return to, place
     best = -LEAST_GAIN
+    nearest = -1
+    least_rise = sizes[a] * saved
     for b in range(len(sizes)):
         if b == a:
-            rises[b] = np.inf
             continue
         grown = np.float64(
             cover_area(
@@ -88,41 +118,40 @@ def _find_change(points, part, sizes, edges, areas, rises, j, least, shape):  # 
                 shape,
             )
         )  # fmt: skip
-        rises[b] = sizes[b] * (grown - areas[b])
-        if sizes[a] > least:
-            change = rises[b] + grown - areas[a] - (sizes[a] - 1) * saved
+        rise = sizes[b] * (grown - areas[b])
+        if rise < least_rise:
+            least_rise = rise
+            nearest = b
+        if sizes[a] > least and sizes[b] < members.shape[1]:
+            change = rise + grown - areas[a] - (sizes[a] - 1) * saved
             if change < best:
                 best = change
-                to = np.int64(b)
-    for _ in range(NEAR):
-        b = int(np.argmin(rises))
-        # Next to no exchange helps where the member costs more than it saves.
-        if rises[b] >= sizes[a] * saved:
-            break
-        rises[b] = np.inf
-        for q in range(len(part)):
-            if part[q] != b:
-                continue
-            new_x, new_y = points[q, 0, 0], points[q, 1, 0]
-            exchanged = np.float64(
-                cover_area(
-                    min(left, new_x), max(right, new_x), min(bottom, new_y), max(top, new_y), shape
-                )
+                to = b
+    # Next to no exchange helps where the member costs more than it saves, or with other parts.
+    if nearest < 0:
+        return to, place
+    b = nearest
+    for n in range(sizes[b]):
+        new_x, new_y = points[members[b, n], 0, 0], points[members[b, n], 1, 0]
+        exchanged = np.float64(
+            cover_area(
+                min(left, new_x), max(right, new_x), min(bottom, new_y), max(top, new_y), shape
             )
-            change = sizes[a] * (exchanged - areas[a])
-            # Even if b's area fell to 0, this exchange would not be the best.
-            if change - sizes[b] * areas[b] >= best:
-                continue
-            low_x, high_x, low_y, high_y = _leave(edges, b, new_x, new_y)
-            exchanged = np.float64(
-                cover_area(min(low_x, x), max(high_x, x), min(low_y, y), max(high_y, y), shape)
-            )
-            change += sizes[b] * (exchanged - areas[b])
-            if change < best:
-                best = change
-                to = np.int64(b)
-                other = np.int64(q)
-    return to, other
+        )
+        change = sizes[a] * (exchanged - areas[a])
+        # Even if b's area fell to 0, this exchange would not be the best.
+        if change - sizes[b] * areas[b] >= best:
+            continue
+        low_x, high_x, low_y, high_y = _leave(edges, b, new_x, new_y)
+        exchanged = np.float64(
+            cover_area(min(low_x, x), max(high_x, x), min(low_y, y), max(high_y, y), shape)
+        )
+        change += sizes[b] * (exchanged - areas[b])
+        if change < best:
+            best = change
+            to = b
+            place = n
+    return to, place
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -137,21 +166,32 @@ def _leave(edges, p, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _renew(points, part, edges, areas, p, shape):  # type: ignore[no-untyped-def]
+def _make_change(parts, a, m, to, place):  # type: ignore[no-untyped-def]
+    """Move member number ``m`` of part ``a``, or exchange it, as :func:`_find_change` says."""
+    members, sizes = parts.members, parts.sizes
+    if place >= 0:
+        members[a, m], members[to, place] = members[to, place], members[a, m]
+        return
+    # The last member of a fills the gap.
+    sizes[a] -= 1
+    members[to, sizes[to]] = members[a, m]
+    members[a, m] = members[a, sizes[a]]
+    sizes[to] += 1
+
+
+@njit(cache=True, nogil=True)
+def _renew(points, parts, p, shape):  # type: ignore[no-untyped-def]
     """Compute the edges and the area of part ``p`` again."""
+    edges = parts.edges[p]
     for axis in range(2):
         low = low2 = np.uint32(0xFFFFFFFF)
         high = high2 = np.uint32(0)
-        for j in range(len(part)):
-            if part[j] == p:
-                cell = points[j, axis, 0]
-                # The second least before the least: it needs the old one.
-                low2 = min(low2, max(low, cell))
-                low = min(low, cell)
-                high2 = max(high2, min(high, cell))
-                high = max(high, cell)
-        edges[p, 4 * axis] = low
-        edges[p, 4 * axis + 1] = low2
-        edges[p, 4 * axis + 2] = high
-        edges[p, 4 * axis + 3] = high2
-    areas[p] = np.float64(cover_area(edges[p, 0], edges[p, 2], edges[p, 4], edges[p, 6], shape))
+        for m in range(parts.sizes[p]):
+            cell = points[parts.members[p, m], axis, 0]
+            # The second least before the least: it needs the old one.
+            low2 = min(low2, max(low, cell))
+            low = min(low, cell)
+            high2 = max(high2, min(high, cell))
+            high = max(high, cell)
+        edges[4 * axis : 4 * axis + 4] = low, low2, high, high2
+    parts.areas[p] = np.float64(cover_area(edges[0], edges[2], edges[4], edges[6], shape))

@@ -55,10 +55,6 @@ from trajcloak.kernels.threads import run_all
 from trajcloak.options import PER_INSTANT, PER_WINDOW, QUAD
 from trajcloak.progress import Progress, silent
 
-BLOCK = 4000
-"""Trajectories in a block, or 20 k if that is more. Larger blocks give better first bundles, and
-take longer."""
-
 SHORT = 4
 """Instants up to which trajectories are cut rather than bundled greedily; measured."""
 
@@ -164,7 +160,9 @@ class Refined:
         count, _, length = points.shape
         effort = fit_effort(effort, count, length, k)
         short = length <= SHORT
-        bundle = of_tree if cloak == QUAD else _bundle_blocks(points, k, short, threads)
+        bundle = of_tree
+        if cloak != QUAD:
+            bundle = _bundle_blocks(points, k, max(effort.block, 20 * k), short, threads)
         if cloak == QUAD or short:
             bundle = divide_anew(
                 cells, points, bundle, k, cloak, effort.divisions, threads, progress
@@ -222,10 +220,12 @@ def _bundle_parts(
     return Policy(bundle, build_cloaks(cells, bundle, cloak, threads), number[part][:, None])
 
 
-def _bundle_blocks(points: Points, k: int, short: bool, threads: int) -> npt.NDArray[np.int32]:
-    """Bundle trajectories block by block, short ones by cuts, others greedily."""
+def _bundle_blocks(
+    points: Points, k: int, size: int, short: bool, threads: int
+) -> npt.NDArray[np.int32]:
+    """Bundle trajectories block by block of ``size``, short ones by cuts, others greedily."""
     rows = np.arange(len(points), dtype=np.int32)
-    blocks = build_blocks(points, rows, max(BLOCK, 20 * k), 0.5, threads)
+    blocks = build_blocks(points, rows, size, 0.5, threads)
 
     def bundle_near(block: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         near_points = points[block]

@@ -83,21 +83,34 @@ def fill_box(points, count, boxes, b):  # type: ignore[no-untyped-def]
 
     O(instants) per member.
     """
-    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
-    low[:] = np.uint32(0xFFFFFFFF)
-    low2[:] = np.uint32(0xFFFFFFFF)
-    high[:] = np.uint32(0)
-    high2[:] = np.uint32(0)
+    clear_box(boxes, b)
     for m in range(count):
-        for axis in range(2):
-            point = points[m, axis]
-            for i in range(len(point)):
-                cell = point[i]
-                # The second least before the least: it needs the old one.
-                low2[axis, i] = min(low2[axis, i], max(low[axis, i], cell))
-                low[axis, i] = min(low[axis, i], cell)
-                high2[axis, i] = max(high2[axis, i], min(high[axis, i], cell))
-                high[axis, i] = max(high[axis, i], cell)
+        grow_box(boxes, b, points[m], points[m])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def clear_box(boxes, b):  # type: ignore[no-untyped-def]
+    """Start the box of bundle ``b``, with no members yet."""
+    boxes.low[b] = np.uint32(0xFFFFFFFF)
+    boxes.low2[b] = np.uint32(0xFFFFFFFF)
+    boxes.high[b] = np.uint32(0)
+    boxes.high2[b] = np.uint32(0)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def grow_box(boxes, b, least, greatest):  # type: ignore[no-untyped-def]
+    """Add a member to the box of bundle ``b``: its least and greatest cells.
+
+    For a trajectory both are the trajectory itself; for a part, the edges of its box.
+    """
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    for axis in range(2):
+        for i in range(low.shape[1]):
+            # The second least before the least: it needs the old one.
+            low2[axis, i] = min(low2[axis, i], max(low[axis, i], least[axis, i]))
+            low[axis, i] = min(low[axis, i], least[axis, i])
+            high2[axis, i] = max(high2[axis, i], min(high[axis, i], greatest[axis, i]))
+            high[axis, i] = max(high[axis, i], greatest[axis, i])
 
 
 def move_to_origin(points: Points) -> int:
@@ -169,14 +182,14 @@ def area(low, high, shape):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def area_with(low, high, point, shape):  # type: ignore[no-untyped-def]
-    """Sum the areas around a box grown by one trajectory."""
+def area_with(low, high, least, greatest, shape):  # type: ignore[no-untyped-def]
+    """Sum the areas around a box grown by one member, given as in :func:`grow_box`."""
     total = np.uint64(0)
     for i in range(low.shape[1]):
-        left = min(low[0, i], point[0, i])
-        right = max(high[0, i], point[0, i])
-        bottom = min(low[1, i], point[1, i])
-        top = max(high[1, i], point[1, i])
+        left = min(low[0, i], least[0, i])
+        right = max(high[0, i], greatest[0, i])
+        bottom = min(low[1, i], least[1, i])
+        top = max(high[1, i], greatest[1, i])
         total += cover_area(left, right, bottom, top, shape)
     return total
 
@@ -202,17 +215,22 @@ def area_without(boxes, b, point, shape):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def area_exchanged(boxes, b, leaving, coming, shape):  # type: ignore[no-untyped-def]
-    """Sum the areas around bundle ``b`` with member ``leaving`` replaced by ``coming``."""
+def area_exchanged(boxes, b, gone_least, gone_greatest, least, greatest, shape):  # type: ignore[no-untyped-def]
+    """Sum the areas around bundle ``b`` with one member gone and another in its place.
+
+    Both are given as in :func:`grow_box`.
+    """
     low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
     total = np.uint64(0)
     for i in range(low.shape[1]):
         # First without the one who leaves, as in area_without, then with the one who comes.
-        x = leaving[0, i]
-        y = leaving[1, i]
-        left = min(low2[0, i] if x == low[0, i] else low[0, i], coming[0, i])
-        right = max(high2[0, i] if x == high[0, i] else high[0, i], coming[0, i])
-        bottom = min(low2[1, i] if y == low[1, i] else low[1, i], coming[1, i])
-        top = max(high2[1, i] if y == high[1, i] else high[1, i], coming[1, i])
+        left = low2[0, i] if gone_least[0, i] == low[0, i] else low[0, i]
+        right = high2[0, i] if gone_greatest[0, i] == high[0, i] else high[0, i]
+        bottom = low2[1, i] if gone_least[1, i] == low[1, i] else low[1, i]
+        top = high2[1, i] if gone_greatest[1, i] == high[1, i] else high[1, i]
+        left = min(left, least[0, i])
+        right = max(right, greatest[0, i])
+        bottom = min(bottom, least[1, i])
+        top = max(top, greatest[1, i])
         total += cover_area(left, right, bottom, top, shape)
     return total

@@ -24,59 +24,72 @@ def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
     n, _, length = points.shape
     bundle = np.empty(n, np.int32)
     num_bundles = 0
-    order = np.arange(n)
+    # orders[axis * length + i]: trajectories by their cells on that axis at instant i. They are
+    # sorted once; after a cut, each row has all of the first side before all of the second.
+    orders = np.empty((2 * length, n), np.int64)
+    for row in range(len(orders)):
+        orders[row] = np.argsort(points[:, row // length, row % length], kind="mergesort")
+    is_first = np.empty(n, np.bool_)
+    rest = np.empty(n, np.int64)
+    # before[m]: cost of the first m trajectories of an order; after[m]: of the last m.
+    before, after = np.full((2, n + 1), np.inf)
+    low, high = np.empty((2, 2, length), np.uint32)
     waiting = [(0, n)]
     while len(waiting) > 0:
         start, stop = waiting.pop()
-        if stop - start < 2 * k:
-            bundle[order[start:stop]] = num_bundles
+        count = stop - start
+        if count < 2 * k:
+            bundle[orders[0, start:stop]] = num_bundles
             num_bundles += 1
             continue
-        # Try every axis and instant; ``order`` keeps the best sorting so far.
-        rows = order[start:stop].copy()
+        least = max(k, count // LEAST_SHARE)
         least_cost = np.inf
-        middle = start
-        for axis in range(2):
-            for i in range(length):
-                placed = rows[np.argsort(points[rows, axis, i], kind="mergesort")]
-                cut, cost = _cut(points, placed, k, shape)
+        chosen = middle = 0
+        for row in range(len(orders)):
+            placed = orders[row, start:stop]
+            _sum_up(points, placed[: count - least], k, shape, low, high, before)
+            _sum_up(points, placed[: least - 1 : -1], k, shape, low, high, after)
+            for cut in range(least, count - least + 1):
+                cost = before[cut] + after[count - cut]
                 if cost < least_cost:
                     least_cost = cost
+                    chosen = row
                     middle = start + cut
-                    order[start:stop] = placed
+        for m in range(start, stop):
+            is_first[orders[chosen, m]] = m < middle
+        for placed in orders:
+            _separate(placed[start:stop], is_first, rest)
         waiting.append((middle, stop))
         waiting.append((start, middle))
     return bundle
 
 
 @njit(cache=True, nogil=True)
-def _cut(points, placed, k, shape):  # type: ignore[no-untyped-def]
-    """Find the cheapest cut of trajectories in a given order: how many precede it, and its cost."""
-    count = len(placed)
-    least = max(k, count // LEAST_SHARE)
-    # before[n]: cost of the first n; after[n]: cost of the last n.
-    before = _sum_up(points, placed, k, shape)
-    after = _sum_up(points, placed[::-1], k, shape)
-    best = least
-    for cut in range(least, count - least + 1):
-        if before[cut] + after[count - cut] < before[best] + after[count - best]:
-            best = cut
-    return best, before[best] + after[count - best]
-
-
-@njit(cache=True, nogil=True)
-def _sum_up(points, placed, k, shape):  # type: ignore[no-untyped-def]
-    """Estimate the cost of the first 1, 2, ... trajectories of an order; infinite below k."""
-    low = points[placed[0]].copy()
-    high = low.copy()
-    costs = np.full(len(placed) + 1, np.inf)
-    for count in range(1, len(placed) + 1):
-        point = points[placed[count - 1]]
+def _sum_up(points, placed, k, shape, low, high, costs):  # type: ignore[no-untyped-def]
+    """Estimate the cost of the first k, k + 1, ... trajectories of an order; fills ``costs``."""
+    low[:] = np.uint32(0xFFFFFFFF)
+    high[:] = np.uint32(0)
+    for m in range(len(placed)):
+        point = points[placed[m]]
         for axis in range(2):
             for i in range(point.shape[1]):
                 low[axis, i] = min(low[axis, i], point[axis, i])
                 high[axis, i] = max(high[axis, i], point[axis, i])
         # Members of each of the count // k bundles, times its share of the area, summed.
+        count = m + 1
         if count >= k:
             costs[count] = count / (count // k) * np.float64(area(low, high, shape))
-    return costs
+
+
+@njit(cache=True, nogil=True)
+def _separate(placed, is_first, rest):  # type: ignore[no-untyped-def]
+    """Put the trajectories of the first side before the others; both keep their order."""
+    num_first = num_rest = 0
+    for row in placed:
+        if is_first[row]:
+            placed[num_first] = row
+            num_first += 1
+        else:
+            rest[num_rest] = row
+            num_rest += 1
+    placed[num_first:] = rest[:num_rest]

@@ -53,22 +53,24 @@ def _bundle(points, left, k, shape):  # type: ignore[no-untyped-def]
         bundle[left[0]] = b
         size = count - 1
         for j in range(1, count):
-            bound[j] = area_with(low[b], high[b], points[left[j]], shape)
+            point = points[left[j]]
+            bound[j] = area_with(low[b], high[b], point, point, shape)
             known_at[j] = 1
             heap[j - 1] = j
         build_heap(heap, size, bound)
         taken = 1
         while taken < k:
             j = heap[0]
+            point = points[left[j]]
             # The top's area is up to date, and the least bound: nothing can be cheaper.
             if known_at[j] == taken:
-                _take(points[left[j]], low[b], high[b])
+                _take(point, low[b], high[b])
                 bundle[left[j]] = b
                 taken += 1
                 size -= 1
                 heap[0] = heap[size]
             else:
-                bound[j] = area_with(low[b], high[b], points[left[j]], shape)
+                bound[j] = area_with(low[b], high[b], point, point, shape)
                 known_at[j] = taken
             sift_down(heap, size, 0, bound)
         # Close the gaps in ``left``; its order stays.
@@ -81,15 +83,16 @@ def _bundle(points, left, k, shape):  # type: ignore[no-untyped-def]
     # Those left over: the rise counts the area of all members, the new one included.
     sizes = np.full(num_bundles, k, np.int64)
     for j in range(count):
+        point = points[left[j]]
         best = 0
         least = np.inf
         for b in range(num_bundles):
-            grown = np.float64(area_with(low[b], high[b], points[left[j]], shape))
+            grown = np.float64(area_with(low[b], high[b], point, point, shape))
             rise = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], shape))
             if rise < least:
                 least = rise
                 best = b
-        _take(points[left[j]], low[best], high[best])
+        _take(point, low[best], high[best])
         bundle[left[j]] = best
         sizes[best] += 1
     return bundle

@@ -12,7 +12,17 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.algorithms.refined.blocks import build_blocks
-from trajcloak.algorithms.refined.boxes import WIDE, Points, area, empty_boxes, pad_instants
+from trajcloak.algorithms.refined.boxes import (
+    WIDE,
+    Points,
+    area,
+    area_exchanged,
+    area_with,
+    clear_box,
+    empty_boxes,
+    grow_box,
+    pad_instants,
+)
 from trajcloak.algorithms.refined.improve import LEAST_GAIN, draw_exponential, find_neighbours
 from trajcloak.algorithms.refined.rounds import SHARES
 from trajcloak.cloaks import build_bounding_boxes, group_members
@@ -158,7 +168,9 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
             least = np.inf
             for p in range(count):
                 if bundle[p] < 0:
-                    grown = _area_with(boxes, b, low[p], high[p])
+                    grown = np.float64(
+                        area_with(boxes.low[b], boxes.high[b], low[p], high[p], WIDE)
+                    )
                     if grown < least:
                         least = grown
                         added = p
@@ -167,7 +179,7 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
         if bundle[p] < 0:
             least = np.inf
             for b in range(num_bundles):
-                grown = _area_with(boxes, b, low[p], high[p])
+                grown = np.float64(area_with(boxes.low[b], boxes.high[b], low[p], high[p], WIDE))
                 rise = grown * (total[b] + users[p]) - areas[b] * total[b]
                 if rise < least:
                     least = rise
@@ -190,17 +202,6 @@ def _order_by_distance(low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _area_with(boxes, b, low, high):  # type: ignore[no-untyped-def]
-    """Sum the areas around bundle ``b`` and one more part."""
-    total = 0.0
-    for i in range(low.shape[1]):
-        width = max(boxes.high[b, 0, i], high[0, i]) - min(boxes.low[b, 0, i], low[0, i])
-        height = max(boxes.high[b, 1, i], high[1, i]) - min(boxes.low[b, 1, i], low[1, i])
-        total += (np.float64(width) + 1.0) * (np.float64(height) + 1.0)
-    return total
-
-
-@njit(cache=True, nogil=True)
 def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-untyped-def]
     """Let bundles exchange parts, or give them away; changes ``held`` and ``counts`` in place.
 
@@ -210,9 +211,9 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
 
     Ensures: bundles of at least k users, if they are before.
     """
-    users = parts.users
+    low, high, users = parts
     num_bundles, room = held.shape
-    boxes = empty_boxes(num_bundles, parts.low.shape[2])
+    boxes = empty_boxes(num_bundles, low.shape[2])
     total = np.zeros(num_bundles, np.int64)
     areas = np.empty(num_bundles)
     for b in range(num_bundles):
@@ -237,12 +238,18 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
                     users_b = total[b] + users[p] - users[other]
                     if users_a < k or users_b < k:
                         continue
-                    change = users_a * _area_exchanged(boxes, a, parts, p, other)
+                    exchanged = area_exchanged(
+                        boxes, a, low[p], high[p], low[other], high[other], WIDE
+                    )
+                    change = users_a * np.float64(exchanged)
                     change -= total[a] * areas[a] + total[b] * areas[b]
                     # Even if b's area fell to 0, this change would not be the best.
                     if change >= best:
                         continue
-                    change += users_b * _area_exchanged(boxes, b, parts, other, p)
+                    exchanged = area_exchanged(
+                        boxes, b, low[other], high[other], low[p], high[p], WIDE
+                    )
+                    change += users_b * np.float64(exchanged)
                     if change < best:
                         best = change
                         to = b
@@ -262,41 +269,9 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
 @njit(cache=True, nogil=True)
 def _renew(parts, held, counts, boxes, total, areas, b):  # type: ignore[no-untyped-def]
     """Compute box, users and area of bundle ``b`` again."""
-    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
-    low[:] = low2[:] = np.uint32(0xFFFFFFFF)
-    high[:] = high2[:] = np.uint32(0)
+    clear_box(boxes, b)
     total[b] = 0
-    for j in range(counts[b]):
-        p = held[b, j]
+    for p in held[b, : counts[b]]:
         total[b] += parts.users[p]
-        for axis in range(2):
-            for i in range(low.shape[1]):
-                # The second least before the least: it needs the old one.
-                least = parts.low[p, axis, i]
-                low2[axis, i] = min(low2[axis, i], max(low[axis, i], least))
-                low[axis, i] = min(low[axis, i], least)
-                greatest = parts.high[p, axis, i]
-                high2[axis, i] = max(high2[axis, i], min(high[axis, i], greatest))
-                high[axis, i] = max(high[axis, i], greatest)
-    areas[b] = area(low, high, WIDE)
-
-
-@njit(cache=True, nogil=True)
-def _area_exchanged(boxes, b, parts, leaving, coming):  # type: ignore[no-untyped-def]
-    """Sum the areas around bundle ``b`` with part ``leaving`` replaced by ``coming``.
-
-    Either may be the empty part, whose edges change nothing.
-    """
-    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
-    gone_low, gone_high = parts.low[leaving], parts.high[leaving]
-    new_low, new_high = parts.low[coming], parts.high[coming]
-    total = 0.0
-    for i in range(low.shape[1]):
-        left = low2[0, i] if gone_low[0, i] == low[0, i] else low[0, i]
-        right = high2[0, i] if gone_high[0, i] == high[0, i] else high[0, i]
-        bottom = low2[1, i] if gone_low[1, i] == low[1, i] else low[1, i]
-        top = high2[1, i] if gone_high[1, i] == high[1, i] else high[1, i]
-        width = max(right, new_high[0, i]) - min(left, new_low[0, i])
-        height = max(top, new_high[1, i]) - min(bottom, new_low[1, i])
-        total += (np.float64(width) + 1.0) * (np.float64(height) + 1.0)
-    return total
+        grow_box(boxes, b, parts.low[p], parts.high[p])
+    areas[b] = np.float64(area(boxes.low[b], boxes.high[b], WIDE))

@@ -168,7 +168,7 @@ def _find_change(  # type: ignore[no-untyped-def]
         b = neighbours[a, x]
         rises[x] = 0.0
         if not left_out[b]:
-            grown = np.float64(area_with(boxes.low[b], boxes.high[b], point, shape))
+            grown = np.float64(area_with(boxes.low[b], boxes.high[b], point, point, shape))
             rises[x] = sizes[b] * (grown - areas[b])
             if k < sizes[a] and sizes[b] < group.members.shape[1]:
                 change = rises[x] + grown - areas[a] - (sizes[a] - 1) * saved
@@ -185,13 +185,13 @@ def _find_change(  # type: ignore[no-untyped-def]
         for _ in range(min(samples, sizes[b])):
             q = q + 1 if q + 1 < sizes[b] else np.int64(0)
             other = group.points[b, q]
-            exchanged = np.float64(area_exchanged(boxes, a, point, other, shape))
+            exchanged = np.float64(area_exchanged(boxes, a, point, point, other, other, shape))
             change = sizes[a] * (exchanged - areas[a])
             # Even if b's area fell to 0, this exchange would not be the best.
             if change - sizes[b] * areas[b] >= best:
                 continue
             if not left_out[b]:
-                exchanged = np.float64(area_exchanged(boxes, b, other, point, shape))
+                exchanged = np.float64(area_exchanged(boxes, b, other, other, point, point, shape))
                 change += sizes[b] * (exchanged - areas[b])
             if change < best:
                 best = change
