@@ -83,7 +83,7 @@ def test_paths_that_lead_nowhere(tmp_path):
 
 def test_a_column_cannot_be_user_and_request():
     frame = build_pandas().rename(columns={"user_id": "uid"})
-    with pytest.raises(tc.TrajcloakError, match="column 'uid' .*user"):
+    with pytest.raises(tc.TrajcloakError, match=r"column 'uid' .*user"):
         tc.anonymize(frame, k=4, requests="uid")
 
 

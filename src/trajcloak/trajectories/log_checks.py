@@ -70,8 +70,8 @@ def too_few_users(most_users: int, num_users: int, members: int) -> NotEnoughUse
     return NotEnoughUsersError(
         f"at most {most_users:,} of {num_users:,} users take part in a window, since the location "
         f"of the others is not known at all of its instants, the first and the last included; "
-        f"expected at least {members:,}; pass what trajcloak inspect proposes as --every, --max-gap "
-        f"and --length, keep more users with --missing=hold, or lower --k or --members"
+        f"expected at least {members:,}; pass what trajcloak inspect proposes as --every, "
+        f"--max-gap and --length, keep more users with --missing=hold, or lower --k or --members"
     )
 
 
