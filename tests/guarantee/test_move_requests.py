@@ -1,6 +1,7 @@
 """Move the request, keep the bytes: nothing published tells who of a bundle sent what."""
 
 from dataclasses import replace
+from itertools import starmap
 
 import pytest
 
@@ -93,6 +94,6 @@ BROKEN_RUNS = [
 )
 def test_a_broken_run_is_seen(monkeypatch, kind, module, name, breaks):
     monkeypatch.setattr(module, name, breaks(getattr(module, name)))
+    logs = ((*draw_movable(seed, kind), seed) for seed in range(200))
     with pytest.raises(AssertionError, match="moved requests: "):
-        for seed in range(200):
-            check_moves(*draw_movable(seed, kind), seed)
+        list(starmap(check_moves, logs))
