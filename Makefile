@@ -57,7 +57,9 @@ coverage: setup
 	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
 		--hypothesis-profile=quick --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels \
-		tests/generator tests/trajectories -m "not (browser or cluster or slow or long)" \
+		tests/generator tests/trajectories tests/online/test_prediction.py tests/query \
+		tests/log/test_clean.py tests/test_attackers.py tests/test_parts.py tests/test_cloaks.py \
+		-m "not (browser or cluster or slow or long)" \
 		--hypothesis-profile=quick -W "ignore:overflow encountered:RuntimeWarning" \
 		--cov --cov-append
 
