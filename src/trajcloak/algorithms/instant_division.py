@@ -80,9 +80,9 @@ def divide_places(points, least, shape):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _gather(part, least):  # type: ignore[no-untyped-def]
-    """List the members of each part, with room for one less than two parts' members."""
+    """List the members of each part, with room for twice the least number."""
     sizes = np.bincount(part)
-    members = np.empty((len(sizes), 2 * least - 1), np.int64)
+    members = np.empty((len(sizes), 2 * least), np.int64)
     sizes[:] = 0
     for j in range(len(part)):
         p = part[j]
@@ -107,8 +107,6 @@ def _find_change(points, parts, a, m, least, shape):  # type: ignore[no-untyped-
     if saved == 0.0 and sizes[a] <= least:
         return to, place
     best = -LEAST_GAIN
-    nearest = -1
-    least_rise = sizes[a] * saved
     for b in range(len(sizes)):
         if b == a:
             continue
@@ -119,38 +117,35 @@ def _find_change(points, parts, a, m, least, shape):  # type: ignore[no-untyped-
             )
         )  # fmt: skip
         rise = sizes[b] * (grown - areas[b])
-        if rise < least_rise:
-            least_rise = rise
-            nearest = b
         if sizes[a] > least and sizes[b] < members.shape[1]:
             change = rise + grown - areas[a] - (sizes[a] - 1) * saved
             if change < best:
                 best = change
                 to = b
-    # Next to no exchange helps where the member costs more than it saves, or with other parts.
-    if nearest < 0:
-        return to, place
-    b = nearest
-    for n in range(sizes[b]):
-        new_x, new_y = points[members[b, n], 0, 0], points[members[b, n], 1, 0]
-        exchanged = np.float64(
-            cover_area(
-                min(left, new_x), max(right, new_x), min(bottom, new_y), max(top, new_y), shape
-            )
-        )
-        change = sizes[a] * (exchanged - areas[a])
-        # Even if b's area fell to 0, this exchange would not be the best.
-        if change - sizes[b] * areas[b] >= best:
+                place = -1
+        # Next to no exchange helps where the member costs more than it saves.
+        if rise >= sizes[a] * saved:
             continue
-        low_x, high_x, low_y, high_y = _leave(edges, b, new_x, new_y)
-        exchanged = np.float64(
-            cover_area(min(low_x, x), max(high_x, x), min(low_y, y), max(high_y, y), shape)
-        )
-        change += sizes[b] * (exchanged - areas[b])
-        if change < best:
-            best = change
-            to = b
-            place = n
+        for n in range(sizes[b]):
+            new_x, new_y = points[members[b, n], 0, 0], points[members[b, n], 1, 0]
+            exchanged = np.float64(
+                cover_area(
+                    min(left, new_x), max(right, new_x), min(bottom, new_y), max(top, new_y), shape
+                )
+            )
+            change = sizes[a] * (exchanged - areas[a])
+            # Even if b's area fell to 0, this exchange would not be the best.
+            if change - sizes[b] * areas[b] >= best:
+                continue
+            low_x, high_x, low_y, high_y = _leave(edges, b, new_x, new_y)
+            exchanged = np.float64(
+                cover_area(min(low_x, x), max(high_x, x), min(low_y, y), max(high_y, y), shape)
+            )
+            change += sizes[b] * (exchanged - areas[b])
+            if change < best:
+                best = change
+                to = b
+                place = n
     return to, place
 
 

@@ -101,6 +101,8 @@ class Refined:
         effort = LEVELS[self.effort]
         if self.parts is not None and self.parts_per == PER_INSTANT:
             k = enlarge_bundles(k, self.parts, len(cells))
+            # Dividing them takes time as well; small blocks save as much where logs are large.
+            effort = effort._replace(block=effort.block // 2)
         elif self.parts is not None and self.suppress_above is None and self.max_suppressed is None:
             least, effort = self.parts, aim_at_parts(effort)
             parts = self._find_bundles(cells, height, least, cloak, effort, threads, progress)
