@@ -39,8 +39,7 @@ from trajcloak.trajectories import (
     parse_duration,
     too_few_users,
 )
-from trajcloak.trajectories.clock import MAX_WINDOWS
-from trajcloak.trajectories.grid import find_own_step, most_instants
+from trajcloak.trajectories.grid import MAX_WINDOWS, find_own_step, most_instants
 from trajcloak.trajectories.reports import Reports, compare_reports
 from trajcloak.trajectories.schedule import Schedule, find_schedule
 

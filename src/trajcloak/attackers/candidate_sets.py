@@ -28,7 +28,7 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.algorithms.policy import Policy
-from trajcloak.kernels.group import group_by_number
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.options import REPORT_AWARE, TP_AWARE
 from trajcloak.snapshot import Snapshot

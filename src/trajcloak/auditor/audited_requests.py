@@ -17,7 +17,7 @@ from trajcloak.auditor.audited_values import (
     unify_zeros_and_nans,
 )
 from trajcloak.errors import InputError
-from trajcloak.log.nested import flatten_columns
+from trajcloak.log.types import flatten_columns
 
 ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 

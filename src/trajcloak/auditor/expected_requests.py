@@ -6,19 +6,15 @@ rules look at the entries of eligible sets and at members, never at senders or r
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_requests import Kinds
 from trajcloak.auditor.audited_values import Ints, Mask, compress, number_tuples, text_to_numbers
 from trajcloak.auditor.expected_bundles import Followed
-from trajcloak.errors import InputError
 
 MARKER = "(other)"
 """What a rare value becomes; a value of this very text always does."""
@@ -244,30 +240,3 @@ def count_possible_senders(entries: Entries, found: Followed, one_log: bool) -> 
         return 0
     counts = (found.reporters if one_log else found.present)[entries.of_set]
     return int(counts.min())
-
-
-def read_word_list(file: Path) -> dict[str, list[str]]:
-    """Read a vocabulary: a table with a column of values for each attribute.
-
-    Raises
-    ------
-    InputError
-        If it is no CSV or Parquet file, or cannot be read.
-    """
-    try:
-        if file.suffix == ".parquet":
-            table = pq.read_table(file)
-        else:
-            names = pa_csv.open_csv(file).schema.names
-            types = dict.fromkeys(names, pa.string())
-            options = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-            table = pa_csv.read_csv(file, convert_options=options)
-        return {
-            name: pc.cast(table[name], pa.string()).drop_null().to_pylist()
-            for name in table.column_names
-        }
-    except (pa.ArrowException, OSError, UnicodeError):
-        raise InputError(
-            f"{file}: cannot be read; expected a CSV or Parquet table with a column of values for "
-            f"each request attribute; check --vocabulary"
-        ) from None

@@ -348,7 +348,7 @@ def request_options(function: F) -> F:
     )
     @wraps(function)
     def wrapped(vocabulary: Path | None, **rest: Any) -> Any:
-        from trajcloak.requests.vocabulary import read_vocabulary
+        from trajcloak.given_values import read_vocabulary
 
         return function(vocabulary=vocabulary and read_vocabulary(vocabulary), **rest)
 

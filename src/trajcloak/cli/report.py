@@ -88,8 +88,8 @@ def command(
     --policy the page also has the audit and what attackers learn, and is private. Exit
     code 3 if a check fails; the page is written and says so.
     """
+    from trajcloak.given_values import read_vocabulary
     from trajcloak.report import write_report_page
-    from trajcloak.requests.vocabulary import read_vocabulary
 
     check_release_time(release, time)
     with progress_bars(hidden=as_json) as progress:

@@ -168,11 +168,11 @@ def command(
     line for each bundle of an instant when the instant is over, and the release
     when an epoch is. If the run is interrupted, the same command goes on with the next epoch.
     """
+    from trajcloak.given_values import read_vocabulary
     from trajcloak.online.online_options import OnlineOptions
     from trajcloak.online.stream_lines import LineParser, cut_lines
     from trajcloak.online.stream_run import Stream
     from trajcloak.online.stream_state import open_state
-    from trajcloak.requests.vocabulary import read_vocabulary
     from trajcloak.trajectories import parse_duration
 
     LogColumns(requests=requests)

@@ -18,7 +18,7 @@ from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.asked_regions import place_points, place_region
 from trajcloak.interface.audits import run_audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
-from trajcloak.interface.optional_packages import need
+from trajcloak.interface.plots import need
 from trajcloak.output import new_folder
 from trajcloak.progress_bars import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route

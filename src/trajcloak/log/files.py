@@ -33,8 +33,13 @@ from trajcloak.log.formats import (
 from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import choose_system, find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
-from trajcloak.log.nested import list_roots
-from trajcloak.log.types import check_batch, decode_times, find_common_type, to_common_type
+from trajcloak.log.types import (
+    check_batch,
+    decode_times,
+    find_common_type,
+    list_roots,
+    to_common_type,
+)
 from trajcloak.options import LogColumns, holds_fixed, marks_and_holds
 
 BATCH_ROWS = 1 << 20

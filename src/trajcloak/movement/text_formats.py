@@ -35,6 +35,17 @@ _TRAILING_BLANKS = re.compile(rb"(?<![ \t])[ \t]+\n")
 _SEPARATORS = {"\t": "tabs", " ": "single spaces", ",": "commas"}
 _EXPECTED = {pa.float64(): "a number", pa.int64(): "a whole number", pa.string(): "text in UTF-8"}
 
+ACTIONS = pa.array(["newpoint", "point", "disappearpoint"])
+CAB_PREFIX = "new_"
+FIRST_SECOND, LAST_SECOND = 1_000_000_000, 9_999_999_999
+"""Times have ten digits: with fewer, a time was cut off; with more, it is in milliseconds."""
+
+GEOLIFE_FOLDER = "trajectory"
+METRES_PER_FOOT = 0.3048
+UNKNOWN_FEET = -777
+_DAY = r"^\d{4}-\d\d-\d\d$"
+_CLOCK = r"^\d\d:\d\d:\d\d$"
+
 
 class BadLine(Exception):  # noqa: N818
     """A line breaks a rule of its format; the message says which, and what was expected."""
@@ -216,8 +227,6 @@ def _name_bad_field(line: bytes, layout: LineLayout) -> str | None:
     return None
 
 
-ACTIONS = pa.array(["newpoint", "point", "disappearpoint"])
-
 BRINKHOFF = LineLayout(
     separator="\t",
     fields=("action", "id", "report", "class", "time", "x", "y", "speed", "next_x", "next_y"),
@@ -258,10 +267,6 @@ def _shape_brinkhoff(table: pa.Table) -> pa.Table:
         ["user_id", "time", "x", "y", "class", "speed"]
     )
 
-
-CAB_PREFIX = "new_"
-FIRST_SECOND, LAST_SECOND = 1_000_000_000, 9_999_999_999
-"""Times have ten digits: with fewer, a time was cut off; with more, it is in milliseconds."""
 
 CABS = LineLayout(
     separator=" ",
@@ -316,10 +321,6 @@ def _shape_cabs(table: pa.Table) -> pa.Table:
     )
 
 
-GEOLIFE_FOLDER = "trajectory"
-METRES_PER_FOOT = 0.3048
-UNKNOWN_FEET = -777
-
 GEOLIFE = LineLayout(
     separator=",",
     fields=("lat", "lon", "zero", "feet", "days", "date", "clock"),
@@ -332,9 +333,6 @@ GEOLIFE = LineLayout(
     },
     header_lines=6,
 )
-
-_DAY = r"^\d{4}-\d\d-\d\d$"
-_CLOCK = r"^\d\d:\d\d:\d\d$"
 
 
 def read_geolife_points(source: MovementSource) -> Iterator[pa.RecordBatch]:

@@ -36,6 +36,26 @@ MAX_NAMES = 10_000
 
 _EXPECTED = {pa.float64(): "a number", pa.timestamp("us", "UTC"): "an ISO 8601 date and time"}
 
+NO_TIME = "no_time"
+OTHER_POINTS = {"wpt": "waypoint", "rtept": "route_point"}
+POINT = "trkpt"
+CHILDREN = ("time", "ele")
+MAX_TEXT = 10_000
+_UNREAD_FRACTION = r"(\.\d{6})\d+"
+_ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)$"
+CONTAINER = "container"
+"""Reason to skip a point: a container is freight, not a person."""
+
+MILLISECONDS = 1000
+MAX_SECONDS = 10**12
+_PREFIXES = {"vehicle": "", "person": "person:"}
+"""Vehicles and persons may share an id, so ids of persons get a prefix."""
+
+_GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"']", re.IGNORECASE)
+"""Matches the configuration that SUMO writes into a comment at the top of the file."""
+
+_ROOT_DEPTH, _STEP_DEPTH, _POINT_DEPTH = 1, 2, 3
+
 
 class PointParser:
     """Parser of one XML file; each format has a subclass.
@@ -183,16 +203,6 @@ class PointParser:
         )
 
 
-NO_TIME = "no_time"
-OTHER_POINTS = {"wpt": "waypoint", "rtept": "route_point"}
-POINT = "trkpt"
-CHILDREN = ("time", "ele")
-MAX_TEXT = 10_000
-
-_UNREAD_FRACTION = r"(\.\d{6})\d+"
-_ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)$"
-
-
 def read_gpx_points(source: MovementSource) -> Iterator[pa.RecordBatch]:
     """Yield the points of all files, GPX 1.0 or 1.1; each is named after its one user.
 
@@ -285,21 +295,6 @@ def _to_zoned(times: tuple[str, ...]) -> pa.Array:
     texts = pc.replace_substring_regex(texts, _UNREAD_FRACTION, r"\1")
     is_zoned = pc.match_substring_regex(texts, _ZONE)
     return pc.if_else(is_zoned, texts, pc.binary_join_element_wise(texts, "Z", ""))
-
-
-CONTAINER = "container"
-"""Reason to skip a point: a container is freight, not a person."""
-
-MILLISECONDS = 1000
-MAX_SECONDS = 10**12
-
-_PREFIXES = {"vehicle": "", "person": "person:"}
-"""Vehicles and persons may share an id, so ids of persons get a prefix."""
-
-_GEOGRAPHIC = re.compile(r"<fcd-output\.geo\s+value=[\"'](true|t|yes|on|x|1)[\"']", re.IGNORECASE)
-"""Matches the configuration that SUMO writes into a comment at the top of the file."""
-
-_ROOT_DEPTH, _STEP_DEPTH, _POINT_DEPTH = 1, 2, 3
 
 
 def read_sumo_points(source: MovementSource) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from trajcloak.log import RequestLog, sort_rows
 from trajcloak.options import HOLD
-from trajcloak.trajectories.clock import Ranges
 from trajcloak.trajectories.fill import (
     Timeline,
     collect_requests,
@@ -17,9 +16,9 @@ from trajcloak.trajectories.fill import (
     mark_rows,
     scatter_reports,
 )
-from trajcloak.trajectories.grid import TimeGrid
-from trajcloak.trajectories.ingest import Located
+from trajcloak.trajectories.grid import Ranges, TimeGrid
 from trajcloak.trajectories.layout import Layout
+from trajcloak.trajectories.reports import Located
 
 CELLS_PER_THREAD = 1 << 16
 NOWHERE = np.uint32(2**32 - 1)
