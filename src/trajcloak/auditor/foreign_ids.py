@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.foreign_locations import LocationLog
+from trajcloak.auditor.audited_values import Ints
 
-Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 
@@ -132,9 +131,9 @@ def _match(candidates: Bytes, own: Hashes, spelled: Bytes, hashes: Hashes) -> In
     return position[same]
 
 
-def list_ids(log: LocationLog) -> tuple[Words, Words]:
+def list_long_ids(ids: Any) -> tuple[Words, Words]:
     """List the long ids: names, in lower case, and numbers without their sign."""
-    ids = pc.cast(log.ids, pa.string())
+    ids = pc.cast(ids, pa.string())
     is_number = pc.match_substring_regex(ids, "^-?[0-9]+$")
     names = pc.utf8_lower(ids.filter(pc.invert(is_number)))
     names = names.filter(pc.greater_equal(pc.utf8_length(names), LONG))
@@ -148,17 +147,10 @@ def list_ids(log: LocationLog) -> tuple[Words, Words]:
     return Words(pa.concat_arrays([names, *spelled]).unique()), Words(digits.unique())
 
 
-def count_numbers(numbers: Words, text: bytes, more: bytes = b"", vocabulary: bytes = b"") -> int:
-    """Count the ids among the numbers of a text, or 0 if chance explains them.
-
-    Chance is that of the numbers of the text and of ``more``; what stands in the vocabulary
-    is no id.
-    """
-    found, _ = numbers.find_numbers_in(text)
-    num_found = int((found & ~numbers.find_numbers_in(vocabulary)[0]).sum())
-    if not num_found:
-        return 0
-    _, by_chance = numbers.find_numbers_in(text + b"\0" + more)
+def count_numbers(numbers: Words, text: bytes) -> int:
+    """Count the ids among the numbers of a text, or 0 if chance explains them."""
+    found, by_chance = numbers.find_numbers_in(text)
+    num_found = int(found.sum())
     if by_chance > BY_CHANCE and num_found <= max(FEW, ABOVE_CHANCE * by_chance):
         return 0
     return num_found

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.auditor.foreign_table import ForeignTable, Ints
+from trajcloak.auditor.audited_values import Ints, Mask
+from trajcloak.auditor.foreign_table import ForeignTable
 
 FEW = 3
 ABOVE_CHANCE = 2
@@ -62,7 +62,7 @@ class Link:
         return 0 if self.is_certain else 1
 
     @staticmethod
-    def has_several(group: Ints) -> npt.NDArray[np.bool_]:
+    def has_several(group: Ints) -> Mask:
         """Tell which groups have several rows."""
         return np.bincount(group) > 1
 
