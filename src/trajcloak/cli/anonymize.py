@@ -13,6 +13,7 @@ from trajcloak.cli.common import (
     height_option,
     ingest_facts,
     json_option,
+    k_option,
     log_argument,
     log_options,
     out,
@@ -55,7 +56,7 @@ class Share(click.ParamType[float]):
 @click.option(
     "-o", "--output", required=True, type=PATH, help="Folder of the release, to be created."
 )
-@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@k_option
 @option(
     "--algorithm",
     group=BUNDLES,

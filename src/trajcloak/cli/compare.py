@@ -10,11 +10,13 @@ from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     height_option,
     json_option,
+    k_option,
     log_argument,
     log_options,
     out,
     parts_options,
     print_json,
+    seed_option,
     threads_option,
     time_options,
 )
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command("compare", cls=GroupedCommand)
 @log_argument
-@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@k_option
 @option(
     "--algorithms",
     group=BUNDLES,
@@ -39,14 +41,7 @@ if TYPE_CHECKING:
 @log_options
 @time_options
 @height_option
-@option(
-    "--seed",
-    group=BUNDLES,
-    default=0,
-    show_default=True,
-    type=int,
-    help="For algorithms that draw at random.",
-)
+@seed_option
 @option(
     "--cloak",
     group=BUNDLES,
@@ -65,7 +60,6 @@ def command(
     algorithms: str,
     columns: LogColumns,
     request_log: Path | None,
-    seed: int,
     time_limit: float | None,
     threads: int | None,
     as_json: bool,
@@ -87,7 +81,6 @@ def command(
             read,
             k,
             [name.strip() for name in algorithms.split(",")],
-            seed=seed,
             time_limit=time_limit,
             threads=threads,
             progress=progress,

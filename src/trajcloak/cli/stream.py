@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from trajcloak.cli.common import PATH, Numbers, err, height_option, threads_option
+from trajcloak.cli.common import PATH, Numbers, err, height_option, k_option, threads_option
 from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.options import LogColumns
 
@@ -26,7 +26,7 @@ LOOK_AGAIN = 0.5
 @click.option(
     "-o", "--output", required=True, type=PATH, help="Folder of the release, epoch by epoch."
 )
-@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@k_option
 @click.option(
     "--every",
     required=True,
