@@ -111,17 +111,21 @@ def anonymize(
         Time zone, such as ``Europe/Berlin``, of times without one, and of the clock that windows
         follow.
     crs
-        Coordinate system of the places, such as ``EPSG:27700``: in degrees, or in metres.
+        Coordinate system of the places, such as ``EPSG:27700``: in degrees, or in metres, which
+        are not projected. Default: WGS 84, or not known for ``x``, ``y``.
     clip
         Rectangle: rows outside are dropped. Numbers in the log's own units, or a box of shapely.
     max_speed
         Reports that would need a higher speed are refused: in metres per second, or the log's
         own units.
     drop
-        Rows to drop instead of refusing the log: ``empty``, ``out-of-range``, ``null-island``,
-        ``swapped``, ``conflict``, ``teleport``.
+        Rows to drop instead of refusing the log: ``empty`` (no user, time or place),
+        ``out-of-range`` (impossible coordinates), ``null-island`` (exactly 0, 0), ``swapped`` (far
+        from most rows, but among them with longitude and latitude swapped), ``conflict`` (two
+        places at one time), ``teleport`` (faster than ``max_speed``, by default 340 m/s).
     delimiter
-        Delimiter of CSV files; default: found in the header line.
+        Delimiter of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the
+        header line into most columns.
     time_unit
         Times are numbers since 1970, UTC, in this unit. Default: whole numbers are instants.
     time_format

@@ -20,7 +20,7 @@ from trajcloak.log.cut_source import CutSource, choose_chunk, cut_source
 from trajcloak.log.exchange import (
     SentRequests,
     find_part,
-    join_logs,
+    join_rows,
     match_requests,
     split_log,
     split_requests,
@@ -384,11 +384,6 @@ def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
         sum(requests),
         bad,
     )
-
-
-def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
-    """Join the pieces of a shard; None if there are no rows."""
-    return join_logs(pieces, columns.user, columns.time)
 
 
 def _is_there(log: RequestLog | None) -> bool:

@@ -7,7 +7,7 @@ results. A log in memory is one shard.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -67,29 +67,16 @@ class LogFacts:
 
 def describe(log: RequestLog) -> LogFacts:
     """List the facts about a shard."""
+    shared = {
+        one.name: getattr(log, one.name) for one in fields(LogFacts) if hasattr(log, one.name)
+    }
     return LogFacts(
-        num_rows=log.num_rows,
-        num_users=log.num_users,
-        num_requests=log.num_requests + log.unknown_requests + log.dropped_requests,
-        has_integer_ids=pa.types.is_integer(log.users.type),
-        some_time=int(log.time[0]),
-        has_timestamps=log.has_timestamps,
-        zone=log.zone,
-        geographic=log.geographic,
-        step=log.step,
-        time_range=log.time_range,
-        bounds=log.bounds,
-        clock=log.clock,
-        crs=log.crs,
-        dropped=log.dropped,
-        shifted=log.shifted,
-        reading=log.reading,
-        is_one_log=log.is_one_log,
-        unknown_requests=log.unknown_requests,
-        dropped_requests=log.dropped_requests,
-        has_text_requests=log.has_text_requests,
-        files=log.files,
-        refusals=log.refusals,
+        **{
+            **{name: getattr(log, name) for name in names},
+            "num_requests": log.num_requests + log.unknown_requests + log.dropped_requests,
+            "has_integer_ids": pa.types.is_integer(log.users.type),
+            "some_time": int(log.time[0]),
+        }
     )
 
 
