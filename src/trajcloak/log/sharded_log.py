@@ -67,9 +67,7 @@ class LogFacts:
 
 def describe(log: RequestLog) -> LogFacts:
     """List the facts about a shard."""
-    shared = {
-        one.name: getattr(log, one.name) for one in fields(LogFacts) if hasattr(log, one.name)
-    }
+    names = [one.name for one in fields(LogFacts) if hasattr(log, one.name)]
     return LogFacts(
         **{
             **{name: getattr(log, name) for name in names},
