@@ -6,7 +6,7 @@ users and requests that are published; how much of the log is not is measured ap
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,10 +72,6 @@ class Utility:
     within: float
     withheld: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class ShownAreas:
@@ -93,10 +89,6 @@ class ShownAreas:
 
     own: float
     union: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
 
 
 def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:

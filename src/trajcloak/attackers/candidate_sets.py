@@ -20,7 +20,7 @@ attackers something only where they carry the requests: in one log.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,10 +65,6 @@ class Finding:
     breaches: int
     smallest_candidate_set: int
     identified: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

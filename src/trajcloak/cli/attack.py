@@ -1,5 +1,6 @@
 """``trajcloak attack``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def command(
             **options,
         )
     if as_json:
-        print_json({"results": [finding.to_dict() for finding in found.findings]})
+        print_json({"results": [asdict(finding) for finding in found.findings]})
         return
     print_findings(found, k)
     if example:

@@ -1,6 +1,7 @@
 """``trajcloak compare``."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ def command(
             **options,
         )
     if as_json:
-        print_json({"results": [result.to_dict() for result in results]})
+        print_json({"results": [asdict(result) for result in results]})
     else:
         print_comparisons(results)
 

@@ -191,7 +191,7 @@ def compare(
             progress=heard,
             **layout,
         )
-    return _build_table({**row.to_dict(), "status": name_keywords(row.status)} for row in found)
+    return _build_table({**asdict(row), "status": name_keywords(row.status)} for row in found)
 
 
 def attack(
@@ -296,7 +296,7 @@ def measure_utility(
         found = utility.measure_answers(
             rows, *files, queries=queries, seed=seed, threads=threads, progress=heard
         )
-    return _build_table(row.to_dict() for row in found)
+    return _build_table(asdict(row) for row in found)
 
 
 def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any]]:

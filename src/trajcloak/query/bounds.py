@@ -5,7 +5,7 @@ then for the requests that they sent. In a release without parts each bundle is 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -54,10 +54,6 @@ class Answer:
     estimate: float
     upper: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
-
 
 ZERO = Answer(0, 0.0, 0)
 
@@ -77,10 +73,6 @@ class RequestAnswer:
 
     requests: Answer
     users: Answer
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
