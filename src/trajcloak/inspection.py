@@ -179,19 +179,8 @@ def inspect_rows(
     keep at least 80% of the rows that the best of them keeps, the one with the shortest instants,
     the fewest members and the longest windows.
 
-    Parameters
-    ----------
-    log : RequestLog
-        From :func:`trajcloak.read_log`.
-    k : int, optional
-        As for :func:`trajcloak.anonymize`.
-    every, max_gap, length, members : optional
-        Values that are decided already; the others are proposed.
-    rows_alike, region : optional
-        As for :func:`trajcloak.anonymize`; they decide whether it would refuse the log.
-    threads : int, optional
-        Default: all cores.
-    progress : Progress
+    The arguments are those of :func:`trajcloak.inspect_log`; ``rows_alike`` and ``region``, as for
+    :func:`trajcloak.anonymize`, decide whether it would refuse the log.
     """
     counter = KeptCounter(log, choose_threads(threads), progress)
 

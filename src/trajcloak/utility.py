@@ -155,21 +155,9 @@ def measure_answers(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> list[Utility]:
-    """Measure how well a release answers questions about the log it was made of.
+    """Measure how well a release answers questions about its log; see ``trajcloak.measure_utility``.
 
-    Parameters
-    ----------
-    log : RequestLog
-        Read with the request attributes of the release.
-    release : path
-    policy : path
-        The private policy file: who is published, and in which bundle.
-    queries : int
-        Questions of each kind.
-    seed : int
-        Decides the questions.
-    threads : int, optional
-    progress : Progress
+    ``log`` was read with the request attributes of the release.
 
     Raises
     ------

@@ -126,17 +126,8 @@ def attack_policies(
 ) -> Attack:
     """Attack the snapshot policies of a log, and the bundles that would be published of it.
 
-    Parameters
-    ----------
-    log : RequestLog
-        If no request columns were named, every row counts as a request.
-    k : int
-    algorithms : sequence of str
-        Whose bundles to attack.
-    threads : int, optional
-    progress : Progress
-    **options
-        Other fields of :class:`trajcloak.options.Options`.
+    See :func:`trajcloak.attack`; ``options`` are other fields of
+    :class:`trajcloak.options.Options`.
     """
     # Nothing is published here, so rows that do not look alike are no reason to stop.
     options["rows_alike"] = True
@@ -186,20 +177,8 @@ def attack_release(
 ) -> Attack:
     """Attack a release, and the snapshot policies of its log.
 
-    Parameters
-    ----------
-    log : RequestLog
-        The log that the release was made of, with its request attributes.
-    release : PublishedRelease
-    policy : path
-        The private policy file.
-    threads : int, optional
-    progress : Progress
-
-    Returns
-    -------
-    Attack
-        The release goes by the name of its algorithm.
+    ``log`` is the one that the release was made of, with its request attributes. The release goes
+    by the name of its algorithm.
 
     Raises
     ------
