@@ -155,7 +155,7 @@ def measure_answers(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> list[Utility]:
-    """Measure how well a release answers questions about its log; see ``trajcloak.measure_utility``.
+    """Measure how well a release answers questions; see :func:`trajcloak.measure_utility`.
 
     ``log`` was read with the request attributes of the release.
 
