@@ -20,8 +20,7 @@ from trajcloak.auditor.foreign_candidates import (
     can_be_followed,
     count_candidates,
 )
-from trajcloak.auditor.foreign_ids import count_numbers, list_long_ids
-from trajcloak.auditor.foreign_links import Link, list_links
+from trajcloak.auditor.foreign_columns import Link, count_numbers, list_links, list_long_ids
 from trajcloak.auditor.foreign_table import ForeignTable, read_foreign, read_plain_columns
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.files import LogPath

@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array
+from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array, sort_ids
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, drop_unsent, merge_kinds
-from trajcloak.log.row_checks import copy_place, copy_times, mixed_times
+from trajcloak.log.row_checks import copy_place, copy_times, mixed_ids, mixed_times
 from trajcloak.log.sharded_log import Change, add_counts
-from trajcloak.log.user_ids import mixed_ids, sort_ids
 from trajcloak.options import LogColumns
 
 

@@ -18,8 +18,7 @@ from trajcloak.engines.engine import Engine, Handle, Job
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.log.bad_rows import FileRows
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.row_checks import mixed_times
-from trajcloak.log.user_ids import mixed_ids
+from trajcloak.log.row_checks import mixed_ids, mixed_times
 
 Change = dict[str, Any]
 """Fields of a shard that a stage changed; all other fields stay as an earlier stage wrote them."""
