@@ -3,9 +3,8 @@ import pytest
 
 from reference.routes import fastest_times
 from trajcloak.generator.roads import arc_times, road_speeds
+from trajcloak.generator.route_search import NO_ROUTE, Graph
 from trajcloak.generator.routes import (
-    NO_ROUTE,
-    Graph,
     build_labels,
     build_route_buffers,
     build_routes,

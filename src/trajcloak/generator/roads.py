@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from trajcloak.errors import InputError
 from trajcloak.generator.network import NUM_ROAD_CLASSES, Network
 from trajcloak.generator.requests_by_place import assign_place_kinds
-from trajcloak.generator.routes import Graph, Routes, build_routes, build_searches
+from trajcloak.generator.route_search import Graph
+from trajcloak.generator.routes import Routes, build_routes, build_searches
 
 SPEED_DIVISORS = {"slow": 250, "middle": 50, "fast": 10}
 """Width plus height of the network, divided by this, is the greatest speed."""
