@@ -39,7 +39,7 @@ TRAJECTORY_AWARE = "trajectory-aware"
 LINKING = "linking"
 ATTACKERS = (POLICY_UNAWARE, POLICY_AWARE, TRAJECTORY_AWARE, TP_AWARE, REPORT_AWARE, LINKING)
 
-Sizes = dict[str, npt.NDArray[np.int64]]
+CandidateSizes = dict[str, npt.NDArray[np.int64]]
 """By attacker: the size of the candidate set of each request."""
 
 
@@ -133,7 +133,7 @@ def build_sent(
 
 def attack_snapshots(
     snapshots: Sequence[Snapshot], sent: Sent, has_row: npt.NDArray[np.bool_], threads: int
-) -> tuple[Sizes, Suspects]:
+) -> tuple[CandidateSizes, Suspects]:
     """Attack a snapshot policy.
 
     ``has_row`` (users, instants) says who may have sent a request when. Returns the sizes of
@@ -177,7 +177,7 @@ def attack_bundles(
     shown: Shown,
     has_row: npt.NDArray[np.bool_],
     threads: int,
-) -> tuple[Sizes, Suspects]:
+) -> tuple[CandidateSizes, Suspects]:
     """Attack a policy of bundles; takes and returns the same as :func:`attack_snapshots`."""
     num_users, num_bundles = len(cells), policy.num_bundles
     columns = np.ascontiguousarray(cells.reshape(num_users, -1).T)

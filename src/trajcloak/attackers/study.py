@@ -15,10 +15,10 @@ from trajcloak.algorithms import Policy
 from trajcloak.attackers.candidate_sets import (
     ATTACKERS,
     LINKING,
+    CandidateSizes,
     Finding,
     Sent,
     Shown,
-    Sizes,
     Suspects,
     attack_bundles,
     attack_snapshots,
@@ -235,7 +235,7 @@ def attack_windows(
     log, k, threads = prepared.log, prepared.layout.asked.k, prepared.threads
     height = prepared.layout.region.height
     names = [*SNAPSHOT_POLICIES, *finders]
-    gathered: dict[str, list[Sizes]] = {name: [] for name in names}
+    gathered: dict[str, list[CandidateSizes]] = {name: [] for name in names}
     suspects: dict[str, list[Suspects]] = {name: [] for name in names}
     breach = None
     for window in prepared.windows(progress):
@@ -248,7 +248,10 @@ def attack_windows(
             has_row = np.ones((len(window.user), length), np.bool_)
 
         def add(
-            name: str, sizes: Sizes, found: Suspects, user: npt.NDArray[np.int32] = window.user
+            name: str,
+            sizes: CandidateSizes,
+            found: Suspects,
+            user: npt.NDArray[np.int32] = window.user,
         ) -> None:
             gathered[name].append(sizes)
             suspects[name].append(replace(found, user=user[found.user]))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import AuditedLog, Rows, read_audited_log
+from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, read_audited_log
 from trajcloak.auditor.audited_values import Ints, duration_to_ticks
 from trajcloak.auditor.findings import AuditReport, Findings, first_rows
 from trajcloak.auditor.foreign_candidates import (
@@ -132,7 +132,7 @@ def audit_foreign_table(
 
 
 def _lay_instants(
-    log: AuditedLog, rows: Rows, every: str | None, max_gap: str | None, hold: bool
+    log: AuditedLog, rows: AuditedRows, every: str | None, max_gap: str | None, hold: bool
 ) -> InstantGrid:
     """Lay instants over a log, as ``docs/data-model.md`` says."""
     step = _read_duration(every, log, "every") or _guess_step(log, rows)
@@ -162,7 +162,7 @@ def _read_duration(text: str | None, log: AuditedLog, name: str) -> int | None:
     return ticks
 
 
-def _guess_step(log: AuditedLog, rows: Rows) -> int:
+def _guess_step(log: AuditedLog, rows: AuditedRows) -> int:
     """Find the step of the log's own grid, if it has reports at half of the instants or more."""
     step = log.step or 1
     has_rows = np.diff(rows.first) > 0

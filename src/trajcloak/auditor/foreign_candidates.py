@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import Rows
+from trajcloak.auditor.audited_log import AuditedRows
 from trajcloak.auditor.audited_values import Floats, Ints
 from trajcloak.auditor.foreign_table import ForeignTable
 from trajcloak.progress import Progress
@@ -87,7 +87,7 @@ class _Entries:
 
 def count_candidates(
     foreign: ForeignTable,
-    rows: Rows,
+    rows: AuditedRows,
     grid: InstantGrid,
     groupings: Sequence[Ints],
     members: GroupMembers,
@@ -165,7 +165,7 @@ def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
     return merged, number.ravel()
 
 
-def _weigh_users(rows: Rows, grid: InstantGrid) -> Ints:
+def _weigh_users(rows: AuditedRows, grid: InstantGrid) -> Ints:
     """Bound how many locations each user has."""
     counts = np.diff(rows.first)
     if grid.hold:
@@ -177,13 +177,13 @@ def _weigh_users(rows: Rows, grid: InstantGrid) -> Ints:
     return weight
 
 
-def can_be_followed(rows: Rows, grid: InstantGrid) -> bool:
+def can_be_followed(rows: AuditedRows, grid: InstantGrid) -> bool:
     """Whether users have no more locations than can be held and looked at."""
     weight = _weigh_users(rows, grid)
     return int(weight.max()) <= MAX_OF_USER and float(weight.sum(dtype=np.float64)) <= MAX_IN_ALL
 
 
-def _list_blocks(rows: Rows, grid: InstantGrid) -> Iterator[tuple[int, int]]:
+def _list_blocks(rows: AuditedRows, grid: InstantGrid) -> Iterator[tuple[int, int]]:
     """Cut the users of a log into half-open ranges, each of which has rows."""
     block = np.cumsum(_weigh_users(rows, grid)) // BLOCK
     edges = [*np.flatnonzero(np.diff(block, prepend=-1)).tolist(), len(block)]
@@ -192,7 +192,7 @@ def _list_blocks(rows: Rows, grid: InstantGrid) -> Iterator[tuple[int, int]]:
             yield low, high
 
 
-def _locate(rows: Rows, low: int, high: int, grid: InstantGrid) -> tuple[Floats, Floats]:
+def _locate(rows: AuditedRows, low: int, high: int, grid: InstantGrid) -> tuple[Floats, Floats]:
     """Find where some users are at the instants, by instant and user; NaN where that is not known.
 
     Each instant is looked up from the last report at or before it: a report is good for the
@@ -292,7 +292,7 @@ class _EdgeSearch:
     many edges, as lines of the lattice have a user at some instant.
     """
 
-    def __init__(self, entries: _Entries, rows: Rows) -> None:
+    def __init__(self, entries: _Entries, rows: AuditedRows) -> None:
         self._entries = entries
         self._is_known = np.zeros((len(entries.group), 4), bool)
         self._steps = [_find_step(entries.rectangle[:, [axis, axis + 2]]) for axis in (0, 1)]
