@@ -120,7 +120,7 @@ def expect_requests(
         entries = entries.keep(shown >= rules.rare_below)
     if rules.link_safe:
         entries = entries.keep(_find_link_safe(entries, found, rules))
-    return _sort_kinds(entries, kinds, rules)
+    return _sort_kinds(entries, kinds)
 
 
 def _find_listed(kinds: AuditedKinds, vocabulary: Vocabulary | None) -> Mask:
@@ -211,9 +211,7 @@ def _list_possible(here: ShownEntries, found: Followed, rules: RequestRules) -> 
     return members.user[member], shows[rank]
 
 
-def _sort_kinds(
-    entries: ShownEntries, kinds: AuditedKinds, rules: RequestRules
-) -> tuple[ShownEntries, Any]:
+def _sort_kinds(entries: ShownEntries, kinds: AuditedKinds) -> tuple[ShownEntries, Any]:
     """Sort the distinct requests that are shown; returns the entries so, and their table."""
     shown, place = compress(entries.kind, len(kinds))
     columns, ranks, sizes = [], [], []

@@ -12,7 +12,7 @@ from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.engines.open import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
-from trajcloak.interface.logs import Log, LogSource, check_not_given, find_input
+from trajcloak.interface.logs import Log, LogSource, check_not_given, find_input, pick_columns
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
@@ -223,12 +223,7 @@ def anonymize(
     With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
     scratch="/shared/private")``.
     """
-    columns = {
-        "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
-        "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
-        "max_speed": max_speed, "drop": drop, "delimiter": delimiter, "time_unit": time_unit,
-        "time_format": time_format,
-    }  # fmt: skip
+    columns = pick_columns(locals())
     named, settings, other = _take_algorithm(algorithm)
     asked = Options(
         k=k,
