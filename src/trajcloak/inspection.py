@@ -4,6 +4,7 @@ Nothing here looks at requests: a proposal made by them would tell who sent some
 (``docs/guarantee.md``).
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -177,7 +178,8 @@ def inspect_rows(
     than k members of a bundle have a row. If that concerns many rows, users are bundled for
     many choices, on some windows of a large log. Proposed is then, of the believable choices that
     keep at least 80% of the rows that the best of them keeps, the one with the shortest instants,
-    the fewest members and the longest windows.
+    the fewest members and the longest windows. No instants are tried that are longer than 95% of
+    the gaps.
 
     The arguments are those of :func:`trajcloak.inspect_log`; ``rows_alike`` and ``region``, as for
     :func:`trajcloak.anonymize`, decide whether it would refuse the log.
@@ -331,10 +333,13 @@ def _search(
     ``first`` is the choice without regard to them; it stays if no choice has any such row.
     """
     step = first[0]
-    # Longer instants hold more rows, so that more members have one.
+    # Longer instants hold more rows, so that more members have one. Nearly everybody who is there
+    # has one in instants as long as most gaps: still longer ones would only be coarser.
     low, high = counter.log.time_range
     longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
-    steps = [step, *(s for s in _list_steps(counter.log) if step < s <= longest)]
+    longer = [s for s in _list_steps(counter.log) if step < s <= longest]
+    most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
+    steps = [step, *longer[: bisect_left(longer, most) + 1]]
     choices: list[tuple[int, int, int, int]] = []
     for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
         grid = build_time_grid(hold_in_memory(counter.log), every)

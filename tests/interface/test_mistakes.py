@@ -16,7 +16,8 @@ TRIANGLE = shapely.Polygon([(0, 0), (1, 0), (0, 1)])
     ("options", "message"),
     [
         ({"k": 1}, r"^k is 1; expected a whole number of at least 2: .* pass another k=$"),
-        ({"k": 500}, r'lower k= or members=, .* missing="hold", a larger max_gap= or .* length=$'),
+        ({"k": 500}, r"^the log has 24 users; expected at least 500 .*; lower k= or members=$"),
+        ({"every": "7s", "max_gap": "7s"}, r'inspect_log proposes as every=.* missing="hold", or'),
         ({"every": "soon"}, r"^every is 'soon'; .* pass another every=$"),
         ({"every": pd.Timedelta(0)}, r"^every is '0us'; .* pass another every=$"),
         ({"requests": "servce"}, r"no column 'servce' among user_id, .*service .*; .*requests="),
@@ -73,6 +74,25 @@ def test_paths_that_lead_nowhere(tmp_path):
         tc.anonymize(tmp_path / "nothing.csv", k=4)
     with pytest.raises(tc.InputError, match=r"manifest\.json: cannot be read"):
         tc.open_release(tmp_path)
+    with pytest.raises(tc.InputError, match=r"gone: there is no such folder; .* of a release"):
+        tc.open_release(tmp_path / "gone")
+    (tmp_path / "walk.gpx").touch()
+    with pytest.raises(tc.InputError, match=r"no log found; .* use trajcloak\.convert_log$"):
+        tc.anonymize(tmp_path, k=4)
+
+
+def test_a_column_cannot_be_user_and_request():
+    frame = build_pandas().rename(columns={"user_id": "uid"})
+    with pytest.raises(tc.TrajcloakError, match=r"column 'uid' .*user"):
+        tc.anonymize(frame, k=4, requests="uid")
+
+
+def test_irregular_times_are_told_the_usual_interval():
+    frame = build_pandas()
+    frame["time"] += pd.to_timedelta(np.arange(len(frame)) % 5, unit="s")
+    message = r'such as every="\d+s", the usual time .*; trajcloak\.inspect_log proposes'
+    with pytest.raises(tc.InputError, match=message):
+        tc.anonymize(frame, k=4)
 
 
 @pytest.fixture(scope="module")

@@ -92,12 +92,14 @@ def recognise_columns(file: LogFile, columns: LogColumns, *, has_place: bool = T
         If several columns may be meant.
     """
     taken = {*columns.requests, columns.is_report}
-    present = [name for name in read_names(file, columns.delimiter) if name not in taken]
+    names = read_names(file, columns.delimiter)
+    present = [name for name in names if name not in taken]
     found: dict[str, Any] = {}
+    # A column that is to hold requests, too, is refused later, by name.
     if columns.user is None:
-        found["user"] = _find(USER, present) or USER.first
+        found["user"] = _find(USER, present) or _find(USER, names) or USER.first
     if columns.time is None:
-        found["time"] = _find(TIME, present) or TIME.first
+        found["time"] = _find(TIME, present) or _find(TIME, names) or TIME.first
     if has_place and columns.place is None:
         axes = list_axes(file, columns.delimiter)
         found |= _find_place([name for name in axes if name not in taken])

@@ -38,7 +38,8 @@ from trajcloak.release.reading import (
 from trajcloak.release.result import write_manifest
 from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
 from trajcloak.trajectories import Ingest, Layout, TimeGrid, format_duration, format_moment
-from trajcloak.trajectories.reports import DROPPED, QUANTILES, Located, round_gap
+from trajcloak.trajectories.ingest import DROPPED, QUANTILES, Located
+from trajcloak.trajectories.reports import round_gap
 
 ZONE = "UTC"
 

@@ -11,6 +11,13 @@ from trajcloak.trajectories.grid import (
     format_duration,
     parse_duration,
 )
+from trajcloak.trajectories.ingest import (
+    Ingest,
+    Located,
+    build_ingest,
+    format_moment,
+    is_dense,
+)
 from trajcloak.trajectories.layout import (
     CheckedLog,
     Layout,
@@ -20,16 +27,7 @@ from trajcloak.trajectories.layout import (
     lay_out,
     too_few_users,
 )
-from trajcloak.trajectories.reports import (
-    Ingest,
-    Located,
-    Reports,
-    build_ingest,
-    check_conflicts,
-    compare_all_reports,
-    format_moment,
-    is_dense,
-)
+from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
 from trajcloak.trajectories.windows import NOWHERE, Window, WindowCutter, join_marks
 
 __all__ = [

@@ -17,8 +17,8 @@ from trajcloak.trajectories.fill import (
     scatter_reports,
 )
 from trajcloak.trajectories.grid import Ranges, TimeGrid
+from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.layout import Layout
-from trajcloak.trajectories.reports import Located
 
 CELLS_PER_THREAD = 1 << 16
 NOWHERE = np.uint32(2**32 - 1)
