@@ -20,9 +20,12 @@ value. The command line prints it as it is; Python shows keyword arguments: ``ev
 ``every="60s"``. ``trajcloak inspect`` is a function there, too.
 """
 
+import inspect
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from trajcloak.shown_text import show_text
 
@@ -166,3 +169,11 @@ class TrajcloakWarning(UserWarning):
 
     def __str__(self) -> str:
         return name_keywords(self.with_options)
+
+
+def warn_caller(message: str) -> None:
+    """Warn of what is probably meant otherwise, at the line outside the package that asked."""
+    package = str(Path(__file__).parent)
+    files = [frame.filename for frame in inspect.stack(0)]
+    outside = (depth for depth, file in enumerate(files, 1) if not file.startswith(package))
+    warnings.warn(message, TrajcloakWarning, stacklevel=next(outside, 1))

@@ -85,15 +85,16 @@ class Suspect:
     named: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
-    """What :func:`trajcloak.inspect_log` found.
+    """What :func:`trajcloak.inspect_log` found; see also ``settings`` and ``choices``.
 
     Attributes
     ----------
     ingest : Ingest
-        The ingest report, with the proposed instants.
+        What was read, with the proposed instants.
     proposed : Choice
+        The proposal, and what it would keep.
     by_every, by_max_gap, by_length, by_members : list of Choice
         The proposal and variants with other values of one setting, ascending.
     schedule : Schedule
@@ -116,6 +117,18 @@ class Inspection:
     suspects: list[Suspect]
     refusals: list[str]
     doubts: list[str]
+
+    def __repr__(self) -> str:
+        """Show the proposal, and whether the log would be refused."""
+        shown = self.settings | {"refusals": len(self.refusals), "doubts": len(self.doubts)}
+        return f"Inspection({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The proposal as arguments: ``anonymize(log, k=50, **found.settings)``."""
+        names = "every", "max_gap", "length", "members"
+        proposed = {name: getattr(self.proposed, name) for name in names}
+        return {name: value for name, value in proposed.items() if value is not None}
 
     @property
     def choices(self) -> pa.Table:
