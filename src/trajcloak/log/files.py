@@ -445,7 +445,8 @@ def _list_found(file: LogFile, names: Sequence[str]) -> str:
 
 def _suggest(missing: Sequence[str], names: Sequence[str]) -> str:
     """Suggest columns of similar names, or another delimiter."""
-    if len(names) == 1 and any(part in names[0] for part in missing):
+    # A column whose name has those of several columns was not cut.
+    if any(sum(part in name for part in missing) > 1 for name in names):
         return " (are they separated otherwise? pass --delimiter)"
     close = [match for name in missing for match in get_close_matches(name, names, 1)]
     return f" (did you mean {' and '.join(map(repr, close))}?)" if close else ""
