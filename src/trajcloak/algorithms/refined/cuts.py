@@ -33,7 +33,7 @@ def bundle_by_cuts(points, k, shape):  # type: ignore[no-untyped-def]
     rest = np.empty(n, np.int64)
     # before[m]: cost of the first m trajectories of an order; after[m]: of the last m.
     before, after = np.full((2, n + 1), np.inf)
-    low, high = np.empty((2, 2, length), np.uint32)
+    low, high = np.empty((2, 1, 2, length), np.uint32)
     waiting = [(0, n)]
     while len(waiting) > 0:
         start, stop = waiting.pop()
@@ -70,15 +70,15 @@ def _sum_up(points, placed, k, shape, low, high, costs):  # type: ignore[no-unty
     low[:] = np.uint32(0xFFFFFFFF)
     high[:] = np.uint32(0)
     for m in range(len(placed)):
-        point = points[placed[m]]
+        row = placed[m]
         for axis in range(2):
-            for i in range(point.shape[1]):
-                low[axis, i] = min(low[axis, i], point[axis, i])
-                high[axis, i] = max(high[axis, i], point[axis, i])
+            for i in range(points.shape[2]):
+                low[0, axis, i] = min(low[0, axis, i], points[row, axis, i])
+                high[0, axis, i] = max(high[0, axis, i], points[row, axis, i])
         # Members of each of the count // k bundles, times its share of the area, summed.
         count = m + 1
         if count >= k:
-            costs[count] = count / (count // k) * np.float64(area(low, high, shape))
+            costs[count] = count / (count // k) * np.float64(area(low, high, 0, shape))
 
 
 @njit(cache=True, nogil=True)

@@ -16,11 +16,8 @@ from trajcloak.algorithms.refined.boxes import (
     WIDE,
     Points,
     area,
-    area_exchanged,
-    area_with,
-    clear_box,
+    cover_area,
     empty_boxes,
-    grow_box,
     pad_instants,
 )
 from trajcloak.algorithms.refined.improve import LEAST_GAIN, draw_exponential, find_neighbours
@@ -162,15 +159,13 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
             total[b] += users[added]
             boxes.low[b] = np.minimum(boxes.low[b], low[added])
             boxes.high[b] = np.maximum(boxes.high[b], high[added])
-            areas[b] = area(boxes.low[b], boxes.high[b], WIDE)
+            areas[b] = area(boxes.low, boxes.high, b, WIDE)
             if total[b] >= k:
                 break
             least = np.inf
             for p in range(count):
                 if bundle[p] < 0:
-                    grown = np.float64(
-                        area_with(boxes.low[b], boxes.high[b], low[p], high[p], WIDE)
-                    )
+                    grown = _area_with(boxes, b, parts, p)
                     if grown < least:
                         least = grown
                         added = p
@@ -179,7 +174,7 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
         if bundle[p] < 0:
             least = np.inf
             for b in range(num_bundles):
-                grown = np.float64(area_with(boxes.low[b], boxes.high[b], low[p], high[p], WIDE))
+                grown = _area_with(boxes, b, parts, p)
                 rise = grown * (total[b] + users[p]) - areas[b] * total[b]
                 if rise < least:
                     least = rise
@@ -202,6 +197,21 @@ def _order_by_distance(low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _area_with(boxes, b, parts, coming):  # type: ignore[no-untyped-def]
+    """Sum the areas around bundle ``b`` and one more part."""
+    total = np.uint64(0)
+    for i in range(parts.low.shape[2]):
+        total += cover_area(
+            min(boxes.low[b, 0, i], parts.low[coming, 0, i]),
+            max(boxes.high[b, 0, i], parts.high[coming, 0, i]),
+            min(boxes.low[b, 1, i], parts.low[coming, 1, i]),
+            max(boxes.high[b, 1, i], parts.high[coming, 1, i]),
+            WIDE,
+        )
+    return np.float64(total)
+
+
+@njit(cache=True, nogil=True)
 def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-untyped-def]
     """Let bundles exchange parts, or give them away; changes ``held`` and ``counts`` in place.
 
@@ -211,9 +221,9 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
 
     Ensures: bundles of at least k users, if they are before.
     """
-    low, high, users = parts
+    users = parts.users
     num_bundles, room = held.shape
-    boxes = empty_boxes(num_bundles, low.shape[2])
+    boxes = empty_boxes(num_bundles, parts.low.shape[2])
     total = np.zeros(num_bundles, np.int64)
     areas = np.empty(num_bundles)
     for b in range(num_bundles):
@@ -238,18 +248,12 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
                     users_b = total[b] + users[p] - users[other]
                     if users_a < k or users_b < k:
                         continue
-                    exchanged = area_exchanged(
-                        boxes, a, low[p], high[p], low[other], high[other], WIDE
-                    )
-                    change = users_a * np.float64(exchanged)
+                    change = users_a * _area_exchanged(boxes, a, parts, p, other)
                     change -= total[a] * areas[a] + total[b] * areas[b]
                     # Even if b's area fell to 0, this change would not be the best.
                     if change >= best:
                         continue
-                    exchanged = area_exchanged(
-                        boxes, b, low[other], high[other], low[p], high[p], WIDE
-                    )
-                    change += users_b * np.float64(exchanged)
+                    change += users_b * _area_exchanged(boxes, b, parts, other, p)
                     if change < best:
                         best = change
                         to = b
@@ -269,9 +273,44 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
 @njit(cache=True, nogil=True)
 def _renew(parts, held, counts, boxes, total, areas, b):  # type: ignore[no-untyped-def]
     """Compute box, users and area of bundle ``b`` again."""
-    clear_box(boxes, b)
+    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
+    low[:] = low2[:] = np.uint32(0xFFFFFFFF)
+    high[:] = high2[:] = np.uint32(0)
     total[b] = 0
-    for p in held[b, : counts[b]]:
+    for j in range(counts[b]):
+        p = held[b, j]
         total[b] += parts.users[p]
-        grow_box(boxes, b, parts.low[p], parts.high[p])
-    areas[b] = np.float64(area(boxes.low[b], boxes.high[b], WIDE))
+        for axis in range(2):
+            for i in range(low.shape[1]):
+                # The second least before the least: it needs the old one.
+                least = parts.low[p, axis, i]
+                low2[axis, i] = min(low2[axis, i], max(low[axis, i], least))
+                low[axis, i] = min(low[axis, i], least)
+                greatest = parts.high[p, axis, i]
+                high2[axis, i] = max(high2[axis, i], min(high[axis, i], greatest))
+                high[axis, i] = max(high[axis, i], greatest)
+    areas[b] = area(boxes.low, boxes.high, b, WIDE)
+
+
+@njit(cache=True, nogil=True)
+def _area_exchanged(boxes, b, parts, leaving, coming):  # type: ignore[no-untyped-def]
+    """Sum the areas around bundle ``b`` with part ``leaving`` replaced by ``coming``.
+
+    Either may be the empty part, whose edges change nothing.
+    """
+    low, low2, high, high2 = boxes
+    total = np.uint64(0)
+    for i in range(low.shape[2]):
+        # First without the part that leaves, then with the one that comes.
+        left = low2[b, 0, i] if parts.low[leaving, 0, i] == low[b, 0, i] else low[b, 0, i]
+        right = high2[b, 0, i] if parts.high[leaving, 0, i] == high[b, 0, i] else high[b, 0, i]
+        bottom = low2[b, 1, i] if parts.low[leaving, 1, i] == low[b, 1, i] else low[b, 1, i]
+        top = high2[b, 1, i] if parts.high[leaving, 1, i] == high[b, 1, i] else high[b, 1, i]
+        total += cover_area(
+            min(left, parts.low[coming, 0, i]),
+            max(right, parts.high[coming, 0, i]),
+            min(bottom, parts.low[coming, 1, i]),
+            max(top, parts.high[coming, 1, i]),
+            WIDE,
+        )
+    return np.float64(total)
