@@ -212,3 +212,10 @@ def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch
 def test_what_is_no_path_is_refused(source):
     with pytest.raises(tc.OptionError, match=r"the log is given as .*; expected paths of files"):
         read_in_memory(source)
+
+
+def test_another_delimiter_is_suggested_only_where_it_would_help(tmp_path):
+    pq.write_table(pa.table({"day": [1], "box": ["a"]}), tmp_path / "log.parquet")
+    with pytest.raises(tc.InputError, match="no columns") as caught:
+        read_in_memory(tmp_path / "log.parquet")
+    assert "delimiter=" not in str(caught.value)
