@@ -97,9 +97,10 @@ def _note_odd_types(column: Any, bad: BadRows) -> None:
 
 
 def _name_type(value: Any) -> str:
-    if isinstance(value, Integral) and not MIN_INTEGER <= int(value) <= MAX_INTEGER:
-        return "large number"
-    return "number" if isinstance(value, Real) else type(value).__name__
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return type(value).__name__
+    is_large = isinstance(value, Integral) and not MIN_INTEGER <= int(value) <= MAX_INTEGER
+    return "large number" if is_large else "number"
 
 
 def _is_column(values: Any) -> bool:
