@@ -33,8 +33,13 @@ from trajcloak.log.formats import (
 from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import choose_system, find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
-from trajcloak.log.nested import list_roots
-from trajcloak.log.types import decode_times, empty_damaged, find_common_type, to_common_type
+from trajcloak.log.types import (
+    decode_times,
+    empty_damaged,
+    find_common_type,
+    list_roots,
+    to_common_type,
+)
 from trajcloak.options import LogColumns, holds_fixed, marks_and_holds
 
 BATCH_ROWS = 1 << 20
@@ -439,6 +444,7 @@ def _list_found(file: LogFile, names: Sequence[str]) -> str:
 
 def _suggest(missing: Sequence[str], names: Sequence[str]) -> str:
     """Suggest columns of similar names, or another delimiter."""
+    # A column whose name has those of several columns was not cut.
     if any(sum(part in re.split(r"\W", name) for part in missing) > 1 for name in names):
         return " (are they separated otherwise? pass --delimiter)"
     close = [match for name in missing for match in get_close_matches(name, names, 1)]
