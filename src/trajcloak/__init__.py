@@ -42,7 +42,9 @@ if TYPE_CHECKING:
         plan_log,
     )
     from trajcloak.movement import ConvertedLog, convert_log
+    from trajcloak.online import OnlineAnonymizer, OnlineOptions, PublishedInstant
     from trajcloak.report import Report
+    from trajcloak.space import Region
 
 __all__ = [
     "AuditReport",
@@ -53,9 +55,13 @@ __all__ = [
     "Inspection",
     "Log",
     "NotEnoughUsersError",
+    "OnlineAnonymizer",
+    "OnlineOptions",
     "OptionError",
     "OutputError",
+    "PublishedInstant",
     "Refined",
+    "Region",
     "Release",
     "Report",
     "TrajAnon",
@@ -104,7 +110,9 @@ _HOMES = {
         "plan_log",
     ),
     "trajcloak.movement": ("ConvertedLog", "convert_log"),
+    "trajcloak.online": ("OnlineAnonymizer", "OnlineOptions", "PublishedInstant"),
     "trajcloak.report": ("Report",),
+    "trajcloak.space": ("Region",),
 }
 
 

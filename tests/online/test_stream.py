@@ -241,6 +241,18 @@ def test_wrong_clocks_do_not_close_instants_or_fill_memory(tmp_path):
     assert late.counts["early"] == 30
 
 
+@pytest.mark.parametrize("place", [10, 200, 1000])
+def test_requests_close_no_instant(tmp_path, place):
+    lines = WALK.list_lines()
+    ahead = [
+        {"kind": "request", "user_id": f"stranger {n}", "time": START + n * EVERY, "category": "a"}
+        for n in range(2 * WALK.instants)
+    ]
+    run = run_stream(tmp_path / "run", lines, box=None)
+    again = run_stream(tmp_path / "again", lines[:place] + ahead + lines[place:], box=None)
+    assert again.published == run.published
+
+
 def test_a_run_goes_on_with_the_next_epoch(tmp_path):
     lines = replace(WALK, instants=20).list_lines()
     cut = next(n for n, line in enumerate(lines) if line["time"] >= START + 8 * EVERY)
