@@ -57,7 +57,9 @@ coverage: setup
 	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
 		--hypothesis-profile=quick --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels \
-		tests/generator tests/trajectories -m "not (browser or cluster or slow or long)" \
+		tests/generator tests/trajectories tests/online/test_prediction.py tests/query \
+		tests/log/test_clean.py tests/test_attackers.py tests/test_parts.py tests/test_cloaks.py \
+		-m "not (browser or cluster or slow or long)" \
 		--hypothesis-profile=quick -W "ignore:overflow encountered:RuntimeWarning" \
 		--cov --cov-append
 
@@ -93,9 +95,9 @@ screenshots: setup browser
 # For CI: the kernels once more, as plain Python, and compiled with their array bounds checked.
 test-kernels: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels \
-		-W "ignore:overflow encountered:RuntimeWarning"
+		--hypothesis-profile=quick -W "ignore:overflow encountered:RuntimeWarning"
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
-		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels
+		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels --hypothesis-profile=quick
 
 # A coverage-guided fuzzer on the readers: so many inputs for each of them. It is installed on its
 # own, since not every platform has it.

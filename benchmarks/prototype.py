@@ -56,8 +56,8 @@ def _exchange(points, bundle, num_bundles, k):  # type: ignore[no-untyped-def]
     boxes = empty_boxes(num_bundles, points.shape[2])
     areas = np.empty(num_bundles)
     for b in range(num_bundles):
-        fill_box(points[members[b, : sizes[b]]], sizes[b], boxes, b)
-        areas[b] = area(boxes.low[b], boxes.high[b], WIDE)
+        fill_box(boxes, b, points[members[b, : sizes[b]]], 0, sizes[b])
+        areas[b] = area(boxes.low, boxes.high, b, WIDE)
     for _ in range(PASSES):
         neighbours = _find_neighbours(boxes)
         changes = 0
@@ -75,7 +75,7 @@ def _exchange(points, bundle, num_bundles, k):  # type: ignore[no-untyped-def]
 def _exchange_one(points, members, sizes, boxes, areas, neighbours, a, j, k, bundle):  # type: ignore[no-untyped-def]
     """Make the best move or exchange of one trajectory; returns whether there was one."""
     t = members[a, j]
-    without = np.float64(area_without(boxes, a, points[t], WIDE))
+    without = np.float64(area_without(boxes, a, points, t, WIDE))
     if without == areas[a]:
         return False
     # Less would be rounding.
@@ -83,18 +83,18 @@ def _exchange_one(points, members, sizes, boxes, areas, neighbours, a, j, k, bun
     to, place = -1, -1
     for b in neighbours[a]:
         if sizes[a] > k and sizes[b] < members.shape[1]:
-            grown = np.float64(area_with(boxes.low[b], boxes.high[b], points[t], WIDE))
+            grown = np.float64(area_with(boxes.low, boxes.high, b, points, t, WIDE))
             change = (sizes[a] - 1) * without - sizes[a] * areas[a]
             change += (sizes[b] + 1) * grown - sizes[b] * areas[b]
             if change < best:
                 best, to, place = change, b, -1
         for q in range(sizes[b]):
             u = members[b, q]
-            with_u = np.float64(area_exchanged(boxes, a, points[t], points[u], WIDE))
+            with_u = np.float64(area_exchanged(boxes, a, points, t, u, WIDE))
             change = sizes[a] * (with_u - areas[a])
             if change - sizes[b] * areas[b] >= best:
                 continue
-            with_t = np.float64(area_exchanged(boxes, b, points[u], points[t], WIDE))
+            with_t = np.float64(area_exchanged(boxes, b, points, u, t, WIDE))
             change += sizes[b] * (with_t - areas[b])
             if change < best:
                 best, to, place = change, b, q
@@ -112,8 +112,8 @@ def _exchange_one(points, members, sizes, boxes, areas, neighbours, a, j, k, bun
         members[a, j] = u
         members[to, place] = t
     for b in (a, to):
-        fill_box(points[members[b, : sizes[b]]], sizes[b], boxes, b)
-        areas[b] = area(boxes.low[b], boxes.high[b], WIDE)
+        fill_box(boxes, b, points[members[b, : sizes[b]]], 0, sizes[b])
+        areas[b] = area(boxes.low, boxes.high, b, WIDE)
     return True
 
 

@@ -176,6 +176,19 @@ def test_a_proposal_keeps_most_of_what_any_choice_keeps():
         assert found.proposed.rows > 0.5 * max(choice.rows for choice in tried)
 
 
+def test_a_dense_log_with_long_breaks_keeps_short_instants():
+    """Instants as long as the breaks between shifts would keep more rows, and say little."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for user in range(40):
+        for day in range(20):
+            times = 1440 * day + rng.integers(0, 10) + np.cumsum(rng.integers(1, 4, 20))
+            rows += [Row(f"u{user}", int(t), *rng.integers(0, 99, 2).tolist()) for t in times]
+    found = inspect_rows(read_rows(rows), k=5, threads=1)
+    assert found.proposed.every in (2, 5)
+    assert found.proposed.rows > 0.3
+
+
 def test_requests_are_never_looked_at():
     rows = draw_seldom(1)
     found = [

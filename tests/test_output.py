@@ -9,7 +9,7 @@ import pytest
 
 import trajcloak as tc
 from small_logs import list_tree
-from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file, new_folder
+from trajcloak.output import PRIVATE, PUBLIC, check_new, move, new_file, new_folder
 
 
 @pytest.fixture
@@ -128,3 +128,20 @@ def test_a_file_has_its_mode_all_along(tmp_path, mode, open_umask):
 
 def test_the_private_mode_is_the_owners_alone():
     assert PRIVATE == 0o600
+
+
+def test_a_file_is_copied_from_another_disk(tmp_path, monkeypatch, open_umask):
+    """Renaming works within one disk only."""
+    source, path = tmp_path / "source", tmp_path / "path"
+    source.write_text("done")
+    rename = os.rename
+
+    def refuse(here, there, **options):
+        if Path(here) == source:
+            raise OSError(errno.EXDEV, "another disk")
+        rename(here, there, **options)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    move(source, path, PRIVATE)
+    assert path.read_text() == "done"
+    assert stat.S_IMODE(path.stat().st_mode) == PRIVATE

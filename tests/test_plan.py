@@ -34,6 +34,7 @@ def write_release(log, folder, choice):
 
 
 @pytest.mark.needs_jit
+@pytest.mark.slow
 def test_a_plan_for_all_users_says_what_releases_give(monkeypatch):
     """The same areas, and the same answers to the same questions."""
     monkeypatch.setattr(plan, "QUERIES", 20)

@@ -19,7 +19,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", first_quick(OPTIONS, 4), ids=str)
+@pytest.mark.parametrize("options", first_quick(OPTIONS, 2), ids=str)
 def test_requests_are_counted_again_as_the_run_did(options):
     seen = set()
     for seed in range(40):

@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from trajcloak.algorithms.custom import CustomAlgorithm
     from trajcloak.algorithms.refined import Refined
     from trajcloak.algorithms.traj_anon import TrajAnon
-    from trajcloak.auditor import AuditReport
+    from trajcloak.auditor import AuditReport, Check
     from trajcloak.errors import (
         InputError,
         NotEnoughUsersError,
         OptionError,
         OutputError,
+        RefusedLogError,
         TrajcloakError,
         TrajcloakWarning,
     )
     from trajcloak.generator import GeneratedLog, generate_log
-    from trajcloak.inspection import Inspection
+    from trajcloak.inspection import Inspection, Suspect
     from trajcloak.interface.anonymizing import anonymize
     from trajcloak.interface.audits import audit, audit_foreign, write_report
     from trajcloak.interface.logs import Log, read_log
@@ -41,18 +42,25 @@ if TYPE_CHECKING:
         measure_utility,
         plan_log,
     )
+    from trajcloak.kept_counts import Choice
     from trajcloak.movement import ConvertedLog, convert_log
     from trajcloak.online import OnlineAnonymizer, OnlineOptions, PublishedInstant
     from trajcloak.report import Report
     from trajcloak.space import Region
+    from trajcloak.trajectories import Ingest, Located
+    from trajcloak.trajectories.schedule import Schedule
 
 __all__ = [
     "AuditReport",
+    "Check",
+    "Choice",
     "ConvertedLog",
     "CustomAlgorithm",
     "GeneratedLog",
+    "Ingest",
     "InputError",
     "Inspection",
+    "Located",
     "Log",
     "NotEnoughUsersError",
     "OnlineAnonymizer",
@@ -61,9 +69,12 @@ __all__ = [
     "OutputError",
     "PublishedInstant",
     "Refined",
+    "RefusedLogError",
     "Region",
     "Release",
     "Report",
+    "Schedule",
+    "Suspect",
     "TrajAnon",
     "TrajcloakError",
     "TrajcloakWarning",
@@ -87,17 +98,18 @@ _HOMES = {
     "trajcloak.algorithms.custom": ("CustomAlgorithm",),
     "trajcloak.algorithms.refined": ("Refined",),
     "trajcloak.algorithms.traj_anon": ("TrajAnon",),
-    "trajcloak.auditor": ("AuditReport",),
+    "trajcloak.auditor": ("AuditReport", "Check"),
     "trajcloak.errors": (
         "InputError",
         "NotEnoughUsersError",
         "OptionError",
         "OutputError",
+        "RefusedLogError",
         "TrajcloakError",
         "TrajcloakWarning",
     ),
     "trajcloak.generator": ("GeneratedLog", "generate_log"),
-    "trajcloak.inspection": ("Inspection",),
+    "trajcloak.inspection": ("Inspection", "Suspect"),
     "trajcloak.interface.anonymizing": ("anonymize",),
     "trajcloak.interface.audits": ("audit", "audit_foreign", "write_report"),
     "trajcloak.interface.logs": ("Log", "read_log"),
@@ -109,10 +121,13 @@ _HOMES = {
         "measure_utility",
         "plan_log",
     ),
+    "trajcloak.kept_counts": ("Choice",),
     "trajcloak.movement": ("ConvertedLog", "convert_log"),
     "trajcloak.online": ("OnlineAnonymizer", "OnlineOptions", "PublishedInstant"),
     "trajcloak.report": ("Report",),
     "trajcloak.space": ("Region",),
+    "trajcloak.trajectories": ("Ingest", "Located"),
+    "trajcloak.trajectories.schedule": ("Schedule",),
 }
 
 

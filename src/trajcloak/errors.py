@@ -17,12 +17,15 @@ probably meant otherwise, and was done all the same.
 
 A message names settings as options of the command line: ``--every``, or ``--every=60s`` with a
 value. The command line prints it as it is; Python shows keyword arguments: ``every=`` and
-``every="60s"``.
+``every="60s"``. ``trajcloak inspect`` is a function there, too.
 """
 
+import inspect
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from trajcloak.shown_text import show_text
 
@@ -37,6 +40,12 @@ _FLAGS = {
 
 _KEYWORDS = {"request": "requests", "from": "first", "to": "last"}
 """Options that Python calls otherwise."""
+
+_FUNCTIONS = {
+    "trajcloak inspect": "trajcloak.inspect_log",
+    "trajcloak convert": "trajcloak.convert_log",
+}
+"""Commands that messages name, and the functions that do the same."""
 
 
 class TrajcloakError(Exception):
@@ -60,12 +69,12 @@ class TrajcloakError(Exception):
 
 
 def name_keywords(text: str) -> str:
-    """Turn the options of the command line that a text names into keyword arguments.
+    """Turn the commands and options that a text names into functions and keyword arguments.
 
     Examples
     --------
-    >>> name_keywords("pass --drop=empty, or a larger --max-gap")
-    'pass drop="empty", or a larger max_gap='
+    >>> name_keywords("pass --drop=empty, or a larger --max-gap; trajcloak inspect proposes one")
+    'pass drop="empty", or a larger max_gap=; trajcloak.inspect_log proposes one'
     """
 
     def to_keyword(option: re.Match[str]) -> str:
@@ -75,6 +84,8 @@ def name_keywords(text: str) -> str:
             return _FLAGS[name]
         return f"{keyword}=" if value is None else f'{keyword}="{value}"'
 
+    for command, function in _FUNCTIONS.items():
+        text = text.replace(command, function)
     return _OPTION.sub(to_keyword, text)
 
 
@@ -158,3 +169,11 @@ class TrajcloakWarning(UserWarning):
 
     def __str__(self) -> str:
         return name_keywords(self.with_options)
+
+
+def warn_caller(message: str) -> None:
+    """Warn of what is probably meant otherwise, at the line outside the package that asked."""
+    package = str(Path(__file__).parent)
+    files = [frame.filename for frame in inspect.stack(0)]
+    outside = (depth for depth, file in enumerate(files, 1) if not file.startswith(package))
+    warnings.warn(message, TrajcloakWarning, stacklevel=next(outside, 1))

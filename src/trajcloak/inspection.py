@@ -4,6 +4,7 @@ Nothing here looks at requests: a proposal made by them would tell who sent some
 (``docs/guarantee.md``).
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -85,15 +86,16 @@ class Suspect:
     named: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
-    """What :func:`trajcloak.inspect_log` found.
+    """What :func:`trajcloak.inspect_log` found; see also ``settings`` and ``choices``.
 
     Attributes
     ----------
     ingest : Ingest
-        The ingest report, with the proposed instants.
+        What was read, with the proposed instants.
     proposed : Choice
+        The proposal, and what it would keep.
     by_every, by_max_gap, by_length, by_members : list of Choice
         The proposal and variants with other values of one setting, ascending.
     schedule : Schedule
@@ -116,6 +118,18 @@ class Inspection:
     suspects: list[Suspect]
     refusals: list[str]
     doubts: list[str]
+
+    def __repr__(self) -> str:
+        """Show the proposal, and whether the log would be refused."""
+        shown = self.settings | {"refusals": len(self.refusals), "doubts": len(self.doubts)}
+        return f"Inspection({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The proposal as arguments: ``anonymize(log, k=50, **found.settings)``."""
+        names = "every", "max_gap", "length", "members"
+        proposed = {name: getattr(self.proposed, name) for name in names}
+        return {name: value for name, value in proposed.items() if value is not None}
 
     @property
     def choices(self) -> pa.Table:
@@ -178,7 +192,8 @@ def inspect_rows(
     than k members of a bundle have a row. If that concerns many rows, users are bundled for
     many choices, on some windows of a large log. Proposed is then, of the believable choices that
     keep at least 80% of the rows that the best of them keeps, the one with the shortest instants,
-    the fewest members and the longest windows.
+    the fewest members and the longest windows. No instants are tried that are longer than 95% of
+    the gaps.
 
     Parameters
     ----------
@@ -343,10 +358,13 @@ def _search(
     ``first`` is the choice without regard to them; it stays if no choice has any such row.
     """
     step = first[0]
-    # Longer instants hold more rows, so that more members have one.
+    # Longer instants hold more rows, so that more members have one. Nearly everybody who is there
+    # has one in instants as long as most gaps: still longer ones would only be coarser.
     low, high = counter.log.time_range
     longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
-    steps = [step, *(s for s in _list_steps(counter.log) if step < s <= longest)]
+    longer = [s for s in _list_steps(counter.log) if step < s <= longest]
+    most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
+    steps = [step, *longer[: bisect_left(longer, most) + 1]]
     choices: list[tuple[int, int, int, int]] = []
     for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
         grid = build_time_grid(hold_in_memory(counter.log), every)

@@ -357,8 +357,8 @@ class Options:
     def __post_init__(self) -> None:
         if not _is_whole(self.k) or self.k < MIN_K:
             raise OptionError(
-                f"k is {self.k}; expected a whole number of at least {MIN_K}: with fewer, a bundle "
-                f"would give its sender away; pass another --k"
+                f"k is {self.k!r}; expected a whole number of at least {MIN_K}: with fewer, a "
+                f"bundle would give its sender away; pass another --k"
             )
         if self.algorithm == AUTO and self.cloak in CLOAKS:
             object.__setattr__(self, "algorithm", DEFAULT_ALGORITHMS[self.cloak])
@@ -390,8 +390,9 @@ class Options:
             number = getattr(self, name)
             if number is not None and not (_is_whole(number) and 1 <= number <= MAX_NUMBER):
                 raise OptionError(
-                    f"{name} is {number}; expected a whole number from 1 to {MAX_NUMBER}; "
-                    f"pass another --{name.replace('_', '-')}"
+                    f"{name} is {number!r}; expected a whole number "
+                    f"{'of instants, ' if name == 'length' else ''}from 1 to {MAX_NUMBER}; pass "
+                    f"another --{name.replace('_', '-')}"
                 )
         if self.members is not None and self.members < self.k:
             raise OptionError(

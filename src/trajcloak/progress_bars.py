@@ -95,8 +95,8 @@ def _named_kernels(listen: Listener) -> Iterator[None]:
 @contextmanager
 def listening(progress: Heard) -> Iterator[Listener]:
     """Yield the function to call as work is done: of bars, the caller's own, or a silent one."""
-    if progress is True:
-        with draw_bars(Console(stderr=True)) as listen:
-            yield listen
+    if callable(progress):
+        yield progress
     else:
-        yield silent if progress is False else progress
+        with draw_bars(Console(stderr=True), disable=not progress) as listen:
+            yield listen

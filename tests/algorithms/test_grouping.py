@@ -65,6 +65,7 @@ def test_parts_are_those_of_bundles_of_their_size():
 
 
 @needs_jit
+@pytest.mark.slow
 def test_parts_are_smaller_than_divided_bundles():
     cells = draw_walks(np.random.default_rng(2), 600, 8, 10)
     first = build_algorithm("refined", parts=5).solve(cells, 10, 25, "mbr")

@@ -71,24 +71,24 @@ def test_areas_equal_those_of_the_members(height, shape):
         cells, members = draw_members(rng, height)
         points = build_points(cells)
         boxes = empty_boxes(1, cells.shape[1])
-        fill_box(points[members], len(members), boxes, 0)
-        low, high = boxes.low[0], boxes.high[0]
-        assert area(low, high, shape) == naive_area(cells, members, height, quad)
+        fill_box(boxes, 0, points, 0, len(members))
+        low, high = boxes.low, boxes.high
+        assert area(low, high, 0, shape) == naive_area(cells, members, height, quad)
         for coming in range(8, 12):
             expected = naive_area(cells, [*members, coming], height, quad)
-            assert area_with(low, high, points[coming], shape) == expected
+            assert area_with(low, high, 0, points, coming, shape) == expected
         for leaving in members:
             rest = [m for m in members if m != leaving]
             expected = naive_area(cells, rest, height, quad)
-            assert area_without(boxes, 0, points[leaving], shape) == expected
+            assert area_without(boxes, 0, points, leaving, shape) == expected
             expected = naive_area(cells, [*rest, 9], height, quad)
-            assert area_exchanged(boxes, 0, points[leaving], points[9], shape) == expected
+            assert area_exchanged(boxes, 0, points, leaving, 9, shape) == expected
 
 
 def test_the_widest_narrow_box():
-    low = np.zeros((2, 1), np.uint32)
-    high = np.full((2, 1), NARROW_SIDE - 1, np.uint32)
-    assert area(low, high, NARROW) == NARROW_SIDE**2 == area(low, high, WIDE)
+    low = np.zeros((1, 2, 1), np.uint32)
+    high = np.full((1, 2, 1), NARROW_SIDE - 1, np.uint32)
+    assert area(low, high, 0, NARROW) == NARROW_SIDE**2 == area(low, high, 0, WIDE)
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9])
@@ -98,7 +98,10 @@ def test_padding_adds_the_same_to_every_area(length):
     padded = pad_instants(points)
     assert padded.shape[2] % 8 == 0
     for shape in (WIDE, NARROW, SEMI_QUADRANT):
-        found = [area(p[:9].min(axis=0), p[:9].max(axis=0), shape) for p in (points, padded)]
+        found = [
+            area(p[:9].min(axis=0, keepdims=True), p[:9].max(axis=0, keepdims=True), 0, shape)
+            for p in (points, padded)
+        ]
         assert found[1] - found[0] == padded.shape[2] - length
     assert np.array_equal(bundle_block(points, 4, WIDE), bundle_block(padded, 4, WIDE))
 

@@ -133,7 +133,7 @@ def test_long_names_are_folded_and_not_cut_off(run, log):
     ("args", "message"),
     [
         (["--k", "1"], "k is 1; expected a whole number of at least 2"),
-        (["--k", "61"], "at most 60 of 60 users take part in a window"),
+        (["--k", "61"], "the log has 60 users; expected at least 61"),
         (["--k", "4", "--algorithms", "best"], "algorithm is 'best'; expected one of"),
         (["--k", "4", "--algorithms", "traj-anon,"], "algorithm is ''; expected one of"),
         (["--k", "4", "--algorithms", "fast-clustering", "--seed", "-1"], "seed is -1; expected"),

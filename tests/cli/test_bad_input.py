@@ -158,7 +158,7 @@ def another_kind_of_file(folder):
     return "log.txt"
 
 
-@case(r"at most 3 of 3 users take part in a window; expected at least 4; lower --k")
+@case(r"the log has 3 users; expected at least 4 for a bundle; lower --k")
 def fewer_than_k_users(folder):
     return ["--k", "4"]
 

@@ -75,6 +75,15 @@ def test_the_tables(capsys):
     assert "exact: refused: install it with pip install 'trajcloak[exact]'" in text
 
 
+def test_areas_of_parts_have_a_table_of_their_own(run, made):
+    args = ("compare", made / "log.parquet", "--k", 10, "--parts", 5, "--algorithms", "traj-anon")
+    (told,) = json.loads(run(*args, "--json").out)["results"]
+    own, union, whole = told["cost_parts"], told["cost_union"], told["cost_mbr"]
+    assert 0 < own < union <= whole
+    shown = [f"{own:.3g}", f"{own / whole:.2f}", f"{union:.3g}", f"{union / whole:.2f}"]
+    assert rows_of(run(*args).out)[-1] == ["traj-anon", *shown]
+
+
 def test_a_defect_is_told_and_its_figures_shown(capsys):
     defect = Comparison(
         "best", "defect: a bundle of 1 users, fewer than 5", 1.0, 1.0, 1.0, 1.0, 3, 1, 3, 1.0

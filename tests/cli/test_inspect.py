@@ -155,7 +155,7 @@ def test_a_log_with_too_few_users(run, tmp_path):
     for command in (("inspect",), ("anonymize", "-o", "release", "--length", 30, "--every", "60s")):
         done = run(*command, "log.csv", "--k", 10)
         assert done.code == 2
-        assert "of 9 users take part in a window; expected at least 10; lower --k" in done.err
+        assert "the log has 9 users; expected at least 10 for a bundle; lower --k" in done.err
 
 
 def test_repeated_times_with_one_place_only(run):

@@ -170,4 +170,4 @@ def test_bad_questions(run, made, args, message):
 def test_no_release(run):
     done = run("query", "nothing", "--region", EVERYWHERE)
     assert done.code == 2
-    assert "expected the manifest of a release" in done.err
+    assert "nothing: there is no such folder; expected that of a release" in done.err

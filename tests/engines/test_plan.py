@@ -119,7 +119,8 @@ def test_refined_in_many_blocks_is_a_valid_release(tmp_path, cloak, skew):
 
 
 @pytest.mark.needs_jit
-@pytest.mark.parametrize("cloak", first_quick(["mbr", "quad"], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("cloak", ["mbr", "quad"])
 def test_refined_in_blocks_of_thousands_costs_hardly_more(tmp_path, cloak):
     path = tmp_path / "log.parquet"
     tc.generate_log(path, users=24_000, length=6, seed=4)

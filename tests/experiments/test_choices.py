@@ -1,5 +1,6 @@
 """The experiment about parts and windows."""
 
+import pytest
 from PIL import Image
 
 import trajcloak as tc
@@ -9,6 +10,7 @@ from experiments.run import write_result
 from trajcloak.log import read_in_memory
 
 
+@pytest.mark.slow
 def test_smaller_parts_and_shorter_windows_are_more_precise(tmp_path, monkeypatch):
     monkeypatch.setattr(choices, "K", 8)
     path = tmp_path / "log.parquet"

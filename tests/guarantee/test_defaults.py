@@ -46,7 +46,9 @@ def inspect(log, requests, capsys, *options):
 
 
 @pytest.mark.needs_jit
-@pytest.mark.parametrize("options", [(), ("--json",), ("--plan",)])
+@pytest.mark.parametrize(
+    "options", [(), ("--json",), pytest.param(("--plan",), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_inspect_never_looks_at_requests(kind, options, capsys, monkeypatch):
     monkeypatch.setattr(plan, "PARTS", (2,))

@@ -73,23 +73,27 @@ BROKEN_RUNS = [
     (TWO_INPUTS, pipeline, "decide_requests", count_senders),
     (ONE_LOG, pipeline, "decide_requests", count_senders),
     (TWO_INPUTS, pipeline, "decide_requests", find_types_of_all_values),
-    (ONE_LOG, pipeline, "decide_requests", find_types_of_all_values),
     (TWO_INPUTS, pipeline, "build_manifest", count_requests),
     (ONE_LOG, pipeline, "build_manifest", count_requests),
     (TWO_INPUTS, log_checks, "lay_out", stop_at_odd_times),
     (ONE_LOG, log_checks, "lay_out", stop_at_odd_times),
     (ONE_LOG, bundles, "find_eligible", all_sets),
+    (ONE_LOG, pipeline, "decide_requests", find_types_of_all_values),
 ]
 
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize(
     ("kind", "module", "name", "breaks"),
-    BROKEN_RUNS,
+    [
+        # The last is seen on few logs only.
+        pytest.param(*run, marks=[pytest.mark.slow] * (run is BROKEN_RUNS[-1]))
+        for run in BROKEN_RUNS
+    ],
     ids=[f"{breaks.__name__}, {kind}" for kind, _, _, breaks in BROKEN_RUNS],
 )
 def test_a_broken_run_is_seen(monkeypatch, kind, module, name, breaks):
     monkeypatch.setattr(module, name, breaks(getattr(module, name)))
-    logs = [(*draw_movable(seed, kind), seed) for seed in range(200)]
+    logs = ((*draw_movable(seed, kind), seed) for seed in range(200))
     with pytest.raises(AssertionError, match="moved requests: "):
         list(starmap(check_moves, logs))

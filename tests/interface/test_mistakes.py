@@ -16,7 +16,8 @@ TRIANGLE = shapely.Polygon([(0, 0), (1, 0), (0, 1)])
     ("options", "message"),
     [
         ({"k": 1}, r"^k is 1; expected a whole number of at least 2: .* pass another k=$"),
-        ({"k": 500}, r'lower k= or members=, .* missing="hold", a larger max_gap= or .* length=$'),
+        ({"k": 500}, r"^the log has 24 users; expected at least 500 .*; lower k= or members=$"),
+        ({"every": "7s", "max_gap": "7s"}, r'inspect_log proposes as every=.* missing="hold", or'),
         ({"every": "soon"}, r"^every is 'soon'; .* pass another every=$"),
         ({"every": pd.Timedelta(0)}, r"^every is '0us'; .* pass another every=$"),
         ({"requests": "servce"}, r"no column 'servce' among user_id, .*service .*; .*requests="),
@@ -73,6 +74,25 @@ def test_paths_that_lead_nowhere(tmp_path):
         tc.anonymize(tmp_path / "nothing.csv", k=4)
     with pytest.raises(tc.InputError, match=r"manifest\.json: cannot be read"):
         tc.open_release(tmp_path)
+    with pytest.raises(tc.InputError, match=r"gone: there is no such folder; .* of a release"):
+        tc.open_release(tmp_path / "gone")
+    (tmp_path / "walk.gpx").touch()
+    with pytest.raises(tc.InputError, match=r"no log found; .* use trajcloak\.convert_log$"):
+        tc.anonymize(tmp_path, k=4)
+
+
+def test_a_column_cannot_be_user_and_request():
+    frame = build_pandas().rename(columns={"user_id": "uid"})
+    with pytest.raises(tc.TrajcloakError, match=r"column 'uid' .*user"):
+        tc.anonymize(frame, k=4, requests="uid")
+
+
+def test_irregular_times_are_told_the_usual_interval():
+    frame = build_pandas()
+    frame["time"] += pd.to_timedelta(np.arange(len(frame)) % 5, unit="s")
+    message = r'such as every="\d+s", the usual time .*; trajcloak\.inspect_log proposes'
+    with pytest.raises(tc.InputError, match=message):
+        tc.anonymize(frame, k=4)
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +186,47 @@ def test_all_that_is_wrong_is_said_at_once():
     message = r"for 2 reasons: \(1\) row 4: .*drop=.out-of-range.* \(2\) row 6: .* drop=.empty"
     with pytest.raises(tc.InputError, match=message):
         tc.anonymize(frame, k=4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda frame: tc.inspect_log(frame, usr="user_id"), "'usr'; did you mean user=?"),
+        (lambda frame: tc.compare(frame, k=4, evry="60s"), "'evry'; did you mean every=?"),
+        (lambda frame: tc.attack(frame, k=4, colour="red"), "'colour'$"),
+    ],
+)
+def test_keywords_that_do_not_exist(call, message):
+    with pytest.raises(TypeError, match=f"^got an unexpected keyword argument {message}"):
+        call(build_pandas())
+
+
+def test_numbers_as_text():
+    with pytest.raises(tc.OptionError, match=r"^k is '4'; expected a whole number"):
+        tc.anonymize(build_pandas(), k="4")
+    with pytest.raises(tc.OptionError, match=r"^length is '1d'; .* whole number of instants, from"):
+        tc.anonymize(build_pandas(), k=4, length="1d")
+
+
+def test_a_region_to_fit_the_log_into_is_in_metres():
+    with pytest.raises(tc.InputError, match="outside the region, which is in metres from"):
+        tc.anonymize(build_pandas(), k=4, region=shapely.box(13, 52, 14, 53))
+
+
+def test_regions_outside_the_release_are_noticed(release):
+    west, south, east, north = build_geopandas().total_bounds
+    with pytest.warns(tc.TrajcloakWarning, match=r"outside that of the release.* longitude first"):
+        assert release.count((south, west, north, east), 0, crs=4326)["upper"].to_pylist() == [0]
+
+
+def test_warnings_are_about_the_line_of_the_caller(release):
+    with pytest.warns(tc.TrajcloakWarning) as caught:
+        release.count(tuple(build_geopandas().total_bounds), 0)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_progress_need_not_be_a_bool(capsys):
+    assert tc.anonymize(build_pandas(), k=4, progress=1).manifest["k"] == 4
+    assert "reading log" in capsys.readouterr().err
+    tc.anonymize(build_pandas(), k=4, progress=0)
+    assert not capsys.readouterr().err

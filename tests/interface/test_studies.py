@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import trajcloak as tc
-from interface.frames import UTM, build_geopandas, build_pandas
+from interface.frames import LENGTH, UTM, build_geopandas, build_pandas
 
 K = 4
 
@@ -126,3 +126,36 @@ def test_audit_foreign(tmp_path):
     assert isinstance(report, tc.AuditReport)
     assert report["rectangles"].passed
     assert report["candidates"].passed
+
+
+def test_a_proposal_can_be_passed_on():
+    frame = build_pandas()
+    found = tc.inspect_log(frame, k=4, requests="service")
+    assert repr(found) == (
+        f"Inspection(every='60s', max_gap='120s', length={LENGTH}, members=4, refusals=0, doubts=0)"
+    )
+    release = tc.anonymize(frame, k=4, requests="service", **found.settings)
+    assert release.manifest["users"] == found.proposed.most_users
+
+
+def test_what_would_be_refused_is_inspected_all_the_same():
+    frame = build_pandas()
+    frame.loc[3, "lat"] = 200.0
+    frame.loc[5, "lon"] = None
+    found = tc.inspect_log(frame, k=4)
+    places, empty = found.refusals
+    assert places.startswith("row 4: column 'lat' is out of range")
+    assert 'drop="empty"' in empty
+    assert found.ingest.rows == len(frame) - 2
+    with pytest.raises(tc.RefusedLogError, match="for 2 reasons"):
+        tc.anonymize(frame, k=4)
+
+
+def test_a_region_and_rows_alike_decide_whether_a_log_is_refused():
+    frame = build_pandas()
+    (reason,) = tc.inspect_log(frame, region=(0, 0, 10)).refusals
+    assert "outside the region" in reason
+    frame.loc[1, "time"] += pd.Timedelta("7s")
+    settings = {"requests": "service", "every": "60s", "k": 4}
+    assert len(tc.inspect_log(frame, **settings).refusals) == 1
+    assert not tc.inspect_log(frame, rows_alike=True, **settings).refusals

@@ -69,6 +69,7 @@ def test_a_fleet_of_taxis(tmp_path, monkeypatch, capsys):
     _, *proposed = shlex.split(json.loads(printed)["command"])
     code, _ = run(capsys, *proposed)
     assert code == 0, "the command to copy"
+    assert proposed[proposed.index("--every") + 1] == "60s"
     for left in ("release", "policy.parquet"):
         Path(left).rename(f"proposed-{left}")
     code, printed = run(

@@ -12,11 +12,16 @@ PROGRAM = Path(__file__).with_name("stream_kills.py")
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize(
-    "kills", [pytest.param(12, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.long)]
+    ("kills", "seed"),
+    [
+        pytest.param(12, 3, marks=pytest.mark.slow),
+        # The audit after each kill grows with the stream: several streams, of 200 kills in all.
+        *(pytest.param(25, seed, marks=pytest.mark.long) for seed in range(10, 18)),
+    ],
 )
-def test_kills_at_random_moments(tmp_path, kills):
+def test_kills_at_random_moments(tmp_path, kills, seed):
     run = subprocess.run(
-        [sys.executable, str(PROGRAM), str(tmp_path), str(kills), "3"],
+        [sys.executable, str(PROGRAM), str(tmp_path), str(kills), str(seed)],
         capture_output=True,
         text=True,
         check=False,

@@ -3,7 +3,7 @@
 import errno
 import json
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from online.broken_rules import ForgetsLag, KeepsAbsent, NeverSilent
 from online.stream_runs import EVERY, START, Walk, encode, run_stream
 from trajcloak.errors import OptionError, OutputError
 from trajcloak.log import read_in_memory
+from trajcloak.online import stream_run
 from trajcloak.online.stream_state import open_state
 from trajcloak.options import LogColumns
 from trajcloak.query import open_published
@@ -251,6 +252,16 @@ def test_requests_close_no_instant(tmp_path, place):
     run = run_stream(tmp_path / "run", lines, box=None)
     again = run_stream(tmp_path / "again", lines[:place] + ahead + lines[place:], box=None)
     assert again.published == run.published
+
+
+def test_requests_beyond_a_limit_are_counted_and_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream_run, "MOST_SENT", 3)
+    lines = WALK.list_lines()
+    run = run_stream(tmp_path / "run", lines)
+    sent = Counter(line["time"] // EVERY for line in lines if line["kind"] == "request")
+    beyond = sum(max(0, count - 3) for count in sent.values())
+    assert run.counts["too many requests"] == beyond > 0
+    assert run.audit().passed
 
 
 def test_a_run_goes_on_with_the_next_epoch(tmp_path):

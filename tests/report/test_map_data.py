@@ -13,6 +13,8 @@ from small_logs import UNIT_CELLS, Row, dense_logs, draw_log, new_folder, read_r
 from trajcloak.options import PARTS_PER
 from trajcloak.query import open_published
 from trajcloak.report import write_report_page
+from trajcloak.report.map_contents import choose_drawn
+from trajcloak.report.map_section import describe_sample
 from zoo import examples
 
 
@@ -104,3 +106,17 @@ def test_a_fine_grid(tmp_path):
     )
     check_page(tmp_path)
     assert read_data(tmp_path / "report.html")["windows"][0]["rectangles"]["bytes"] == 4
+
+
+def test_a_map_of_some_bundles_says_so(tmp_path):
+    rows = [Row(user, time, 10 * user, time, "food") for user in range(40) for time in range(6)]
+    made = anonymize(read_rows(rows), 2, length=2, rare="keep")
+    made.write(tmp_path / "release", tmp_path / "policy.parquet")
+    release = open_published(tmp_path / "release")
+    total = sum(len(window.users) for window in release.windows)
+    for windows, words in [(3, ", one window at a time"), (1, " in 1 of 3 windows")]:
+        drawn = choose_drawn(release, most_rectangles=20, most_windows=windows)
+        shown = sum(len(part.bundle) for part in drawn)
+        assert 0 < shown < total
+        said = describe_sample(release, drawn)
+        assert f"Of single bundles the map shows {shown} of {total}{words}, evenly" in said

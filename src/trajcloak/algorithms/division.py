@@ -151,11 +151,11 @@ def _gather_parts(points, part, room):  # type: ignore[no-untyped-def]
     sizes = np.bincount(part)
     sizes[:] = 0
     members = np.zeros((len(sizes), room), np.int64)
-    copies = np.empty((len(sizes), room, 2, points.shape[2]), np.uint32)
+    copies = np.empty((len(sizes) * room, 2, points.shape[2]), np.uint32)
     for j in range(len(part)):
         p = part[j]
         members[p, sizes[p]] = j
-        copy_trajectory(points[j], copies[p, sizes[p]])
+        copy_trajectory(points, j, copies, p * room + sizes[p])
         sizes[p] += 1
     all_shown = np.zeros(len(sizes), np.bool_)
     boxes = empty_boxes(len(sizes), points.shape[2])

@@ -1,7 +1,8 @@
 """A log as a caller in Python gives it: files, a table or frame, or one that was read before."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
@@ -160,6 +161,7 @@ def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:
     OptionError
         If the log was read already, and something is said about how to read it.
     """
+    check_keywords(columns, ColumnOptions.__annotations__)
     named = {
         name: value
         for name, value in columns.items()
@@ -170,6 +172,15 @@ def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:
         return LogInput(_take(source), _build_columns(named), _take(request_log))
     check_not_given(named)
     return source._given
+
+
+def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise if there is no keyword argument of a name, as Python itself does."""
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            hint = f"; did you mean {close[0]}=?" if close else ""
+            raise TypeError(f"got an unexpected keyword argument '{name}'{hint}")
 
 
 def check_not_given(named: Iterable[str]) -> None:
@@ -211,14 +222,16 @@ def _take(source: LogSource | None) -> LogPath | None:
 
 
 def open_log(
-    source: LogSource, columns: Mapping[str, Any], threads: int | None, progress: Heard
+    source: LogSource,
+    columns: Mapping[str, Any],
+    threads: int | None,
+    progress: Heard,
+    read: Callable[..., RequestLog] = read_in_memory,
 ) -> Log:
     """Take a log that was read, or read one."""
     given = find_input(source, columns)
     if isinstance(source, Log):
         return source
     with listening(progress) as heard:
-        rows = read_in_memory(
-            given.source, given.columns, given.request_log, threads=threads, progress=heard
-        )
+        rows = read(given.source, given.columns, given.request_log, threads=threads, progress=heard)
     return Log(given, rows)

@@ -87,7 +87,9 @@ class Release:
         """Show counts only: notebook output gets saved, so no ids."""
         names = "k", "windows", "bundles", "users", "requests"
         found: Any = self.manifest
-        return f"Release({', '.join(f'{name}={found[name]}' for name in names)})"
+        shown = {name: found[name] for name in names}
+        shown |= {f"{name}_withheld": count for name, count in found["withheld"].items() if count}
+        return f"Release({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def _repr_html_(self) -> str:
         found: Any = self.manifest
@@ -398,7 +400,10 @@ class Release:
         return open_table(Path(name), self._get_made().run.encode_file(name))
 
     def _place(self, region: Box, crs: Any) -> Any:
-        return place_region(region, crs, self.manifest["crs"])
+        rectangle = place_region(region, crs, self.manifest["crs"])
+        if crs is not None or hasattr(region, "total_bounds"):
+            self._published.notice_outside(rectangle)
+        return rectangle
 
     def _list_times(self, first: list[int], last: list[int]) -> dict[str, Any]:
         """List when each row of an answer is: its first instant, and its time."""

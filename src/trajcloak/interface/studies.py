@@ -1,7 +1,7 @@
 """Studies of logs and releases whose results are tables."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -11,8 +11,9 @@ from trajcloak import attackers, comparison, inspection, plan, utility
 from trajcloak.errors import name_keywords
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
 from trajcloak.inspection import Inspection
-from trajcloak.interface.logs import ColumnOptions, LogSource, open_log
+from trajcloak.interface.logs import ColumnOptions, LogSource, check_keywords, open_log
 from trajcloak.interface.releases import Release, hold_in_files, open_release
+from trajcloak.log import read_all_rows
 from trajcloak.progress_bars import Heard, listening
 
 
@@ -42,11 +43,16 @@ def inspect_log(
     max_gap: Duration | None = None,
     length: int | None = None,
     members: int | None = None,
+    rows_alike: bool = False,
+    region: Box | None = None,
     threads: int | None = None,
     progress: Heard = False,
     **columns: Unpack[ColumnOptions],
 ) -> Inspection:
     """Report on a log, and propose how to cut it into instants and windows.
+
+    A log that :func:`anonymize` would refuse is inspected, too, without the rows that are refused;
+    ``refusals`` says why.
 
     Parameters
     ----------
@@ -56,6 +62,8 @@ def inspect_log(
         As for :func:`anonymize`. With it, the proposal also keeps sets of requests.
     every, max_gap, length, members
         What is decided already; the others are proposed.
+    rows_alike, region
+        As for :func:`anonymize`; they decide whether it would refuse the log.
     threads, progress
         As for :func:`anonymize`.
     **columns
@@ -65,23 +73,28 @@ def inspect_log(
     --------
     >>> import trajcloak as tc
     >>> found = tc.inspect_log("log.parquet")
-    >>> found.proposed.every
-    '60s'
+    >>> found.settings
+    {'every': '60s', 'max_gap': '120s', 'length': 30}
+    >>> tc.anonymize("log.parquet", k=50, **found.settings).manifest["users"]
+    600
     >>> found.choices.column_names[:4]
     ['varied', 'every', 'max_gap', 'length']
     """
-    rows = open_log(log, columns, threads, progress)._rows
+    rows = open_log(log, columns, threads, progress, read_all_rows)._rows
     with listening(progress) as heard:
-        return inspection.inspect_rows(
+        found = inspection.inspect_rows(
             rows,
             k=k,
             every=to_duration(every),
             max_gap=to_duration(max_gap),
             length=length,
             members=members,
+            rows_alike=rows_alike,
+            region=None if region is None else to_square(region),  # type: ignore[arg-type]
             threads=threads,
             progress=heard,
         )
+    return replace(found, refusals=list(map(name_keywords, found.refusals)))
 
 
 def plan_log(
@@ -301,6 +314,7 @@ def measure_utility(
 
 def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split options into those that say how to read a log, and those that the plan takes."""
+    check_keywords(options, StudyOptions.__annotations__)
     columns: dict[str, Any] = {}
     layout: dict[str, Any] = {}
     for name, value in options.items():

@@ -73,7 +73,8 @@ def cut_source(
     if hasattr(source, "to_delayed"):
         if not isinstance(engine, TakesFrames):
             raise OptionError(
-                "the log is a dask DataFrame; expected a cluster of dask's to work on; pass engine"
+                "the log is a dask DataFrame; expected a cluster to work on; pass --engine, a "
+                "distributed.Client"
             )
         tables = engine.store_frame(source, to_table)
         counts = engine.ask(len, [(table,) for table in tables])

@@ -84,13 +84,14 @@ def list_files(source: LogPath) -> list[LogFile]:
     if not files:
         raise InputError(
             f"{source}: no log found; expected a file ({EXPECTED}), a folder or a glob; check the "
-            f"path"
+            f"path; if it holds movement data of another format, such as GPX or GeoLife, use "
+            f"trajcloak convert"
         )
     for file in files:
         if find_kind(file) is None:
             raise InputError(
-                f"{file}: unknown kind of file; expected a name that ends in {EXPECTED}; rename or "
-                f"convert it"
+                f"{file}: unknown kind of file; expected a name that ends in {EXPECTED}; rename "
+                f"it; if it holds movement data of another format, use trajcloak convert"
             )
     return list(files)
 
@@ -439,7 +440,7 @@ def _list_found(file: LogFile, names: Sequence[str]) -> str:
 
 def _suggest(missing: Sequence[str], names: Sequence[str]) -> str:
     """Suggest columns of similar names, or another delimiter."""
-    if any(part in name for part in missing for name in names):
+    if len(names) == 1 and any(part in names[0] for part in missing):
         return " (are they separated otherwise? pass --delimiter)"
     close = [match for name in missing for match in get_close_matches(name, names, 1)]
     return f" (did you mean {' and '.join(map(repr, close))}?)" if close else ""

@@ -1,12 +1,11 @@
 """Recognise the columns of a log by their usual names, and say what they probably hold."""
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from trajcloak.errors import OptionError, TrajcloakWarning
+from trajcloak.errors import OptionError, warn_caller
 from trajcloak.log.files import (
     LogFile,
     LogPath,
@@ -92,12 +91,14 @@ def recognise_columns(file: LogFile, columns: LogColumns, *, has_place: bool = T
         If several columns may be meant.
     """
     taken = {*columns.requests, columns.is_report}
-    present = [name for name in read_names(file, columns.delimiter) if name not in taken]
+    names = read_names(file, columns.delimiter)
+    present = [name for name in names if name not in taken]
     found: dict[str, Any] = {}
+    # A column that is to hold requests, too, is refused later, by name.
     if columns.user is None:
-        found["user"] = _find(USER, present) or USER.first
+        found["user"] = _find(USER, present) or _find(USER, names) or USER.first
     if columns.time is None:
-        found["time"] = _find(TIME, present) or TIME.first
+        found["time"] = _find(TIME, present) or _find(TIME, names) or TIME.first
     if has_place and columns.place is None:
         axes = list_axes(file, columns.delimiter)
         found |= _find_place([name for name in axes if name not in taken])
@@ -169,12 +170,10 @@ def notice_degrees(bounds: tuple[float, float, float, float], columns: LogColumn
     )
     is_fine = all(value != round(value, FEW_DECIMALS) for value in bounds)
     if is_small and is_fine and not is_at_zero:
-        warnings.warn(
+        warn_caller(
             f"columns '{name_x}' and '{name_y}' look like longitude and latitude in degrees, and "
             f"are taken as planar coordinates; if they are degrees, pass --lon={name_x} "
-            f"--lat={name_y}",
-            TrajcloakWarning,
-            stacklevel=2,
+            f"--lat={name_y}"
         )
 
 
@@ -184,9 +183,7 @@ def notice_epochs(time_range: tuple[int, int], columns: LogColumns) -> None:
     for unit, microseconds in TIME_UNITS.items():
         per_second = 10**6 // microseconds
         if first * per_second <= time_range[0] and time_range[1] < last * per_second:
-            warnings.warn(
+            warn_caller(
                 f"column '{columns.time}' holds whole numbers that look like times since 1970, "
-                f"and they are taken as instants; if they are times, pass --time-unit={unit}",
-                TrajcloakWarning,
-                stacklevel=2,
+                f"and they are taken as instants; if they are times, pass --time-unit={unit}"
             )

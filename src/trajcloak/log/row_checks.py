@@ -398,7 +398,7 @@ class RowChecker:
         if not is_number:
             raise InputError(
                 f"column '{name}' is of type {column.type}; expected numbers; convert it, or name "
-                f"another column with --lon/--lat or --x/--y"
+                f"another column with --lon and --lat, or with --x and --y"
             )
         values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
         return values

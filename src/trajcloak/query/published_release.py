@@ -1,7 +1,6 @@
 """A release in memory, and the questions that it can answer."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyproj
 
-from trajcloak.errors import OptionError, TrajcloakWarning
+from trajcloak.errors import OptionError, warn_caller
 from trajcloak.options import MBR
 from trajcloak.query.bounds import (
     Answer,
@@ -161,7 +160,9 @@ class PublishedRelease:
             On WGS 84.
         """
         projection = self._build_projection()
-        return check_region(projection.transform_bounds(*check_region(region)))
+        rectangle = check_region(projection.transform_bounds(*check_region(region)))
+        self.notice_outside(rectangle)
+        return rectangle
 
     def project_points(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         """Turn points in degrees, longitude first, into units of the CRS."""
@@ -171,22 +172,35 @@ class PublishedRelease:
     def _check_region(self, region: Sequence[float]) -> Rectangle:
         """Check a region; warn if it is probably in degrees, and the release is not."""
         rectangle = check_region(region)
-        if self.manifest["crs"] is not None and may_be_degrees(rectangle):
-            square = self.manifest["region"]
-            west, south, east, north = self._build_projection().transform_bounds(*rectangle)
-            if (
-                west < square["x_min"] + square["side"]
-                and east > square["x_min"]
-                and south < square["y_min"] + square["side"]
-                and north > square["y_min"]
-            ):
-                warnings.warn(
-                    "the region looks like longitude and latitude in degrees, and is taken in "
-                    "metres, as the release is; if it is in degrees, pass --lonlat",
-                    TrajcloakWarning,
-                    stacklevel=3,
-                )
+        if (
+            self.manifest["crs"] is not None
+            and may_be_degrees(rectangle)
+            and self._holds_some(self._build_projection().transform_bounds(*rectangle))
+        ):
+            warn_caller(
+                "the region looks like longitude and latitude in degrees, and is taken in metres, "
+                "as the release is; if it is in degrees, pass --lonlat"
+            )
         return rectangle
+
+    def notice_outside(self, rectangle: Sequence[float]) -> None:
+        """Warn if a region that was given in another system is outside that of the release."""
+        if not self._holds_some(rectangle):
+            warn_caller(
+                "the region is outside that of the release, so nobody is in it; is it in the order "
+                "X_MIN, Y_MIN, X_MAX, Y_MAX, longitude first?"
+            )
+
+    def _holds_some(self, rectangle: Sequence[float]) -> bool:
+        """Whether a rectangle and the region of the release have an area in common."""
+        square = self.manifest["region"]
+        x_min, y_min, x_max, y_max = rectangle
+        return (
+            x_min < square["x_min"] + square["side"]
+            and x_max > square["x_min"]
+            and y_min < square["y_min"] + square["side"]
+            and y_max > square["y_min"]
+        )
 
     @property
     def _num_users(self) -> int:

@@ -56,6 +56,10 @@ def read_manifest(path: str | Path) -> Manifest:
 
 def parse_manifest(file: Path) -> Any:
     """Parse the file of a manifest, whatever JSON it holds."""
+    if not file.parent.exists():
+        raise InputError(
+            f"{file.parent}: there is no such folder; expected that of a release; check the path"
+        )
     try:
         if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError("it is no file, or too long")

@@ -48,9 +48,10 @@ def check_inside(log: ShardedLog, bounds: Bounds, region: Region) -> None:
     ):
         return
     rows = SomeRows(log.ask(_find_outside, region), log.facts.files)
+    unit = ", which is in metres from the middle of the log" if log.facts.geographic else ""
     raise InputError(
-        f"{rows} outside the region; expected every location strictly inside it; correct or remove "
-        f"them, leave them out with --clip, or pass a larger region"
+        f"{rows} outside the region{unit}; expected every location strictly inside it; correct or "
+        f"remove them, leave them out with --clip, or pass a larger region"
     )
 
 

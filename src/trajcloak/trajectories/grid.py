@@ -8,6 +8,7 @@ from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log import LogFacts, RequestLog, ShardedLog
+from trajcloak.trajectories.reports import compare_all_reports
 
 UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 SPELLINGS = {
@@ -145,11 +146,15 @@ def find_own_step(log: ShardedLog) -> int | None:
 def _own_step(log: ShardedLog) -> int:
     step = find_own_step(log)
     if step is None:
-        share = log.facts.num_rows / sum(log.ask(sum_spans, log.facts.step))
+        facts = log.facts
+        share = facts.num_rows / sum(log.ask(sum_spans, facts.step))
+        usual = compare_all_reports(log, 0).quantile(0.5)
+        shown = format_duration(usual, has_timestamps=facts.has_timestamps)
         raise InputError(
-            f"the log's {log.facts.num_rows:,} reports fill only {100 * share:.2g}% of its finest "
-            f"time grid; expected reports at regular times, or to be told the grid; pass --every, "
-            f"such as --every=60s; trajcloak inspect proposes one"
+            f"the log's {facts.num_rows:,} reports fill only {100 * share:.2g}% of its finest time "
+            f"grid; expected reports at regular times, or to be told the grid; pass --every, such "
+            f"as --every={shown}, the usual time from one report of a user to the next; trajcloak "
+            f"inspect proposes all times"
         )
     return step
 

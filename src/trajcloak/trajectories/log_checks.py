@@ -62,10 +62,16 @@ def too_few_users(most_users: int, num_users: int, members: int) -> NotEnoughUse
 
     ``most_users`` take part in the window with most of them, of ``num_users`` in all.
     """
+    if num_users < members:
+        return NotEnoughUsersError(
+            f"the log has {num_users:,} users; expected at least {members:,} for a bundle; lower "
+            f"--k or --members"
+        )
     return NotEnoughUsersError(
-        f"at most {most_users} of {num_users} users take part in a window; expected at least "
-        f"{members}; lower --k or --members, or keep more users with --missing=hold, a larger "
-        f"--max-gap or a smaller --length"
+        f"at most {most_users:,} of {num_users:,} users take part in a window, since the location "
+        f"of the others is not known at all of its instants, the first and the last included; "
+        f"expected at least {members:,}; pass what trajcloak inspect proposes as --every, "
+        f"--max-gap and --length, keep more users with --missing=hold, or lower --k or --members"
     )
 
 

@@ -67,16 +67,16 @@ def _cut(points, placed, k, shape):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _sum_up(points, placed, k, shape):  # type: ignore[no-untyped-def]
     """Estimate the cost of the first 1, 2, ... trajectories of an order; infinite below k."""
-    low = points[placed[0]].copy()
+    low = points[placed[:1]]
     high = low.copy()
     costs = np.full(len(placed) + 1, np.inf)
     for count in range(1, len(placed) + 1):
-        point = points[placed[count - 1]]
+        row = placed[count - 1]
         for axis in range(2):
-            for i in range(point.shape[1]):
-                low[axis, i] = min(low[axis, i], point[axis, i])
-                high[axis, i] = max(high[axis, i], point[axis, i])
+            for i in range(points.shape[2]):
+                low[0, axis, i] = min(low[0, axis, i], points[row, axis, i])
+                high[0, axis, i] = max(high[0, axis, i], points[row, axis, i])
         # Members of each of the count // k bundles, times its share of the area, summed.
         if count >= k:
-            costs[count] = count / (count // k) * np.float64(area(low, high, shape))
+            costs[count] = count / (count // k) * np.float64(area(low, high, 0, shape))
     return costs

@@ -53,7 +53,7 @@ def _bundle(points, left, k, shape):  # type: ignore[no-untyped-def]
         bundle[left[0]] = b
         size = count - 1
         for j in range(1, count):
-            bound[j] = area_with(low[b], high[b], points[left[j]], shape)
+            bound[j] = area_with(low, high, b, points, left[j], shape)
             known_at[j] = 1
             heap[j - 1] = j
         build_heap(heap, size, bound)
@@ -62,13 +62,13 @@ def _bundle(points, left, k, shape):  # type: ignore[no-untyped-def]
             j = heap[0]
             # The top's area is up to date, and the least bound: nothing can be cheaper.
             if known_at[j] == taken:
-                _take(points[left[j]], low[b], high[b])
+                _take(points, left[j], low, high, b)
                 bundle[left[j]] = b
                 taken += 1
                 size -= 1
                 heap[0] = heap[size]
             else:
-                bound[j] = area_with(low[b], high[b], points[left[j]], shape)
+                bound[j] = area_with(low, high, b, points, left[j], shape)
                 known_at[j] = taken
             sift_down(heap, size, 0, bound)
         # Close the gaps in ``left``; its order stays.
@@ -84,24 +84,24 @@ def _bundle(points, left, k, shape):  # type: ignore[no-untyped-def]
         best = 0
         least = np.inf
         for b in range(num_bundles):
-            grown = np.float64(area_with(low[b], high[b], points[left[j]], shape))
-            rise = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low[b], high[b], shape))
+            grown = np.float64(area_with(low, high, b, points, left[j], shape))
+            rise = (sizes[b] + 1) * grown - sizes[b] * np.float64(area(low, high, b, shape))
             if rise < least:
                 least = rise
                 best = b
-        _take(points[left[j]], low[best], high[best])
+        _take(points, left[j], low, high, best)
         bundle[left[j]] = best
         sizes[best] += 1
     return bundle
 
 
 @njit(cache=True, nogil=True)
-def _take(point, low, high):  # type: ignore[no-untyped-def]
-    """Grow a box by a trajectory."""
+def _take(points, row, low, high, b):  # type: ignore[no-untyped-def]
+    """Grow box ``b`` by a trajectory."""
     for axis in range(2):
-        for i in range(point.shape[1]):
-            low[axis, i] = min(low[axis, i], point[axis, i])
-            high[axis, i] = max(high[axis, i], point[axis, i])
+        for i in range(points.shape[2]):
+            low[b, axis, i] = min(low[b, axis, i], points[row, axis, i])
+            high[b, axis, i] = max(high[b, axis, i], points[row, axis, i])
 
 
 @njit(cache=True, nogil=True)

@@ -152,7 +152,7 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
             total[b] += users[added]
             boxes.low[b] = np.minimum(boxes.low[b], low[added])
             boxes.high[b] = np.maximum(boxes.high[b], high[added])
-            areas[b] = area(boxes.low[b], boxes.high[b], WIDE)
+            areas[b] = area(boxes.low, boxes.high, b, WIDE)
             if total[b] >= k:
                 break
             least = np.inf
@@ -278,7 +278,7 @@ def _renew(parts, held, counts, boxes, total, areas, b):  # type: ignore[no-unty
                 greatest = parts.high[p, axis, i]
                 high2[axis, i] = max(high2[axis, i], min(high[axis, i], greatest))
                 high[axis, i] = max(high[axis, i], greatest)
-    areas[b] = area(low, high, WIDE)
+    areas[b] = area(boxes.low, boxes.high, b, WIDE)
 
 
 @njit(cache=True, nogil=True)

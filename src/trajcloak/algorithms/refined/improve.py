@@ -32,8 +32,9 @@ class Group(NamedTuple):
 
     Attributes
     ----------
-    points : (bundles, room, 2, instants) uint32
-        Copies of the trajectories, so that a bundle's members are side by side in memory.
+    points : (bundles * room, 2, instants) uint32
+        Copies of the trajectories, so that a bundle's members are side by side in memory: member
+        j of bundle b is row ``b * room + j``.
     members : (bundles, room) int64
         Numbers of the trajectories.
     sizes : (bundles,) int64
@@ -74,28 +75,113 @@ def build_group(
     copies = empty_cells((*members.shape, *points.shape[1:]))
     # With this mode, numpy writes to ``copies`` without a buffer.
     np.take(points, members, axis=0, out=copies, mode="clip")
+    copies = copies.reshape(-1, *points.shape[1:])
     return Group(copies, members, sizes, left_out, boxes, np.zeros(len(members)))
 
 
 def _build_improve_group(shape: int) -> Callable[..., int]:
     """Compile :data:`IMPROVE_GROUP` for one shape.
 
-    With the shape as an argument, choosing it in the innermost loops took half the time.
+    With the shape as an argument, choosing it in the innermost loops took half the time. The steps
+    are functions inside the kernel because numba counts references to every array that it passes
+    to another function; it did so 50 times for each member.
     """
 
     @njit(cache=True, nogil=True)
     def improve_group(group, k, heats, passes, near, samples, random):  # type: ignore[no-untyped-def]
-        sizes, left_out, boxes, areas = group.sizes, group.left_out, group.boxes, group.areas
+        points, members, sizes, left_out, boxes, areas = group
+        room = members.shape[1]
+        rises = np.empty(min(NEIGHBOURS, len(sizes) - 1))
+        neighbours = np.empty((len(sizes), len(rises)), np.int64)
+
+        def renew(b: int | np.int64) -> None:
+            """Compute the box and the area of bundle ``b`` again."""
+            fill_box(boxes, b, points, b * room, sizes[b])
+            if not left_out[b]:
+                areas[b] = np.float64(area(boxes.low, boxes.high, b, shape))
+
+        def find_change(a: int, j: int, saved: float, limit: float) -> tuple[np.int64, np.int64]:
+            """Find the best move or exchange of member ``j`` of bundle ``a``.
+
+            A change is the rise in cost; it is accepted below ``limit``. ``saved`` is how much
+            smaller a's area is without the member.
+
+            Returns the other bundle, or -1 if no change is accepted; and the place there of the
+            trajectory to exchange it with, or -1 for a move.
+            """
+            row = a * room + j
+            to = place = np.int64(-1)
+            best = limit
+            # Moves: only if a has more than k members, and b has room for one more.
+            for x in range(len(rises)):
+                b = neighbours[a, x]
+                rises[x] = 0.0
+                if not left_out[b]:
+                    grown = np.float64(area_with(boxes.low, boxes.high, b, points, row, shape))
+                    rises[x] = sizes[b] * (grown - areas[b])
+                    if k < sizes[a] and sizes[b] < room:
+                        change = rises[x] + grown - areas[a] - (sizes[a] - 1) * saved
+                        if change < best:
+                            best = change
+                            to = b
+            # Exchanges: with the bundles whose cost the member raises least.
+            for _ in range(min(near, len(rises))):
+                # numpy's argmin is slower for so few.
+                nearest = 0
+                for x in range(1, len(rises)):
+                    if rises[x] < rises[nearest]:
+                        nearest = x
+                rises[nearest] = np.inf
+                b = neighbours[a, nearest]
+                # ``samples`` members of b in a row, from a random one on.
+                q = np.int64(_draw(random) * sizes[b])
+                for _ in range(min(samples, sizes[b])):
+                    q = q + 1 if q + 1 < sizes[b] else np.int64(0)
+                    other = b * room + q
+                    exchanged = np.float64(area_exchanged(boxes, a, points, row, other, shape))
+                    change = sizes[a] * (exchanged - areas[a])
+                    # Even if b's area fell to 0, this exchange would not be the best.
+                    if change - sizes[b] * areas[b] >= best:
+                        continue
+                    if not left_out[b]:
+                        exchanged = np.float64(area_exchanged(boxes, b, points, other, row, shape))
+                        change += sizes[b] * (exchanged - areas[b])
+                    if change < best:
+                        best = change
+                        to = b
+                        place = q
+            return to, place
+
+        def make_change(a: int, j: int, to: np.int64, place: np.int64) -> None:
+            """Move member ``j`` of bundle ``a`` to bundle ``to``, or exchange it with ``place``."""
+            row = a * room + j
+            # A move appends to the other bundle; a's last member fills the gap.
+            if place < 0:
+                place = sizes[to]
+                sizes[to] += 1
+                sizes[a] -= 1
+                copy_trajectory(points, row, points, to * room + place)
+                members[to, place] = members[a, j]
+                copy_trajectory(points, a * room + sizes[a], points, row)
+                members[a, j] = members[a, sizes[a]]
+            else:
+                other = to * room + place
+                for axis in range(2):
+                    for i in range(points.shape[2]):
+                        cell = points[row, axis, i]
+                        points[row, axis, i] = points[other, axis, i]
+                        points[other, axis, i] = cell
+                members[a, j], members[to, place] = members[to, place], members[a, j]
+
         for b in range(len(sizes)):
-            _renew(group, b, shape)
+            renew(b)
         changes = 0
         for heat in heats:
             scale = 0.0
             for b in range(len(sizes)):
                 scale += sizes[b] * areas[b]
             scale /= len(sizes)
-            neighbours = find_neighbours(boxes)
-            rises = np.empty(neighbours.shape[1])
+            neighbours[:] = find_neighbours(boxes)
             changes_in_pass = 0
             for _ in range(passes):
                 changes_in_pass = 0
@@ -104,19 +190,18 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
                     j = -1
                     while j + 1 < sizes[a] and not left_out[a]:
                         j += 1
-                        saved = areas[a] - area_without(boxes, a, group.points[a, j], shape)
+                        saved = areas[a] - area_without(boxes, a, points, a * room + j, shape)
                         # Without it a would not be smaller, and a has no member to spare.
                         if saved == 0.0 and sizes[a] <= k:
                             continue
                         limit = -LEAST_GAIN * scale
                         if heat > 0.0:
                             limit = heat * scale * draw_exponential(random)
-                        to, place = _find_change(
-                            group, neighbours, rises, a, j, k,
-                            saved, limit, near, samples, random, shape,
-                        )  # fmt: skip
+                        to, place = find_change(a, j, saved, limit)
                         if to >= 0:
-                            _make_change(group, a, j, to, place, shape)
+                            make_change(a, j, to, place)
+                            for changed in (a, to):
+                                renew(changed)
                             changes_in_pass += 1
                 changes += changes_in_pass
                 if changes_in_pass == 0:
@@ -131,100 +216,11 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
 
 
 @njit(cache=True, nogil=True)
-def copy_trajectory(point, to):  # type: ignore[no-untyped-def]
-    """Copy a trajectory. The compiler is far quicker with a loop than with an assignment."""
+def copy_trajectory(points, row, to, to_row):  # type: ignore[no-untyped-def]
+    """Copy a row of ``points`` to a row of ``to``."""
     for axis in range(2):
-        for i in range(point.shape[1]):
-            to[axis, i] = point[axis, i]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _renew(group, b, shape):  # type: ignore[no-untyped-def]
-    """Compute the box and the area of bundle ``b`` again."""
-    boxes = group.boxes
-    fill_box(group.points[b], group.sizes[b], boxes, b)
-    if not group.left_out[b]:
-        group.areas[b] = np.float64(area(boxes.low[b], boxes.high[b], shape))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _find_change(  # type: ignore[no-untyped-def]
-    group, neighbours, rises, a, j, k, saved, limit, near, samples, random, shape
-):
-    """Find the best move or exchange of member ``j`` of bundle ``a``.
-
-    A change is the rise in cost; it is accepted below ``limit``. ``saved`` is how much smaller
-    a's area is without the member.
-
-    Returns the other bundle, or -1 if no change is accepted; and the place there of the
-    trajectory to exchange it with, or -1 for a move.
-    """
-    sizes, left_out, boxes, areas = group.sizes, group.left_out, group.boxes, group.areas
-    point = group.points[a, j]
-    to = place = np.int64(-1)
-    best = limit
-    # Moves: only if a has more than k members, and b has room for one more.
-    for x in range(len(rises)):
-        b = neighbours[a, x]
-        rises[x] = 0.0
-        if not left_out[b]:
-            grown = np.float64(area_with(boxes.low[b], boxes.high[b], point, shape))
-            rises[x] = sizes[b] * (grown - areas[b])
-            if k < sizes[a] and sizes[b] < group.members.shape[1]:
-                change = rises[x] + grown - areas[a] - (sizes[a] - 1) * saved
-                if change < best:
-                    best = change
-                    to = b
-    # Exchanges: with the bundles whose cost the member raises least.
-    for _ in range(min(near, len(rises))):
-        nearest = np.argmin(rises)
-        rises[nearest] = np.inf
-        b = neighbours[a, nearest]
-        # ``samples`` members of b in a row, from a random one on.
-        q = np.int64(_draw(random) * sizes[b])
-        for _ in range(min(samples, sizes[b])):
-            q = q + 1 if q + 1 < sizes[b] else np.int64(0)
-            other = group.points[b, q]
-            exchanged = np.float64(area_exchanged(boxes, a, point, other, shape))
-            change = sizes[a] * (exchanged - areas[a])
-            # Even if b's area fell to 0, this exchange would not be the best.
-            if change - sizes[b] * areas[b] >= best:
-                continue
-            if not left_out[b]:
-                exchanged = np.float64(area_exchanged(boxes, b, other, point, shape))
-                change += sizes[b] * (exchanged - areas[b])
-            if change < best:
-                best = change
-                to = b
-                place = q
-    return to, place
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _make_change(group, a, j, to, place, shape):  # type: ignore[no-untyped-def]
-    """Move member ``j`` of bundle ``a`` to bundle ``to``, or exchange it with the one at ``place``.
-
-    Ensures: boxes and areas of both bundles are up to date.
-    """
-    points, members, sizes = group.points, group.members, group.sizes
-    # A move appends to the other bundle; a's last member fills the gap.
-    if place < 0:
-        place = sizes[to]
-        sizes[to] += 1
-        sizes[a] -= 1
-        copy_trajectory(points[a, j], points[to, place])
-        members[to, place] = members[a, j]
-        copy_trajectory(points[a, sizes[a]], points[a, j])
-        members[a, j] = members[a, sizes[a]]
-    else:
-        for axis in range(2):
-            for i in range(points.shape[3]):
-                cell = points[a, j, axis, i]
-                points[a, j, axis, i] = points[to, place, axis, i]
-                points[to, place, axis, i] = cell
-        members[a, j], members[to, place] = members[to, place], members[a, j]
-    for b in (a, to):
-        _renew(group, b, shape)
+        for i in range(points.shape[2]):
+            to[to_row, axis, i] = points[row, axis, i]
 
 
 @njit(cache=True, nogil=True)

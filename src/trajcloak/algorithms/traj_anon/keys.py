@@ -25,7 +25,7 @@ from trajcloak.kernels.threads import build_slices, run_all
 
 WORD_BITS = 64
 SLICES_PER_THREAD = 8
-"""Smaller slices balance better where ties are uneven."""
+"""Smaller slices balance better where ties are uneven; one thread takes all keys at once."""
 
 KEYS_PER_THREAD = 1 << 12
 WORDS_AHEAD = 4
@@ -118,7 +118,7 @@ def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) ->
     spare_order = np.empty(n, np.int32)
     # Threads are started again for every 64 bits; for few keys they cost more than they save.
     threads = min(threads, 1 + n // KEYS_PER_THREAD)
-    pieces = build_slices(n, threads * SLICES_PER_THREAD)
+    pieces = build_slices(n, threads * SLICES_PER_THREAD if threads > 1 else 1)
     ahead = np.empty((min(WORDS_AHEAD, -(-layout.num_bits // WORD_BITS)), n), np.uint64)
     run_all(lambda start, stop: _fill_ahead(flat, layout, start, stop, ahead), pieces, threads)
     for first_bit in range(0, layout.num_bits, WORD_BITS):

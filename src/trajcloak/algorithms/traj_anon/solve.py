@@ -17,7 +17,8 @@ from trajcloak.algorithms.traj_anon.gtree import GTree
 from trajcloak.kernels.threads import run_all
 
 SUBTREES_PER_THREAD = 8
-"""Subtrees are cut small enough that threads finish at about the same time."""
+"""Subtrees are cut small enough that threads finish at about the same time; one thread takes the
+whole tree at once."""
 
 
 class CostRows(NamedTuple):
@@ -51,7 +52,7 @@ def solve_rows(
         cannot miss the optimum. Others serve for comparison.
     """
     rows = lay_out_rows(tree, k, limit)
-    subtrees, top = _cut_subtrees(tree, threads * SUBTREES_PER_THREAD)
+    subtrees, top = _cut_subtrees(tree, threads * SUBTREES_PER_THREAD if threads > 1 else 1)
     run_all(lambda nodes: _fill_rows(tree, k, rows, nodes), [(s,) for s in subtrees], threads)
     _fill_rows(tree, k, rows, top)
     return rows
