@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -83,10 +83,6 @@ class Comparison:
     cost_parts: float | None = None
     cost_union: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
-
 
 def compare_algorithms(
     log: RequestLog,
@@ -98,24 +94,10 @@ def compare_algorithms(
     progress: Progress = silent,
     **options: Any,
 ) -> list[Comparison]:
-    """Compare algorithms on a log.
+    """Compare algorithms on a log; see :func:`trajcloak.compare`.
 
-    Parameters
-    ----------
-    log : RequestLog
-    k : int
-    algorithms : sequence of str
-        Names as in :data:`trajcloak.options.ALGORITHMS`; ``traj-anon:TREE`` for another
-        tree of the paper, ``refined:EFFORT`` for another effort.
-    time_limit : float, optional
-        Seconds for each algorithm; compiling not counted.
-    threads : int, optional
-        For each algorithm.
-    progress : Progress
-    **options
-        Fields of :class:`trajcloak.options.Options` that say how to lay out the log;
-        ``cloak``: the kind whose cost the algorithms are to lower; ``parts`` and ``parts_per``:
-        how members are shown.
+    ``options`` are fields of :class:`trajcloak.options.Options`: how to lay out the log and show
+    members, and ``cloak``, the kind whose cost the algorithms are to lower.
     """
     threads = choose_threads(threads)
     if time_limit is not None and not 0 < time_limit < math.inf:

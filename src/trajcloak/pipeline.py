@@ -47,12 +47,12 @@ from trajcloak.options import DAY, KEEP, PER_WINDOW, LogColumns, Options
 from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, merge_totals
-from trajcloak.release.output_checks import (
+from trajcloak.release.published_rows import ReleaseHead, place_box
+from trajcloak.release.reading import (
     check_outputs,
     check_outside_log,
     name_private_files,
 )
-from trajcloak.release.published_rows import ReleaseHead, place_box
 from trajcloak.release.result import RunResult
 from trajcloak.requests import (
     WindowKinds,

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -262,6 +263,23 @@ def test_requests_beyond_a_limit_are_counted_and_not_kept(tmp_path, monkeypatch)
     beyond = sum(max(0, count - 3) for count in sent.values())
     assert run.counts["too many requests"] == beyond > 0
     assert run.audit().passed
+
+
+def test_groups_are_on_disk_before_anything_is_published(tmp_path, monkeypatch):
+    on_disk, seen = set(), []
+    monkeypatch.setattr(os, "fsync", lambda file: on_disk.add(os.fstat(file).st_ino))
+    spell = stream_run.spell_instant
+
+    def look(instant, *rest):
+        folder = tmp_path / "run" / "state" / "started" / f"{instant.window:08}"
+        needed = [folder.parent, folder, folder / "policy.parquet"]
+        seen.append({file.stat().st_ino for file in needed} <= on_disk)
+        return spell(instant, *rest)
+
+    monkeypatch.setattr(stream_run, "spell_instant", look)
+    run_stream(tmp_path / "run", WALK.list_lines())
+    assert seen
+    assert all(seen)
 
 
 def test_a_run_goes_on_with_the_next_epoch(tmp_path):

@@ -1,6 +1,7 @@
 """``trajcloak compare``."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,13 @@ from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     height_option,
     json_option,
+    k_option,
     log_argument,
     log_options,
     out,
     parts_options,
     print_json,
+    seed_option,
     threads_option,
     time_options,
 )
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 @click.command("compare", cls=GroupedCommand)
 @log_argument
-@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@k_option
 @option(
     "--algorithms",
     group=BUNDLES,
@@ -39,14 +42,7 @@ if TYPE_CHECKING:
 @log_options
 @time_options
 @height_option
-@option(
-    "--seed",
-    group=BUNDLES,
-    default=0,
-    show_default=True,
-    type=int,
-    help="For algorithms that draw at random.",
-)
+@seed_option
 @option(
     "--cloak",
     group=BUNDLES,
@@ -65,7 +61,6 @@ def command(
     algorithms: str,
     columns: LogColumns,
     request_log: Path | None,
-    seed: int,
     time_limit: float | None,
     threads: int | None,
     as_json: bool,
@@ -87,14 +82,13 @@ def command(
             read,
             k,
             [name.strip() for name in algorithms.split(",")],
-            seed=seed,
             time_limit=time_limit,
             threads=threads,
             progress=progress,
             **options,
         )
     if as_json:
-        print_json({"results": [result.to_dict() for result in results]})
+        print_json({"results": [asdict(result) for result in results]})
     else:
         print_comparisons(results)
 

@@ -1,7 +1,7 @@
 """``trajcloak utility``."""
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ def command(
         )
     areas = measure_areas(published)
     if as_json:
-        print_json({"areas": areas.to_dict(), "results": [result.to_dict() for result in results]})
+        print_json({"areas": asdict(areas), "results": [asdict(result) for result in results]})
     else:
         print_utility(results)
         unit = Unit(in_metres=published.manifest["crs"] is not None)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from trajcloak.errors import InputError
-from trajcloak.log.bad_rows import BadRows, Rows, Trouble
+from trajcloak.log.bad_rows import BadRows, RowNumbers, Trouble
 from trajcloak.log.formats import TEXT_BLOCK_BYTES, AsciiRows, WantedColumns, open_text
 
 READABLE = {
@@ -136,7 +136,7 @@ class _SlowReader:
                     first = max(0, num_done - (start - whole.num_rows))
                     yield self._convert(whole.slice(first), start - whole.num_rows + first)
 
-    def _find_wrong_lengths(self) -> Rows:
+    def _find_wrong_lengths(self) -> RowNumbers:
         """Find the rows, numbered from 0, with more or fewer cells than the header has."""
         found: dict[tuple[int, int], list[int]] = {}
 
@@ -194,7 +194,7 @@ class _SlowReader:
         return pa.RecordBatch.from_arrays(columns, names=list(self._types))
 
     def _note(
-        self, column: pa.Array, unreadable: Rows, name: str, type_: pa.DataType, start: int
+        self, column: pa.Array, unreadable: RowNumbers, name: str, type_: pa.DataType, start: int
     ) -> pa.Array:
         if not len(unreadable):
             return column
@@ -213,7 +213,7 @@ class _SlowReader:
         return pc.if_else(pa.array(marks), pa.scalar(None, column.type), column)
 
 
-def find_unreadable(column: pa.Array, options: pc.CastOptions) -> Rows:
+def find_unreadable(column: pa.Array, options: pc.CastOptions) -> RowNumbers:
     """Find the values that cannot be cast, by bisection."""
     found: list[int] = []
     waiting = [(0, len(column))]

@@ -33,8 +33,13 @@ from trajcloak.log.formats import (
 from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import choose_system, find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
-from trajcloak.log.nested import list_roots
-from trajcloak.log.types import check_batch, decode_times, find_common_type, to_common_type
+from trajcloak.log.types import (
+    check_batch,
+    decode_times,
+    find_common_type,
+    list_roots,
+    to_common_type,
+)
 from trajcloak.options import LogColumns, holds_fixed, marks_and_holds
 
 BATCH_ROWS = 1 << 20
@@ -440,7 +445,8 @@ def _list_found(file: LogFile, names: Sequence[str]) -> str:
 
 def _suggest(missing: Sequence[str], names: Sequence[str]) -> str:
     """Suggest columns of similar names, or another delimiter."""
-    if len(names) == 1 and any(part in names[0] for part in missing):
+    # A column whose name has those of several columns was not cut.
+    if any(sum(part in name for part in missing) > 1 for name in names):
         return " (are they separated otherwise? pass --delimiter)"
     close = [match for name in missing for match in get_close_matches(name, names, 1)]
     return f" (did you mean {' and '.join(map(repr, close))}?)" if close else ""

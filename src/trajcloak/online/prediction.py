@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from trajcloak.kernels.group import group_by_number
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.splitmix import below, scramble
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.online.history import History
