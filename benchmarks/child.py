@@ -36,13 +36,13 @@ def stages(log: str, k: str) -> dict[str, Any]:
     from trajcloak import pipeline
     from trajcloak.algorithms import traj_anon
     from trajcloak.bundling import runs
-    from trajcloak.trajectories import log_checks
+    from trajcloak.trajectories import layout
 
     clock = _Clock()
     for stage, module, function in (
         ("read", pipeline, "read_shards"),
-        ("grid and region", log_checks, "lay_out"),
-        ("schedule", log_checks, "check_schedule"),
+        ("grid and region", layout, "lay_out"),
+        ("schedule", layout, "check_schedule"),
         ("pivot", runs, "cut_input"),
         ("sort keys", traj_anon, "sort_keys"),
         ("build tree", traj_anon, "build_gtree"),

@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 
 import trajcloak as tc
 from trajcloak.auditor import audit_files
-from trajcloak.parquet.format import MAGIC, TAIL
-from trajcloak.parquet.thrift import Field, Items, Struct, decode_struct, encode_struct
+from trajcloak.parquet.thrift import MAGIC, TAIL, Field, Items, Struct, decode_struct, encode_struct
 from trajcloak.query import open_published
 from trajcloak.report import write_report_page
 

@@ -514,14 +514,3 @@ def test_progress_ends_where_it_should():
     stages = {stage: (done, total) for stage, done, total in calls}
     assert stages["attacking"] == (3, 3)
     assert all(done == total for done, total in stages.values())
-
-
-def test_a_finding_as_a_dictionary():
-    assert Finding("p", "a", 5, 2, 1, 1).to_dict() == {
-        "policy": "p",
-        "attacker": "a",
-        "requests": 5,
-        "breaches": 2,
-        "smallest_candidate_set": 1,
-        "identified": 1,
-    }

@@ -262,23 +262,6 @@ def test_too_few_users():
         compare_algorithms(read_rows(walk_rows(5, 1)), 6, ["traj-anon"], **UNIT_CELLS)
 
 
-def test_a_comparison_as_a_dictionary():
-    assert Comparison("a", "out of time", 2.0).to_dict() == {
-        "algorithm": "a",
-        "status": "out of time",
-        "seconds": 2.0,
-        "cost_mbr": None,
-        "cost_quad": None,
-        "within_quad": None,
-        "bundles": None,
-        "smallest_bundle": None,
-        "largest_bundle": None,
-        "median_side": None,
-        "cost_parts": None,
-        "cost_union": None,
-    }
-
-
 @pytest.mark.parametrize("per", ["window", "instant"])
 def test_parts_are_measured_by_their_own_area_and_by_their_union(per):
     """Two pairs that cross: apart at both ends, in the same cells in the middle."""

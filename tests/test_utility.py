@@ -1,5 +1,7 @@
 """Utility of releases: what is measured, and what is refused."""
 
+from dataclasses import asdict
+
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -228,5 +230,5 @@ def test_areas_in_which_users_are_shown(tmp_path):
         path = tmp_path / f"release-{parts}"
         anonymize(log, 4, parts=parts, rows_alike=True, threads=1, **UNIT_CELLS).write(path)
         found[parts] = utility.measure_areas(open_published(path))
-    assert found[None].to_dict() == pytest.approx({"own": 22 / 3, "union": 22 / 3})
-    assert found[2].to_dict() == pytest.approx({"own": 2, "union": 10 / 3})
+    assert asdict(found[None]) == pytest.approx({"own": 22 / 3, "union": 22 / 3})
+    assert asdict(found[2]) == pytest.approx({"own": 2, "union": 10 / 3})

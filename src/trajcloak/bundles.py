@@ -12,7 +12,7 @@ from numba import njit
 
 from trajcloak.algorithms.policy import Policy
 from trajcloak.cloaks import Cloaks, group_members, order_by_cloaks
-from trajcloak.kernels.group import group_by_number
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.log.request_values import compress_numbers
 from trajcloak.options import MBR

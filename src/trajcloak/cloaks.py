@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from trajcloak.kernels.group import group_by_number
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.options import MBR
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms import Algorithm, Policy, build_algorithm
+from trajcloak.algorithms import Algorithm, Policy
 from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
@@ -34,9 +34,9 @@ from trajcloak.cloaks import (
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import PER_WINDOW, QUAD, Options
+from trajcloak.options import QUAD, Options
 from trajcloak.parts import PartSettings, build_parts
-from trajcloak.pipeline import prepare
+from trajcloak.pipeline import choose_algorithm, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.snapshot import BULK_DP, solve_snapshot
 
@@ -83,10 +83,6 @@ class Comparison:
     cost_parts: float | None = None
     cost_union: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
-
 
 def compare_algorithms(
     log: RequestLog,
@@ -98,24 +94,10 @@ def compare_algorithms(
     progress: Progress = silent,
     **options: Any,
 ) -> list[Comparison]:
-    """Compare algorithms on a log.
+    """Compare algorithms on a log; see :func:`trajcloak.compare`.
 
-    Parameters
-    ----------
-    log : RequestLog
-    k : int
-    algorithms : sequence of str
-        Names as in :data:`trajcloak.options.ALGORITHMS`; ``traj-anon:TREE`` for another
-        tree of the paper, ``refined:EFFORT`` for another effort.
-    time_limit : float, optional
-        Seconds for each algorithm; compiling not counted.
-    threads : int, optional
-        For each algorithm.
-    progress : Progress
-    **options
-        Fields of :class:`trajcloak.options.Options` that say how to lay out the log;
-        ``cloak``: the kind whose cost the algorithms are to lower; ``parts`` and ``parts_per``:
-        how members are shown.
+    ``options`` are fields of :class:`trajcloak.options.Options`: how to lay out the log and show
+    members, and ``cloak``, the kind whose cost the algorithms are to lower.
     """
     threads = choose_threads(threads)
     if time_limit is not None and not 0 < time_limit < math.inf:
@@ -189,15 +171,7 @@ def _build(name: str, asked: Options) -> Algorithm:
             f"algorithm '{name}' is given the variant '{setting}', and has none; expected a tree "
             f"with {TrajAnon.name} or an effort with {Refined.name}; leave it out"
         )
-    return build_algorithm(
-        asked.algorithm,
-        seed=asked.seed,
-        tree=asked.tree,
-        effort=asked.effort,
-        # Where the number of members is given, bundles are not enlarged for parts per instant.
-        parts=asked.parts if asked.parts_per == PER_WINDOW or asked.members is None else None,
-        parts_per=asked.parts_per,
-    )
+    return choose_algorithm(asked, cell=1.0)
 
 
 def bound_optimum(cells: npt.NDArray[np.uint32], height: int, k: int, threads: int) -> float:

@@ -1,14 +1,20 @@
 """Values as callers in Python write them: of pandas, numpy, shapely or the standard library.
 
-None of these libraries is imported: objects are told by what they can do.
+None of these libraries is imported: objects are told by what they can do. A vocabulary, the public
+list of values that requests may have, may also come in a file.
 """
 
 from collections.abc import Sequence
 from datetime import date, timedelta
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
-from trajcloak.errors import OptionError
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from trajcloak.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,4 +118,32 @@ def _list_numbers(given: Any) -> list[float]:
         raise OptionError(
             f"a region is given as {type(given).__name__}; expected numbers, or a box of shapely; "
             f"pass x_min, y_min, x_max, y_max"
+        ) from None
+
+
+def read_vocabulary(file: Path) -> dict[str, list[str]]:
+    """Read a table with a column for each request attribute; empty cells are ignored.
+
+    Raises
+    ------
+    InputError
+        If it is no CSV or Parquet file, or cannot be read.
+    """
+    try:
+        if file.suffix == ".parquet":
+            table = pq.read_table(file)
+        else:
+            names = pyarrow.csv.open_csv(file).schema.names
+            options = pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
+            )
+            table = pyarrow.csv.read_csv(file, convert_options=options)
+        return {
+            name: table[name].cast(pa.string()).drop_null().unique().to_pylist()
+            for name in table.column_names
+        }
+    except (pa.ArrowException, OSError, UnicodeError):
+        raise InputError(
+            f"{file}: cannot be read; expected a CSV or Parquet table with a column of values for "
+            f"each request attribute; check --vocabulary"
         ) from None

@@ -40,8 +40,7 @@ from trajcloak.trajectories import (
     parse_duration,
     too_few_users,
 )
-from trajcloak.trajectories.clock import MAX_WINDOWS
-from trajcloak.trajectories.grid import find_own_step, most_instants
+from trajcloak.trajectories.grid import MAX_WINDOWS, find_own_step, most_instants
 from trajcloak.trajectories.reports import Reports, compare_reports
 from trajcloak.trajectories.schedule import Schedule, find_schedule
 
@@ -195,19 +194,8 @@ def inspect_rows(
     the fewest members and the longest windows. No instants are tried that are longer than 95% of
     the gaps.
 
-    Parameters
-    ----------
-    log : RequestLog
-        From :func:`trajcloak.read_log`.
-    k : int, optional
-        As for :func:`trajcloak.anonymize`.
-    every, max_gap, length, members : optional
-        Values that are decided already; the others are proposed.
-    rows_alike, region : optional
-        As for :func:`trajcloak.anonymize`; they decide whether it would refuse the log.
-    threads : int, optional
-        Default: all cores.
-    progress : Progress
+    The arguments are those of :func:`trajcloak.inspect_log`; ``rows_alike`` and ``region``, as for
+    :func:`trajcloak.anonymize`, decide whether it would refuse the log.
     """
     counter = KeptCounter(log, choose_threads(threads), progress)
 

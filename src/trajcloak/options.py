@@ -83,46 +83,8 @@ class LogColumns:
     Columns that are not named are recognised by their usual names, such as ``user_id`` or
     ``uid``, if there is no doubt; see ``docs/data-model.md``.
 
-    Parameters
-    ----------
-    user, time
-        Who, and when.
-    lon, lat
-        Degrees on WGS 84. Give both or neither.
-    x, y
-        Planar coordinates. Give both or neither.
-    requests
-        The request attributes. Only columns named here are ever published.
-    is_report
-        Column that says which rows are location reports: true or false, 1 or 0. Only these
-        rows give locations; requests are read from all rows, and need no place. Default: all
-        rows are location reports.
-    tz
-        Time zone, such as ``Europe/Berlin``, of times without one, and of the clock that
-        windows follow. Default: times are taken as they are.
-    crs
-        Coordinate system of the places, such as ``EPSG:27700``: in degrees, or in metres,
-        which are not projected. Default: WGS 84, or not known for ``x``, ``y``.
-    clip
-        Least x and y, greatest x and y, in the log's own units: rows outside are dropped.
-    max_speed
-        In metres per second, or the log's own units. Reports that would need a higher
-        speed are refused.
-    drop
-        Which rows to drop instead of refusing the log: ``empty`` (no user, time or place),
-        ``out-of-range`` (impossible coordinates), ``null-island`` (exactly 0, 0), ``swapped``
-        (far from most rows, but among them with longitude and latitude swapped),
-        ``conflict`` (two places at one time), ``teleport`` (faster than ``max_speed``,
-        by default 340 m/s).
-    delimiter
-        Delimiter of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the
-        header line into most columns.
-    time_unit
-        Times are numbers since 1970, UTC, in this unit: ``s``, ``ms`` or ``us``. Default:
-        whole numbers are instants.
-    time_format
-        Times are text of this form, as :func:`time.strptime` has it, such as
-        ``%d.%m.%Y %H:%M``. Default: ISO 8601.
+    :func:`trajcloak.anonymize` says what each field means. Either ``lon`` and ``lat`` are named, or
+    ``x`` and ``y``, or neither pair. ``clip`` is least x and y, greatest x and y.
 
     Examples
     --------
@@ -260,67 +222,8 @@ class LogColumns:
 class Options:
     """All settings of a run; all of them are public.
 
-    Attributes
-    ----------
-    k : int
-        Least number of users in a bundle; at least 2.
-    algorithm : str
-        ``auto`` is ``refined`` for ``mbr`` cloaks and ``traj-anon`` for ``quad``.
-    cloak : {"mbr", "quad"}
-        Bounding boxes snapped to cells, or quadrants and semi-quadrants.
-    every : str, optional
-        Step of the instants, such as ``60s``; a whole number for integer times.
-    length : int, optional
-        Instants in a window; default: the whole log is one window.
-    max_gap : str, optional
-        Longest gap between reports to interpolate; default: twice ``every``.
-    missing : {"withhold", "hold"}
-        What to do with users whose location is not known at all instants.
-    align : {"none", "day"}
-        ``day``: a new window starts at each midnight.
-    windows : str, optional
-        Hours of the day, such as ``07:00-10:00,16:00-19:00``; nothing else is published.
-    height : int, optional
-        The region's side has ``2**height`` cells.
-    region : (x_min, y_min, side), optional
-        A square to use instead of one fitted to the log.
-    suppress_above : float, optional
-        Leave out users who would cost at least this much: the summed area of
-        their cloaks over a window, in square units of the CRS.
-    max_suppressed : float, optional
-        Leave out at most this share of the users, where it saves most.
-    tree : {"usb", "usb-instant", "us", "u"}
-        Which tree of the paper ``traj-anon`` searches.
-    effort : {"normal", "low", "high"}
-        How hard ``refined`` tries.
-    seed : int
-        For algorithms that draw at random.
-    members : int, optional
-        Least number of users in a bundle, if it is to be more than k: where users report
-        seldom, more members give more sets of requests with k users who reported.
-    parts : int, optional
-        Show the members of each bundle in parts of at least so many users, each with areas of its
-        own; requests stay with the bundle. Default, and if it is the least number of users in a
-        bundle: one area for all members.
-    parts_per : {"window", "instant"}
-        Whether a part keeps its members for the whole window, or members are divided anew at
-        every instant.
-    rows_alike : bool
-        Whether rows that do not follow the schedule of the others have nothing to do with
-        requests. Only the owner of the log can know.
-    vocabulary : dict of list, optional
-        For each request attribute the values that may be published; requests with another
-        value are withheld.
-    rare : {"drop", "other", "keep"}
-        Requests that few bundles of a window show: withhold them; replace their rare values
-        by ``(other)`` first; or publish all.
-    rare_below : int
-        A request, or a value, is rare if fewer bundles of the window show it.
-    link_safe : bool
-        Withhold requests that recur in several windows where fewer than k users could have
-        sent all of them.
-    allow : tuple of str
-        With ``rare="keep"``: attributes to publish although they look like identifiers.
+    :func:`trajcloak.anonymize` says what each field means; durations are text, such as ``60s``.
+    ``region`` is least x, least y and side of a square. Parts as large as a bundle are none.
     """
 
     k: int

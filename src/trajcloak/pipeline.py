@@ -47,12 +47,12 @@ from trajcloak.options import DAY, KEEP, PER_WINDOW, LogColumns, Options
 from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, merge_totals
-from trajcloak.release.output_checks import (
+from trajcloak.release.published_rows import ReleaseHead, place_box
+from trajcloak.release.reading import (
     check_outputs,
     check_outside_log,
     name_private_files,
 )
-from trajcloak.release.published_rows import ReleaseHead, place_box
 from trajcloak.release.result import RunResult
 from trajcloak.requests import (
     WindowKinds,
@@ -234,7 +234,7 @@ def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None
         asked.bundle_size,
         layout.region.height,
         asked.cloak,
-        algorithm or choose_algorithm(layout),
+        algorithm or choose_algorithm(asked, layout.region.cell),
         log.kinds.num_rows,
         asked.link_safe,
         None if asked.parts is None else PartSettings(asked.parts, asked.parts_per),
@@ -301,9 +301,8 @@ def _collect_kinds(unpublished: Sequence[Unpublished]) -> WindowKinds:
     return WindowKinds(kind, np.bincount(place, sent, minlength=len(kind)).astype(np.int64))
 
 
-def choose_algorithm(layout: Layout) -> Algorithm:
-    """Build the algorithm that is asked for."""
-    asked, cell = layout.asked, layout.region.cell
+def choose_algorithm(asked: Options, cell: float) -> Algorithm:
+    """Build the algorithm that is asked for; ``cell`` is the side of a cell."""
     return build_algorithm(
         asked.algorithm,
         seed=asked.seed,

@@ -50,7 +50,7 @@ def show_share(share: float) -> str:
     return f">{NO_BREAK}99.9%" if 0.999 < share < 1 else f"{share:.1%}"
 
 
-def show_count(number: int, one: str, many: str | None = None) -> str:
+def show_count(number: int, one: str) -> str:
     """Write a number of things.
 
     Examples
@@ -58,7 +58,7 @@ def show_count(number: int, one: str, many: str | None = None) -> str:
     >>> show_count(1, "user"), show_count(2000, "user")
     ('1 user', '2,000 users')
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {one if number == 1 else one + 's'}"
 
 
 def show_k(k: int) -> str:

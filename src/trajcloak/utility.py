@@ -6,7 +6,7 @@ users and requests that are published; how much of the log is not is measured ap
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,10 +72,6 @@ class Utility:
     within: float
     withheld: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class ShownAreas:
@@ -93,10 +89,6 @@ class ShownAreas:
 
     own: float
     union: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
 
 
 def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
@@ -163,21 +155,9 @@ def measure_answers(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> list[Utility]:
-    """Measure how well a release answers questions about the log it was made of.
+    """Measure how well a release answers questions; see :func:`trajcloak.measure_utility`.
 
-    Parameters
-    ----------
-    log : RequestLog
-        Read with the request attributes of the release.
-    release : path
-    policy : path
-        The private policy file: who is published, and in which bundle.
-    queries : int
-        Questions of each kind.
-    seed : int
-        Decides the questions.
-    threads : int, optional
-    progress : Progress
+    ``log`` was read with the request attributes of the release.
 
     Raises
     ------

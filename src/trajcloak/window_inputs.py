@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.kernels.group import group_by_number
+from trajcloak.kernels.intern import sort_ids
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.log import RequestLog
-from trajcloak.log.user_ids import sort_ids
 from trajcloak.trajectories import Layout, Located, Window, WindowCutter, join_marks
 
 

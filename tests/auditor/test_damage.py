@@ -7,6 +7,7 @@ import json
 import random
 import re
 import shutil
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,8 @@ from auditor.expected import list_failed
 from auditor.released import WORDS, WORLDS, write_canonical
 from trajcloak.parquet.thrift import decode_struct, encode_struct
 
-BUNDLES, REQUESTS, POLICY = "bundles.parquet", "requests.parquet", "policy.parquet"
+BUNDLES, REQUESTS = "bundles.parquet", "requests.parquet"
+POLICY, PARTS = "policy.parquet", "policy-parts.parquet"
 FILES = (BUNDLES, REQUESTS, "manifest.json")
 
 
@@ -40,18 +42,24 @@ def edit(name, change):
     return lambda world: world.change(name, change)
 
 
+def set_column(table, column, values):
+    return table.set_column(table.column_names.index(column), column, values)
+
+
+def convert(name, column, change):
+    """Change a column of a file."""
+    return edit(name, lambda table: set_column(table, column, change(table[column])))
+
+
 def put(name, column, row, value):
     """Set a value of a file."""
 
-    def change(table):
-        values = table[column].to_pylist()
-        values[row] = value(values[row]) if callable(value) else value
-        place = table.column_names.index(column)
-        return table.set_column(
-            place, table.field(place), pa.array(values, table.schema.types[place])
-        )
+    def change(values):
+        listed = values.to_pylist()
+        listed[row] = value(listed[row]) if callable(value) else value
+        return pa.array(listed, values.type)
 
-    return edit(name, change)
+    return convert(name, column, change)
 
 
 def swap(name, columns, one, other):
@@ -61,8 +69,7 @@ def swap(name, columns, one, other):
         order = np.arange(table.num_rows)
         order[[one, other]] = order[[other, one]]
         for column in columns:
-            place = table.column_names.index(column)
-            table = table.set_column(place, table.field(place), table[column].take(pa.array(order)))
+            table = set_column(table, column, table[column].take(pa.array(order)))
         return table
 
     return edit(name, change)
@@ -161,24 +168,18 @@ def set_value(struct, number, value):
     struct[number].value = value
 
 
-def hide_in_dictionary(world):
+def hide_in_dictionary(name, column, text):
     """Put a text that no row has into the dictionary of a column."""
-    path = world.release / REQUESTS
-    table = pq.read_table(path)
-    encoded = table["what"].combine_chunks().dictionary_encode()
-    words = pa.concat_arrays([encoded.dictionary, pa.array(["user 700000 was here"])])
-    column = pa.DictionaryArray.from_arrays(encoded.indices, words)
-    pq.write_table(table.set_column(3, "what", column), path, compression="zstd")
 
+    def damage(world):
+        path = world.release / name
+        table = pq.read_table(path)
+        encoded = table[column].combine_chunks().dictionary_encode()
+        words = pa.concat_arrays([encoded.dictionary, pa.array([text])])
+        hidden = pa.DictionaryArray.from_arrays(encoded.indices, words)
+        pq.write_table(set_column(table, column, hidden), path, compression="zstd")
 
-def hide_in_geometry(world):
-    path = world.release / BUNDLES
-    table = pq.read_table(path)
-    encoded = table["geometry"].combine_chunks().dictionary_encode()
-    words = pa.concat_arrays([encoded.dictionary, pa.array([b"user 700000 was here"])])
-    column = pa.DictionaryArray.from_arrays(encoded.indices, words)
-    place = table.column_names.index("geometry")
-    pq.write_table(table.set_column(place, "geometry", column), path, compression="zstd")
+    return damage
 
 
 def append_bytes(name, text):
@@ -210,8 +211,7 @@ def split_a_bundle(world):
     table = pq.read_table(world.policy)
     bundle = table["bundle_id"].to_numpy().copy()
     bundle[-2:] = bundle.max() + 1
-    place = table.column_names.index("bundle_id")
-    write_canonical(world.policy, table.set_column(place, "bundle_id", pa.array(bundle)))
+    write_canonical(world.policy, set_column(table, "bundle_id", pa.array(bundle)))
 
 
 def show_withheld_set(world):
@@ -248,6 +248,77 @@ def link(name):
     return damage
 
 
+def find_absent(world):
+    """The id of a user who does not take part in the first window."""
+    users = set(pq.read_table(world.log)["user_id"].to_pylist())
+    policy = pq.read_table(world.policy).filter(pc.field("window") == 0)
+    return min(users - set(policy["user_id"].to_pylist()))
+
+
+def find_rare(world):
+    """A value of the log that is not published."""
+    shown = pq.read_table(world.release / REQUESTS)["what"].to_pylist()
+    return min(set(pq.read_table(world.log)["what"].drop_null().to_pylist()) - set(shown))
+
+
+def show_linked(world):
+    """Publish a request that was sent, and withheld."""
+    policy = pq.read_table(world.policy).to_pylist()
+    bundle_of = {(row["window"], row["user_id"]): row["bundle_id"] for row in policy}
+    shown = pq.read_table(world.release / REQUESTS).to_pylist()
+    start = min(pq.read_table(world.log)["time"].to_pylist())
+    for row in pq.read_table(world.request_log).to_pylist():
+        instant = (row["time"] - start).seconds // 60
+        window = instant // 4
+        place = {
+            "window": window,
+            "bundle_id": bundle_of[window, row["user_id"]],
+            "instant": instant,
+        }
+        entry = place | {"what": row["what"], "level": row["level"]}
+        if entry not in shown and row["what"] in WORDS:
+            add_request(**entry)(world)
+            return
+    raise AssertionError("all requests are shown")
+
+
+def find_marker(world):
+    return pq.read_table(world.release / REQUESTS)["what"].to_pylist().index("(other)")
+
+
+def widen_first(world):
+    """Make the first cloak the whole region."""
+    region = read_manifest(world)["region"]
+    (x, y), side = (region["x_min"], region["y_min"]), region["side"]
+    for name, value in {"x_min": x, "y_min": y, "x_max": x + side, "y_max": y + side}.items():
+        put(BUNDLES, name, 0, value)(world)
+
+
+def exchange_parts(world):
+    """Number the parts of all bundles backwards, in the policy and the release."""
+    table = pq.read_table(world.policy)
+    part, bundle = table["part"].to_numpy(), table["bundle_id"].to_numpy()
+    last = np.array([part[bundle == b].max() for b in range(bundle.max() + 1)])
+    backwards = pa.array((last[bundle] - part).astype(np.int32))
+    write_canonical(world.policy, set_column(table, "part", backwards))
+
+
+def find_next_part(world):
+    table = pq.read_table(world.policy)
+    part, bundle = table["part"].to_numpy(), table["bundle_id"].to_numpy()
+    return int(part[bundle == bundle[0]].max()) + 1
+
+
+def change_parts(change):
+    """Damage the second policy file, of parts per instant."""
+
+    def damage(world):
+        path = world.folder / PARTS
+        pq.write_table(change(pq.read_table(path)), path, store_schema=False)
+
+    return damage
+
+
 DAMAGES = {
     "one log": {
         # The folder and the private file.
@@ -260,7 +331,7 @@ DAMAGES = {
         "no manifest": (lambda w: (w.release / "manifest.json").unlink(), {"manifest", "log"}),
         "a policy for all to read": (lambda w: w.policy.chmod(0o644), {"policy"}),
         "a policy that is no Parquet": (lambda w: w.policy.write_bytes(b"PAR1"), {"policy"}),
-        # BundleMembers.
+        # Members.
         "two members exchanged": (move_members, {"bundles"}),
         "a member less": (edit(POLICY, lambda t: t.slice(1)), {"one bundle per user", "bundles"}),
         "a member twice": (
@@ -274,30 +345,19 @@ DAMAGES = {
         ),
         "a bundle of two": (split_a_bundle, {"at least k users", "bundles"}),
         "bundles numbered from 1": (
-            edit(POLICY, lambda t: t.set_column(2, "bundle_id", pc.add(t["bundle_id"], 1))),
+            convert(POLICY, "bundle_id", lambda c: pc.add(c, 1)),
             {"policy"},
         ),
         "windows exchanged": (
-            edit(
-                POLICY,
-                lambda t: t.set_column(
-                    0, "window", pc.subtract(pa.scalar(1, pa.int32()), t["window"])
-                ),
-            ),
+            convert(POLICY, "window", lambda c: pc.subtract(pa.scalar(1, pa.int32()), c)),
             {"policy"},
         ),
         "a bundle in two windows": (put(POLICY, "window", 0, 1), {"policy"}),
         "no window of the log": (
-            edit(
-                POLICY,
-                lambda t: t.set_column(0, "window", pc.add(t["window"], pa.scalar(7, pa.int32()))),
-            ),
+            convert(POLICY, "window", lambda c: pc.add(c, pa.scalar(7, pa.int32()))),
             {"policy"},
         ),
-        "ids as text": (
-            edit(POLICY, lambda t: t.set_column(1, "user_id", t["user_id"].cast(pa.string()))),
-            {"policy"},
-        ),
+        "ids as text": (convert(POLICY, "user_id", lambda c: c.cast(pa.string())), {"policy"}),
         "a policy with a column more": (
             edit(POLICY, lambda t: t.append_column("part", pa.nulls(t.num_rows, pa.int32()))),
             {"policy"},
@@ -341,10 +401,7 @@ DAMAGES = {
             edit(BUNDLES, lambda t: t.select(t.column_names[::-1])),
             {"bundles"},
         ),
-        "wider numbers": (
-            edit(BUNDLES, lambda t: t.set_column(0, "window", t["window"].cast(pa.int64()))),
-            {"bundles"},
-        ),
+        "wider numbers": (convert(BUNDLES, "window", lambda c: c.cast(pa.int64())), {"bundles"}),
         "no metadata": (edit(BUNDLES, lambda t: t.replace_schema_metadata(None)), {"bytes"}),
         # Values of requests.
         "a request less": (edit(REQUESTS, lambda t: t.slice(1)), {"requests"}),
@@ -369,11 +426,11 @@ DAMAGES = {
         "no value": (put(REQUESTS, "what", 0, None), {"requests"}),
         "a blank more": (put(REQUESTS, "what", 0, lambda text: f"{text} "), {"requests"}),
         "numbers as text": (
-            edit(REQUESTS, lambda t: t.set_column(4, "level", t["level"].cast(pa.string()))),
+            convert(REQUESTS, "level", lambda c: c.cast(pa.string())),
             {"requests"},
         ),
         "narrower numbers": (
-            edit(REQUESTS, lambda t: t.set_column(4, "level", t["level"].cast(pa.int32()))),
+            convert(REQUESTS, "level", lambda c: c.cast(pa.int32())),
             {"requests"},
         ),
         "an attribute less": (edit(REQUESTS, lambda t: t.drop_columns("level")), {"requests"}),
@@ -419,8 +476,14 @@ DAMAGES = {
         "no dictionaries": (write_otherwise(REQUESTS, use_dictionary=False), {"bytes"}),
         "another version of Parquet": (write_otherwise(BUNDLES, version="1.0"), {"bytes"}),
         "a checksum of pages": (write_otherwise(BUNDLES, write_page_checksum=True), {"bytes"}),
-        "a text in an unused dictionary entry": (hide_in_dictionary, {"bytes"}),
-        "a text in a dictionary of polygons": (hide_in_geometry, {"bytes"}),
+        "a text in an unused dictionary entry": (
+            hide_in_dictionary(REQUESTS, "what", "user 700000 was here"),
+            {"bytes"},
+        ),
+        "a text in a dictionary of polygons": (
+            hide_in_dictionary(BUNDLES, "geometry", b"user 700000 was here"),
+            {"bytes"},
+        ),
         "bytes at the end": (append_bytes(BUNDLES, b"u700000"), {"bytes"}),
         "bytes at the start": (insert_bytes(BUNDLES, 4, b"u700000"), {"bytes"}),
         "more rows in the footer": (
@@ -559,20 +622,14 @@ DAMAGES = {
     },
     "two inputs": {
         "a moment shifted": (
-            edit(BUNDLES, lambda t: t.set_column(3, t.field(3), shift_first(t["t_start"]))),
+            put(BUNDLES, "t_start", 0, lambda moment: moment + timedelta(microseconds=1)),
             {"bundles"},
         ),
         "times without a zone": (
-            edit(
-                BUNDLES,
-                lambda t: t.set_column(3, "t_start", t["t_start"].cast(pa.timestamp("us"))),
-            ),
+            convert(BUNDLES, "t_start", lambda c: c.cast(pa.timestamp("us"))),
             {"bundles"},
         ),
-        "another bounding box": (
-            lambda w: write_otherwise(BUNDLES, metadata={b"geo": b"{}"})(w),
-            {"bytes"},
-        ),
+        "another bounding box": (write_otherwise(BUNDLES, metadata={b"geo": b"{}"}), {"bytes"}),
         "a value off the list": (publish("what", "library"), {"requests"}),
         "a rare value instead of the marker": (
             lambda w: put(REQUESTS, "what", find_marker(w), "zoo")(w),
@@ -596,38 +653,32 @@ DAMAGES = {
         ),
         "a step spelled otherwise": (set_fields(parameters__every="1m"), {"log"}),
         "an origin spelled otherwise": (
-            lambda w: change_text('.000000Z",\n    "rare"', '.000Z",\n    "rare"')(w),
+            change_text('.000000Z",\n    "rare"', '.000Z",\n    "rare"'),
             {"log"},
         ),
         "another zone of the clock": (set_fields(parameters__tz="Asia/Tokyo"), {"figures"}),
     },
     "linked": {
         "not safe against linking": (set_fields(parameters__link_safe=False), {"requests"}),
-        "a linked request": (lambda w: show_linked(w), {"requests"}),
+        "a linked request": (show_linked, {"requests"}),
     },
     "quadrants": {
         "no quadrant": (put(BUNDLES, "x_max", 0, lambda x: x + 1e-3), {"cloaks"}),
-        "no cells of the grid": (
-            edit(BUNDLES, lambda t: t.set_column(3, "x_min", pc.add(t["x_min"], 0.5))),
-            {"cloaks"},
-        ),
+        "no cells of the grid": (convert(BUNDLES, "x_min", lambda c: pc.add(c, 0.5)), {"cloaks"}),
         "a quadrant that does not hold its members": (
             swap(BUNDLES, ["x_min", "y_min", "x_max", "y_max", "geometry"], 0, 40),
             {"cloaks"},
         ),
-        "the whole region at one instant": (lambda w: widen(w, rows=[0])(w), {"cloaks"}),
+        "the whole region at one instant": (widen_first, {"cloaks"}),
         "another tree": (set_fields(parameters__tree="u"), {"cloaks"}),
         "another algorithm": (set_fields(algorithm="refined"), {"bundles"}),
         "boxes": (set_fields(cloak="mbr"), {"bundles"}),
         "a row less": (edit(BUNDLES, lambda t: t.slice(1)), {"cloaks", "bundles"}),
-        "cloaks as text": (
-            edit(BUNDLES, lambda t: t.set_column(3, "x_min", t["x_min"].cast(pa.string()))),
-            {"bundles"},
-        ),
+        "cloaks as text": (convert(BUNDLES, "x_min", lambda c: c.cast(pa.string())), {"bundles"}),
     },
     "parts": {
         "a member in another part": (put(POLICY, "part", 0, lambda p: 1 - min(p, 1)), {"bundles"}),
-        "parts exchanged": (lambda w: exchange_parts(w), {"cloaks", "bundles"}),
+        "parts exchanged": (exchange_parts, {"cloaks", "bundles"}),
         "a part of one": (
             lambda w: put(POLICY, "part", 0, find_next_part(w))(w),
             {"at least k users"},
@@ -642,117 +693,24 @@ DAMAGES = {
         "no parts": (set_fields(parts=None), {"policy"}),
     },
     "parts per instant": {
-        "no second file": (lambda w: (w.folder / "policy-parts.parquet").unlink(), {"policy"}),
-        "a row less": (lambda w: change_parts(w, lambda t: t.slice(1)), {"policy"}),
+        "no second file": (lambda w: (w.folder / PARTS).unlink(), {"policy"}),
+        "a row less": (change_parts(lambda t: t.slice(1)), {"policy"}),
         "a row twice": (
-            lambda w: change_parts(
-                w, lambda t: pa.concat_tables([t.slice(0, 1), t.slice(0, 1), t.slice(2)])
-            ),
+            change_parts(lambda t: pa.concat_tables([t.slice(0, 1), t.slice(0, 1), t.slice(2)])),
             {"policy"},
         ),
         "an instant that is none": (
-            lambda w: change_parts(
-                w,
-                lambda t: t.set_column(
-                    1, "instant", pc.add(t["instant"], pa.scalar(1, pa.int32()))
-                ),
+            change_parts(
+                lambda t: set_column(t, "instant", pc.add(t["instant"], pa.scalar(1, pa.int32())))
             ),
             {"policy"},
         ),
         "members exchanged": (
-            lambda w: change_parts(
-                w,
-                lambda t: t.set_column(
-                    3, "part", t["part"].take(pa.array(np.arange(t.num_rows)[::-1]))
-                ),
-            ),
+            change_parts(lambda t: set_column(t, "part", t["part"].combine_chunks()[::-1])),
             {"bundles"},
         ),
     },
 }
-
-
-def find_absent(world):
-    """The id of a user who does not take part in the first window."""
-    users = set(pq.read_table(world.log)["user_id"].to_pylist())
-    policy = pq.read_table(world.policy).filter(pc.field("window") == 0)
-    return min(users - set(policy["user_id"].to_pylist()))
-
-
-def find_rare(world):
-    """A value of the log that is not published."""
-    shown = pq.read_table(world.release / REQUESTS)["what"].to_pylist()
-    return min(set(pq.read_table(world.log)["what"].drop_null().to_pylist()) - set(shown))
-
-
-def show_linked(world):
-    """Publish a request that was sent, and withheld."""
-    policy = pq.read_table(world.policy).to_pylist()
-    bundle_of = {(row["window"], row["user_id"]): row["bundle_id"] for row in policy}
-    shown = pq.read_table(world.release / REQUESTS).to_pylist()
-    start = min(pq.read_table(world.log)["time"].to_pylist())
-    for row in pq.read_table(world.request_log).to_pylist():
-        instant = (row["time"] - start).seconds // 60
-        window = instant // 4
-        place = {
-            "window": window,
-            "bundle_id": bundle_of[window, row["user_id"]],
-            "instant": instant,
-        }
-        entry = place | {"what": row["what"], "level": row["level"]}
-        if entry not in shown and row["what"] in WORDS:
-            add_request(**entry)(world)
-            return
-    raise AssertionError("all requests are shown")
-
-
-def find_marker(world):
-    return pq.read_table(world.release / REQUESTS)["what"].to_pylist().index("(other)")
-
-
-def shift_first(column):
-    values = column.cast(pa.int64()).to_pylist()
-    values[0] += 1
-    return pa.array(values).cast(column.type)
-
-
-def widen(world, rows):
-    """Make cloaks the whole region."""
-    region = read_manifest(world)["region"]
-    low, side = (region["x_min"], region["y_min"]), region["side"]
-    edges = {"x_min": low[0], "y_min": low[1], "x_max": low[0] + side, "y_max": low[1] + side}
-
-    def damage(world):
-        for name, value in edges.items():
-            for row in rows:
-                put(BUNDLES, name, row, value)(world)
-
-    return damage
-
-
-def exchange_parts(world):
-    """Number the parts of all bundles backwards, in the policy and the release."""
-    table = pq.read_table(world.policy)
-    part, bundle = table["part"].to_numpy(), table["bundle_id"].to_numpy()
-    last = np.array([part[bundle == b].max() for b in range(bundle.max() + 1)])
-    place = table.column_names.index("part")
-    write_canonical(
-        world.policy,
-        table.set_column(
-            place, table.field(place), pa.array((last[bundle] - part).astype(np.int32))
-        ),
-    )
-
-
-def find_next_part(world):
-    table = pq.read_table(world.policy)
-    part, bundle = table["part"].to_numpy(), table["bundle_id"].to_numpy()
-    return int(part[bundle == bundle[0]].max()) + 1
-
-
-def change_parts(world, change):
-    path = world.folder / "policy-parts.parquet"
-    pq.write_table(change(pq.read_table(path)), path, store_schema=False)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pytest
 
 import trajcloak as tc
 from trajcloak.parquet import memory_check
-from trajcloak.parquet.format import MAGIC, NUM_ROWS, ROW_GROUPS, TAIL
-from trajcloak.parquet.thrift import decode_struct, encode_struct
+from trajcloak.parquet.thrift import MAGIC, NUM_ROWS, ROW_GROUPS, TAIL, decode_struct, encode_struct
 from trajcloak.query import open_published
 
 COMMANDS = {

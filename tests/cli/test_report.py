@@ -59,7 +59,7 @@ def test_a_breach_has_its_exit_code_and_its_page(run, copied):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["nowhere", "-o", "r.html"], "nowhere/manifest.json: cannot be read"),
+        (["nowhere", "-o", "r.html"], "nowhere: there is no such folder"),
         (["release", "-o", "log.parquet"], "log.parquet: exists already"),
         (["release", "-o", "release/r.html"], "release/r.html: the report would stand inside"),
         (["release", "-o", "no/r.html"], "no/r.html: there is no folder no"),

@@ -20,7 +20,7 @@ from guarantee.moves import anonymize_in_memory, anonymize_with, check_moves
 from trajcloak import bundles, pipeline
 from trajcloak.engines.folder import FolderEngine
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.trajectories import log_checks, windows
+from trajcloak.trajectories import layout, windows
 from zoo import first_quick
 
 PER_TEST = 20
@@ -75,8 +75,8 @@ BROKEN_RUNS = [
     (TWO_INPUTS, pipeline, "decide_requests", find_types_of_all_values),
     (TWO_INPUTS, pipeline, "build_manifest", count_requests),
     (ONE_LOG, pipeline, "build_manifest", count_requests),
-    (TWO_INPUTS, log_checks, "lay_out", stop_at_odd_times),
-    (ONE_LOG, log_checks, "lay_out", stop_at_odd_times),
+    (TWO_INPUTS, layout, "lay_out", stop_at_odd_times),
+    (ONE_LOG, layout, "lay_out", stop_at_odd_times),
     (ONE_LOG, bundles, "find_eligible", all_sets),
     (ONE_LOG, pipeline, "decide_requests", find_types_of_all_values),
 ]

@@ -1,6 +1,7 @@
 """A release in memory and the same in files: the same tables, answers and checks."""
 
 import sys
+from dataclasses import asdict
 
 import matplotlib as mpl
 import numpy as np
@@ -90,10 +91,10 @@ def test_answers_are_those_of_the_files(both):
     answer = made.count(region, first=1, last=4).to_pylist()
     assert [row["instant"] for row in answer] == list(expected)
     for row, of_files in zip(answer, expected.values(), strict=True):
-        assert {name: row[name] for name in ("lower", "estimate", "upper")} == of_files.to_dict()
+        assert {name: row[name] for name in ("lower", "estimate", "upper")} == asdict(of_files)
     steps = [(region, 0), (region, 5)]
     (row,) = made.moves(steps).to_pylist()
-    followed = published.follow(steps).to_dict()
+    followed = asdict(published.follow(steps))
     assert {name: row[name] for name in followed} == followed
     assert (row["t_end"] - row["t_start"]).total_seconds() == 60 * LENGTH
     by_value = published.count_requests(region, "service")

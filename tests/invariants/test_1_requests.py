@@ -16,7 +16,7 @@ from trajcloak.algorithms import Policy
 from trajcloak.bundles import build_bundles
 from trajcloak.bundling import runs
 from trajcloak.cloaks import build_bounding_boxes
-from trajcloak.trajectories import build_ingest, log_checks
+from trajcloak.trajectories import build_ingest, layout
 
 
 def check_invariant_1(drawn: Drawn, seed: int) -> bool:
@@ -118,7 +118,7 @@ BREAKS_INVARIANT_1 = [
     (runs, "build_bundles", number_by_requests),
     (runs, "build_bundles", leave_out_who_sent_nothing),
     (pipeline, "build_ingest", count_requests),
-    (log_checks, "check_schedule", stop_if_something_was_sent),
+    (layout, "check_schedule", stop_if_something_was_sent),
 ]
 
 

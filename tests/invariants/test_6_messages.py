@@ -98,12 +98,12 @@ def warn_of_the_user(log, long):
 CONFLICT = next(bad for bad in CASES if bad.name == "two_places_at_once")
 OUTSIDE = next(bad for bad in CASES if bad.name == "outside_the_region")
 BREAKS_INVARIANT_6 = {
-    "user": (CONFLICT, "trajcloak.trajectories.log_checks.compare_all_reports", name_the_user),
+    "user": (CONFLICT, "trajcloak.trajectories.layout.compare_all_reports", name_the_user),
     "place": (OUTSIDE, "trajcloak.space.check_inside", name_the_place),
-    "cause": (CONFLICT, "trajcloak.trajectories.log_checks.compare_all_reports", keep_the_cause),
+    "cause": (CONFLICT, "trajcloak.trajectories.layout.compare_all_reports", keep_the_cause),
     "warning": (
         CONFLICT,
-        "trajcloak.trajectories.log_checks.compare_all_reports",
+        "trajcloak.trajectories.layout.compare_all_reports",
         warn_of_the_user,
     ),
 }

@@ -12,7 +12,7 @@ from runs import anonymize
 from small_logs import list_tree
 from trajcloak.auditor import audit_files
 from trajcloak.log import read_in_memory
-from trajcloak.movement import convert_log, converted_log, text_lines
+from trajcloak.movement import convert_log, converted_log, text_formats
 from trajcloak.options import LogColumns
 
 CABS = [f"45.5 -93.5 {second % 2} {1500000087 - second}" for second in range(6)]
@@ -67,7 +67,7 @@ def test_progress_is_in_bytes(cabs, tmp_path):
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_a_bad_line_late_in_the_last_file_leaves_nothing(refuse, cabs, tmp_path, monkeypatch, name):
     monkeypatch.setattr(converted_log, "ROWS_PER_GROUP", 2)
-    monkeypatch.setattr(text_lines, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_formats, "BLOCK_BYTES", 64)
     write(cabs / "new_z.txt", "\n".join([*CABS, "nonsense", ""]))
     before = list_tree(tmp_path)
     with pytest.raises(tc.InputError, match=r"new_z\.txt: line 7: has 1 fields"):

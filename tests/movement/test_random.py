@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from movement.samples import fcd, gpx, plt, trkpt, write
 from small_logs import new_folder
-from trajcloak.movement import convert_log, text_lines
+from trajcloak.movement import convert_log, text_formats
 
 whole = st.integers(-(2**63), 2**63 - 1)
 number = st.floats(allow_nan=False, allow_infinity=False)
@@ -21,14 +21,14 @@ moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.
 
 def convert(name: str, content: str, size: int = 1 << 23, **options):
     """Convert a text, cut into blocks of ``size`` bytes, and list the rows of the log."""
-    before, text_lines.BLOCK_BYTES = text_lines.BLOCK_BYTES, size
+    before, text_formats.BLOCK_BYTES = text_formats.BLOCK_BYTES, size
     try:
         with new_folder() as folder:
             source = write(folder / "in" / name, content.encode())
             log = convert_log(source, folder / "log.parquet", **options)
             table = pq.read_table(folder / "log.parquet")
     finally:
-        text_lines.BLOCK_BYTES = before
+        text_formats.BLOCK_BYTES = before
     assert log.rows == table.num_rows
     assert log.users == len(set(table["user_id"].to_pylist()))
     assert sum(log.skipped.values()) == 0

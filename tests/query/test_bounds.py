@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reference import queries
 from trajcloak.query.bounds import (
-    Bounds,
+    CountBounds,
     bound_followers,
     bound_inside,
     bound_present,
@@ -70,7 +70,7 @@ def test_no_better_bounds_exist_over_several_instants(num_users, num_steps):
     known = [(a, b) for a, b in product(range(num_users + 1), repeat=2) if a <= b]
     for ranges in product(known, repeat=num_steps):
         steps = [
-            Bounds(np.array([low]), np.array([(low + high) / 2]), np.array([high]))
+            CountBounds(np.array([low]), np.array([(low + high) / 2]), np.array([high]))
             for low, high in ranges
         ]
         actual = intersect_bounds(steps, np.array([num_users]))

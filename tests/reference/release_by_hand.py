@@ -283,14 +283,6 @@ def refresh(example):
     manifest["requests"] = len(example.requests)
 
 
-def sort_requests(example):
-    """Put the published requests into the order of the data model."""
-    names = example.attributes
-    example.requests.sort(
-        key=lambda r: (r["bundle_id"], r["instant"], _null_first([r[name] for name in names]))
-    )
-
-
 def write(example, folder):
     """Write all files of an example into a folder; returns their paths."""
     paths = Paths(folder / "log.parquet", folder / "release", folder / "policy.parquet")

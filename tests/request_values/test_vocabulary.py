@@ -8,8 +8,8 @@ import pytest
 import trajcloak as tc
 from runs import anonymize
 from small_logs import UNIT_CELLS, Row, read_rows
+from trajcloak.given_values import read_vocabulary
 from trajcloak.requests.decide import find_known
-from trajcloak.requests.vocabulary import read_vocabulary
 
 
 def test_values_of_all_types_are_compared_as_text():

@@ -11,7 +11,7 @@ from runs import anonymize
 from trajcloak.auditor import audit_files
 from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
-from trajcloak.trajectories.clock import parse_hours
+from trajcloak.trajectories.grid import parse_hours
 
 
 def write_days(path, *, days=3, zone=None, step=15, users=4, begin=datetime(2024, 5, 1)):

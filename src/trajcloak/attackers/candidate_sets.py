@@ -20,7 +20,7 @@ attackers something only where they carry the requests: in one log.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from numba import njit
 
 from trajcloak.algorithms.policy import Policy
-from trajcloak.kernels.group import group_by_number
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.options import REPORT_AWARE, TP_AWARE
 from trajcloak.snapshot import Snapshot
@@ -39,7 +39,7 @@ TRAJECTORY_AWARE = "trajectory-aware"
 LINKING = "linking"
 ATTACKERS = (POLICY_UNAWARE, POLICY_AWARE, TRAJECTORY_AWARE, TP_AWARE, REPORT_AWARE, LINKING)
 
-Sizes = dict[str, npt.NDArray[np.int64]]
+CandidateSizes = dict[str, npt.NDArray[np.int64]]
 """By attacker: the size of the candidate set of each request."""
 
 
@@ -65,10 +65,6 @@ class Finding:
     breaches: int
     smallest_candidate_set: int
     identified: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,7 @@ def build_sent(
 
 def attack_snapshots(
     snapshots: Sequence[Snapshot], sent: Sent, has_row: npt.NDArray[np.bool_], threads: int
-) -> tuple[Sizes, Suspects]:
+) -> tuple[CandidateSizes, Suspects]:
     """Attack a snapshot policy.
 
     ``has_row`` (users, instants) says who may have sent a request when. Returns the sizes of
@@ -181,7 +177,7 @@ def attack_bundles(
     shown: Shown,
     has_row: npt.NDArray[np.bool_],
     threads: int,
-) -> tuple[Sizes, Suspects]:
+) -> tuple[CandidateSizes, Suspects]:
     """Attack a policy of bundles; takes and returns the same as :func:`attack_snapshots`."""
     num_users, num_bundles = len(cells), policy.num_bundles
     columns = np.ascontiguousarray(cells.reshape(num_users, -1).T)

@@ -15,10 +15,10 @@ from trajcloak.algorithms import Policy
 from trajcloak.attackers.candidate_sets import (
     ATTACKERS,
     LINKING,
+    CandidateSizes,
     Finding,
     Sent,
     Shown,
-    Sizes,
     Suspects,
     attack_bundles,
     attack_snapshots,
@@ -126,17 +126,8 @@ def attack_policies(
 ) -> Attack:
     """Attack the snapshot policies of a log, and the bundles that would be published of it.
 
-    Parameters
-    ----------
-    log : RequestLog
-        If no request columns were named, every row counts as a request.
-    k : int
-    algorithms : sequence of str
-        Whose bundles to attack.
-    threads : int, optional
-    progress : Progress
-    **options
-        Other fields of :class:`trajcloak.options.Options`.
+    See :func:`trajcloak.attack`; ``options`` are other fields of
+    :class:`trajcloak.options.Options`.
     """
     # Nothing is published here, so rows that do not look alike are no reason to stop.
     options["rows_alike"] = True
@@ -186,20 +177,8 @@ def attack_release(
 ) -> Attack:
     """Attack a release, and the snapshot policies of its log.
 
-    Parameters
-    ----------
-    log : RequestLog
-        The log that the release was made of, with its request attributes.
-    release : PublishedRelease
-    policy : path
-        The private policy file.
-    threads : int, optional
-    progress : Progress
-
-    Returns
-    -------
-    Attack
-        The release goes by the name of its algorithm.
+    ``log`` is the one that the release was made of, with its request attributes. The release goes
+    by the name of its algorithm.
 
     Raises
     ------
@@ -256,7 +235,7 @@ def attack_windows(
     log, k, threads = prepared.log, prepared.layout.asked.k, prepared.threads
     height = prepared.layout.region.height
     names = [*SNAPSHOT_POLICIES, *finders]
-    gathered: dict[str, list[Sizes]] = {name: [] for name in names}
+    gathered: dict[str, list[CandidateSizes]] = {name: [] for name in names}
     suspects: dict[str, list[Suspects]] = {name: [] for name in names}
     breach = None
     for window in prepared.windows(progress):
@@ -269,7 +248,10 @@ def attack_windows(
             has_row = np.ones((len(window.user), length), np.bool_)
 
         def add(
-            name: str, sizes: Sizes, found: Suspects, user: npt.NDArray[np.int32] = window.user
+            name: str,
+            sizes: CandidateSizes,
+            found: Suspects,
+            user: npt.NDArray[np.int32] = window.user,
         ) -> None:
             gathered[name].append(sizes)
             suspects[name].append(replace(found, user=user[found.user]))

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from trajcloak.auditor.checks_in_order import AuditInput, run_checks
-from trajcloak.auditor.expected_requests import read_word_list
 from trajcloak.auditor.findings import CHECKS, AuditReport, Check
 from trajcloak.auditor.foreign_audit import FOREIGN_CHECKS, audit_foreign_table
 from trajcloak.errors import InputError
+from trajcloak.given_values import read_vocabulary
 from trajcloak.log.files import LogPath
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
@@ -65,7 +65,7 @@ def audit_files(
             f"or anonymize again with --policy"
         )
     if isinstance(vocabulary, str | Path):
-        vocabulary = read_word_list(Path(vocabulary))
+        vocabulary = read_vocabulary(Path(vocabulary))
     given = AuditInput(
         log,
         request_log,

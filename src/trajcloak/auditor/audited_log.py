@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyproj
 
 from trajcloak.auditor.audited_batches import READING, LogReader, WaitingRows
-from trajcloak.auditor.audited_requests import Kinds, RequestValues
+from trajcloak.auditor.audited_requests import AuditedKinds, RequestValues
 from trajcloak.auditor.audited_rows import (
     EARTH,
     compare_with_next,
@@ -46,7 +46,7 @@ FASTEST = 340.0
 
 
 @dataclass(frozen=True)
-class Rows:
+class AuditedRows:
     """All rows of some users, by user and time.
 
     Attributes
@@ -139,7 +139,7 @@ class AuditedLog:
     gaps: dict[int, int] = field(default_factory=dict)
     num_fast: int = 0
     origin: int = 0
-    kinds: Kinds = field(default_factory=lambda: Kinds([], [], [], False))
+    kinds: AuditedKinds = field(default_factory=lambda: AuditedKinds([], [], [], False))
     kind_number: Codes = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
@@ -147,10 +147,10 @@ class AuditedLog:
         """How many shards there are."""
         return len(self.shards)
 
-    def load(self, shard: int) -> Rows:
+    def load(self, shard: int) -> AuditedRows:
         """Load the rows of a shard."""
         stored = self.shards[shard]
-        return stored if isinstance(stored, Rows) else Rows(**np.load(stored))
+        return stored if isinstance(stored, AuditedRows) else AuditedRows(**np.load(stored))
 
     @property
     def crosses_meridian(self) -> bool:
@@ -159,7 +159,7 @@ class AuditedLog:
         low, high = self.eastern
         return self.geographic and east - west > 180.0 and high - low <= 180.0
 
-    def project(self, rows: Rows, crs: str | None) -> tuple[Floats, Floats]:
+    def project(self, rows: AuditedRows, crs: str | None) -> tuple[Floats, Floats]:
         """Compute planar coordinates of rows; not finite where the projection has none."""
         if not self.geographic or crs is None:
             return rows.x, rows.y
@@ -265,7 +265,7 @@ def _count_shards(files: Sequence[Any], memory: int) -> int:
     return min(max(1, -(-num_rows * BYTES_PER_ROW // memory)), MOST_SHARDS)
 
 
-def _store(rows: Rows, file: Path) -> Path:
+def _store(rows: AuditedRows, file: Path) -> Path:
     np.savez(file, **vars(rows))
     return file
 
@@ -293,7 +293,9 @@ def _drop_swapped(log: AuditedLog, waiting: WaitingRows, columns: LogColumns) ->
             waiting.add(shard, {"swapped": mark_swapped(x, y, centre, reach)})
 
 
-def _finish_shard(log: AuditedLog, waiting: WaitingRows, shard: int, columns: LogColumns) -> Rows:
+def _finish_shard(
+    log: AuditedLog, waiting: WaitingRows, shard: int, columns: LogColumns
+) -> AuditedRows:
     """Sort the rows of a shard, drop those that contradict others, and add up what is left."""
     user, time = waiting.take(shard, "user"), waiting.take(shard, "time")
     if log.one_log:
@@ -340,12 +342,12 @@ def _finish_shard(log: AuditedLog, waiting: WaitingRows, shard: int, columns: Lo
         is_left[order] = True
         left = is_left[request_row]
         sender, sent, kind = sender[left], sent[left], kind[left]
-    rows = Rows(first, time, x, y, sender.astype(np.int32), sent.astype(np.int64), kind)
+    rows = AuditedRows(first, time, x, y, sender.astype(np.int32), sent.astype(np.int64), kind)
     _add_up(log, rows)
     return rows
 
 
-def _add_up(log: AuditedLog, rows: Rows) -> None:
+def _add_up(log: AuditedLog, rows: AuditedRows) -> None:
     """Add what a shard has to the figures of the whole log."""
     first, time, x, y = rows.first, rows.time, rows.x, rows.y
     if not len(time):

@@ -17,13 +17,13 @@ from trajcloak.auditor.audited_values import (
     unify_zeros_and_nans,
 )
 from trajcloak.errors import InputError
-from trajcloak.log.nested import flatten_columns
+from trajcloak.log.types import flatten_columns
 
 ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
-class Kinds:
+class AuditedKinds:
     """Distinct requests.
 
     Attributes
@@ -114,7 +114,7 @@ class RequestValues:
         self._count += len(distinct[0])
         return number.astype(np.int32)
 
-    def finish(self) -> tuple[Kinds, Codes]:
+    def finish(self) -> tuple[AuditedKinds, Codes]:
         """List the distinct requests; returns them, and the final number of each number."""
         names, values, codes = list(self.numbered), [], []
         for place, of in enumerate(self.numbered.values()):
@@ -128,9 +128,9 @@ class RequestValues:
             values = [pa.array([], pa.string()) for _ in names]
             codes = [np.zeros(0, np.int32) for _ in names]
         if not names:
-            return Kinds([], [], [], self.is_text), np.zeros(0, np.int32)
+            return AuditedKinds([], [], [], self.is_text), np.zeros(0, np.int32)
         number, distinct = number_tuples(codes, [len(v) for v in values])
-        return Kinds(names, values, distinct, self.is_text), number.astype(np.int32)
+        return AuditedKinds(names, values, distinct, self.is_text), number.astype(np.int32)
 
 
 def _get_value_type(column: Any) -> Any:

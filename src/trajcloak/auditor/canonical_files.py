@@ -19,7 +19,7 @@ import pyproj
 
 from trajcloak.auditor.audited_values import UNREADABLE
 from trajcloak.auditor.expected_bundles import Followed
-from trajcloak.auditor.expected_requests import Entries
+from trajcloak.auditor.expected_requests import ShownEntries
 from trajcloak.auditor.findings import first_rows
 from trajcloak.parquet.memory_check import check_parquet
 from trajcloak.release.row_groups import ROWS_PER_GROUP, encode_row_group, join_row_groups
@@ -54,7 +54,7 @@ class ExpectedTables:
     manifest: dict[str, Any]
     followed: Followed
     cloaks: Any
-    entries: Entries
+    entries: ShownEntries
     kinds: Any
 
     def spell_manifest(self) -> bytes:

@@ -62,26 +62,9 @@ SOFTWARE = re.compile(r"trajcloak [0-9]{1,3}(\.[0-9]{1,3}){1,3}((a|b|rc|\.dev|\.
 
 @dataclass(frozen=True)
 class AuditInput:
-    """What is to be audited, and how.
+    """What is to be audited, and how; see :func:`trajcloak.audit`.
 
-    Attributes
-    ----------
-    log, request_log
-        As for :func:`trajcloak.read_log`.
-    release, policy
-        Paths.
-    columns
-        Which columns of the log mean what.
-    k
-        The least k that is asked for; None: that of the release.
-    vocabulary
-        The public list of values, if the release was made with one.
-    replay
-        Whether to run the algorithm again.
-    rewrite
-        Where to write a clean copy of the release; None: nowhere.
-    memory
-        Bytes that rows of the log may take; None: no limit.
+    ``columns`` say which columns of the log mean what. ``memory`` is in bytes.
     """
 
     log: LogPath

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
-from trajcloak.auditor.audited_log import AuditedLog, Rows, widen
+from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, widen
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.followed_users import count_known, enclose_bundles
+from trajcloak.auditor.followed_users import count_known_instants, enclose_bundles
 from trajcloak.progress import Progress
 
 STAGE = "following users"
@@ -154,7 +154,7 @@ def find_shown(log: AuditedLog, grid: InstantGrid, members: BundleMembers, k: in
         for window in np.unique(members.window).tolist():
             low, high = members.list_bundles(window)
             own = slice(members.first[low], members.first[high])
-            of_user, _ = count_known(
+            of_user, _ = count_known_instants(
                 rows.first, rows.time, _tell_when(grid, window), _tell_gaps(grid)
             )
             chosen = here[own]
@@ -186,7 +186,7 @@ def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints, show
 
 
 def _follow_shard(
-    found: Followed, shard: int, rows: Rows, planar: tuple[Any, Any], keeps_marks: bool,
+    found: Followed, shard: int, rows: AuditedRows, planar: tuple[Any, Any], keeps_marks: bool,
     progress: Progress,
 ) -> None:  # fmt: skip
     """Follow the users of a shard, window by window."""
@@ -200,7 +200,7 @@ def _follow_shard(
     for window in range(grid.num_windows):
         progress(STAGE, shard * grid.num_windows + window, log.num_shards * grid.num_windows)
         when = _tell_when(grid, window)
-        known, counts = count_known(rows.first, rows.time, when, _tell_gaps(grid))
+        known, counts = count_known_instants(rows.first, rows.time, when, _tell_gaps(grid))
         takes_part = known >= (when[2] if grid.needed is None else grid.needed)
         found.located += counts
         found.participants[window] += takes_part.sum()
@@ -225,7 +225,12 @@ def _tell_gaps(grid: InstantGrid) -> tuple[int, bool]:
 
 
 def _enclose(
-    found: Followed, shard: int, rows: Rows, planar: tuple[Any, Any], window: int, keeps_marks: bool
+    found: Followed,
+    shard: int,
+    rows: AuditedRows,
+    planar: tuple[Any, Any],
+    window: int,
+    keeps_marks: bool,
 ) -> tuple[Codes, Codes]:
     """Enclose the members of a window's bundles.
 
@@ -259,7 +264,7 @@ def _enclose(
 
 
 def _collect_requests(
-    found: Followed, rows: Rows, window: int, chosen: Ints, instant: Ints, bundle: Codes
+    found: Followed, rows: AuditedRows, window: int, chosen: Ints, instant: Ints, bundle: Codes
 ) -> None:
     """List the distinct requests of the sets of a window; ``chosen`` are those sent in it."""
     sender = bundle[rows.request_user[chosen]]

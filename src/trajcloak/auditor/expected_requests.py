@@ -6,19 +6,15 @@ rules look at the entries of eligible sets and at members, never at senders or r
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_requests import Kinds
+from trajcloak.auditor.audited_requests import AuditedKinds
 from trajcloak.auditor.audited_values import Ints, Mask, compress, number_tuples, text_to_numbers
 from trajcloak.auditor.expected_bundles import Followed
-from trajcloak.errors import InputError
 
 MARKER = "(other)"
 """What a rare value becomes; a value of this very text always does."""
@@ -54,7 +50,7 @@ class RequestRules:
 
 
 @dataclass(frozen=True)
-class Entries:
+class ShownEntries:
     """Distinct requests of sets, ascending by set and request.
 
     Attributes
@@ -73,11 +69,11 @@ class Entries:
     scope: Ints
     kind: Ints
 
-    def keep(self, mask: Mask) -> "Entries":
+    def keep(self, mask: Mask) -> "ShownEntries":
         """Keep some entries."""
-        return Entries(*(column[mask] for column in vars(self).values()))
+        return ShownEntries(*(column[mask] for column in vars(self).values()))
 
-    def replace(self, kind: Ints, num_kinds: int) -> "Entries":
+    def replace(self, kind: Ints, num_kinds: int) -> "ShownEntries":
         """Give entries other requests; those of a set that become equal are one."""
         _, first = np.unique(self.of_set * num_kinds + kind, return_index=True)
         return replace(self, kind=kind).keep(first)
@@ -97,7 +93,9 @@ def find_eligible_sets(found: Followed, rules: RequestRules) -> Mask:
     return ~found.is_silent
 
 
-def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple[Entries, Any]:
+def expect_requests(
+    found: Followed, kinds: AuditedKinds, rules: RequestRules
+) -> tuple[ShownEntries, Any]:
     """Apply the rules; returns the entries to publish, and the table of distinct requests.
 
     The requests of the entries are rows of that table, which is sorted, null first.
@@ -112,7 +110,7 @@ def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple
     scope = window
     if found.grid.needed is not None:
         scope = found.grid.starts[window] + of_set - found.first_set[bundle]
-    entries = Entries(of_set, bundle, window, scope, kind)
+    entries = ShownEntries(of_set, bundle, window, scope, kind)
     if not kinds.names:
         return entries, pa.table({})
     if rules.rare == "other":
@@ -122,10 +120,10 @@ def expect_requests(found: Followed, kinds: Kinds, rules: RequestRules) -> tuple
         entries = entries.keep(shown >= rules.rare_below)
     if rules.link_safe:
         entries = entries.keep(_find_link_safe(entries, found, rules))
-    return _sort_kinds(entries, kinds, rules)
+    return _sort_kinds(entries, kinds)
 
 
-def _find_listed(kinds: Kinds, vocabulary: Vocabulary | None) -> Mask:
+def _find_listed(kinds: AuditedKinds, vocabulary: Vocabulary | None) -> Mask:
     """Find the distinct requests that have no value off the list."""
     listed = np.ones(len(kinds), bool)
     if vocabulary is None:
@@ -139,7 +137,9 @@ def _find_listed(kinds: Kinds, vocabulary: Vocabulary | None) -> Mask:
     return listed
 
 
-def _replace_rare_values(entries: Entries, kinds: Kinds, below: int) -> tuple[Entries, Kinds]:
+def _replace_rare_values(
+    entries: ShownEntries, kinds: AuditedKinds, below: int
+) -> tuple[ShownEntries, AuditedKinds]:
     """Replace values that too few bundles of a window show by the marker; all become text."""
     texts, columns = [], []
     for values, code in zip(kinds.values, kinds.codes, strict=True):
@@ -156,11 +156,11 @@ def _replace_rare_values(entries: Entries, kinds: Kinds, below: int) -> tuple[En
         columns.append(np.where(rare, marker, number))
         texts.append(pa.concat_arrays([words, pa.array([MARKER])]))
     kind, codes = number_tuples(columns, [len(t) for t in texts])
-    replaced = Kinds(kinds.names, texts, codes, False)
+    replaced = AuditedKinds(kinds.names, texts, codes, False)
     return entries.replace(kind, len(replaced)), replaced
 
 
-def _find_link_safe(entries: Entries, found: Followed, rules: RequestRules) -> Mask:
+def _find_link_safe(entries: ShownEntries, found: Followed, rules: RequestRules) -> Mask:
     """Find the entries that stay safe if equal requests are taken for those of one sender.
 
     A request is shown in a window only if, of the members of each bundle that shows it there
@@ -189,7 +189,7 @@ def _find_link_safe(entries: Entries, found: Followed, rules: RequestRules) -> M
     return safe
 
 
-def _list_possible(here: Entries, found: Followed, rules: RequestRules) -> tuple[Ints, Ints]:
+def _list_possible(here: ShownEntries, found: Followed, rules: RequestRules) -> tuple[Ints, Ints]:
     """List who may have sent a request of a window at every instant where their bundle shows it.
 
     Returns the users, and the bundle of each.
@@ -211,7 +211,7 @@ def _list_possible(here: Entries, found: Followed, rules: RequestRules) -> tuple
     return members.user[member], shows[rank]
 
 
-def _sort_kinds(entries: Entries, kinds: Kinds, rules: RequestRules) -> tuple[Entries, Any]:
+def _sort_kinds(entries: ShownEntries, kinds: AuditedKinds) -> tuple[ShownEntries, Any]:
     """Sort the distinct requests that are shown; returns the entries so, and their table."""
     shown, place = compress(entries.kind, len(kinds))
     columns, ranks, sizes = [], [], []
@@ -238,36 +238,9 @@ def _sort_kinds(entries: Entries, kinds: Kinds, rules: RequestRules) -> tuple[En
     return entries.replace(number[place], table.num_rows), table
 
 
-def count_possible_senders(entries: Entries, found: Followed, one_log: bool) -> int:
+def count_possible_senders(entries: ShownEntries, found: Followed, one_log: bool) -> int:
     """Find how many possible senders the request with the fewest has; 0 if there is none."""
     if not len(entries.of_set):
         return 0
     counts = (found.reporters if one_log else found.present)[entries.of_set]
     return int(counts.min())
-
-
-def read_word_list(file: Path) -> dict[str, list[str]]:
-    """Read a vocabulary: a table with a column of values for each attribute.
-
-    Raises
-    ------
-    InputError
-        If it is no CSV or Parquet file, or cannot be read.
-    """
-    try:
-        if file.suffix == ".parquet":
-            table = pq.read_table(file)
-        else:
-            names = pa_csv.open_csv(file).schema.names
-            types = dict.fromkeys(names, pa.string())
-            options = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-            table = pa_csv.read_csv(file, convert_options=options)
-        return {
-            name: pc.cast(table[name], pa.string()).drop_null().to_pylist()
-            for name in table.column_names
-        }
-    except (pa.ArrowException, OSError, UnicodeError):
-        raise InputError(
-            f"{file}: cannot be read; expected a CSV or Parquet table with a column of values for "
-            f"each request attribute; check --vocabulary"
-        ) from None

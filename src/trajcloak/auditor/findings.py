@@ -22,6 +22,9 @@ CHECKS = (
 )
 """Names of all checks, in the order of the report; ``replay`` only where it was asked for."""
 
+SHOWN = 3
+"""Numbers that are listed of many."""
+
 NOT_RUN = "not run: it needs what a failed check above could not supply"
 
 
@@ -157,10 +160,10 @@ class Findings:
         return AuditReport(k, tuple(checks), attacker, tuple(self.notes))
 
 
-def first_few(numbers: Sequence[int] | Any, shown: int = 3) -> str:
+def first_few(numbers: Sequence[int] | Any) -> str:
     """List the first few of many numbers: ``4, 7, 9, ...``."""
-    listed = ", ".join(str(int(number)) for number in numbers[:shown])
-    return listed + (", ..." if len(numbers) > shown else "")
+    listed = ", ".join(str(int(number)) for number in numbers[:SHOWN])
+    return listed + (", ..." if len(numbers) > SHOWN else "")
 
 
 def first_rows(rows: Any) -> str:

@@ -17,7 +17,7 @@ REPORTED, INTERPOLATED, HELD, MISSING = range(4)
 """How a location is known."""
 
 
-def count_known(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Codes, Ints]:
+def count_known_instants(first: Ints, time: Ints, when: Any, gaps: Any) -> tuple[Codes, Ints]:
     """Find for how many instants of a window, from the first on, each user's location is known.
 
     Also counts how the locations of all users are known.

@@ -1,32 +1,27 @@
 """Judge a published table of any tool against a log: who could be in its rectangles."""
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_values import duration_to_ticks
+from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, read_audited_log
+from trajcloak.auditor.audited_values import Ints, duration_to_ticks
 from trajcloak.auditor.findings import AuditReport, Findings, first_rows
 from trajcloak.auditor.foreign_candidates import (
     CandidateCounts,
     GroupMembers,
     KnownEdges,
+    can_be_followed,
     count_candidates,
 )
-from trajcloak.auditor.foreign_ids import count_numbers, list_ids
-from trajcloak.auditor.foreign_links import Link, list_links
-from trajcloak.auditor.foreign_locations import (
-    LocationLog,
-    find_runs,
-    find_size_problems,
-    read_locations,
-)
-from trajcloak.auditor.foreign_table import ForeignTable, Ints, read_foreign, read_plain_columns
+from trajcloak.auditor.foreign_columns import Link, count_numbers, list_links, list_long_ids
+from trajcloak.auditor.foreign_table import ForeignTable, read_foreign, read_plain_columns
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.files import LogPath
 from trajcloak.options import HOLD, TP_AWARE, LogColumns
@@ -100,8 +95,10 @@ def audit_foreign_table(
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
-    read = read_locations(log, columns or LogColumns(), progress)
-    grid = _lay_instants(read, every, max_gap, missing == HOLD)
+    with ExitStack() as stack:
+        read = read_audited_log(log, columns or LogColumns(), None, None, stack, progress)
+        rows = read.load(0)
+    grid = _lay_instants(read, rows, every, max_gap, missing == HOLD)
     foreign = read_foreign(Path(table), read, grid)
     if group is not None and group not in foreign.columns:
         raise InputError(
@@ -112,49 +109,47 @@ def audit_foreign_table(
     findings = Findings(tuple(names))
     members, grouping = GroupMembers(NOBODY, NOBODY), np.arange(len(foreign.first))
     if policy is not None:
-        members, grouping = _read_members(Path(policy), foreign, read, group)
+        members, grouping = _read_members(Path(policy), foreign, read.ids, group)
     links = list_links(foreign, group)
     named = {name: _find_users(column, read.ids) for name, column in foreign.columns.items()}
     named = {name: users for name, users in named.items() if (users >= 0).any()}
     groupings = [grouping, np.arange(len(foreign.first))]
     groupings += [group for link in links for group in (link.group, link.shuffled)]
     counts = count_candidates(
-        foreign, read, grid, groupings, members, list(named.values()), progress
+        foreign, rows, grid, groupings, members, list(named.values()), progress
     )
     findings.record("rectangles", len(foreign.first), _find_bad_rows(foreign, grid), "rows")
     _record_links(findings, links, counts.candidates[1:], k)
     _record_sizes(findings, foreign, counts, members, grouping, k, policy is not None)
     findings.record("exact coordinates", counts.edges.num_edges, _find_exact(foreign, counts.edges),
         "different edges")  # fmt: skip
-    problems = find_id_problems(foreign, read)
-    problems += _find_own_ids(named, counts, read.num_users)
-    findings.record("user ids", read.num_users, problems, "ids")
+    problems = find_id_problems(foreign, read.ids)
+    problems += _find_own_ids(named, counts, len(read.ids))
+    findings.record("user ids", len(read.ids), problems, "ids")
     findings.record("identifiers", len(foreign.columns), find_lookalikes(foreign), "columns")
     findings.notes += ASSUMPTIONS
     return findings.report(k, TRAJECTORY_AWARE if policy is None else TP_AWARE)
 
 
 def _lay_instants(
-    log: LocationLog, every: str | None, max_gap: str | None, hold: bool
+    log: AuditedLog, rows: AuditedRows, every: str | None, max_gap: str | None, hold: bool
 ) -> InstantGrid:
     """Lay instants over a log, as ``docs/data-model.md`` says."""
-    step = _read_duration(every, log, "every") or _guess_step(log)
+    step = _read_duration(every, log, "every") or _guess_step(log, rows)
     gap = _read_duration(max_gap, log, "max-gap")
-    earliest, latest = int(log.time.min()), int(log.time.max())
-    on_grid = bool(((log.time - earliest) % step == 0).all())
-    origin = earliest if on_grid else earliest // step * step
-    num_instants = (latest - origin) // step + 1
+    origin = log.earliest if log.step % step == 0 else log.earliest // step * step
+    num_instants = (log.latest - origin) // step + 1
     gap = 2 * step if gap is None else gap
     whole = np.array([0]), np.array([num_instants])
     grid = InstantGrid(origin, step, gap, num_instants, hold, *whole)
-    if num_instants > MAX_INSTANTS or find_size_problems(log, grid):
+    if num_instants > MAX_INSTANTS or not can_be_followed(rows, grid):
         raise OptionError(
             "the log has too many instants to be followed; expected fewer; pass a longer --every"
         )
     return grid
 
 
-def _read_duration(text: str | None, log: LocationLog, name: str) -> int | None:
+def _read_duration(text: str | None, log: AuditedLog, name: str) -> int | None:
     if text is None:
         return None
     value: object = text if log.stamped else (int(text) if text.isdigit() else None)
@@ -167,13 +162,13 @@ def _read_duration(text: str | None, log: LocationLog, name: str) -> int | None:
     return ticks
 
 
-def _guess_step(log: LocationLog) -> int:
+def _guess_step(log: AuditedLog, rows: AuditedRows) -> int:
     """Find the step of the log's own grid, if it has reports at half of the instants or more."""
-    step = int(np.gcd.reduce(log.time - log.time.min())) or 1
-    stop = np.flatnonzero(np.diff(log.user, append=-1))
-    start = np.append(0, stop[:-1] + 1)
-    instants = float(((log.time[stop] - log.time[start]) // step + 1).sum(dtype=np.float64))
-    if 2 * len(log.time) < instants:
+    step = log.step or 1
+    has_rows = np.diff(rows.first) > 0
+    start, stop = rows.first[:-1][has_rows], rows.first[1:][has_rows]
+    spans = (rows.time[stop - 1] - rows.time[start]) // step + 1
+    if 2 * len(rows.time) < float(spans.sum(dtype=np.float64)):
         raise OptionError(
             "the log's times have no common step; expected to be told the time from one instant "
             "to the next; pass --every"
@@ -182,7 +177,7 @@ def _guess_step(log: LocationLog) -> int:
 
 
 def _read_members(
-    path: Path, foreign: ForeignTable, log: LocationLog, group: str | None
+    path: Path, foreign: ForeignTable, ids: Any, group: str | None
 ) -> tuple[GroupMembers, Ints]:
     """Read users and their groups; the groups are named as in a column of the published table.
 
@@ -190,16 +185,16 @@ def _read_members(
     """
     columns = read_plain_columns(path)
     names = [name for name in columns if name != "window"]
-    users = [name for name in names if _has_all(columns[name], log.ids)]
+    users = [name for name in names if _has_all(columns[name], ids)]
     for name in names:
         if name in users[:1]:
             continue
         for among in [group] if group is not None else list(foreign.columns):
             keys = foreign.columns[among].unique()
             if users and _has_all(columns[name], keys) and _has_all(keys, columns[name]):
-                user, number = _find(columns[users[0]], log.ids), _find(columns[name], keys)
-                pairs, _ = find_runs(np.sort(number * log.num_users + user))
-                members = GroupMembers(pairs // log.num_users, pairs % log.num_users)
+                user, number = _find(columns[users[0]], ids), _find(columns[name], keys)
+                pairs = np.unique(number * len(ids) + user)
+                members = GroupMembers(*np.divmod(pairs, len(ids)))
                 return members, _find(foreign.columns[among], keys)
     raise InputError(
         f"{path}: has no column of users of the log beside one of groups of the table; "
@@ -207,10 +202,10 @@ def _read_members(
     )
 
 
-def _find(values: Any, among: Any) -> npt.NDArray[np.int64]:
+def _find(values: Any, among: Any) -> Ints:
     texts = pc.cast(values, pa.string()), pc.cast(among, pa.string())
     found = pc.index_in(texts[0], value_set=texts[1])
-    numbers: npt.NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    numbers: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
     return numbers
 
 
@@ -353,9 +348,9 @@ def _find_exact(foreign: ForeignTable, edges: KnownEdges) -> list[str]:
     return problems
 
 
-def find_id_problems(foreign: ForeignTable, log: LocationLog) -> list[str]:
+def find_id_problems(foreign: ForeignTable, ids: Any) -> list[str]:
     """Search the table for ids of users that are long enough to tell from chance."""
-    words, numbers = list_ids(log)
+    words, numbers = list_long_ids(ids)
     problems = []
     for name, values in foreign.columns.items():
         text = _join(values)

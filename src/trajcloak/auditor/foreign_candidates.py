@@ -1,19 +1,15 @@
 """Who could be in the rectangles of a foreign table, and what its edges give away."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.foreign_locations import (
-    LocationLog,
-    Locations,
-    find_runs,
-    list_blocks,
-    locate,
-)
-from trajcloak.auditor.foreign_table import Floats, ForeignTable, Ints
+from trajcloak.auditor.audited_log import AuditedRows
+from trajcloak.auditor.audited_values import Floats, Ints
+from trajcloak.auditor.foreign_table import ForeignTable
 from trajcloak.progress import Progress
 
 STAGE = "following users"
@@ -22,6 +18,13 @@ SLACK = 1e-9
 
 MOST_DECIMALS = 6
 """Edges with more decimals have no lattice."""
+
+BLOCK = 1 << 22
+"""Rows, or locations, of a block of users; a user with more has a block of their own."""
+
+MAX_OF_USER = 2**27
+MAX_IN_ALL = 2**34
+"""Bounds on locations: far beyond any log, but not beyond a wrong time."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class CandidateCounts:
     candidates : list of (groups,) int64
         For each grouping: users who are inside all rectangles of a group.
     inside : (groups,) int64
-        BundleMembers of each group of the first grouping who are.
+        Members of each group of the first grouping who are.
     own : list of int
         For each column of users: rows whose user is inside their rectangle.
     edges : KnownEdges
@@ -84,7 +87,7 @@ class _Entries:
 
 def count_candidates(
     foreign: ForeignTable,
-    log: LocationLog,
+    rows: AuditedRows,
     grid: InstantGrid,
     groupings: Sequence[Ints],
     members: GroupMembers,
@@ -108,14 +111,11 @@ def count_candidates(
     candidates = [np.zeros(len(each.first) - 1, np.int64) for each, _ in counted]
     inside = np.zeros(len(counted[0][0].first) - 1, np.int64)
     own = [0] * len(users)
-    known = _EdgeSearch(entries[0], log)
-    num_rows = len(log.user)
-    for block in list_blocks(log, grid):
-        progress(STAGE, block.start, num_rows)
-        user = log.user[block].astype(np.int64)
-        located = locate(user, log.time[block], log.x[block], log.y[block], grid)
-        low, high = int(user[0]), int(user[-1]) + 1
-        x, y = _lay_out(located, low, high, grid.num_instants)
+    known = _EdgeSearch(entries[0], rows)
+    num_users = len(rows.first) - 1
+    for low, high in _list_blocks(rows, grid):
+        progress(STAGE, low, num_users)
+        x, y = _locate(rows, low, high, grid)
         of_block = (members.user >= low) & (members.user < high)
         here = GroupMembers(members.group[of_block], members.user[of_block] - low)
         nobody = GroupMembers(here.group[:0], here.user[:0])
@@ -124,7 +124,7 @@ def count_candidates(
         for i, named in enumerate(users):
             own[i] += _count_own(foreign, x, y, named - low)
         known.mark(x, y)
-    progress(STAGE, num_rows, num_rows)
+    progress(STAGE, num_users, num_users)
     return CandidateCounts(
         [found[number] for found, (_, number) in zip(candidates, counted, strict=True)],
         inside,
@@ -141,8 +141,8 @@ def _list_entries(foreign: ForeignTable, group: Ints) -> _Entries:
     )
     order = np.argsort(group[row], kind="stable")
     row, instant = row[order], instant[order]
-    _, counts = find_runs(group[row])
-    first = np.append(0, np.cumsum(counts))
+    _, first = np.unique(group[row], return_index=True)
+    first = np.append(first, len(row))
     return _Entries(group[row], instant, foreign.rectangle[row], first)
 
 
@@ -165,12 +165,71 @@ def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
     return merged, number.ravel()
 
 
-def _lay_out(located: Locations, low: int, high: int, num_instants: int) -> tuple[Floats, Floats]:
-    """Arrange locations by instant and user; NaN where there is none."""
-    x, y = np.full((2, num_instants, high - low), np.nan)
-    x[located.instant, located.user - low] = located.x
-    y[located.instant, located.user - low] = located.y
-    return x, y
+def _weigh_users(rows: AuditedRows, grid: InstantGrid) -> Ints:
+    """Bound how many locations each user has."""
+    counts = np.diff(rows.first)
+    if grid.hold:
+        return np.where(counts > 0, np.maximum(counts, grid.num_instants), 0)
+    begin = np.minimum(rows.first[:-1], len(rows.time) - 1)
+    spanned = (rows.time[rows.first[1:] - 1] - rows.time[begin]) // grid.every + 1
+    bridged = counts * (grid.max_gap // grid.every + 1.0)
+    weight: Ints = np.maximum(counts, np.minimum(spanned, bridged)).astype(np.int64)
+    return weight
+
+
+def can_be_followed(rows: AuditedRows, grid: InstantGrid) -> bool:
+    """Whether users have no more locations than can be held and looked at."""
+    weight = _weigh_users(rows, grid)
+    return int(weight.max()) <= MAX_OF_USER and float(weight.sum(dtype=np.float64)) <= MAX_IN_ALL
+
+
+def _list_blocks(rows: AuditedRows, grid: InstantGrid) -> Iterator[tuple[int, int]]:
+    """Cut the users of a log into half-open ranges, each of which has rows."""
+    block = np.cumsum(_weigh_users(rows, grid)) // BLOCK
+    edges = [*np.flatnonzero(np.diff(block, prepend=-1)).tolist(), len(block)]
+    for low, high in pairwise(edges):
+        if rows.first[high] > rows.first[low]:
+            yield low, high
+
+
+def _locate(rows: AuditedRows, low: int, high: int, grid: InstantGrid) -> tuple[Floats, Floats]:
+    """Find where some users are at the instants, by instant and user; NaN where that is not known.
+
+    Each instant is looked up from the last report at or before it: a report is good for the
+    instants from its own moment up to, not including, that of the next report.
+    """
+    part = slice(rows.first[low], rows.first[high])
+    user = np.repeat(np.arange(high - low), np.diff(rows.first[low : high + 1]))
+    time = rows.time[part]
+    again = (user[1:] == user[:-1]) & (time[1:] == time[:-1])
+    kept = np.flatnonzero(np.append(True, ~again))
+    user, time, x, y = user[kept], time[kept], rows.x[part][kept], rows.y[part][kept]
+
+    offset = time - grid.origin
+    begin = -(-offset // grid.every)
+    is_last = np.append(user[1:] != user[:-1], True)
+    next_begin = np.where(is_last, grid.num_instants, np.append(begin[1:], 0))
+    gap = np.where(is_last, 0, np.append(time[1:], 0) - time)
+    bridged = ~is_last & (gap <= grid.max_gap)
+    if grid.hold:
+        is_first = np.append(True, user[1:] != user[:-1])
+        begin = np.where(is_first, 0, begin)
+        count = next_begin - begin
+    else:
+        count = np.where(bridged, next_begin - begin, offset % grid.every == 0)
+
+    report = np.repeat(np.arange(len(user)), count)
+    within = np.arange(len(report)) - np.repeat(np.cumsum(count) - count, count)
+    instant = begin[report] + within
+    since = grid.origin + instant * grid.every - time[report]
+    between = bridged[report] & (since > 0)
+    following = np.minimum(report + 1, len(user) - 1)
+    share = np.where(between, since / np.maximum(gap[report], 1), 0.0)
+    places = np.full((2, grid.num_instants, high - low), np.nan)
+    for place, of_report in zip(places, (x, y), strict=True):
+        moved = share * (of_report[following] - of_report[report])
+        place[instant, user[report]] = of_report[report] + moved
+    return places[0], places[1]
 
 
 def _count(
@@ -233,11 +292,11 @@ class _EdgeSearch:
     many edges, as lines of the lattice have a user at some instant.
     """
 
-    def __init__(self, entries: _Entries, log: LocationLog) -> None:
+    def __init__(self, entries: _Entries, rows: AuditedRows) -> None:
         self._entries = entries
         self._is_known = np.zeros((len(entries.group), 4), bool)
         self._steps = [_find_step(entries.rectangle[:, [axis, axis + 2]]) for axis in (0, 1)]
-        self._spans = [float(np.ptp(place)) for place in (log.x, log.y)]
+        self._spans = [float(np.ptp(place)) for place in (rows.x, rows.y)]
         self._on_lines: list[Floats] = [np.zeros(0), np.zeros(0)]
 
     def mark(self, x: Floats, y: Floats) -> None:

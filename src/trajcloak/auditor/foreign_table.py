@@ -6,22 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_values import decode_array, read_ticks
-from trajcloak.auditor.foreign_locations import (
-    LocationLog,
-)
+from trajcloak.auditor.audited_log import AuditedLog
+from trajcloak.auditor.audited_values import Floats, Ints, decode_array, read_ticks
 from trajcloak.errors import InputError
 from trajcloak.parquet.memory_check import check_parquet
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 PLANAR = (("x_min", "y_min", "x_max", "y_max"), ("xmin", "ymin", "xmax", "ymax"))
 DEGREES = (("lon_min", "lat_min", "lon_max", "lat_max"),)
@@ -47,7 +41,7 @@ class ForeignTable:
         All columns but the edges and the times, by name: any of them may link rows.
     """
 
-    rectangle: npt.NDArray[np.float64]
+    rectangle: Floats
     first: Ints
     stop: Ints
     sizes: Ints | None
@@ -92,7 +86,7 @@ def _flatten(column: Any) -> Any:
     return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
 
 
-def read_foreign(path: Path, log: LocationLog, grid: InstantGrid) -> ForeignTable:
+def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable:
     """Read a published table.
 
     Raises
@@ -138,11 +132,9 @@ def _choose(columns: dict[str, Any], named: Sequence[tuple[str, ...]]) -> tuple[
     return next((names for names in named if columns.keys() >= set(names)), None)
 
 
-def _take_floats(path: Path, name: str, column: Any) -> npt.NDArray[np.float64]:
+def _take_floats(path: Path, name: str, column: Any) -> Floats:
     try:
-        values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy(
-            zero_copy_only=False
-        )
+        values: Floats = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         values = np.full(len(column), np.nan)
     if not np.isfinite(values).all():
@@ -155,7 +147,7 @@ def _take_floats(path: Path, name: str, column: Any) -> npt.NDArray[np.float64]:
 
 
 def _read_instants(
-    path: Path, columns: dict[str, Any], log: LocationLog, grid: InstantGrid
+    path: Path, columns: dict[str, Any], log: AuditedLog, grid: InstantGrid
 ) -> tuple[Ints, Ints]:
     if "instant" in columns:
         numbers = _take_floats(path, "instant", columns["instant"])

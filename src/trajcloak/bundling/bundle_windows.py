@@ -24,7 +24,7 @@ from trajcloak.bundling.runs import (
 from trajcloak.cloaks import encode_cloaks, order_by_cloaks
 from trajcloak.engines.engine import Engine, Handle, Sizes
 from trajcloak.errors import OptionError
-from trajcloak.kernels.group import group_by_number
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.log import ShardedLog
 from trajcloak.log.sharded_log import call_on_shard
 from trajcloak.release.manifest import LeftOut, Totals, add_up

@@ -13,6 +13,7 @@ from trajcloak.cli.common import (
     height_option,
     ingest_facts,
     json_option,
+    k_option,
     log_argument,
     log_options,
     out,
@@ -33,7 +34,7 @@ from trajcloak.cli.engine_options import (
 from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
 from trajcloak.cli.tables import facts_table, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
-from trajcloak.quantities import Unit
+from trajcloak.quantities import Unit, show_count
 
 
 class Share(click.ParamType[float]):
@@ -55,13 +56,14 @@ class Share(click.ParamType[float]):
 @click.option(
     "-o", "--output", required=True, type=PATH, help="Folder of the release, to be created."
 )
-@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@k_option
 @option(
     "--algorithm",
     group=BUNDLES,
     default=AUTO,
     show_default="refined for mbr cloaks, traj-anon for quad",
     metavar="NAME",
+    shell_complete=lambda _ctx, _param, start: [n for n in ALGORITHMS if n.startswith(start)],
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
 )
 @option(
@@ -161,7 +163,7 @@ def command(
     from trajcloak.log.recognition import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
-    from trajcloak.release.output_checks import (
+    from trajcloak.release.reading import (
         check_outputs,
         check_outside_log,
         name_private_files,
@@ -242,7 +244,7 @@ def print_summary(
     ``figures`` are the private ones, about requests; ``read_as`` says which columns were read.
     """
     from trajcloak.release.manifest import REASONS
-    from trajcloak.release.output_checks import name_private_files
+    from trajcloak.release.reading import name_private_files
 
     unit = Unit(in_metres=manifest["crs"] is not None)
     withheld, num_sent = manifest["withheld"], figures["requests"]
@@ -283,24 +285,26 @@ def print_summary(
         users = counted.get(reason, 0)
         left_out = []
         if users:
-            left_out.append(f"users {_count(users, 'time')}" if times else _count(users, "user"))
+            left_out.append(
+                f"users {show_count(users, 'time')}" if times else show_count(users, "user")
+            )
         if requests:
-            left_out.append(_count(requests, "request"))
+            left_out.append(show_count(requests, "request"))
         if left_out:
             out.print(f"Not published ({REASONS[reason]}): {', '.join(left_out)}.")
     if withheld["sets"]:
         out.print(
-            f"{_count(withheld['sets'], 'set')} of requests have fewer than {manifest['k']} "
+            f"{show_count(withheld['sets'], 'set')} of requests have fewer than {manifest['k']} "
             f"members with a row and are empty; --members N leaves fewer of them."
         )
     if figures["replaced"]:
         out.print(
-            f"Published with a rare value replaced: {_count(figures['replaced'], 'request')}."
+            f"Published with a rare value replaced: {show_count(figures['replaced'], 'request')}."
         )
     if figures["kept_rare"]:
         out.print(
             f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
-            f"their window show them (--rare keep): {_count(figures['kept_rare'], 'request')}."
+            f"their window show them (--rare keep): {show_count(figures['kept_rare'], 'request')}."
         )
     if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(
@@ -320,7 +324,3 @@ def print_summary(
             out.print(
                 f"So is {to_markup(str(file))}: it says who is in which part at each instant."
             )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

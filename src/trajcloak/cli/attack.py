@@ -1,5 +1,6 @@
 """``trajcloak attack``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,13 @@ from trajcloak.cli.command_progress import progress_bars
 from trajcloak.cli.common import (
     height_option,
     json_option,
+    k_option,
     log_argument,
     log_options,
     out,
     print_json,
     request_options,
+    seed_option,
     threads_option,
     time_options,
 )
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command("attack", cls=GroupedCommand)
 @log_argument
-@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@k_option
 @option(
     "--algorithms",
     group=BUNDLES,
@@ -39,14 +42,7 @@ if TYPE_CHECKING:
 @time_options
 @height_option
 @request_options
-@option(
-    "--seed",
-    group=BUNDLES,
-    default=0,
-    show_default=True,
-    type=int,
-    help="For algorithms that draw at random.",
-)
+@seed_option
 @threads_option
 @click.option("--example", is_flag=True, help="Walk through one breach, step by step.")
 @json_option
@@ -56,7 +52,6 @@ def command(
     algorithms: str,
     columns: LogColumns,
     request_log: Path | None,
-    seed: int,
     threads: int | None,
     example: bool,
     as_json: bool,
@@ -77,13 +72,12 @@ def command(
             read,
             k,
             algorithms=[name.strip() for name in algorithms.split(",")],
-            seed=seed,
             threads=threads,
             progress=progress,
             **options,
         )
     if as_json:
-        print_json({"results": [finding.to_dict() for finding in found.findings]})
+        print_json({"results": [asdict(finding) for finding in found.findings]})
         return
     print_findings(found, k)
     if example:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
@@ -22,7 +23,7 @@ from trajcloak.cli.grouped import (
     WORK,
     option,
 )
-from trajcloak.cli.standard_input import take_standard_input
+from trajcloak.cli.standard_input import name_in_messages, take_standard_input
 from trajcloak.errors import InputError, OptionError, TrajcloakError
 from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 
@@ -63,6 +64,10 @@ class Numbers(click.ParamType[tuple[float, ...]]):
         return numbers
 
 
+k_option = click.option(
+    "--k", required=True, type=int, help="Least number of users in a bundle; 2 or more."
+)
+
 log_argument = click.argument(
     "log", nargs=-1, required=True, type=PATH, callback=take_standard_input
 )
@@ -91,6 +96,15 @@ rows_alike_option = option(
     group=REQUESTS,
     is_flag=True,
     help="Rows that do not follow the schedule of the others have nothing to do with requests.",
+)
+
+seed_option = option(
+    "--seed",
+    group=BUNDLES,
+    default=0,
+    show_default=True,
+    type=int,
+    help="For algorithms that draw at random.",
 )
 
 threads_option = option(
@@ -215,30 +229,9 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         help=f"Drop such rows instead of refusing them; repeat for more: {', '.join(DROPPABLE)}.",
     )
     @wraps(function)
-    def wrapped(
-        user: str | None,
-        time: str | None,
-        lon: str | None,
-        lat: str | None,
-        x: str | None,
-        y: str | None,
-        requests: tuple[str, ...],
-        is_report: str | None,
-        tz: str | None,
-        crs: str | None,
-        clip: tuple[float, float, float, float] | None,
-        max_speed: float | None,
-        drop: tuple[str, ...],
-        delimiter: str | None,
-        time_unit: str | None,
-        time_format: str | None,
-        **rest: Any,
-    ) -> Any:
-        columns = LogColumns(
-            user, time, lon, lat, x, y, requests, is_report, tz, crs, clip, max_speed, drop,
-            delimiter, time_unit, time_format,
-        )  # fmt: skip
-        return function(columns=columns, **rest)
+    def wrapped(**given: Any) -> Any:
+        columns = {field.name: given.pop(field.name) for field in fields(LogColumns)}
+        return function(columns=LogColumns(**columns), **given)
 
     return wrapped  # type: ignore[return-value]
 
@@ -348,7 +341,7 @@ def request_options(function: F) -> F:
     )
     @wraps(function)
     def wrapped(vocabulary: Path | None, **rest: Any) -> Any:
-        from trajcloak.requests.vocabulary import read_vocabulary
+        from trajcloak.given_values import read_vocabulary
 
         return function(vocabulary=vocabulary and read_vocabulary(vocabulary), **rest)
 
@@ -411,7 +404,7 @@ def print_note(message: str) -> None:
 
 
 def _print_message(sign: str, style: str, message: str) -> None:
-    text = Text.assemble((sign, style), " ", message)
+    text = Text.assemble((sign, style), " ", name_in_messages(message))
     err.print(text, soft_wrap=not err.is_terminal)
 
 
@@ -435,8 +428,8 @@ def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
             "repeated times", ingest["repeated"], "{:,} rows (one location, all requests kept)"
         ),
         ("users", f"{ingest['users']:,}"),
-        ("from", show_time(ingest["start"])),
-        ("to", show_time(ingest["end"])),
+        ("first instant", show_time(ingest["start"])),
+        ("last instant ends", show_time(ingest["end"])),
         ("instants of the log", f"{ingest['instants']:,}"),
         ("time between reports", "none" if interval is None else _quantiles(interval)),
         *_unless_zero("longer than max-gap", ingest["long_gaps"]),

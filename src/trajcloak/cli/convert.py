@@ -1,5 +1,6 @@
 """``trajcloak convert``."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -41,17 +42,7 @@ def command(
     with progress_bars(hidden=as_json) as progress:
         log = convert_log(source, output, format=format_, geographic=geographic, progress=progress)
     if as_json:
-        print_json(
-            {
-                "log": str(output),
-                "format": log.format,
-                "files": log.files,
-                "rows": log.rows,
-                "users": log.users,
-                "skipped": dict(log.skipped),
-                "columns": list(log.columns),
-            }
-        )
+        print_json({"log": str(output), **asdict(log)})
         return
     facts = [
         ("format", log.format),

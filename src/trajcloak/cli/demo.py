@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,8 +142,8 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
             | {
                 "seconds": round(seconds, 3),
                 "manifest": manifest,
-                "attack": [finding.to_dict() for finding in attacked.findings],
-                "utility": [answered.to_dict() for answered in utility],
+                "attack": [asdict(finding) for finding in attacked.findings],
+                "utility": [asdict(answered) for answered in utility],
                 "audit": report.to_dict(),
             }
         )

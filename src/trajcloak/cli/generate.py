@@ -1,6 +1,8 @@
 """``trajcloak generate``."""
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -77,21 +79,7 @@ from trajcloak.cli.tables import facts_table
 @click.option("--string-ids", is_flag=True, help="User ids as text instead of numbers.")
 @json_option
 def command(
-    output: Path,
-    users: int,
-    length: int,
-    network: str,
-    junctions: int,
-    seed: int,
-    speed: str,
-    classes: int,
-    on_arrival: str,
-    congestion: bool,
-    request_share: float,
-    every: int,
-    request_log: Path | None,
-    string_ids: bool,
-    as_json: bool,
+    output: Path, every: int, request_log: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Make a request log: people who move along roads and ask for things.
 
@@ -102,37 +90,11 @@ def command(
 
     with progress_bars(hidden=as_json) as progress:
         log = generate_log(
-            output,
-            users=users,
-            length=length,
-            seed=seed,
-            network=network,
-            junctions=junctions,
-            speed=speed,
-            classes=classes,
-            on_arrival=on_arrival,
-            congestion=congestion,
-            request_share=request_share,
-            string_ids=string_ids,
-            every_seconds=every,
-            request_log=request_log,
-            progress=progress,
+            output, every_seconds=every, request_log=request_log, progress=progress, **options
         )
     if as_json:
-        print_json(
-            {
-                "log": str(output),
-                "request_log": None if request_log is None else str(request_log),
-                "users": log.users,
-                "instants": log.instants,
-                "rows": log.rows,
-                "requests": log.requests,
-                "request_columns": list(log.request_columns),
-                "junctions": log.junctions,
-                "roads": log.roads,
-                "junctions_left_out": log.junctions_left_out,
-            }
-        )
+        written = {"log": str(output), "request_log": request_log and str(request_log)}
+        print_json({**written, **asdict(log)})
         return
     facts = [
         ("users", f"{log.users:,}"),

@@ -1,6 +1,6 @@
 """``trajcloak query``."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +164,7 @@ def _to_dict(
 
     content = {
         "users": [
-            {**_describe_time(release, instant), **answer.to_dict()} for instant, answer in answers
+            {**_describe_time(release, instant), **asdict(answer)} for instant, answer in answers
         ],
         "steps": [
             {**_describe_time(release, release.times.find_instant(time)), "region": list(region)}
@@ -178,7 +178,7 @@ def _to_dict(
     if by:
         content["by"] = by
         content["requests"] = [
-            {"value": _to_json(value), **answer.to_dict()} for value, answer in requests.items()
+            {"value": _to_json(value), **asdict(answer)} for value, answer in requests.items()
         ]
     return content
 

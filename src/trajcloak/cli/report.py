@@ -22,7 +22,6 @@ from trajcloak.cli.common import (
 )
 from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.tables import to_markup
-from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
     from trajcloak.report import Report
@@ -70,17 +69,10 @@ def command(
     release: Path,
     output: Path,
     log: tuple[Path, ...],
-    policy: Path | None,
     vocabulary: Path | None,
-    network: str | None,
-    outline: Path | None,
-    replay: bool,
     no_attack: bool,
-    columns: LogColumns,
-    request_log: Path | None,
-    threads: int | None,
     as_json: bool,
-    **time: Any,
+    **options: Any,
 ) -> None:
     """Show RELEASE on one page: map, guarantee, figures. It works offline.
 
@@ -88,25 +80,19 @@ def command(
     --policy the page also has the audit and what attackers learn, and is private. Exit
     code 3 if a check fails; the page is written and says so.
     """
+    from trajcloak.given_values import read_vocabulary
     from trajcloak.report import write_report_page
-    from trajcloak.requests.vocabulary import read_vocabulary
 
-    check_release_time(release, time)
+    check_release_time(release, {name: options.pop(name) for name in TIME_DEFAULTS})
     with progress_bars(hidden=as_json) as progress:
         report = write_report_page(
             release,
             output,
             log=list(log) or None,
-            policy=policy,
-            columns=columns,
-            request_log=request_log,
             vocabulary=None if vocabulary is None else read_vocabulary(vocabulary),
-            network=network,
-            outline=outline,
-            replay=replay,
             attack=not no_attack,
-            threads=threads,
             progress=progress,
+            **options,
         )
     if as_json:
         print_json({"report": str(output), **report.to_dict()})

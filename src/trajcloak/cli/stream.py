@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from trajcloak.cli.common import PATH, Numbers, err, height_option, threads_option
+from trajcloak.cli.common import PATH, Numbers, err, height_option, k_option, threads_option
 from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.options import LogColumns
 
@@ -26,7 +26,7 @@ LOOK_AGAIN = 0.5
 @click.option(
     "-o", "--output", required=True, type=PATH, help="Folder of the release, epoch by epoch."
 )
-@click.option("--k", required=True, type=int, help="Least number of users in a bundle; 2 or more.")
+@k_option
 @click.option(
     "--every",
     required=True,
@@ -168,11 +168,11 @@ def command(
     line for each bundle of an instant when the instant is over, and the release
     when an epoch is. If the run is interrupted, the same command goes on with the next epoch.
     """
+    from trajcloak.given_values import read_vocabulary
     from trajcloak.online.online_options import OnlineOptions
     from trajcloak.online.stream_lines import LineParser, cut_lines
     from trajcloak.online.stream_run import Stream
     from trajcloak.online.stream_state import open_state
-    from trajcloak.requests.vocabulary import read_vocabulary
     from trajcloak.trajectories import parse_duration
 
     LogColumns(requests=requests)

@@ -1,7 +1,7 @@
 """``trajcloak utility``."""
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,7 @@ def command(
 
     check_release_time(release, time)
     published = open_published(release)
+    columns = columns.complete(published.manifest["parameters"])
     if not columns.requests:
         columns = replace(columns, requests=tuple(published.attributes))
     with progress_bars(hidden=as_json) as progress:
@@ -83,7 +84,7 @@ def command(
         )
     areas = measure_areas(published)
     if as_json:
-        print_json({"areas": areas.to_dict(), "results": [result.to_dict() for result in results]})
+        print_json({"areas": asdict(areas), "results": [asdict(result) for result in results]})
     else:
         print_utility(results)
         unit = Unit(in_metres=published.manifest["crs"] is not None)

@@ -1,44 +1,298 @@
-"""The embedded city as a network: streets and motorways; nothing is downloaded."""
+"""The embedded city as a network; nothing is downloaded.
+
+Each district has a grid of streets; they are connected where districts meet, and by motorways.
+"""
 
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.generator.city_plan import (
     COASTS,
+    DISTRICTS,
+    HILLS,
     HUBS,
     MOTORWAYS,
+    SIDE,
+    District,
     Motorway,
     build_coast,
     crosses_water,
     on_land,
 )
-from trajcloak.generator.city_streets import (
-    JunctionRaster,
-    Streets,
-    build_raster,
-    build_streets,
-    count_junctions,
-    nearest_junction,
-)
 from trajcloak.generator.network import Network, build_network
+from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
+
+ARTERIAL, COLLECTOR, LOCAL = 2, 3, 4
+"""The road classes of streets."""
+
+BLOCK_SHAPE = 1.5
+"""How much longer than wide a block is."""
+
+_ARTERIAL_STEP = 10
+_COLLECTOR_STEP = 5
+_JITTER = 0.11
+_GAP_SHARE = 0.13
+_RASTER = 256
+_CENTRES = np.array([(10 * district.x, 10 * district.y) for district in DISTRICTS], np.int64)
 
 JUNCTIONS = 20_000
 """How many junctions the city has unless told otherwise."""
 
 FEWEST_JUNCTIONS = 2_000
 MOST_JUNCTIONS = 100_000
-
 _FIRST_UNIT = 6_000
-
 MOTORWAY, RAMP = 0, 1
 """The road classes of motorways and their exits."""
 
 _STEP = 4_500
 _EXIT_STEP = 4
 _EXIT_REACH = 12_000
+
+
+class JunctionRaster(NamedTuple):
+    """Junctions by cell, to find the nearest one.
+
+    Parameters
+    ----------
+    x, y
+        int64 (junctions,): decimetres.
+    cell
+        The side of a cell.
+    cells
+        The number of cells of a row.
+    starts
+        int64 (cells + 1,): where the junctions of each cell begin in ``order``.
+    order
+        int64 (junctions,): the junctions, cell by cell.
+    """
+
+    x: NDArray[np.int64]
+    y: NDArray[np.int64]
+    cell: int
+    cells: int
+    starts: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+
+class Streets(NamedTuple):
+    """Junctions and the streets between them; coordinates are decimetres.
+
+    Parameters
+    ----------
+    x, y
+        int64 (junctions,).
+    district
+        int64 (junctions,): the number of the district.
+    ends
+        int64 (streets, 2).
+    classes
+        int8 (streets,).
+    """
+
+    x: NDArray[np.int64]
+    y: NDArray[np.int64]
+    district: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    classes: NDArray[np.int8]
+
+
+class _Grid(NamedTuple):
+    """The junctions of a district: row, column and place."""
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    x: NDArray[np.int64]
+    y: NDArray[np.int64]
+
+
+def build_streets(coast: NDArray[np.int64], unit: float) -> Streets:
+    """Lay streets over the land, except hills.
+
+    Parameters
+    ----------
+    coast
+        The sides of the coasts.
+    unit
+        The distance between streets in a district of spacing 1, in decimetres.
+    """
+    radii = _radii()
+    grids = [
+        _build_grid(number, district, radii[number], unit, coast)
+        for number, district in enumerate(DISTRICTS)
+    ]
+    sizes = [grid.x.size for grid in grids]
+    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    x, y = (np.concatenate([getattr(grid, name) for grid in grids]) for name in "xy")
+    district = np.repeat(np.arange(len(grids)), sizes)
+    pieces = [_connect(grid, number) for number, grid in enumerate(grids)]
+    ends = [ends + first for first, (ends, _) in zip(firsts, pieces, strict=False)]
+    classes = [classes for _, classes in pieces]
+    raster = build_raster(x, y, unit)
+    reach = np.array([district.spacing for district in DISTRICTS]) * unit * BLOCK_SHAPE
+    seams = _connect_districts(raster, district, reach.astype(np.int64))
+    ends.append(seams)
+    classes.append(np.full(len(seams), COLLECTOR, np.int8))
+    return Streets(x, y, district, np.concatenate(ends), np.concatenate(classes))
+
+
+def count_junctions(coast: NDArray[np.int64], unit: float) -> int:
+    """Count the junctions that :func:`build_streets` would lay."""
+    radii = _radii()
+    return sum(
+        _build_grid(number, district, radii[number], unit, coast).x.size
+        for number, district in enumerate(DISTRICTS)
+    )
+
+
+def district_of(x: Any, y: Any) -> Any:
+    """Return the number of the district with the nearest centre."""
+    return _nearest_centre(x, y, _CENTRES)
+
+
+@njit(cache=True, nogil=True)
+def _nearest_centre(x: Any, y: Any, centres: Any) -> Any:
+    nearest = np.zeros(x.size, np.int64)
+    for point in range(x.size):
+        best = np.int64(1) << 62
+        for centre in range(centres.shape[0]):
+            dx, dy = x[point] - centres[centre, 0], y[point] - centres[centre, 1]
+            if dx * dx + dy * dy < best:
+                best = dx * dx + dy * dy
+                nearest[point] = centre
+    return nearest
+
+
+def _radii() -> list[float]:
+    """Return how far each district reaches from its centre, from a coarse raster."""
+    step = 10 * SIDE // _RASTER
+    axis = np.arange(_RASTER) * step + step // 2
+    x, y = (values.ravel() for values in np.meshgrid(axis, axis))
+    district = district_of(x, y)
+    dx, dy = x - _CENTRES[district, 0], y - _CENTRES[district, 1]
+    radii = np.zeros(len(DISTRICTS))
+    np.maximum.at(radii, district, np.sqrt((dx * dx + dy * dy).astype(np.float64)) + step)
+    return radii.tolist()
+
+
+def _build_grid(
+    number: int, district: District, radius: float, unit: float, coast: NDArray[np.int64]
+) -> _Grid:
+    """Lay the grid of a district, each junction a little beside its place."""
+    across, along = unit * district.spacing, unit * district.spacing * BLOCK_SHAPE
+    reach = (int(radius // across) + 1, int(radius // along) + 1)
+    row, column = (
+        axis.ravel() for axis in np.meshgrid(*(np.arange(-n, n + 1) for n in reach), indexing="ij")
+    )
+    key = key_of(number, "junctions")
+    drawn = scramble(key + GAMMA * _counter(row, column))
+    jitters = [
+        (((drawn >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.float64) / (1 << 15) - 1)
+        * _JITTER
+        for shift in (0, 16)
+    ]
+    u, v = (row + jitters[0]) * across, (column + jitters[1]) * along
+    sine, cosine, whole = (float(part) for part in district.turn)
+    x = np.rint(10 * district.x + (u * cosine - v * sine) / whole).astype(np.int64)
+    y = np.rint(10 * district.y + (u * sine + v * cosine) / whole).astype(np.int64)
+    grid = _Grid(row, column, x, y)
+    for test in (_on_map, lambda x, y: district_of(x, y) == number, _off_hills):
+        kept = np.flatnonzero(test(grid.x, grid.y))
+        grid = _Grid._make(values[kept] for values in grid)
+    kept = np.flatnonzero(on_land(grid.x, grid.y, coast))
+    return _Grid._make(values[kept] for values in grid)
+
+
+def _counter(row: Any, column: Any) -> Any:
+    """Return a number of its own for each place of a grid."""
+    return ((row + (1 << 20)) << 21 | (column + (1 << 20))).astype(np.uint64)
+
+
+def _on_map(x: Any, y: Any) -> Any:
+    return (x > 0) & (y > 0) & (x < 10 * SIDE) & (y < 10 * SIDE)
+
+
+def _off_hills(x: Any, y: Any) -> Any:
+    is_off = np.ones(x.size, bool)
+    for hill in HILLS:
+        dx, dy = (x - 10 * hill.x) / (10 * hill.width), (y - 10 * hill.y) / (10 * hill.height)
+        is_off &= dx * dx + dy * dy > 1
+    return is_off
+
+
+def _connect(grid: _Grid, number: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Connect neighbours in a grid; every few lines one is an arterial; some are missing."""
+    places = _counter(grid.row, grid.column)
+    order = np.argsort(places)
+    ends, classes = [], []
+    for axis, (row_step, column_step) in enumerate(((1, 0), (0, 1))):
+        wanted = _counter(grid.row + row_step, grid.column + column_step)
+        found = order[np.minimum(np.searchsorted(places, wanted, sorter=order), order.size - 1)]
+        start = np.flatnonzero(places[found] == wanted)
+        line = (grid.column, grid.row)[axis][start]
+        road_class = np.where(line % _COLLECTOR_STEP == 0, COLLECTOR, LOCAL)
+        road_class[line % _ARTERIAL_STEP == 0] = ARTERIAL
+        drawn = scramble(key_of(number, f"gaps {axis}") + GAMMA * places[start])
+        is_gap = (drawn >> np.uint64(40)).astype(np.float64) / (1 << 24) < _GAP_SHARE
+        kept = (road_class != LOCAL) | ~is_gap
+        ends.append(np.stack([start, found[start]], axis=1)[kept])
+        classes.append(road_class[kept].astype(np.int8))
+    return np.concatenate(ends), np.concatenate(classes)
+
+
+def _connect_districts(
+    raster: JunctionRaster, district: NDArray[np.int64], reach: NDArray[np.int64]
+) -> Any:
+    """Connect junctions to the nearest one of another district, if it is near; each pair once."""
+    others = nearest_junction(raster, raster.x, raster.y, reach[district], district)
+    seams = np.stack([np.arange(others.size), others], axis=1)[others >= 0]
+    return np.unique(np.sort(seams, axis=1), axis=0)
+
+
+def build_raster(x: NDArray[np.int64], y: NDArray[np.int64], unit: float) -> JunctionRaster:
+    """Sort junctions into cells about two streets wide."""
+    cell = max(1, int(2 * unit))
+    cells = 10 * SIDE // cell + 1
+    number = x // cell * cells + y // cell
+    starts = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=cells * cells))])
+    return JunctionRaster(x, y, cell, cells, starts, np.argsort(number, kind="stable"))
+
+
+@njit(cache=True, nogil=True)
+def nearest_junction(raster: Any, x: Any, y: Any, reach: Any, avoided: Any) -> Any:
+    """Return for each point the nearest junction within reach, or -1.
+
+    Parameters
+    ----------
+    raster
+        The junctions.
+    x, y
+        int64 (points,).
+    reach
+        int64 (points,): how far away it may be.
+    avoided
+        int64: what the junction must not have in common with the point, which is
+        then a junction itself; of length 0 where any will do.
+    """
+    found = np.full(x.size, -1, np.int64)
+    for point in range(x.size):
+        best = reach[point] * reach[point] + 1
+        wide = reach[point] // raster.cell + 1
+        column, row = x[point] // raster.cell, y[point] // raster.cell
+        for c in range(max(0, column - wide), min(raster.cells, column + wide + 1)):
+            for r in range(max(0, row - wide), min(raster.cells, row + wide + 1)):
+                number = c * raster.cells + r
+                for node in raster.order[raster.starts[number] : raster.starts[number + 1]]:
+                    if avoided.size and avoided[node] == avoided[point]:
+                        continue
+                    dx, dy = raster.x[node] - x[point], raster.y[node] - y[point]
+                    if dx * dx + dy * dy < best:
+                        best = dx * dx + dy * dy
+                        found[point] = node
+    return found
 
 
 class Chain(NamedTuple):

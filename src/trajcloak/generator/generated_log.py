@@ -60,29 +60,29 @@ class GeneratedLog:
 
     Parameters
     ----------
+    users, instants
+        Number of each.
     rows
         Rows of the file: one per user and instant.
     requests
         Rows that carry a request.
-    users, instants
-        Number of each.
+    request_columns
+        The columns with the request attributes.
     junctions, roads
         Nodes and edges of the network that users moved on.
     junctions_left_out
         Nodes of the network that were left out, because they are not part of its
         largest connected component.
-    request_columns
-        The columns with the request attributes.
     """
 
-    rows: int
-    requests: int
     users: int
     instants: int
+    rows: int
+    requests: int
+    request_columns: tuple[str, ...]
     junctions: int
     roads: int
     junctions_left_out: int
-    request_columns: tuple[str, ...] = REQUEST_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -259,10 +259,11 @@ def generate_log(
             # Whoever travels in a larger log must take the same way.
             requests = write(heard, has_labels=True)
     return GeneratedLog(
-        rows=users * length,
-        requests=requests,
         users=users,
         instants=length,
+        rows=users * length,
+        requests=requests,
+        request_columns=REQUEST_COLUMNS,
         junctions=streets.num_nodes,
         roads=streets.num_edges,
         junctions_left_out=streets.left_out,

@@ -210,8 +210,8 @@ def read_brinkhoff_network(nodes: Path, edges: Path) -> Network:
     InputError
         If a file is missing or cut short, or breaks a rule of ``docs/data-model.md``.
     """
-    ids, x, y = _record_columns(nodes, _node_records(nodes, _read_bytes(nodes)), 3)
-    first, second, classes = _record_columns(edges, _edge_records(edges, _read_bytes(edges)), 3)
+    ids, x, y = _record_columns(nodes, _node_records(nodes, _read_bytes(nodes)))
+    first, second, classes = _record_columns(edges, _edge_records(edges, _read_bytes(edges)))
     bad = np.flatnonzero((classes < 0) | (classes >= NUM_ROAD_CLASSES))
     if bad.size:
         raise InputError(
@@ -237,9 +237,9 @@ def _read_bytes(path: Path) -> bytes:
         ) from error
 
 
-def _record_columns(path: Path, records: Iterator[tuple[int, ...]], width: int) -> Any:
-    """Turn records into columns."""
-    rows = np.array(list(records), np.int64).reshape(-1, width)
+def _record_columns(path: Path, records: Iterator[tuple[int, ...]]) -> Any:
+    """Turn records of three numbers into columns."""
+    rows = np.array(list(records), np.int64).reshape(-1, 3)
     if not rows.size:
         raise InputError(f"{path}: the file is empty; expected at least one record")
     return rows.T

@@ -12,7 +12,7 @@ from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.engines.open import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
-from trajcloak.interface.logs import Log, LogSource, check_not_given, find_input
+from trajcloak.interface.logs import Log, LogSource, check_not_given, find_input, pick_columns
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
@@ -111,17 +111,21 @@ def anonymize(
         Time zone, such as ``Europe/Berlin``, of times without one, and of the clock that windows
         follow.
     crs
-        Coordinate system of the places, such as ``EPSG:27700``: in degrees, or in metres.
+        Coordinate system of the places, such as ``EPSG:27700``: in degrees, or in metres, which
+        are not projected. Default: WGS 84, or not known for ``x``, ``y``.
     clip
         Rectangle: rows outside are dropped. Numbers in the log's own units, or a box of shapely.
     max_speed
         Reports that would need a higher speed are refused: in metres per second, or the log's
         own units.
     drop
-        Rows to drop instead of refusing the log: ``empty``, ``out-of-range``, ``null-island``,
-        ``swapped``, ``conflict``, ``teleport``.
+        Rows to drop instead of refusing the log: ``empty`` (no user, time or place),
+        ``out-of-range`` (impossible coordinates), ``null-island`` (exactly 0, 0), ``swapped`` (far
+        from most rows, but among them with longitude and latitude swapped), ``conflict`` (two
+        places at one time), ``teleport`` (faster than ``max_speed``, by default 340 m/s).
     delimiter
-        Delimiter of CSV files; default: found in the header line.
+        Delimiter of CSV files; default: the one of ``,``, ``;``, tab and ``|`` that cuts the
+        header line into most columns.
     time_unit
         Times are numbers since 1970, UTC, in this unit. Default: whole numbers are instants.
     time_format
@@ -219,12 +223,7 @@ def anonymize(
     With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
     scratch="/shared/private")``.
     """
-    columns = {
-        "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
-        "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
-        "max_speed": max_speed, "drop": drop, "delimiter": delimiter, "time_unit": time_unit,
-        "time_format": time_format,
-    }  # fmt: skip
+    columns = pick_columns(locals())
     named, settings, other = _take_algorithm(algorithm)
     asked = Options(
         k=k,

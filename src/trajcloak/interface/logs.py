@@ -138,13 +138,12 @@ delimiter, time_unit, time_format, threads, progress
     >>> tc.anonymize(log, k=20).manifest["k"], tc.anonymize(log, k=50).manifest["k"]
     (20, 50)
     """
-    columns = {
-        "user": user, "time": time, "lon": lon, "lat": lat, "x": x, "y": y, "requests": requests,
-        "request_log": request_log, "is_report": is_report, "tz": tz, "crs": crs, "clip": clip,
-        "max_speed": max_speed, "drop": drop, "delimiter": delimiter, "time_unit": time_unit,
-        "time_format": time_format,
-    }  # fmt: skip
-    return open_log(source, columns, threads, progress)
+    return open_log(source, pick_columns(locals()), threads, progress)
+
+
+def pick_columns(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Pick those arguments of a function that say how to read a log."""
+    return {name: arguments[name] for name in ColumnOptions.__annotations__}
 
 
 def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:

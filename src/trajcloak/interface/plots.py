@@ -1,13 +1,25 @@
-"""Rectangles of a release, drawn."""
+"""Rectangles of a release, drawn; and packages that only some callers need."""
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from trajcloak.interface.optional_packages import need
+from trajcloak.errors import OptionError
 from trajcloak.query import PublishedRelease
 
 COLOUR = "#009E73"
+
+
+def need(name: str) -> Any:
+    """Import a package; raises, with what to install, if it is not there."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise OptionError(
+            f"{name} is not installed; expected it for plots and frames; install it with "
+            f"pip install 'trajcloak[frames]'"
+        ) from error
 
 
 def plot_instant(release: PublishedRelease, instant: int, ax: Any = None) -> Any:

@@ -15,21 +15,21 @@ import pyarrow.parquet as pq
 from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Time, to_time
-from trajcloak.interface.asked_regions import place_points, place_region
 from trajcloak.interface.audits import run_audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
-from trajcloak.interface.optional_packages import need
+from trajcloak.interface.plots import need
 from trajcloak.output import new_folder
 from trajcloak.progress_bars import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
+from trajcloak.query.questions import place_points, place_region
 from trajcloak.release.manifest_schema import Manifest
-from trajcloak.release.output_checks import check_outside_log
 from trajcloak.release.reading import (
     BUNDLES_FILE,
     MANIFEST_FILE,
     REQUESTS_FILE,
     PublishedTable,
+    check_outside_log,
     open_table,
     read_manifest,
 )

@@ -1,6 +1,6 @@
 """Studies of logs and releases whose results are tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -134,18 +134,8 @@ def plan_log(
     >>> tc.plan_log("log.parquet", k=50)["parts"].to_pylist()[:3]
     [None, 10, 5]
     """
-    rows = open_log(log, columns, threads, progress)._rows
-    with listening(progress) as heard:
-        found = plan.plan_rows(
-            rows,
-            every=to_duration(every),
-            max_gap=to_duration(max_gap),
-            length=length,
-            k=k,
-            members=members,
-            threads=threads,
-            progress=heard,
-        )
+    given = {"k": k, "every": every, "max_gap": max_gap, "length": length, "members": members}
+    found = _study(plan.plan_rows, log, columns, threads, progress, **given)
     return _build_table(vars(choice) for choice in found.choices)
 
 
@@ -193,18 +183,9 @@ def compare(
     ['ok']
     """
     columns, layout = _split_options(options)
-    rows = open_log(log, columns, threads, progress)._rows
-    with listening(progress) as heard:
-        found = comparison.compare_algorithms(
-            rows,
-            k,
-            to_names(algorithms),
-            time_limit=time_limit,
-            threads=threads,
-            progress=heard,
-            **layout,
-        )
-    return _build_table({**row.to_dict(), "status": name_keywords(row.status)} for row in found)
+    layout |= {"k": k, "algorithms": to_names(algorithms), "time_limit": time_limit}
+    found = _study(comparison.compare_algorithms, log, columns, threads, progress, **layout)
+    return _build_table({**asdict(row), "status": name_keywords(row.status)} for row in found)
 
 
 def attack(
@@ -246,16 +227,8 @@ def attack(
     {0}
     """
     columns, layout = _split_options(options)
-    rows = open_log(log, columns, threads, progress)._rows
-    with listening(progress) as heard:
-        found = attackers.attack_policies(
-            rows,
-            k,
-            algorithms=to_names(algorithms),
-            threads=threads,
-            progress=heard,
-            **layout,
-        )
+    layout |= {"k": k, "algorithms": to_names(algorithms)}
+    found = _study(attackers.attack_policies, log, columns, threads, progress, **layout)
     return _build_table(asdict(finding) for finding in found.findings)
 
 
@@ -309,7 +282,23 @@ def measure_utility(
         found = utility.measure_answers(
             rows, *files, queries=queries, seed=seed, threads=threads, progress=heard
         )
-    return _build_table(row.to_dict() for row in found)
+    return _build_table(asdict(row) for row in found)
+
+
+def _study(
+    study: Callable[..., Any],
+    log: LogSource,
+    columns: Mapping[str, Any],
+    threads: int | None,
+    progress: Heard,
+    **settings: Any,
+) -> Any:
+    """Call a function on the rows of a log, with durations as the command line takes them."""
+    rows = open_log(log, columns, threads, progress)._rows
+    for name in ("every", "max_gap"):
+        settings[name] = to_duration(settings.get(name))
+    with listening(progress) as heard:
+        return study(rows, threads=threads, progress=heard, **settings)
 
 
 def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -320,8 +309,6 @@ def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any
     for name, value in options.items():
         of_reading = name in ColumnOptions.__annotations__
         (columns if of_reading else layout)[name] = value
-    for name in ("every", "max_gap"):
-        layout[name] = to_duration(layout.get(name))
     if "region" in layout:
         layout["region"] = to_square(layout["region"])
     return columns, layout

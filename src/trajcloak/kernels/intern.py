@@ -1,4 +1,4 @@
-"""Number user ids in order of first appearance, without Python loops over rows.
+"""Number user ids in order of first appearance, without Python loops over rows; and sort them.
 
 Each interner keeps a hash table of the ids seen so far and compares the ids
 themselves, so two ids that share a hash stay two users. Logs mostly repeat the same
@@ -10,7 +10,10 @@ no hash.
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from numba import njit
+
+from trajcloak.kernels.sort import sort_words
 
 FIRST_CAPACITY = 1 << 12
 EMPTY = np.int32(-1)
@@ -106,6 +109,19 @@ def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
     return hashes
 
 
+def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
+    """List the positions of distinct ids in ascending order of the ids."""
+    if not pa.types.is_integer(ids.type):
+        order: npt.NDArray[np.int64] = pc.sort_indices(ids).to_numpy().astype(np.int64)
+        return order
+    # With the sign bit flipped, signed numbers sort like unsigned words.
+    words = ids.to_numpy().view(np.uint64) ^ np.uint64(1 << 63)
+    # Users fit int32, for which the kernel is compiled in any case.
+    number = np.arange(len(ids), dtype=np.int32)
+    sort_words(words, number, 0, len(ids), np.empty_like(words), np.empty_like(number))
+    return number.astype(np.int64)
+
+
 def _text_buffers(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     text = ids.cast(pa.large_string())
     _, offsets, data = text.buffers()
@@ -113,6 +129,13 @@ def _text_buffers(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
         np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1],
         np.frombuffer(data or b"", np.uint8),
     )
+
+
+@njit(cache=True, nogil=True)
+def renumber(user, rank):  # type: ignore[no-untyped-def]
+    """Replace each user number by ``rank[number]``, in place."""
+    for i in range(len(user)):
+        user[i] = rank[user[i]]
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,7 @@ NO_VALUES = frozenset(
 )
 """Texts that stand for no value, and so can be shown: they are neither ids nor places."""
 
-Rows = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.int64]
 
 
 def describe_shape(text: str) -> str:
@@ -98,14 +98,14 @@ class SomeRows:
         Names the rows.
     """
 
-    def __init__(self, parts: Iterable[Rows] = (), files: FileRows | None = None) -> None:
+    def __init__(self, parts: Iterable[RowNumbers] = (), files: FileRows | None = None) -> None:
         self.count = 0
         self.first: list[int] = []
         self._files = files or FileRows()
         for numbers in parts:
             self.add(numbers)
 
-    def add(self, numbers: Rows) -> "SomeRows":
+    def add(self, numbers: RowNumbers) -> "SomeRows":
         """Add rows by their numbers, counted as in messages."""
         self.count += len(numbers)
         self.first = sorted([*self.first, *np.sort(numbers)[:SHOWN_ROWS].tolist()])[:SHOWN_ROWS]
@@ -146,7 +146,7 @@ class BadRows:
     def __init__(self) -> None:
         self.files = FileRows()
         self._kinds: dict[Trouble, tuple[SomeRows, str]] = {}
-        self._unreadable: list[Rows] = []
+        self._unreadable: list[RowNumbers] = []
 
     def start_file(self, label: str, first_row: int) -> None:
         """Remember where a file starts; ``first_row``: rows of the log before it."""
@@ -155,13 +155,15 @@ class BadRows:
             tuple(starts[start] for start in sorted(starts)), tuple(sorted(starts))
         )
 
-    def add(self, trouble: Trouble, rows: Rows, example: str | None = None) -> None:
+    def add(self, trouble: Trouble, rows: RowNumbers, example: str | None = None) -> None:
         """Count rows, numbered from 0 over the log; ``example``: the text in the first of them."""
         if len(rows):
             shape = "" if example is None else f" (it looks like '{describe_shape(example)}')"
             self._kinds.setdefault(trouble, (SomeRows(), shape))[0].add(rows + 1)
 
-    def add_unreadable(self, trouble: Trouble, rows: Rows, example: str | None = None) -> None:
+    def add_unreadable(
+        self, trouble: Trouble, rows: RowNumbers, example: str | None = None
+    ) -> None:
         """Count rows that a reader of files could not read; see :meth:`find_unreadable`."""
         self._unreadable.append(rows)
         self.add(trouble, rows, example)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict
     if SWAPPED in columns.drop:
         bulk = find_bulk(log) if may_be_swapped(log.facts) else None
         log, dropped = _keep_shards(log, columns, drop_swapped, bulk)
-    if has_contradictions(columns):
+    if columns.max_speed is not None or {CONFLICT, TELEPORT} & set(columns.drop):
         log, more = _keep_shards(log, columns, drop_contradictions, columns)
         dropped |= more
     return log, dropped
@@ -75,7 +75,11 @@ def _keep_shards(
     found: list[Cleaned] = engine.read(cleaned)
     check_reachable(SomeRows((shard.far for shard in found), log.facts.files), log, columns)
     left = [[shard] for shard, note in zip(shards, found, strict=True) if note.is_left]
-    check_some_left(len(left))
+    if not left:
+        raise InputError(
+            "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
+            "--max-speed"
+        )
     return replace(log, shards=left), add_counts([shard.dropped for shard in found])
 
 
@@ -86,48 +90,7 @@ def drop_swapped(log: RequestLog, bulk: Bulk | None) -> Iterator[list[Any]]:
 
 
 def drop_contradictions(log: RequestLog, columns: LogColumns) -> Iterator[list[Any]]:
-    """Drop the rows of a shard that contradict others."""
-    found = find_contradictions(log, columns)
-    far = log.number_rows(found.far) if TELEPORT not in columns.drop else found.far[:0]
-    yield _keep_shard(log, found.keep, found.dropped, far)
-
-
-def _keep_shard(
-    log: RequestLog,
-    keep: npt.NDArray[np.bool_],
-    dropped: dict[str, int],
-    far: npt.NDArray[np.int64],
-) -> list[Any]:
-    is_left = bool(keep.any())
-    return [keep_rows(log, keep) if is_left else None, Cleaned(is_left, dropped, far)]
-
-
-def has_contradictions(columns: LogColumns) -> bool:
-    """Whether conflicts or teleports have to be looked for."""
-    return columns.max_speed is not None or bool({CONFLICT, TELEPORT} & set(columns.drop))
-
-
-@dataclass(frozen=True)
-class Contradictions:
-    """Rows that contradict others.
-
-    Attributes
-    ----------
-    keep : (rows,) bool
-        Whether to keep each row.
-    far : int64
-        Teleports: rows too far from the same user's row before.
-    dropped : dict
-        How many rows are to be dropped, by reason.
-    """
-
-    keep: npt.NDArray[np.bool_]
-    far: npt.NDArray[np.int64]
-    dropped: dict[str, int]
-
-
-def find_contradictions(log: RequestLog, columns: LogColumns) -> Contradictions:
-    """Find the rows that contradict others of the same user."""
+    """Drop the rows of a shard that contradict others of the same user."""
     keep = np.ones(log.num_rows, np.bool_)
     far = np.empty(0, np.int64)
     dropped = {}
@@ -139,7 +102,18 @@ def find_contradictions(log: RequestLog, columns: LogColumns) -> Contradictions:
         far = np.flatnonzero(find_teleports(log, _choose_speed(log, columns), keep))
         dropped[TELEPORT] = len(far)
         keep[far] = False
-    return Contradictions(keep, far, dropped)
+    refused = far[:0] if TELEPORT in columns.drop else log.number_rows(far)
+    yield _keep_shard(log, keep, dropped, refused)
+
+
+def _keep_shard(
+    log: RequestLog,
+    keep: npt.NDArray[np.bool_],
+    dropped: dict[str, int],
+    far: npt.NDArray[np.int64],
+) -> list[Any]:
+    is_left = bool(keep.any())
+    return [keep_rows(log, keep) if is_left else None, Cleaned(is_left, dropped, far)]
 
 
 def check_reachable(far: SomeRows, log: ShardedLog, columns: LogColumns) -> None:
@@ -231,15 +205,6 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
         bounds=(float(x.min()), float(y.min()), float(x.max()), float(y.max())),
         file_row=rows if log.file_row is None else log.file_row[rows],
     )
-
-
-def check_some_left(num_shards: int) -> None:
-    """Raise if no row of any shard is left."""
-    if not num_shards:
-        raise InputError(
-            "all rows of the log are dropped; expected some to be left; check --drop, --clip and "
-            "--max-speed"
-        )
 
 
 @njit(cache=True, nogil=True)

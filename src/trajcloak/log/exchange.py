@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.kernels.group import group_by_number
-from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array
+from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array, sort_ids
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, drop_unsent, merge_kinds
-from trajcloak.log.row_checks import copy_place, copy_times, mixed_times
+from trajcloak.log.row_checks import copy_place, copy_times, mixed_ids, mixed_times
 from trajcloak.log.sharded_log import Change, add_counts
-from trajcloak.log.user_ids import mixed_ids, sort_ids
+from trajcloak.options import LogColumns
 
 
 def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | None]:
@@ -94,21 +94,13 @@ def _count_from_first(
     return rank
 
 
-def join_logs(
-    pieces: Sequence[RequestLog | None], user: str | None, time: str | None
-) -> RequestLog | None:
-    """Join pieces of a log, in the order of their rows; None if all pieces are None.
-
-    Parameters
-    ----------
-    pieces
-    user, time
-        Names of the columns, for messages.
+def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
+    """Join the pieces of a shard, in the order of their rows; None if there are no rows.
 
     Raises
     ------
     InputError
-        If the pieces are of different types.
+        If the pieces are of different types; names the columns.
     """
     logs = [piece for piece in pieces if piece is not None]
     if not logs:
@@ -118,13 +110,13 @@ def join_logs(
         return one
     is_integer = pa.types.is_integer(one.users.type)
     if any(pa.types.is_integer(log.users.type) != is_integer for log in logs):
-        raise mixed_ids(user)
+        raise mixed_ids(columns.user)
     if any((log.has_timestamps, log.zone) != (one.has_timestamps, one.zone) for log in logs):
-        raise mixed_times(time, [(log.has_timestamps, log.zone) for log in logs])
+        raise mixed_times(columns.time, [(log.has_timestamps, log.zone) for log in logs])
     ends = np.cumsum([log.num_rows for log in logs])
     users, numbers = _merge_users(logs)
     kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs])
-    columns = (
+    joined = (
         np.empty(ends[-1], np.int32),
         np.empty(ends[-1], np.int64),
         np.empty(ends[-1], np.float64),
@@ -135,7 +127,7 @@ def join_logs(
     bounds = [np.inf, np.inf, -np.inf, -np.inf]
     for log, number, end in zip(logs, numbers, ends.tolist(), strict=True):
         into = slice(end - log.num_rows, end)
-        user_out, time_out, x_out, y_out, row_out = (column[into] for column in columns)
+        user_out, time_out, x_out, y_out, row_out = (column[into] for column in joined)
         np.take(number, log.user, out=user_out)
         least, greatest, step = map(int, copy_times(log.time, one.time[0], step, time_out))
         low, high = min(low, least), max(high, greatest)
@@ -147,11 +139,11 @@ def join_logs(
     return replace(
         one,
         users=users,
-        user=columns[0],
-        time=columns[1],
-        x=columns[2],
-        y=columns[3],
-        file_row=columns[4],
+        user=joined[0],
+        time=joined[1],
+        x=joined[2],
+        y=joined[3],
+        file_row=joined[4],
         # A piece still lists the distinct requests of all pieces that were read with it.
         requests=drop_unsent(
             Requests(

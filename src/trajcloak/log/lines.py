@@ -14,7 +14,7 @@ import pyarrow.json
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.formats import TEXT_BLOCK_BYTES, open_text
-from trajcloak.log.nested import MAX_DEPTH
+from trajcloak.log.types import MAX_DEPTH
 
 LOOK_AHEAD = 1 << 20
 """Bytes of a file from which the types of its fields are guessed."""

@@ -1,13 +1,12 @@
 """Find degrees that are in range but wrong: longitude and latitude swapped, or both 0."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import Refusals
-from trajcloak.kernels.select import count_digits, select_value
 from trajcloak.log.bad_rows import SomeRows
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.sharded_log import LogFacts, ShardedLog
@@ -26,6 +25,12 @@ MIN_HALF = 0.01
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
+Measure: TypeAlias = int | tuple[float, float]
+"""What to measure: a coordinate of each row (0: x, 1: y), or its distance from this centre."""
+
+DIGIT_BITS = 16
+SIGN = np.uint64(1 << 63)
+
 
 class Bulk(NamedTuple):
     """Where most rows of a log are: the centre, and how far they reach from it, in degrees."""
@@ -33,9 +38,6 @@ class Bulk(NamedTuple):
     centre: tuple[float, float]
     reach: float
 
-
-Measure: TypeAlias = int | tuple[float, float]
-"""What to measure: a coordinate of each row (0: x, 1: y), or its distance from this centre."""
 
 Find: TypeAlias = Callable[[RequestLog, Bulk], Mask]
 
@@ -133,7 +135,7 @@ def find_bulk(log: ShardedLog) -> Bulk:
 def count_measures(
     log: RequestLog, measure: Measure, found: np.uint64, shift: int
 ) -> npt.NDArray[np.int64]:
-    """Count rows by digits of a measure; see :func:`trajcloak.kernels.select.count_digits`."""
+    """Count rows by digits of a measure; see :func:`trajcloak.log.misplaced.count_digits`."""
     if isinstance(measure, tuple):
         return count_digits(_distance(log.x, log.y, measure), found, shift)
     return count_digits((log.x, log.y)[measure], found, shift)
@@ -143,3 +145,58 @@ def _distance(x: Floats, y: Floats, centre: tuple[float, float]) -> Floats:
     """Compute the distance of places from the centre in degrees, on the axis where it is more."""
     distance: Floats = np.maximum(np.abs(x - centre[0]), np.abs(y - centre[1]))
     return distance
+
+
+def select_value(
+    count_parts: Callable[[np.uint64, int], Iterable[npt.NDArray[np.int64]]], place: int
+) -> float:
+    """Find the number at ``place``, from 0, in the ascending order of all numbers.
+
+    The numbers are counted by the first 16 bits of their word; then those with the right first
+    bits are counted by the next 16; and so on. That takes four passes, and never more than one
+    part in memory.
+
+    Parameters
+    ----------
+    count_parts
+        Yields the result of :func:`count_digits` for each part; the same parts in every call.
+    place
+
+    Examples
+    --------
+    >>> parts = [np.array([3.0, -1.0]), np.array([2.0])]
+    >>> select_value(lambda *digit: [count_digits(part, *digit) for part in parts], 1)
+    2.0
+    """
+    found = np.uint64(0)
+    for shift in range(64 - DIGIT_BITS, -1, -DIGIT_BITS):
+        counts = np.zeros(1 << DIGIT_BITS, np.int64)
+        for counted in count_parts(found, shift):
+            counts += counted
+        until = np.cumsum(counts)
+        digit = int(np.searchsorted(until, place, side="right"))
+        place -= int(until[digit] - counts[digit])
+        found |= np.uint64(digit << shift)
+    word = found ^ SIGN if found & SIGN else ~found
+    return float(np.array([word]).view(np.float64)[0])
+
+
+def count_digits(
+    values: npt.NDArray[np.float64], found: np.uint64, shift: int
+) -> npt.NDArray[np.int64]:
+    """Count the numbers whose word starts with the bits ``found``, by the digit at ``shift``.
+
+    Requires: no NaN.
+    """
+    words = _to_words(values)
+    if shift < 64 - DIGIT_BITS:
+        above = np.uint64(shift + DIGIT_BITS)
+        words = words[words >> above == found >> above]
+    digits = (words >> np.uint64(shift)).astype(np.uint16)
+    return np.bincount(digits, minlength=1 << DIGIT_BITS)
+
+
+def _to_words(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
+    """Turn numbers into words that sort in the same order; 0 and -0 become the same word."""
+    bits = (values + 0.0).view(np.uint64)
+    return np.where(bits & SIGN, ~bits, bits | SIGN)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError, OptionError, Refusals
+from trajcloak.kernels.intern import renumber, sort_ids
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.bad_rows import BadRows
 from trajcloak.log.clean import clean_shards
@@ -20,7 +21,7 @@ from trajcloak.log.cut_source import CutSource, choose_chunk, cut_source
 from trajcloak.log.exchange import (
     SentRequests,
     find_part,
-    join_logs,
+    join_rows,
     match_requests,
     split_log,
     split_requests,
@@ -36,12 +37,13 @@ from trajcloak.log.files import (
 from trajcloak.log.filter import to_array
 from trajcloak.log.recognition import notice_degrees, notice_epochs
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.request_values import Requests, merge_kinds
+from trajcloak.log.request_values import Requests, merge_kinds, to_plain_numbers
 from trajcloak.log.row_checks import (
     MAX_TIME_SPAN,
     RowChecker,
     RowColumns,
     check_time_span,
+    mixed_ids,
     no_rows,
 )
 from trajcloak.log.sharded_log import (
@@ -55,7 +57,6 @@ from trajcloak.log.sharded_log import (
     merge_facts,
     renumber_kinds,
 )
-from trajcloak.log.user_ids import mixed_ids, renumber, sort_ids, to_integers_if_plain
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -386,11 +387,6 @@ def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
     )
 
 
-def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
-    """Join the pieces of a shard; None if there are no rows."""
-    return join_logs(pieces, columns.user, columns.time)
-
-
 def _is_there(log: RequestLog | None) -> bool:
     return log is not None
 
@@ -440,12 +436,18 @@ def _settle_ids(log: ShardedLog, columns: LogColumns, *, has_integer_ids: bool) 
     return log
 
 
+def _to_integers_if_plain(ids: pa.Array) -> pa.Array:
+    """Turn ids into integers if all are whole numbers in plain notation."""
+    numbers = to_plain_numbers(ids)
+    return numbers if pa.types.is_integer(numbers.type) else ids
+
+
 def _has_plain_ids(log: RequestLog) -> bool:
-    return bool(pa.types.is_integer(to_integers_if_plain(log.users).type))
+    return bool(pa.types.is_integer(_to_integers_if_plain(log.users).type))
 
 
 def _to_integer_ids(log: RequestLog) -> Change:
-    users = to_integers_if_plain(log.users)
+    users = _to_integers_if_plain(log.users)
     order = sort_ids(users)
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
-from trajcloak.log.nested import flatten_columns
-from trajcloak.log.types import to_common_type
+from trajcloak.log.types import flatten_columns, to_common_type
 
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """Text that stays the same when it is read as int64 and written again."""

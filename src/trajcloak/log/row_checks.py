@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
+from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array, sort_ids
 from trajcloak.log.bad_rows import BadRows, FileRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.files import LogSystem
 from trajcloak.log.filter import RowFilter
 from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import RequestBuilder, Requests, to_plain
-from trajcloak.log.user_ids import mixed_ids, sort_ids
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -445,6 +444,14 @@ def _find_time_kind(type_: pa.DataType) -> tuple[bool, str | None]:
     if not pa.types.is_timestamp(type_):
         return False, None
     return True, "UTC" if type_.tz else None
+
+
+def mixed_ids(name: str | None) -> InputError:
+    """Build the error for user ids of several types."""
+    return InputError(
+        f"column '{name}' holds numbers in one file and text in another; expected one type; "
+        f"convert the user ids"
+    )
 
 
 def mixed_times(name: str | None, kinds: Iterable[tuple[bool, str | None]]) -> InputError:

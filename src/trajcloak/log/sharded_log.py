@@ -7,7 +7,7 @@ results. A log in memory is one shard.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from trajcloak.engines.engine import Engine, Handle, Job
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.log.bad_rows import FileRows
 from trajcloak.log.request_log import RequestLog
-from trajcloak.log.row_checks import mixed_times
-from trajcloak.log.user_ids import mixed_ids
+from trajcloak.log.row_checks import mixed_ids, mixed_times
 
 Change = dict[str, Any]
 """Fields of a shard that a stage changed; all other fields stay as an earlier stage wrote them."""
@@ -67,29 +66,14 @@ class LogFacts:
 
 def describe(log: RequestLog) -> LogFacts:
     """List the facts about a shard."""
+    names = [one.name for one in fields(LogFacts) if hasattr(log, one.name)]
     return LogFacts(
-        num_rows=log.num_rows,
-        num_users=log.num_users,
-        num_requests=log.num_requests + log.unknown_requests + log.dropped_requests,
-        has_integer_ids=pa.types.is_integer(log.users.type),
-        some_time=int(log.time[0]),
-        has_timestamps=log.has_timestamps,
-        zone=log.zone,
-        geographic=log.geographic,
-        step=log.step,
-        time_range=log.time_range,
-        bounds=log.bounds,
-        clock=log.clock,
-        crs=log.crs,
-        dropped=log.dropped,
-        shifted=log.shifted,
-        reading=log.reading,
-        is_one_log=log.is_one_log,
-        unknown_requests=log.unknown_requests,
-        dropped_requests=log.dropped_requests,
-        has_text_requests=log.has_text_requests,
-        files=log.files,
-        refusals=log.refusals,
+        **{
+            **{name: getattr(log, name) for name in names},
+            "num_requests": log.num_requests + log.unknown_requests + log.dropped_requests,
+            "has_integer_ids": pa.types.is_integer(log.users.type),
+            "some_time": int(log.time[0]),
+        }
     )
 
 

@@ -1,8 +1,11 @@
-"""Convert columns to common types, and check that their values are not damaged."""
+"""Convert columns to common types, check that values are not damaged, and flatten structs."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +24,12 @@ PLAIN = {
     pa.large_binary(): pa.binary(),
 }
 """Types of text and bytes: which of them a library uses should not show in a release."""
+
+SEPARATOR = "."
+"""Between the name of a struct and the name of its field."""
+
+MAX_DEPTH = 32
+"""Most levels of structs within each other."""
 
 
 def to_common_type(column: pa.Array) -> pa.Array:
@@ -121,26 +130,58 @@ def _read_text(text: str | None, form: str) -> datetime | None:
         return None
 
 
-def check_batch(batch: pa.RecordBatch, label: str, rows_before: int) -> None:
-    """Raise if a value is damaged: text that is not UTF-8, or whose bounds are outside the file.
+def empty_damaged(batch: pa.RecordBatch, rows_before: int, bad: BadRows) -> pa.RecordBatch:
+    """Empty values that are damaged: text that is not UTF-8, or whose bounds are outside the file.
 
     The readers of Parquet and Arrow files check neither, and compiled code would read
-    outside its memory. ``label`` names the file, ``rows_before`` are rows of it before these.
+    outside its memory. They are noted in ``bad``. ``rows_before``: rows of the log before the
+    first.
     """
+    columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        kept = column
         if not _is_sound(column):
-            start, stop = 0, len(column)
-            while stop - start > 1:
-                middle = (start + stop) // 2
-                if _is_sound(column.slice(start, middle - start)):
-                    start = middle
-                else:
-                    stop = middle
-            raise InputError(
-                f"{label}row {rows_before + start + 1}: column '{name}' is damaged, or holds text "
-                f"that is not UTF-8; expected a value of type {column.type}; correct the row, or "
-                f"make the file again"
+            kept, damaged = _split_damaged(column)
+            trouble = Trouble(
+                f"column '{name}' is damaged, or holds text that is not UTF-8",
+                f"a value of type {column.type}",
+                "correct the row, or make the file again",
             )
+            bad.add_unreadable(trouble, damaged + rows_before)
+        columns.append(kept)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _split_damaged(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return a column with its damaged values empty, and their positions."""
+    if pa.types.is_dictionary(column.type):
+        values, damaged = _split_damaged(column.dictionary)
+        index = column.indices.to_numpy(zero_copy_only=False)
+        is_empty = column.indices.is_null().to_numpy(zero_copy_only=False)
+        wrong = ~is_empty & (np.isin(index, damaged) | (index < 0) | (index >= len(values)))
+        indices = pa.array(np.where(wrong | is_empty, 0, index), mask=wrong | is_empty)
+        kept = pa.DictionaryArray.from_arrays(indices.cast(column.type.index_type), values)
+        return kept, np.flatnonzero(wrong)
+    damaged = np.fromiter(_find_damaged(column), np.int64)
+    if not len(damaged):
+        return column, damaged
+    edges = [-1, *damaged.tolist(), len(column)]
+    pieces: list[pa.Array] = []
+    for before, after in pairwise(edges):
+        pieces += [column.slice(before + 1, after - before - 1), pa.nulls(1, column.type)]
+    return pa.concat_arrays(pieces[:-1]), damaged
+
+
+def _find_damaged(column: pa.Array, start: int = 0) -> Iterator[int]:
+    """Yield the positions of damaged values, in order."""
+    if _is_sound(column):
+        return
+    if len(column) == 1:
+        yield start
+        return
+    middle = len(column) // 2
+    yield from _find_damaged(column.slice(0, middle), start)
+    yield from _find_damaged(column.slice(middle), start + middle)
 
 
 def _is_sound(column: pa.Array) -> bool:
@@ -149,3 +190,70 @@ def _is_sound(column: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def list_roots(names: Sequence[str], present: Sequence[str]) -> list[str]:
+    """List the columns of a file that hold some attributes: ``a`` for ``a.b``, each once."""
+    return list(dict.fromkeys(_find_root(name, present) for name in names))
+
+
+def flatten_columns(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
+    """Select attributes of a batch by name; a struct becomes one attribute for each field.
+
+    Raises
+    ------
+    InputError
+        If a field is missing, a struct has none, or two attributes would have one name.
+    """
+    columns: dict[str, pa.Array] = {}
+    for name in names:
+        fields = list(_walk(name, _find(batch, name)))
+        if not fields:
+            raise InputError(
+                f"request column '{name}' holds objects without fields; expected values; leave the "
+                f"column out"
+            )
+        for path, column in fields:
+            if path in columns:
+                raise InputError(
+                    f"request column '{path}' is there twice; expected each field once; rename "
+                    f"one, or leave out the struct or its field"
+                )
+            columns[path] = column
+    return columns
+
+
+def _find_root(name: str, present: Sequence[str]) -> str:
+    parts = name.split(SEPARATOR)
+    for size in range(len(parts), 0, -1):
+        root = SEPARATOR.join(parts[:size])
+        if root in present:
+            return root
+    return name
+
+
+def _find(batch: pa.RecordBatch, name: str) -> pa.Array:
+    root = _find_root(name, batch.schema.names)
+    column = batch.column(root)
+    for field in name[len(root) :].split(SEPARATOR)[1:]:
+        index = column.type.get_field_index(field) if pa.types.is_struct(column.type) else -1
+        if index < 0:
+            raise InputError(
+                f"request column '{root}' has no field '{name[len(root) + 1 :]}'; expected it in "
+                f"every file; name another --request"
+            )
+        column = column.flatten()[index]
+    return column
+
+
+def _walk(name: str, column: pa.Array, depth: int = 0) -> Iterator[tuple[str, pa.Array]]:
+    if not pa.types.is_struct(column.type):
+        yield name, column
+        return
+    if depth == MAX_DEPTH:
+        raise InputError(
+            f"a request column holds structs in more than {MAX_DEPTH} levels; expected few; name "
+            f"single fields with --request=COLUMN.FIELD"
+        )
+    for field, values in zip(column.type, column.flatten(), strict=True):
+        yield from _walk(f"{name}{SEPARATOR}{field.name}", values, depth + 1)

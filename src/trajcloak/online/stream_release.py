@@ -26,13 +26,13 @@ from trajcloak.online.stream_users import StreamUsers
 from trajcloak.options import PER_INSTANT, PER_WINDOW, LogColumns, Options
 from trajcloak.output import check_new
 from trajcloak.release.manifest import LeftOut, Totals, build_manifest, merge_totals, sum_exactly
-from trajcloak.release.output_checks import name_private_files
 from trajcloak.release.published_rows import ReleaseHead, cut_groups, place_box
 from trajcloak.release.reading import (
     BUNDLES_FILE,
     PARTS_FILE,
     POLICY_FILE,
     REQUESTS_FILE,
+    name_private_files,
     read_manifest,
 )
 from trajcloak.release.result import write_manifest

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TextIO
 
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.output import PRIVATE, lock_file
-from trajcloak.release.output_checks import check_outside_releases
+from trajcloak.release.reading import check_outside_releases
 from trajcloak.space import Region
 
 SETTINGS_FILE = "stream.json"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from trajcloak.parquet.format import (
+from trajcloak.parquet.thrift import (
     CHUNK_BYTES,
     CHUNK_METADATA,
     COLUMNS,
@@ -29,8 +29,11 @@ from trajcloak.parquet.format import (
     ROW_GROUPS,
     TAIL,
     UNPACKED_BYTES,
+    Items,
+    Struct,
+    ThriftEndError,
+    decode_first,
 )
-from trajcloak.parquet.thrift import Items, Struct, ThriftEndError, decode_first
 
 MAX_GROWTH = 100
 SMALL = 1 << 29

@@ -1,11 +1,40 @@
 """Thrift's compact protocol, as far as Parquet files use it in footers and page headers.
 
+First the numbers of fields in Parquet's structures.
+
 Only the shape of a structure is read: which field has which type and value. What is read
 and written again has the same bytes. Bytes that are no structure raise a ``ValueError``.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
+
+MAGIC = b"PAR1"
+TAIL = 8
+"""Bytes after the footer: its length, and the magic again."""
+
+NUM_ROWS, ROW_GROUPS = 3, 4
+"""Of the footer."""
+
+COLUMNS, GROUP_ROWS, GROUP_OFFSET, ORDINAL = 1, 3, 5, 7
+"""Of a row group."""
+
+CHUNK_METADATA = 3
+OTHER_OFFSETS = {4, 5, 6, 7}
+"""Of a column chunk; Arrow does not write the latter by default: places of page indexes."""
+
+NUM_VALUES, CHUNK_BYTES, DATA_PAGE, DICTIONARY_PAGE = 5, 7, 9, 11
+"""Of the metadata of a column chunk; pages by their offsets."""
+
+UNPACKED_BYTES, PACKED_BYTES, DATA_HEADER, DATA_HEADER_V2 = 2, 3, 5, 8
+"""Of a page header."""
+
+ENCODING, ENCODING_V2 = 2, 4
+"""Of the headers of data pages of both versions."""
+
+DELTA_BYTE_ARRAY = 7
+"""An encoding in which each value may repeat all of the one before."""
+
 
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST = range(10)
 STRUCT = 12
@@ -15,6 +44,8 @@ LONG_LIST = 15
 MAX_DEPTH = 32
 MAX_SHIFT = 63
 """Of the last seven bits of a number."""
+
+Value: TypeAlias = "bool | int | bytes | Items | Struct"
 
 
 @dataclass
@@ -34,7 +65,6 @@ class Field:
 
 
 Struct: TypeAlias = dict[int, Field]
-Value: TypeAlias = "bool | int | bytes | Items | Struct"
 
 
 def decode_struct(data: bytes) -> Struct:

@@ -5,7 +5,7 @@ then for the requests that they sent. In a release without parts each bundle is 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -54,10 +54,6 @@ class Answer:
     estimate: float
     upper: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
-
 
 ZERO = Answer(0, 0.0, 0)
 
@@ -78,13 +74,9 @@ class RequestAnswer:
     requests: Answer
     users: Answer
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class Bounds:
+class CountBounds:
     """How many users of each bundle, or of each part, are counted.
 
     Attributes
@@ -102,12 +94,12 @@ class Bounds:
         """Add up all bundles, which have no user in common."""
         return Answer(int(self.lower.sum()), float(self.estimate.sum()), int(self.upper.sum()))
 
-    def add_parts(self, counts: Numbers) -> "Bounds":
+    def add_parts(self, counts: Numbers) -> "CountBounds":
         """Add up the parts of each bundle, which have no user in common.
 
         ``counts`` are the numbers of parts of each bundle.
         """
-        return Bounds(
+        return CountBounds(
             *(reduce_runs(np.add, b, counts) for b in (self.lower, self.estimate, self.upper))
         )
 
@@ -121,7 +113,7 @@ class Presence:
     window : PublishedWindow
     instants : list of int
         Those at which requests count.
-    bounds : list of Bounds
+    bounds : list of CountBounds
         For each of these instants.
     most : (bundles,) int64
         Most users of each bundle who can be asked about at any of the instants.
@@ -129,11 +121,11 @@ class Presence:
 
     window: PublishedWindow
     instants: list[int]
-    bounds: list[Bounds]
+    bounds: list[CountBounds]
     most: Numbers
 
 
-def bound_present(window: PublishedWindow, step: RouteStep, boxes: CellGrid | None) -> Bounds:
+def bound_present(window: PublishedWindow, step: RouteStep, boxes: CellGrid | None) -> CountBounds:
     """Bound how many users of each bundle of a window are inside a region at an instant.
 
     ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells.
@@ -144,7 +136,7 @@ def bound_present(window: PublishedWindow, step: RouteStep, boxes: CellGrid | No
 
 def bound_followers(
     window: PublishedWindow, steps: Sequence[RouteStep], boxes: CellGrid | None
-) -> Bounds:
+) -> CountBounds:
     """Bound how many users of each bundle of a window are at all steps.
 
     A part that keeps its members is followed by itself. Otherwise nothing but the bundle links
@@ -164,7 +156,7 @@ def bound_followers(
 
 def _bound_parts(
     window: PublishedWindow, step: RouteStep, boxes: CellGrid | None, *, is_only: bool
-) -> Bounds:
+) -> CountBounds:
     """Bound how many users of each part of a window are inside a region at an instant."""
     parts = window.find_parts(step.instant)
     return bound_inside(
@@ -185,7 +177,7 @@ def bound_inside(
     spread: Spread,
     *,
     is_only: bool,
-) -> Bounds:
+) -> CountBounds:
     """Bound how many of the users in each rectangle are inside a region.
 
     Parameters
@@ -220,7 +212,7 @@ def bound_inside(
             even_x, held_x = _share_axis(x_min, x_max, left, right, users, boxes, 0)
             even_y, held_y = _share_axis(y_min, y_max, bottom, top, users, boxes, 1)
             share = share + held_x * held_y - even_x * even_y
-    return Bounds(lower, np.clip(users * share, lower, upper), upper)
+    return CountBounds(lower, np.clip(users * share, lower, upper), upper)
 
 
 def _share_axis(
@@ -256,7 +248,7 @@ def _look_at_sides(
     return covers, misses
 
 
-def intersect_bounds(steps: list[Bounds], users: Numbers) -> Bounds:
+def intersect_bounds(steps: list[CountBounds], users: Numbers) -> CountBounds:
     """Bound how many users of each bundle, or of each part, are counted at every step.
 
     ``users`` are all users of each, in a row for each step or, if they are the same at every
@@ -269,7 +261,7 @@ def intersect_bounds(steps: list[Bounds], users: Numbers) -> Bounds:
     lower = np.maximum(left - outside, 0)
     upper = reduce(np.minimum, (step.upper for step in steps), left)
     shares = [s.estimate / np.maximum(p, 1) for p, s in zip(present, steps, strict=True)]
-    return Bounds(lower, np.clip(left * reduce(np.multiply, shares), lower, upper), upper)
+    return CountBounds(lower, np.clip(left * reduce(np.multiply, shares), lower, upper), upper)
 
 
 def intersect_answers(answers: list[Answer], num_users: int) -> Answer:

@@ -13,7 +13,7 @@ from trajcloak.errors import OptionError, warn_caller
 from trajcloak.options import MBR
 from trajcloak.query.bounds import (
     Answer,
-    Bounds,
+    CountBounds,
     Presence,
     RequestAnswer,
     bound_followers,
@@ -230,11 +230,11 @@ class PublishedRelease:
         """The grid of cells, if rectangles are bounding boxes of their users' cells."""
         return build_cell_grid(self.manifest) if self.manifest["cloak"] == MBR else None
 
-    def _bound(self, step: RouteStep) -> Bounds:
+    def _bound(self, step: RouteStep) -> CountBounds:
         window = next(w for w in self.windows if w.start <= step.instant < w.stop)
         return bound_present(window, step, self._boxes)
 
-    def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], Bounds]]:
+    def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], CountBounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""
         checked = [RouteStep(self._check_region(r), self.times.find_instant(t)) for r, t in steps]
         instants = [step.instant for step in checked]
@@ -251,11 +251,11 @@ class PublishedRelease:
                 parts.append((window, [step.instant for step in inside], bounds))
         return parts
 
-    def _also_elsewhere(self, bounds: Bounds, others: list[Answer]) -> Bounds:
+    def _also_elsewhere(self, bounds: CountBounds, others: list[Answer]) -> CountBounds:
         """Bound those who are also counted in other windows, whose bundles are not linked."""
         share = math.prod(other.estimate / self._num_users for other in others)
         upper = bounds.upper if all(other.upper for other in others) else bounds.upper * 0
-        return Bounds(bounds.lower * 0, np.minimum(bounds.estimate * share, upper), upper)
+        return CountBounds(bounds.lower * 0, np.minimum(bounds.estimate * share, upper), upper)
 
 
 def open_published(path: str | Path) -> PublishedRelease:

@@ -18,10 +18,6 @@ from trajcloak.options import PER_INSTANT
 from trajcloak.output import PRIVATE, new_file, new_folder
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import Totals
-from trajcloak.release.output_checks import (
-    check_outputs,
-    name_private_files,
-)
 from trajcloak.release.published_rows import ReleaseHead, cut_groups
 from trajcloak.release.reading import (
     BUNDLES_FILE,
@@ -29,6 +25,8 @@ from trajcloak.release.reading import (
     PARTS_FILE,
     POLICY_FILE,
     REQUESTS_FILE,
+    check_outputs,
+    name_private_files,
 )
 from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
 

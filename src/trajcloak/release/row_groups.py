@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.parquet.format import (
+from trajcloak.parquet.thrift import (
     CHUNK_METADATA,
     COLUMNS,
     DATA_PAGE,
@@ -25,8 +25,11 @@ from trajcloak.parquet.format import (
     OTHER_OFFSETS,
     ROW_GROUPS,
     TAIL,
+    Items,
+    Struct,
+    decode_struct,
+    encode_struct,
 )
-from trajcloak.parquet.thrift import Items, Struct, decode_struct, encode_struct
 
 ROWS_PER_GROUP = 1 << 17
 """Rows in a row group, of several windows if need be."""

@@ -16,7 +16,7 @@ from trajcloak.output import PRIVATE, PUBLIC, check_new, new_file
 from trajcloak.progress import Progress, silent
 from trajcloak.quantities import Unit
 from trajcloak.query import PublishedRelease, open_published
-from trajcloak.release.output_checks import check_outside_log, check_outside_releases
+from trajcloak.release.reading import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
 from trajcloak.report.density import build_density
 from trajcloak.report.figures import check_release, count_figures

@@ -20,7 +20,7 @@ from trajcloak.log.request_values import infer_types, merge_kinds
 from trajcloak.options import KEEP, OTHER, Options
 from trajcloak.release.result import BundleRange, get_bundles, replace_bundles
 from trajcloak.requests.link_safe import keep_unlinked
-from trajcloak.requests.patterns import is_bytes
+from trajcloak.requests.suspicions import is_bytes
 
 MARKER = "(other)"
 """What a rare value becomes. A value of this very text is always replaced, too, so that the

@@ -16,13 +16,81 @@ import pyarrow.compute as pc
 from trajcloak.errors import InputError
 from trajcloak.log import RequestLog, ShardedLog
 from trajcloak.release.result import BundleRange
-from trajcloak.requests.patterns import is_bytes, is_text, match_patterns
+
+_OCTET = r"(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+_DEGREES = r"[-+]?[0-9]{1,3}\.[0-9]{2,}"
+FREE_TEXT = "free text"
+MANY_WORDS = r"\S\s+\S+\s+\S+\s+\S+\s+\S"
+"""At least five words."""
+
+MIN_TEXTS = 50
+"""At least this many distinct values of many words are free text, not names of categories."""
+
+TEXT_SHARE = 0.1
+LONG_TEXT = 200
+"""Characters; a value this long is free text even if it is the only one."""
 
 MANY_VALUES = 200
 """An attribute with at most this many distinct values holds categories."""
 
 LONG_ID = 6
 """A text of at least this many characters that is no number does not equal an id by chance."""
+
+
+PATTERNS = {
+    "e-mail addresses": r"[a-z0-9._%+-]+@[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}",
+    "phone numbers": (
+        r"^\s*(\+[0-9][0-9 ()./-]{6,}[0-9]"
+        r"|\(?[0-9]{3}\)?[ .-]?[0-9]{3}[ .-][0-9]{4}"
+        r"|0[0-9]{2,4}[ /-][0-9][0-9 -]{4,}[0-9]"
+        r"|0[0-9]{9,13})\s*$"
+    ),
+    "network addresses": (
+        rf"(^|[^0-9.])({_OCTET}\.){{3}}{_OCTET}($|[^0-9.])"
+        r"|^([0-9a-f]{0,4}:){2,7}:[0-9a-f:.]*$|^[0-9a-f]{0,4}::[0-9a-f:.]*$"
+        r"|^([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}$"
+        r"|^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$"
+    ),
+    "tokens": (
+        r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+        r"|(^|[^0-9a-z])[0-9a-f]{16,}($|[^0-9a-z])"
+    ),
+    "web addresses with ids": r"^\s*[a-z][a-z0-9+.-]*://\S*([?&][^=\s]+=|[0-9]{4,}|@)",
+    "coordinates": (
+        rf"(^|[^0-9.]){_DEGREES}\s*(°?\s*[NS])?\s*[,;/ ]\s*{_DEGREES}($|[^0-9.])"
+        rf"|[0-9]\s*°\s*[0-9NSEW]|^\s*(POINT|POLYGON|LINESTRING)\s*Z?\s*\("
+    ),
+    "JSON": r'^\s*\{\s*("|\})|^\s*\[\s*(["{[]|-?[0-9.]+\s*,)',
+}
+"""By what values look like, in the plural: what matches anywhere in them; case is ignored."""
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether values of a type are text."""
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+
+
+def is_bytes(type_: pa.DataType) -> bool:
+    """Whether values of a type are bytes that may mean anything."""
+    return bool(
+        pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+        or pa.types.is_fixed_size_binary(type_)
+    )
+
+
+def match_patterns(values: pa.Array) -> list[str]:
+    """Say what some of the values look like: distinct text, without null."""
+    found = [
+        name
+        for name, regex in PATTERNS.items()
+        if pc.any(pc.match_substring_regex(values, regex, ignore_case=True)).as_py()
+    ]
+    num_wordy = pc.sum(pc.match_substring_regex(values, MANY_WORDS)).as_py()
+    is_long = pc.any(pc.greater_equal(pc.utf8_length(values), LONG_TEXT)).as_py()
+    if is_long or num_wordy >= max(MIN_TEXTS, TEXT_SHARE * len(values)):
+        found.append(FREE_TEXT)
+    return found
 
 
 def check_values(
@@ -76,7 +144,7 @@ def find_suspicions(log: ShardedLog, values: pa.Array, shown: npt.NDArray[Any]) 
         return []
     if is_bytes(values.type):
         return ["bytes, which may mean anything"]
-    found = [name for name, _ in match_patterns(values)] if is_text(values.type) else []
+    found = match_patterns(values) if is_text(values.type) else []
     texts = pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.string())))
     num_ids, num_long = np.sum(log.ask(count_ids, texts), axis=0).tolist()
     if num_long or (len(values) > MANY_VALUES and num_ids > len(values) / 2):

@@ -3,10 +3,11 @@
 The rules are in ``docs/data-model.md``, "From rows to trajectories".
 """
 
-from trajcloak.trajectories.clock import Ranges, cut_windows
 from trajcloak.trajectories.grid import (
+    Ranges,
     TimeGrid,
     build_time_grid,
+    cut_windows,
     format_duration,
     parse_duration,
 )
@@ -17,8 +18,15 @@ from trajcloak.trajectories.ingest import (
     format_moment,
     is_dense,
 )
-from trajcloak.trajectories.layout import Layout, change_times, lay_out
-from trajcloak.trajectories.log_checks import CheckedLog, check_log, check_rows, too_few_users
+from trajcloak.trajectories.layout import (
+    CheckedLog,
+    Layout,
+    change_times,
+    check_log,
+    check_rows,
+    lay_out,
+    too_few_users,
+)
 from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
 from trajcloak.trajectories.windows import NOWHERE, Window, WindowCutter, join_marks
 

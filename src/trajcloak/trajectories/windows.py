@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from trajcloak.log import RequestLog, sort_rows
 from trajcloak.options import HOLD
-from trajcloak.trajectories.clock import Ranges
 from trajcloak.trajectories.fill import (
     Timeline,
     collect_requests,
@@ -17,7 +16,7 @@ from trajcloak.trajectories.fill import (
     mark_rows,
     scatter_reports,
 )
-from trajcloak.trajectories.grid import TimeGrid
+from trajcloak.trajectories.grid import Ranges, TimeGrid
 from trajcloak.trajectories.ingest import Located
 from trajcloak.trajectories.layout import Layout
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from movement.samples import fcd, gpx, trkpt, write
-from trajcloak.movement import xml_parsing
+from trajcloak.movement import xml_formats
 from trajcloak.movement.movement_source import MovementSource
 from trajcloak.movement.xml_formats import read_gpx_points, read_sumo_points
 
@@ -90,7 +90,7 @@ def test_another_root(refuse, tmp_path, name, text):
 
 def test_deep_nesting_is_refused(refuse, tmp_path):
     file = write(tmp_path / "a.xml", "<fcd-export>" + "<a>" * 1_000_000)
-    assert f"nested more than {xml_parsing.MAX_DEPTH} deep" in refuse(file)
+    assert f"nested more than {xml_formats.MAX_DEPTH} deep" in refuse(file)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_deep_nesting_is_refused(refuse, tmp_path):
     ids=["comment", "attribute", "name", "instruction"],
 )
 def test_a_token_without_end_is_refused(refuse, tmp_path, inside):
-    text = "<fcd-export>" + inside.format("x" * (8 * xml_parsing.MAX_TOKEN_BYTES)) + "</fcd-export>"
+    text = "<fcd-export>" + inside.format("x" * (8 * xml_formats.MAX_TOKEN_BYTES)) + "</fcd-export>"
     assert "a tag or comment is longer than 1,048,576 bytes" in refuse(
         write(tmp_path / "a.xml.gz", text)
     )
@@ -151,8 +151,8 @@ def read_and_measure(file: Path, read) -> tuple[list[int], int]:
 
 @pytest.mark.parametrize(("name", "read"), [("sumo", read_sumo_points), ("gpx", read_gpx_points)])
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, name, read):
-    monkeypatch.setattr(xml_parsing, "BATCH_ROWS", 500)
-    monkeypatch.setattr(xml_parsing, "CHUNK_BYTES", 1 << 14)
+    monkeypatch.setattr(xml_formats, "BATCH_ROWS", 500)
+    monkeypatch.setattr(xml_formats, "CHUNK_BYTES", 1 << 14)
     most = []
     for num_points in (2_000, 8_000):
         sizes, held = read_and_measure(write_many(tmp_path, name, num_points), read)

@@ -1,10 +1,18 @@
-"""User ids in the text of a table of another tool: many words are looked for at once.
+"""Columns of a foreign table that could link rows to one sender, or that name users.
 
-The bytes of a text are hashed with a polynomial in an odd base modulo 2^64. Prefix
-sums give the hash of every stretch of some length, so one pass over the text serves
-all words of that length. Where a hash is that of a word, the bytes are compared.
+No name says what a column is, so every column is tried as a link: rows with one value may have one
+sender, who was inside all their rectangles. A value that nobody fits links nothing. Where a
+column has such values, the others fit by chance, unless many more of them do than after
+shuffling the column.
+
+User ids are looked for in the text of all columns, many words at once. The bytes of a text are
+hashed with a polynomial in an odd base modulo 2^64. Prefix sums give the hash of every stretch of
+some length, so one pass over the text serves all words of that length. Where a hash is that of a
+word, the bytes are compared.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.foreign_locations import LocationLog
+from trajcloak.auditor.audited_values import Ints, Mask
+from trajcloak.auditor.foreign_table import ForeignTable
 
-Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 
@@ -27,6 +35,12 @@ BY_CHANCE = 0.01
 FEW = 3
 ABOVE_CHANCE = 4
 UUID = "^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$"
+
+MIN_FITTING = 3
+ABOVE_SHUFFLED = 2
+"""Values that somebody fits, beyond what shuffling gives: these many, or so many times as many."""
+
+ALL_COLUMNS = "all columns together"
 
 
 def find_sorted(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> Ints:
@@ -132,9 +146,9 @@ def _match(candidates: Bytes, own: Hashes, spelled: Bytes, hashes: Hashes) -> In
     return position[same]
 
 
-def list_ids(log: LocationLog) -> tuple[Words, Words]:
+def list_long_ids(ids: Any) -> tuple[Words, Words]:
     """List the long ids: names, in lower case, and numbers without their sign."""
-    ids = pc.cast(log.ids, pa.string())
+    ids = pc.cast(ids, pa.string())
     is_number = pc.match_substring_regex(ids, "^-?[0-9]+$")
     names = pc.utf8_lower(ids.filter(pc.invert(is_number)))
     names = names.filter(pc.greater_equal(pc.utf8_length(names), LONG))
@@ -148,17 +162,101 @@ def list_ids(log: LocationLog) -> tuple[Words, Words]:
     return Words(pa.concat_arrays([names, *spelled]).unique()), Words(digits.unique())
 
 
-def count_numbers(numbers: Words, text: bytes, more: bytes = b"", vocabulary: bytes = b"") -> int:
-    """Count the ids among the numbers of a text, or 0 if chance explains them.
-
-    Chance is that of the numbers of the text and of ``more``; what stands in the vocabulary
-    is no id.
-    """
-    found, _ = numbers.find_numbers_in(text)
-    num_found = int((found & ~numbers.find_numbers_in(vocabulary)[0]).sum())
-    if not num_found:
-        return 0
-    _, by_chance = numbers.find_numbers_in(text + b"\0" + more)
+def count_numbers(numbers: Words, text: bytes) -> int:
+    """Count the ids among the numbers of a text, or 0 if chance explains them."""
+    found, by_chance = numbers.find_numbers_in(text)
+    num_found = int(found.sum())
     if by_chance > BY_CHANCE and num_found <= max(FEW, ABOVE_CHANCE * by_chance):
         return 0
     return num_found
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way to link rows.
+
+    Attributes
+    ----------
+    name : str
+        What links them.
+    group, shuffled : (rows,) int64
+        The number of each row's group; the same after shuffling.
+    is_certain : bool
+        Whether the caller says that this is the link.
+    """
+
+    name: str
+    group: Ints
+    shuffled: Ints
+    is_certain: bool
+
+    def could_link(self, candidates: Ints, by_chance: Ints) -> bool:
+        """Tell whether somebody fits the groups, more often than by chance.
+
+        ``candidates`` are the users who fit each group, ``by_chance`` those after shuffling.
+        """
+        fits = candidates[self.has_several(self.group)] > 0
+        fits_by_chance = by_chance[self.has_several(self.shuffled)] > 0
+        is_likely = fits.sum() > MIN_FITTING + ABOVE_SHUFFLED * fits_by_chance.sum()
+        return self.is_certain or bool(fits.all() or is_likely)
+
+    def find_small(self, candidates: Ints, k: int) -> Ints:
+        """List the groups of several rows that fewer than k users fit."""
+        is_small = (self.least <= candidates) & (candidates < k)
+        return np.flatnonzero(is_small & self.has_several(self.group))
+
+    @property
+    def least(self) -> int:
+        """The fewest candidates of a group; one that nobody fits is none, unless it is certain."""
+        return 0 if self.is_certain else 1
+
+    @staticmethod
+    def has_several(group: Ints) -> Mask:
+        """Tell which groups have several rows."""
+        return np.bincount(group) > 1
+
+
+def list_links(foreign: ForeignTable, group: str | None) -> list[Link]:
+    """List the ways to link rows, each once.
+
+    Each column, and all together; and rows of one instant only, as a request that is
+    published twice would be. ``group`` is the column that the caller names, if any.
+    """
+    rng = np.random.default_rng(0)
+    links: list[Link] = []
+    for name, number in _list_groupings(foreign):
+        is_new = all((number != link.group).any() for link in links)
+        if is_new and Link.has_several(number).any():
+            links.append(Link(name, number, rng.permutation(number), name == group))
+    return links
+
+
+def _list_groupings(foreign: ForeignTable) -> Iterator[tuple[str, Ints]]:
+    columns = {name: _number(column) for name, column in foreign.columns.items()}
+    yield from columns.items()
+    if not columns:
+        return
+    together = _combine(list(columns.values()))
+    yield ALL_COLUMNS, together
+    for name, number in {**columns, ALL_COLUMNS: together}.items():
+        yield f"{name} within an instant", _combine([number, foreign.first])
+
+
+def _number(column: pa.Array) -> Ints:
+    """Number the values of a column as they come; null is never the same as another."""
+    codes = column.dictionary_encode().indices
+    number = codes.fill_null(-1).to_numpy().astype(np.int64)
+    is_null = number < 0
+    number[is_null] = number.max(initial=-1) + 1 + np.arange(is_null.sum())
+    return _combine([number])
+
+
+def _combine(numbers: list[Ints]) -> Ints:
+    """Number the different combinations, in the order in which they come."""
+    _, first, number = np.unique(
+        np.column_stack(numbers), axis=0, return_index=True, return_inverse=True
+    )
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    ordered: Ints = rank[number.ravel()]
+    return ordered

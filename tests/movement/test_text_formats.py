@@ -7,7 +7,7 @@ import pytest
 
 from movement.samples import HEADER, write
 from trajcloak.errors import InputError
-from trajcloak.movement import text_lines
+from trajcloak.movement import text_formats
 from trajcloak.movement.movement_source import MovementSource
 from trajcloak.movement.text_formats import read_brinkhoff_points
 
@@ -73,7 +73,7 @@ def test_a_bad_last_line_that_is_whole_is_an_error(refuse, tmp_path, name, heade
 def test_blocks_do_not_show(tmp_path, monkeypatch, name, header, lines, end, block, convert):
     whole = convert(write(tmp_path / name, end.join([*header, *lines]).encode()), **choose(name))
     (tmp_path / "converted.parquet").unlink()
-    monkeypatch.setattr(text_lines, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_formats, "BLOCK_BYTES", block)
     assert convert(tmp_path / name, **choose(name)) == whole
 
 
@@ -83,14 +83,14 @@ def test_blocks_do_not_show(tmp_path, monkeypatch, name, header, lines, end, blo
 def test_the_first_bad_line_is_named(
     refuse, tmp_path, monkeypatch, name, header, lines, block, bad
 ):
-    monkeypatch.setattr(text_lines, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_formats, "BLOCK_BYTES", block)
     lines = [*lines[:bad], "nonsense", "", *lines[bad:], "nonsense"]
     message = refuse(write(tmp_path / name, "\n".join([*header, *lines, ""])), **choose(name))
     assert f": line {len(header) + bad + 1}: has 1 fields; expected " in message
 
 
 def test_many_rows_come_in_many_batches_and_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_lines, "BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(text_formats, "BLOCK_BYTES", 1 << 14)
     file = write(tmp_path / "run.txt", "".join(line + "\n" for line in POINTS * 10_000))
     sizes, held = [], []
     before = pa.total_allocated_bytes()
@@ -104,7 +104,7 @@ def test_many_rows_come_in_many_batches_and_little_memory(tmp_path, monkeypatch)
 
 
 def test_a_line_without_end(refuse, tmp_path, monkeypatch):
-    monkeypatch.setattr(text_lines, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(text_formats, "BLOCK_BYTES", 1 << 16)
     file = write(tmp_path / "run.txt.gz", POINTS[0] + "\n" + "x" * 1_000_000)
     assert "line 2 is longer than 65,536 bytes" in refuse(file, format="brinkhoff")
 
