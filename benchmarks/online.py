@@ -28,6 +28,7 @@ from trajcloak.space import fit_region
 
 USERS, EPOCH, WARM_UP, EPOCHS = 2_000_000, 5, 5, 2
 DAY_USERS, DAY, DAY_EPOCH = 20_000, 1_440, 30
+HOUR = 60
 GIB = 2**30
 EVERY = 60 * 10**6
 """A minute, in microseconds."""
@@ -44,14 +45,16 @@ Targets = list[tuple[str, float, float]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=USERS)
+    parser.add_argument("--users", type=int, default=USERS, help="0: time no instants")
     parser.add_argument("--day-users", type=int, default=DAY_USERS)
     parser.add_argument("--day", type=int, default=DAY, help="instants of the day; 0: no day")
+    parser.add_argument("--day-epoch", type=int, default=DAY_EPOCH, help="instants in its epochs")
     asked = parser.parse_args()
     targets: Targets = []
-    time_instants(asked.users, targets)
+    if asked.users:
+        time_instants(asked.users, targets)
     if asked.day:
-        run_day(asked.day_users, asked.day, targets)
+        run_day(asked.day_users, asked.day, asked.day_epoch, targets)
     sys.exit(print_targets(targets))
 
 
@@ -93,9 +96,9 @@ def time_instants(users: int, targets: Targets) -> None:
     ]
 
 
-def run_day(users: int, instants: int, targets: Targets) -> None:
+def run_day(users: int, instants: int, epoch: int, targets: Targets) -> None:
     """Run a stream with all its files, and see whether memory grows."""
-    settings = {"k": K, "every": EVERY, "epoch": DAY_EPOCH}
+    settings = {"k": K, "every": EVERY, "epoch": epoch}
     sizes = []
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, open_state(Path(folder) / "state", {}) as state:
@@ -111,7 +114,7 @@ def run_day(users: int, instants: int, targets: Targets) -> None:
             for line in list_lines(instant, x, y):
                 for _ in stream.take(line, geographic=False):
                     pass
-            if instant % DAY_EPOCH == DAY_EPOCH - 1:
+            if (instant + 1) % HOUR == 0 or instant + 1 == instants:
                 pa.default_memory_pool().release_unused()
                 sizes.append(read_memory())
                 console.print(

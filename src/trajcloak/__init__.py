@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     )
     from trajcloak.kept_counts import Choice
     from trajcloak.movement import ConvertedLog, convert_log
+    from trajcloak.online import OnlineAnonymizer, OnlineOptions, PublishedInstant
     from trajcloak.report import Report
+    from trajcloak.space import Region
     from trajcloak.trajectories import Ingest, Located
     from trajcloak.trajectories.schedule import Schedule
 
@@ -61,10 +63,14 @@ __all__ = [
     "Located",
     "Log",
     "NotEnoughUsersError",
+    "OnlineAnonymizer",
+    "OnlineOptions",
     "OptionError",
     "OutputError",
+    "PublishedInstant",
     "Refined",
     "RefusedLogError",
+    "Region",
     "Release",
     "Report",
     "Schedule",
@@ -117,7 +123,9 @@ _HOMES = {
     ),
     "trajcloak.kept_counts": ("Choice",),
     "trajcloak.movement": ("ConvertedLog", "convert_log"),
+    "trajcloak.online": ("OnlineAnonymizer", "OnlineOptions", "PublishedInstant"),
     "trajcloak.report": ("Report",),
+    "trajcloak.space": ("Region",),
     "trajcloak.trajectories": ("Ingest", "Located"),
     "trajcloak.trajectories.schedule": ("Schedule",),
 }

@@ -103,6 +103,7 @@ def run_stream(
     lines: Sequence[dict] | bytes,
     pieces: Sequence[int] = (),
     printed: Path | None = None,
+    box: tuple[float, float, float, float] | None = BOX,
     **options,
 ) -> StreamRun:
     """Run a stream in this process.
@@ -124,7 +125,7 @@ def run_stream(
             folder / "state" / "policy.parquet",
             asked,
             ["category"],
-            box=BOX,
+            box=box,
             threads=1,
         )
         cut = (text[start:stop] for start, stop in pairwise(edges))

@@ -97,6 +97,13 @@ def test_who_is_absent_once_is_out_until_the_epoch_ends():
     assert online.counts["requests withheld"] == 2
 
 
+def test_who_leaves_while_an_instant_is_waited_for_takes_no_part():
+    online = build(k=3, lag=1)
+    report(online, FOUR, 100)
+    report(online, FOUR[1:], 110)
+    assert count_users(online.advance(120)) == [3]
+
+
 def test_newcomers_wait():
     online = build()
     for instant in range(4):

@@ -45,8 +45,8 @@ def test_nobody_waits_for_those_who_are_gone(absence, length):
 
 
 def test_effort_falls_with_users():
-    efforts = [choose_effort(users, 5) for users in (100, 50_000, 2_000_000)]
-    assert [e.level for e in efforts] == ["high", "normal", "low"]
+    efforts = [choose_effort(users, 5) for users in (100, 50_000, 500_000, 2_000_000)]
+    assert [e.level for e in efforts] == ["high", "normal", "low", "least"]
 
 
 def test_all_futures_count_alike():

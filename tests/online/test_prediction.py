@@ -147,4 +147,6 @@ def test_memory_is_bounded_by_users(monkeypatch):
     for _ in range(50):
         recorder.add(np.zeros((10, 2), np.int32))
     recorder.trim(10)
-    assert recorder.num_frames == 3 + 1 + 2 + 10
+    assert len(recorder.look_back(10).frames) == 10 + 2
+    recorder.trim(1000)
+    assert len(recorder.look_back(1000).frames) == 1 + 2

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -242,6 +243,18 @@ def test_wrong_clocks_do_not_close_instants_or_fill_memory(tmp_path):
     assert late.counts["early"] == 30
 
 
+@pytest.mark.parametrize("place", [10, 200, 1000])
+def test_requests_close_no_instant(tmp_path, place):
+    lines = WALK.list_lines()
+    ahead = [
+        {"kind": "request", "user_id": f"stranger {n}", "time": START + n * EVERY, "category": "a"}
+        for n in range(2 * WALK.instants)
+    ]
+    run = run_stream(tmp_path / "run", lines, box=None)
+    again = run_stream(tmp_path / "again", lines[:place] + ahead + lines[place:], box=None)
+    assert again.published == run.published
+
+
 def test_requests_beyond_a_limit_are_counted_and_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(stream_run, "MOST_SENT", 3)
     lines = WALK.list_lines()
@@ -250,6 +263,23 @@ def test_requests_beyond_a_limit_are_counted_and_not_kept(tmp_path, monkeypatch)
     beyond = sum(max(0, count - 3) for count in sent.values())
     assert run.counts["too many requests"] == beyond > 0
     assert run.audit().passed
+
+
+def test_groups_are_on_disk_before_anything_is_published(tmp_path, monkeypatch):
+    on_disk, seen = set(), []
+    monkeypatch.setattr(os, "fsync", lambda file: on_disk.add(os.fstat(file).st_ino))
+    spell = stream_run.spell_instant
+
+    def look(instant, *rest):
+        folder = tmp_path / "run" / "state" / "started" / f"{instant.window:08}"
+        needed = [folder.parent, folder, folder / "policy.parquet"]
+        seen.append({file.stat().st_ino for file in needed} <= on_disk)
+        return spell(instant, *rest)
+
+    monkeypatch.setattr(stream_run, "spell_instant", look)
+    run_stream(tmp_path / "run", WALK.list_lines())
+    assert seen
+    assert all(seen)
 
 
 def test_a_run_goes_on_with_the_next_epoch(tmp_path):

@@ -38,6 +38,15 @@ def test_the_first_report_says_what_places_are():
     assert parser.skipped == {"no usable place": 1}
 
 
+def test_a_request_in_a_report_is_counted_and_not_used():
+    parser = LineParser(["category"])
+    report = b'{"kind": "report", "user_id": "a", "time": 0, "x": 1, "y": 2, "category": "food"}'
+    assert parser.parse(report) == ReportLine("a", 0, 1.0, 2.0)
+    assert parser.skipped == {"a request in a report": 1}
+    parser.parse(report.replace(b'"food"', b"null"))
+    assert parser.skipped == {"a request in a report": 1}
+
+
 @pytest.mark.parametrize("place", ['"lon": 181, "lat": 0', '"lon": 0, "lat": -90.5'])
 def test_places_off_the_globe(place):
     parser = LineParser([])

@@ -8,7 +8,6 @@ with fewer than k members left is silent. See ``docs/online.md``.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ from trajcloak.online.instant_requests import (
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.open_instant import NEVER, OpenInstant
 from trajcloak.online.prediction import PREDICTORS, Futures
+from trajcloak.online.published_instant import NO_GROUP, PrivateInstant, PublishedInstant
 from trajcloak.online.stream_users import StreamUsers
 from trajcloak.options import MBR, PER_INSTANT
 from trajcloak.parts import Parts, PartSettings, build_parts
@@ -41,63 +41,6 @@ from trajcloak.requests.decide import check_vocabulary
 from trajcloak.space import Region, find_cell
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
-NO_GROUP = -1
-
-
-@dataclass(frozen=True, repr=False)
-class PrivateInstant:
-    """Who was where at an instant, in which group, and what was sent; private.
-
-    Attributes
-    ----------
-    ids : pyarrow.Array
-        Ids of the users whose location is known.
-    cells : (users, 2) int32
-    group : (users,) int32
-        Number of the group in which each is published; -1: in none.
-    part : (users,) int32 or None
-        Part of the group, if parts are asked for; -1: in none.
-    sent : pyarrow.Table or None
-        All requests of the instant: ``user_id``, ``time`` and attributes.
-    """
-
-    ids: pa.Array
-    cells: npt.NDArray[np.int32]
-    group: npt.NDArray[np.int32]
-    part: npt.NDArray[np.int32] | None
-    sent: pa.Table | None
-
-
-@dataclass(frozen=True)
-class PublishedInstant:
-    """What is published of an instant.
-
-    Attributes
-    ----------
-    window : int
-        The epoch, in which groups stay the same.
-    instant : int
-    bundle_id : int32
-        Numbers of the groups that are published, ascending.
-    cloaks : (groups, 4) uint32
-        Cells, as :data:`trajcloak.cloaks.Cloaks`.
-    users : int32
-        How many members each cloak holds.
-    parts : Parts or None
-        The rectangles in which members are shown, if parts are asked for; its ``part`` is private.
-    requests : InstantRequests
-    private : PrivateInstant
-        What it was made of; no part of what is published.
-    """
-
-    window: int
-    instant: int
-    bundle_id: npt.NDArray[np.int32]
-    cloaks: npt.NDArray[np.uint32]
-    users: npt.NDArray[np.int32]
-    parts: Parts | None
-    requests: InstantRequests
-    private: PrivateInstant
 
 
 class OnlineAnonymizer:
@@ -118,9 +61,11 @@ class OnlineAnonymizer:
     ...     pa.table({"user_id": [1, 2], "time": [5, 7], "x": [1.5, 2.5], "y": [3.0, 3.0]})
     ... )
     >>> online.ask(pa.table({"user_id": [2], "time": [8], "category": ["food"]}))
-    >>> published = online.advance(60)
-    >>> published[0].users.tolist(), published[0].requests.kinds["category"].to_pylist()
-    ([2], ['food'])
+    >>> (instant,) = online.advance(60)
+    >>> instant.bundles.drop_columns(["window", "instant"]).to_pylist()
+    [{'bundle_id': 0, 'x_min': 1.0, 'y_min': 3.0, 'x_max': 3.0, 'y_max': 4.0, 'users': 2}]
+    >>> instant.requests.to_table().to_pylist()
+    [{'bundle_id': 0, 'category': 'food'}]
     """
 
     def __init__(
@@ -302,6 +247,7 @@ class OnlineAnonymizer:
         parts = self._divide(cells, Policy(shown, cloaks))
         sent = self._waiting.pop(instant, None)
         return PublishedInstant(
+            region=self._region,
             window=instant // self._asked.epoch,
             instant=instant,
             bundle_id=bundle_id,

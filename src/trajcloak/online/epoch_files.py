@@ -9,7 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.online.anonymizer import NO_GROUP, PrivateInstant, PublishedInstant
+from trajcloak.online.published_instant import (
+    CLOAK_SCHEMA,
+    NO_GROUP,
+    PrivateInstant,
+    PublishedInstant,
+)
 from trajcloak.online.stream_state import sync
 from trajcloak.release.reading import PARTS_FILE, POLICY_FILE
 from trajcloak.release.row_groups import encode_row_group
@@ -24,13 +29,6 @@ MOMENT = pa.timestamp("us", "UTC")
 LOCATION_SCHEMA = pa.schema(
     [("user_id", pa.string()), ("time", MOMENT), ("x", pa.float64()), ("y", pa.float64())]
 )
-CLOAK_SCHEMA = pa.schema(
-    [
-        ("bundle", pa.int32()), ("instant", pa.int32()), ("part", pa.int32()),
-        ("x_start", pa.uint32()), ("y_start", pa.uint32()),
-        ("x_stop", pa.uint32()), ("y_stop", pa.uint32()), ("users", pa.int32()),
-    ]
-)  # fmt: skip
 
 
 class EpochFiles:
@@ -107,7 +105,7 @@ class EpochFiles:
             keys = [requests.group, np.full(len(requests.kind), number, np.int32)]
             values = requests.kinds.take(pa.array(requests.kind)).columns
             self._shown.write_table(pa.table([*keys, *values], schema=self._shown.schema))
-        self._cloaks.append(list_cloaks(instant))
+        self._cloaks.append(instant.list_cells())
         if private.part is not None:
             self._parts.append(_list_parts(instant, private))
 
@@ -126,21 +124,6 @@ class EpochFiles:
             )
         for file in self._folder.iterdir():
             sync(file)
-
-
-def list_cloaks(instant: PublishedInstant) -> pa.Table:
-    """List the rectangles of an instant by bundle and part."""
-    bundle, cloaks, users = instant.bundle_id, instant.cloaks, instant.users
-    part = np.zeros(len(bundle), np.int32)
-    if instant.parts is not None:
-        counts = instant.parts.counts[:, 0]
-        cloaks, users = instant.parts.cloaks, instant.parts.sizes
-        part = (np.arange(len(users)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(
-            np.int32
-        )
-        bundle = np.repeat(bundle, counts)
-    when = np.full(len(bundle), instant.instant, np.int32)
-    return pa.table([bundle, when, part, *cloaks.T, users], schema=CLOAK_SCHEMA)
 
 
 def _list_parts(instant: PublishedInstant, private: PrivateInstant) -> pa.Table:

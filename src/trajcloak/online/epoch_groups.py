@@ -41,7 +41,8 @@ EFFORTS_ONLINE = (
     GroupingEffort(60_000, 16, "high"),
     GroupingEffort(250_000, 16, "normal"),
     GroupingEffort(500_000, 8, "normal"),
-    GroupingEffort(float("inf"), 1, "low"),
+    GroupingEffort(2_500_000, 1, "low"),
+    GroupingEffort(float("inf"), 1, "least"),
 )
 """So that instants of a minute are long enough on two cores."""
 

@@ -34,14 +34,11 @@ class Recorder:
     """Keeps the last instants of all users; memory is bounded by the number of users."""
 
     def __init__(self, epoch: int, lag: int) -> None:
-        self._needed = epoch + lag + 2
+        # Instants to keep beside those at which movements to learn from begin: the one before, and
+        # as many after as are predicted; or those that are waited for.
+        self._span = max(lag, epoch - lag)
         self._frames: list[Frame] = []
         self._top_speed = np.zeros(0, np.int32)
-
-    @property
-    def num_frames(self) -> int:
-        """How many instants are kept."""
-        return len(self._frames)
 
     def add(self, frame: Frame) -> None:
         """Add the newest instant, which may have more users than those before."""
@@ -60,7 +57,7 @@ class Recorder:
 
     def trim(self, num_users: int) -> None:
         """Forget the oldest instants: few users are remembered for longer than many."""
-        kept = self._needed + MOST_MOVEMENTS // max(1, num_users)
+        kept = self._span + max(1, MOST_MOVEMENTS // max(1, num_users))
         del self._frames[:-kept]
 
     def is_seen(self, num_users: int) -> npt.NDArray[np.bool_]:

@@ -28,6 +28,10 @@ class InstantRequests(NamedTuple):
     kind: npt.NDArray[np.int32]
     kinds: pa.Table
 
+    def to_table(self) -> pa.Table:
+        """List what is shown, one request of a group a row: ``bundle_id`` and the attributes."""
+        return self.kinds.take(pa.array(self.kind)).add_column(0, "bundle_id", pa.array(self.group))
+
 
 def build_no_requests(names: Sequence[str]) -> InstantRequests:
     """Return what is shown where nothing was sent."""

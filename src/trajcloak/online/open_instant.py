@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba import njit
 
 from trajcloak.online.history import ABSENT
 
@@ -56,17 +57,16 @@ class OpenInstant:
         cell: npt.NDArray[np.int32],
     ) -> None:
         """Add location reports; ``user`` are numbers below those that :meth:`extend` was told."""
-        # What is known joins as one more report of each user, and as two where it is repeated.
-        known = np.unique(user)
-        known = known[self.time[known] != NEVER]
-        known = np.concatenate([known, known[self.is_repeated[known]]])
-        user = np.concatenate([user, known])
-        time = np.concatenate([time, self.time[known]])
-        cell = np.concatenate([cell, self.cell[known]])
-        order = np.lexsort((cell[:, 1], cell[:, 0], time, user))
-        user, time, cell = user[order], time[order], cell[order]
-        is_last = np.append(user[1:] != user[:-1], True)
-        is_same = np.insert((user[1:] == user[:-1]) & (time[1:] == time[:-1]), 0, False)
-        self.time[user[is_last]] = time[is_last]
-        self.cell[user[is_last]] = cell[is_last]
-        self.is_repeated[user[is_last]] = is_same[is_last]
+        _keep_last(user, time, cell, self.time, self.cell, self.is_repeated)
+
+
+@njit(cache=True, nogil=True)
+def _keep_last(user, time, cell, last, last_cell, is_repeated):  # type: ignore[no-untyped-def]
+    """Keep the last report of each user; of several at that time the greatest by x, then y."""
+    for row in range(len(user)):
+        u = user[row]
+        is_repeated[u] = time[row] == last[u] or (is_repeated[u] and time[row] < last[u])
+        is_greater = (cell[row, 0], cell[row, 1]) > (last_cell[u, 0], last_cell[u, 1])
+        if time[row] > last[u] or (time[row] == last[u] and is_greater):
+            last[u] = time[row]
+            last_cell[u] = cell[row]

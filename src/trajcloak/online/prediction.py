@@ -129,14 +129,16 @@ class Learned:
         threads: int = 1,
     ) -> Futures:
         """Continue as earlier movers did; see :class:`Predictor`."""
-        count = max(NEAREST, num_futures) if num_futures == 1 else num_futures
+        count = NEAREST if num_futures == 1 else num_futures
         index = _build_index(history, length)
         damped = Damped().predict(history, users, length, 1)[:, 0]
         futures = np.repeat(damped[:, None], num_futures, axis=1)
         asked = _describe(history, len(history.frames) - 1, users)
+        # In the order of the index, neighbours look at the same movers, which are in the cache.
+        order, _ = group_by_number(_find_places(asked, index.shift, index.side), index.side**2)
         run_sliced(
             lambda start, stop: _continue(
-                index, history.frames, asked, count, start, stop, futures
+                index, history.frames, asked, order[start:stop], count, futures
             ),
             len(users),
             threads,
@@ -196,8 +198,7 @@ def _build_index(history: History, length: int) -> MoverIndex:
     side = max(1, int(np.sqrt(len(described) / PER_CELL)))
     shift = max(0, (extent // side).bit_length() - 1)
     side = ((extent - 1) >> shift) + 1
-    place = (described[:, 0].astype(np.int64) >> shift) * side + (described[:, 1] >> shift)
-    order, first = group_by_number(place, side * side)
+    order, first = group_by_number(_find_places(described, shift, side), side * side)
     return MoverIndex(
         shift,
         side,
@@ -219,9 +220,14 @@ def _describe(history: History, t: int, users: npt.NDArray[np.integer]) -> npt.N
     )
 
 
+def _find_places(traits: npt.NDArray[np.int32], shift: int, side: int) -> npt.NDArray[np.int64]:
+    """Find the cell of the coarse grid in which each mover is."""
+    return (traits[:, 0].astype(np.int64) >> shift) * side + (traits[:, 1] >> shift)
+
+
 @njit(cache=True, nogil=True)
-def _continue(index, frames, asked, count, start, stop, futures):  # type: ignore[no-untyped-def]
-    """Fill ``futures[start:stop]`` with the ways of the nearest movers, or with their mean.
+def _continue(index, frames, asked, users, count, futures):  # type: ignore[no-untyped-def]
+    """Fill ``futures[users]`` with the ways of the nearest movers, or with their mean.
 
     Users near whom no mover is found keep what ``futures`` holds. Which future a mover gives
     is a function of the user's own traits: of several users side by side, first futures
@@ -230,7 +236,7 @@ def _continue(index, frames, asked, count, start, stop, futures):  # type: ignor
     num_futures, length = futures.shape[1:3]
     distance = np.empty(count, np.int64)
     nearest = np.empty(count, np.int64)
-    for u in range(start, stop):
+    for u in users:
         found = _find_nearest(index, asked[u], distance, nearest)
         if found == 0:
             continue

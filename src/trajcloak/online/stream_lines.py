@@ -67,7 +67,7 @@ class LineParser:
     geographic : bool or None
         None until it is known.
     skipped : Counter
-        By reason: lines that were not used; private.
+        By reason: lines that were not used, and reports of which a request was not; private.
 
     Examples
     --------
@@ -142,6 +142,9 @@ class LineParser:
         x, y = (_read_number(content.get(name)) for name in names)
         if most is not None and not (abs(x) <= most[0] and abs(y) <= most[1]):
             raise LineError("no usable place")
+        if any(content.get(name) is not None for name in self._names):
+            # The report counts: who is present must not depend on who asks.
+            self.skipped["a request in a report"] += 1
         return ReportLine(user, time, x, y)
 
 

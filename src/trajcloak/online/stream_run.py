@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyproj
 
 from trajcloak.errors import OptionError
-from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, PublishedInstant, X, Y
-from trajcloak.online.epoch_files import EpochFiles, list_cloaks
+from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, X, Y
+from trajcloak.online.epoch_files import EpochFiles
 from trajcloak.online.online_options import OnlineOptions
+from trajcloak.online.published_instant import PublishedInstant
 from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
@@ -327,21 +328,13 @@ def spell_instant(
     """Write what is published of an instant as JSON, one line for each bundle."""
     moments = [start.origin + (instant.instant + i) * every for i in (0, 1)]
     t_start, t_end = map(_spell_moment, moments)
-    cloaks = list_cloaks(instant)
-    edges = [
-        start.region.edges(axis, cloaks[name].to_numpy()).tolist()
-        for axis, name in ((0, "x_start"), (1, "y_start"), (0, "x_stop"), (1, "y_stop"))
-    ]
     parts: dict[int, list[Any]] = {}
-    for bundle, users, *sides in zip(
-        cloaks["bundle"].to_pylist(), cloaks["users"].to_pylist(), *edges, strict=True
-    ):
-        named = dict(zip(("x_min", "y_min", "x_max", "y_max"), sides, strict=True))
-        parts.setdefault(bundle, []).append({**named, "users": users})
-    kinds = instant.requests.kinds.to_pylist()
+    for row in instant.bundles.to_pylist():
+        shown = {name: row[name] for name in ("x_min", "y_min", "x_max", "y_max", "users")}
+        parts.setdefault(row["bundle_id"], []).append(shown)
     requests: dict[int, list[Any]] = {}
-    for bundle, kind in zip(instant.requests.group, instant.requests.kind, strict=True):
-        requests.setdefault(int(bundle), []).append(kinds[kind])
+    for row in instant.requests.to_table().to_pylist():
+        requests.setdefault(row.pop("bundle_id"), []).append(row)
     for bundle, rectangles in parts.items():
         yield json.dumps(
             {

@@ -1,0 +1,120 @@
+"""What is published of an instant, and what it was made of."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trajcloak.online.instant_requests import InstantRequests
+from trajcloak.parts import Parts
+from trajcloak.space import Region
+
+NO_GROUP = -1
+
+CLOAK_SCHEMA = pa.schema(
+    [
+        ("bundle", pa.int32()), ("instant", pa.int32()), ("part", pa.int32()),
+        ("x_start", pa.uint32()), ("y_start", pa.uint32()),
+        ("x_stop", pa.uint32()), ("y_stop", pa.uint32()), ("users", pa.int32()),
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class PrivateInstant:
+    """Who was where at an instant, in which group, and what was sent; private.
+
+    Attributes
+    ----------
+    ids : pyarrow.Array
+        Ids of the users whose location is known.
+    cells : (users, 2) int32
+    group : (users,) int32
+        Number of the group in which each is published; -1: in none.
+    part : (users,) int32 or None
+        Part of the group, if parts are asked for; -1: in none.
+    sent : pyarrow.Table or None
+        All requests of the instant: ``user_id``, ``time`` and attributes.
+    """
+
+    ids: pa.Array
+    cells: npt.NDArray[np.int32]
+    group: npt.NDArray[np.int32]
+    part: npt.NDArray[np.int32] | None
+    sent: pa.Table | None
+
+
+@dataclass(frozen=True, repr=False)
+class PublishedInstant:
+    """What is published of an instant.
+
+    Attributes
+    ----------
+    region : Region
+    window : int
+        The epoch, in which groups stay the same.
+    instant : int
+    bundle_id : int32
+        Numbers of the groups that are published, ascending; they begin anew in each epoch.
+    cloaks : (groups, 4) uint32
+        Cells, as :data:`trajcloak.cloaks.Cloaks`.
+    users : int32
+        How many members each cloak holds.
+    parts : Parts or None
+        The rectangles in which members are shown, if parts are asked for; its ``part`` is private.
+    requests : InstantRequests
+        As a table: ``requests.to_table()``.
+    private : PrivateInstant
+        What it was made of; no part of what is published.
+    """
+
+    region: Region
+    window: int
+    instant: int
+    bundle_id: npt.NDArray[np.int32]
+    cloaks: npt.NDArray[np.uint32]
+    users: npt.NDArray[np.int32]
+    parts: Parts | None
+    requests: InstantRequests
+    private: PrivateInstant
+
+    @property
+    def bundles(self) -> pa.Table:
+        """The rectangles of bundles, or of their parts, and how many users each holds.
+
+        Columns as in ``bundles.parquet`` of a release: ``window``, ``bundle_id``, ``instant``, with
+        parts ``part``, then ``x_min``, ``y_min``, ``x_max``, ``y_max``, ``users``.
+        """
+        cells = self.list_cells()
+        edges = {
+            name: self.region.edges(axis, cells[of].to_numpy())
+            for name, axis, of in (
+                ("x_min", 0, "x_start"), ("y_min", 1, "y_start"),
+                ("x_max", 0, "x_stop"), ("y_max", 1, "y_stop"),
+            )
+        }  # fmt: skip
+        part = {} if self.parts is None else {"part": cells["part"]}
+        return pa.table(
+            {
+                "window": np.full(len(cells), self.window, np.int32),
+                "bundle_id": cells["bundle"],
+                "instant": cells["instant"],
+                **part,
+                **edges,
+                "users": cells["users"],
+            }
+        )
+
+    def list_cells(self) -> pa.Table:
+        """List the rectangles by bundle and part, in cells."""
+        bundle, cloaks, users = self.bundle_id, self.cloaks, self.users
+        part = np.zeros(len(bundle), np.int32)
+        if self.parts is not None:
+            counts = self.parts.counts[:, 0]
+            cloaks, users = self.parts.cloaks, self.parts.sizes
+            first = np.repeat(np.cumsum(counts) - counts, counts)
+            part = (np.arange(len(users)) - first).astype(np.int32)
+            bundle = np.repeat(bundle, counts)
+        instant = np.full(len(bundle), self.instant, np.int32)
+        return pa.table([bundle, instant, part, *cloaks.T, users], schema=CLOAK_SCHEMA)
