@@ -139,7 +139,7 @@ def parts(log: str, k: str, least: str, per: str) -> dict[str, Any]:
     threads = default_threads()
 
     def show(cells: np.ndarray, height: int) -> int:
-        algorithm = build_algorithm("refined", parts=int(least) if per == "window" else None)
+        algorithm = build_algorithm("refined", parts=int(least), parts_per=per)
         policy = algorithm.solve(cells, height, int(k), "mbr", threads=threads)
         settings = PartSettings(int(least), per)
         return len(build_parts(cells, policy, settings, "mbr", threads).sizes)

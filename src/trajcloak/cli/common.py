@@ -125,7 +125,8 @@ def parts_options(function: F) -> F:
             show_default=True,
             type=click.Choice(["window", "instant"]),
             help="Parts keep their members for the whole window, or are made anew at every "
-            "instant.",
+            "instant; then refined makes bundles of half as many users again, unless --members "
+            "is given.",
         ),
         option(
             "--parts",
