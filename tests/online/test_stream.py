@@ -296,6 +296,15 @@ def test_a_run_goes_on_with_the_next_epoch(tmp_path):
     assert json.loads((two.release / "manifest.json").read_text())["withheld"]["windows"] == 1
 
 
+def test_lines_that_come_again_are_not_published_again(tmp_path):
+    lines = replace(WALK, instants=20).list_lines()
+    cut = next(n for n, line in enumerate(lines) if line["time"] >= START + 8 * EVERY)
+    one = run_stream(tmp_path / "run", lines[:cut])
+    two = run_stream(tmp_path / "run", lines)
+    assert {line["window"] for line in one.published} == {0, 1, 2}
+    assert {line["window"] for line in two.published} == {3, 4, 5, 6}
+
+
 def test_other_settings_need_another_state(tmp_path):
     lines = WALK.list_lines()
     run_stream(tmp_path / "run", lines)
