@@ -324,3 +324,16 @@ def test_a_region_beyond_all_places_is_refused():
     rows = [Row(f"u{i}", 0, 1.0, 1.0, None) for i in range(4)]
     with pytest.raises(tc.InputError, match="reaches beyond"):
         anonymize(read_rows(rows), 2, region=(-1e300, -1e300, 3e300), height=4)
+
+
+def test_rows_that_cannot_be_projected_are_counted(monkeypatch):
+    class Halting:
+        """PROJ answers infinity where a projection is not defined."""
+
+        def transform(self, lon, lat):
+            return np.where(lat > 52.9, np.inf, lon), lat
+
+    log = read_degrees([13.0, 13.1, 13.2, 13.3], [52.0, 52.95, 52.5, 53.0])
+    monkeypatch.setattr(pyproj.Transformer, "from_crs", lambda *_, **__: Halting())
+    with pytest.raises(tc.InputError, match=r"2 rows \(2, 4\) are at places that cannot be proj"):
+        place_log(hold_in_memory(log, MemoryEngine(1)))

@@ -21,7 +21,7 @@ Made from the commands themselves, as `--help` shows them.
 Exit codes: 0 done; 2 bad input or usage, and nothing is written; 3 breach found. Every command
 shows progress bars on a terminal, and prints one JSON object with `--json`. Nothing is ever
 overwritten: an output must be a new path. `python -m trajcloak` is the same as `trajcloak`, `-h`
-the same as `--help`, and `-` instead of a log is what comes on standard input.
+the same as `--help`, and `-` instead of a log is what comes on standard input, compressed or not.
 
 ## Options from a file
 

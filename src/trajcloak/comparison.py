@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms import Algorithm, Policy, build_algorithm
+from trajcloak.algorithms import Algorithm, Policy
 from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
@@ -34,9 +34,9 @@ from trajcloak.cloaks import (
 from trajcloak.errors import NotEnoughUsersError, OptionError, TrajcloakError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.options import PER_WINDOW, QUAD, Options
+from trajcloak.options import QUAD, Options
 from trajcloak.parts import PartSettings, build_parts
-from trajcloak.pipeline import prepare
+from trajcloak.pipeline import choose_algorithm, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.snapshot import BULK_DP, solve_snapshot
 
@@ -171,15 +171,7 @@ def _build(name: str, asked: Options) -> Algorithm:
             f"algorithm '{name}' is given the variant '{setting}', and has none; expected a tree "
             f"with {TrajAnon.name} or an effort with {Refined.name}; leave it out"
         )
-    return build_algorithm(
-        asked.algorithm,
-        seed=asked.seed,
-        tree=asked.tree,
-        effort=asked.effort,
-        # Where the number of members is given, bundles are not enlarged for parts per instant.
-        parts=asked.parts if asked.parts_per == PER_WINDOW or asked.members is None else None,
-        parts_per=asked.parts_per,
-    )
+    return choose_algorithm(asked, cell=1.0)
 
 
 def bound_optimum(cells: npt.NDArray[np.uint32], height: int, k: int, threads: int) -> float:

@@ -234,7 +234,7 @@ def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None
         asked.bundle_size,
         layout.region.height,
         asked.cloak,
-        algorithm or choose_algorithm(layout),
+        algorithm or choose_algorithm(asked, layout.region.cell),
         log.kinds.num_rows,
         asked.link_safe,
         None if asked.parts is None else PartSettings(asked.parts, asked.parts_per),
@@ -301,9 +301,8 @@ def _collect_kinds(unpublished: Sequence[Unpublished]) -> WindowKinds:
     return WindowKinds(kind, np.bincount(place, sent, minlength=len(kind)).astype(np.int64))
 
 
-def choose_algorithm(layout: Layout) -> Algorithm:
-    """Build the algorithm that is asked for."""
-    asked, cell = layout.asked, layout.region.cell
+def choose_algorithm(asked: Options, cell: float) -> Algorithm:
+    """Build the algorithm that is asked for; ``cell`` is the side of a cell."""
     return build_algorithm(
         asked.algorithm,
         seed=asked.seed,

@@ -330,13 +330,25 @@ def place_log(log: ShardedLog) -> tuple[ShardedLog, str | None, Bounds]:
     bounds, joins = _join_hemispheres(log)
     crs = choose_projection(bounds)
     placed = log.change(log.derive(_place_shard, crs, joins, log.engine.threads))
-    return placed, crs, merge_bounds(placed.ask(_bound_plane))
+    bounds = merge_bounds(placed.ask(_bound_plane))
+    if not all(map(math.isfinite, bounds)):
+        rows = SomeRows(placed.ask(_find_unplaced), facts.files)
+        raise InputError(
+            f"{rows} at places that cannot be projected; expected an area on one half of the "
+            f"globe; correct or remove them, or leave them out with --clip"
+        )
+    return placed, crs, bounds
 
 
 def _place_shard(log: RequestLog, crs: str, joins: bool, threads: int) -> Change:
     lon = _continue_east(log.x) if joins else log.x
     x, y = _project(log, lon, crs, threads)
     return {"plane_x": x, "plane_y": y}
+
+
+def _find_unplaced(log: RequestLog) -> npt.NDArray[np.int64]:
+    x, y = log.plane
+    return log.number_rows(np.flatnonzero(~(np.isfinite(x) & np.isfinite(y))))
 
 
 def _bound_plane(log: RequestLog) -> Bounds:
@@ -397,10 +409,4 @@ def _project(
             x[part], y[part] = transformer.transform(lon[part], log.y[part])
 
     run_sliced(project, log.num_rows, threads)
-    if not all(map(math.isfinite, (x.min(), y.min(), x.max(), y.max()))):
-        row = int(np.argmin(np.isfinite(x) & np.isfinite(y)))
-        raise InputError(
-            f"row {log.number_rows(np.array(row))}: the place cannot be projected; expected an "
-            f"area on one half of the globe; correct or remove the row"
-        )
     return x, y

@@ -107,7 +107,9 @@ def test_groups_chosen_by_requests_are_found_by_running_the_algorithm_again(
     tmp_path, monkeypatch, options
 ):
     world = release_one_log(tmp_path / "world", length=None, max_gap="8", **options)
-    monkeypatch.setattr(trajcloak.pipeline, "choose_algorithm", lambda _: GroupBySenders(world.log))
+    monkeypatch.setattr(
+        trajcloak.pipeline, "choose_algorithm", lambda *_: GroupBySenders(world.log)
+    )
     forged = replace(world, folder=tmp_path / "forged")
     forged.folder.mkdir()
     pq.write_table(pq.read_table(world.log), forged.log)

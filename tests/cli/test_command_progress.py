@@ -17,7 +17,10 @@ def ask_all(steps):
     ("steps", "expected"),
     [
         ([(0, 0, 100), (6, 1, 100), (12, 2, 100)], [10]),
-        ([(0, 0, 100), (4, 1, 100), (5, 2, 100)], [4]),
+        # From the steps after the first, as soon as they tell.
+        ([(0, 0, 1000), (0.5, 1, 1000), (1.5, 2, 1000)], [17]),
+        # The first step took long, since it compiled.
+        ([(0, 0, 100), (4, 1, 100), (5, 3, 100), (6, 5, 100), (7, 7, 100)], []),
         ([(0, 0, 100), (6, 50, 100), (12, 100, 100)], []),
         ([(0, 0, 0), (60, 5000, 0)], []),
         # A stage of many small windows begins again and again.

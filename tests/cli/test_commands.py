@@ -130,7 +130,7 @@ def test_anonymize_tells_what_is_published(run, made):
     never = {"users suppressed", "repeated times", "longer than max-gap", "locations held"}
     assert not never & facts.keys()
     assert facts["locations missing"] == "0.0% (0)"
-    assert facts["from"] == "2024-05-06 08:00:00"
+    assert facts["first instant"] == "2024-05-06 08:00:00"
     assert "Not published (shown by too few bundles): 18 requests." in done.out
     assert "No policy file was written" in done.out
 

@@ -8,6 +8,7 @@ import pytest
 from cli.conftest import REQUESTS
 from trajcloak.cli.compare import print_comparisons
 from trajcloak.comparison import Comparison
+from trajcloak.quantities import Unit, show_number
 
 NEEDED = {
     "algorithm", "cost_mbr", "cost_quad", "seconds", "bundles", "smallest_bundle",
@@ -45,8 +46,8 @@ def test_what_is_refused_is_a_result_too(run, tmp_path):
 
 
 RESULTS = [
-    Comparison("slow-clustering", "ok", 12.345, 2000.0, 8000.0, 2.5, 12, 5, 1234, 7.5),
-    Comparison("traj-anon:us", "ok", 0.5, 4000.0, 4000.0, 1.25, 10, 6, 9, 8.5),
+    Comparison("slow-clustering", "ok", 12.345, 2e6, 8e6, 2.5, 12, 5, 1234, 7.5),
+    Comparison("traj-anon:us", "ok", 0.5, 4e6, 4e6, 1.25, 10, 6, 9, 8.5),
     Comparison("hilbert-clustering", "out of time", 60.0),
     Comparison("exact", "refused: install it with pip install 'trajcloak[exact]'", 0.0),
 ]
@@ -61,14 +62,15 @@ def rows_of(printed):
 
 
 def test_the_tables(capsys):
-    print_comparisons(RESULTS)
+    print_comparisons(RESULTS, Unit(in_metres=True))
     printed = capsys.readouterr().out
     assert rows_of(printed) == [
-        ["slow-clustering", "2e+03", "1.00", "8e+03", "2.00", "<= 2.50"],
-        ["traj-anon:us", "4e+03", "2.00", "4e+03", "1.00", "<= 1.25"],
-        ["slow-clustering", "12.35", "12", "5", "1,234", "8"],
-        ["traj-anon:us", "0.50", "10", "6", "9", "8"],
+        ["slow-clustering", "2", "1.00", "8", "2.00", "<= 2.50"],
+        ["traj-anon:us", "4", "2.00", "4", "1.00", "<= 1.25"],
+        ["slow-clustering", "12.35", "12", "5", "1,234", "7.5\xa0m"],
+        ["traj-anon:us", "0.50", "10", "6", "9", "8.5\xa0m"],
     ]
+    assert "mbr, km²" in printed
     text = " ".join(printed.split())
     assert "hilbert-clustering: out of time" in text
     # Square brackets are no markup here.
@@ -80,7 +82,7 @@ def test_areas_of_parts_have_a_table_of_their_own(run, made):
     (told,) = json.loads(run(*args, "--json").out)["results"]
     own, union, whole = told["cost_parts"], told["cost_union"], told["cost_mbr"]
     assert 0 < own < union <= whole
-    shown = [f"{own:.3g}", f"{own / whole:.2f}", f"{union:.3g}", f"{union / whole:.2f}"]
+    shown = [show_number(own), f"{own / whole:.2f}", show_number(union), f"{union / whole:.2f}"]
     assert rows_of(run(*args).out)[-1] == ["traj-anon", *shown]
 
 
@@ -88,14 +90,14 @@ def test_a_defect_is_told_and_its_figures_shown(capsys):
     defect = Comparison(
         "best", "defect: a bundle of 1 users, fewer than 5", 1.0, 1.0, 1.0, 1.0, 3, 1, 3, 1.0
     )
-    print_comparisons([defect])
+    print_comparisons([defect], Unit(in_metres=True))
     printed = capsys.readouterr().out
     assert "best: defect: a bundle of 1 users, fewer than 5" in " ".join(printed.split())
     assert len(rows_of(printed)) == 2
 
 
 def test_nothing_done_in_time(capsys):
-    print_comparisons([Comparison("exact", "out of time", 1.0)])
+    print_comparisons([Comparison("exact", "out of time", 1.0)], Unit(in_metres=True))
     printed = capsys.readouterr().out
     assert rows_of(printed) == []
     assert "exact: out of time" in printed

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from trajcloak.cli import COMMANDS, cli
+from trajcloak.options import ALGORITHMS
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 READING = {
@@ -93,3 +94,9 @@ def test_no_command_shows_the_help(run):
     done = run()
     assert done.code == 2
     assert "Usage: trajcloak [OPTIONS] COMMAND" in done.out + done.err
+
+
+def test_the_shell_completes_algorithms():
+    option = list_options(load("anonymize"))["algorithm"]
+    found = option.shell_complete(click.Context(load("anonymize")), "")
+    assert [item.value for item in found] == list(ALGORITHMS)

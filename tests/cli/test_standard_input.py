@@ -1,8 +1,10 @@
 """``-`` instead of a log: what comes on standard input."""
 
+import gzip
 import io
 import json
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,4 +58,25 @@ def test_messages_name_it(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(bad)))
     done = run("inspect", "-")
     assert done.code == 2
-    assert "standard-input.csv: row 3: column 'x' cannot be read (it looks like 'aaaa')" in done.err
+    assert " standard input: row 3: column 'x' cannot be read (it looks" in done.err
+
+
+@pytest.mark.parametrize("write", [to_lines, to_csv])
+@pytest.mark.parametrize("compression", ["gzip", "bz2", "zstd"])
+def test_compressed(run, monkeypatch, write, compression):
+    with pa.CompressedOutputStream("packed", compression) as stream:
+        stream.write(write())
+    packed = Path("packed").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    done = run("inspect", "-", "--k", 2, "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["ingest"]["users"] == 4
+    assert "anonymize - -o" in json.loads(done.out)["command"]
+
+
+def test_compressed_and_damaged(run, monkeypatch):
+    damaged = gzip.compress(to_csv())[:40] + b"no" * 20
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(damaged)))
+    done = run("inspect", "-")
+    assert (done.code, done.out) == (2, "")
+    assert "Error: standard input: cannot be read" in done.err

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,13 @@ def test_bad_input(run, made, args, message):
     done = run("utility", made / "log.parquet", made / "release", "--policy", policy, *args)
     assert (done.code, done.out) == (2, "")
     assert message in done.err
+
+
+def test_rows_that_the_release_dropped_are_dropped(run):
+    rows = [f"u{u},{t},{u + t},{u}" for u in range(8) for t in range(6)]
+    Path("log.csv").write_text("\n".join(["user_id,time,x,y", *rows, "u0,0,7,7"]))
+    settings = "--k", 2, "--drop", "conflict", "--missing", "hold"
+    made = run("anonymize", "log.csv", "-o", "release", "--policy", "policy.parquet", *settings)
+    assert made.code == 0
+    done = run("utility", "log.csv", "release", "--policy", "policy.parquet", "--queries", 5)
+    assert (done.code, done.err) == (0, "")

@@ -293,3 +293,18 @@ def test_two_frames(tmp_path, client):
     )
     assert actual.error is None
     assert actual == expected
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_the_release_of_a_frame_is_audited(tmp_path, client, is_split):
+    table = pq.read_table(write_log(tmp_path, draw_skewed(1, "even", 60, 3)))
+    requests = table.drop_columns(["x", "y"])
+    log, sent = (dask.dataframe.from_pandas(part.to_pandas(), 3) for part in (table, requests))
+    options = {"request_log": sent} if is_split else {}
+    release = tc.anonymize(log, k=4, requests="what", engine=client, **options, **OPTIONS)
+    report = release.audit()
+    assert report.passed, [check for check in report.checks if not check.passed]
+    release.save(tmp_path / "saved", policy=tmp_path / "saved.parquet")
+    other = log[log["user_id"] != table["user_id"][0].as_py()]
+    again = tc.audit(other, tmp_path / "saved", tmp_path / "saved.parquet", **options)
+    assert not again.passed

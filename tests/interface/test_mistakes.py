@@ -145,9 +145,16 @@ def test_findings_of_the_audit_name_keywords(release):
 
 def test_columns_of_several_types():
     frame = build_table().to_pandas().astype(object)
-    frame.loc[2, "lat"] = "north"
-    with pytest.raises(tc.InputError, match=r"^row 3: column 'lat' holds a value that does"):
+    frame.loc[2, "lat"] = frame.loc[7, "lat"] = "north"
+    frame.loc[4, "lon"] = "13,4x"
+    with pytest.raises(tc.RefusedLogError) as caught:
         tc.anonymize(frame, k=4)
+    several, one = caught.value.reasons
+    assert several.startswith(
+        "2 rows (3, 8): column 'lat' holds a value of another type than most, which are of type "
+        "number (it looks like 'aaaaa'); expected values of one type"
+    )
+    assert one.startswith("row 5: column 'lon' holds")
 
 
 def test_degrees_in_planar_columns_are_noticed():

@@ -11,6 +11,7 @@ import trajcloak as tc
 from trajcloak.log import csv_text, read_in_memory
 from trajcloak.log import files as log_files
 from trajcloak.log.files import list_files, read_names, stream_batches
+from trajcloak.log.formats import AsciiRows, WantedColumns
 from trajcloak.options import LogColumns
 
 HEADER = "user_id,time,x,y\n"
@@ -212,3 +213,29 @@ def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch
 def test_what_is_no_path_is_refused(source):
     with pytest.raises(tc.OptionError, match=r"the log is given as .*; expected paths of files"):
         read_in_memory(source)
+
+
+def test_another_delimiter_is_suggested_only_where_it_would_help(tmp_path):
+    pq.write_table(pa.table({"day": [1], "box": ["a"]}), tmp_path / "log.parquet")
+    with pytest.raises(tc.InputError, match="no columns") as caught:
+        read_in_memory(tmp_path / "log.parquet")
+    assert "delimiter=" not in str(caught.value)
+
+
+def test_no_other_thread_reads_to_guess_types(tmp_path, monkeypatch):
+    """Threads of Arrow would go on reading, and kill a process that ends meanwhile."""
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + "u1,,1,2\n" * 200_000 + "u1,2024-05-06T08:00:00,1,2\n")
+    readers = set()
+    read = AsciiRows.read
+
+    def note(stream, size=-1):
+        readers.add(threading.current_thread())
+        return read(stream, size)
+
+    monkeypatch.setattr(AsciiRows, "read", note)
+    names = ["user_id", "time", "x", "y"]
+    wanted = WantedColumns("user_id", "time", ("x", "y"), (), None)
+    types = csv_text.guess_types(path, wanted, names, ",").types
+    assert types["time"] == pa.timestamp("us")
+    assert readers == {threading.current_thread()}

@@ -158,10 +158,10 @@ def test_frames(name, expected):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("user_id", 7, "row 3: column 'user_id' holds a value that does not fit"),
-        ("lat", "north", "row 3: column 'lat' holds a value that does not fit"),
-        ("what", [1], "row 3: column 'what' holds a value that does not fit"),
-        ("amount", 10**30, "row 3: column 'amount' holds a value that does not fit"),
+        ("user_id", 7, "row 3: column 'user_id' holds a value of another type than most"),
+        ("lat", "north", "row 3: column 'lat' holds a value of another type than most"),
+        ("what", [1], "row 3: column 'what' holds a value of another type than most"),
+        ("amount", 10**30, "row 3: column 'amount' holds a value of another type than most"),
     ],
 )
 def test_frames_with_columns_of_several_types(name, value, message):
@@ -213,9 +213,11 @@ def test_bad_lines(tmp_path, line, message):
 
 def test_geometries_that_are_no_points(tmp_path):
     table = build_table().drop_columns(["lon", "lat"])
-    lines = [b"\x01\x02\x00\x00\x00" + b"\x00" * 16] * table.num_rows
-    with pytest.raises(tc.InputError, match="row 1: the geometry is no point"):
-        read_in_memory(table.append_column("geometry", pa.array(lines)), COLUMNS)
+    point = b"\x01\x01\x00\x00\x00" + b"\x00" * 16
+    shapes = [point] * table.num_rows
+    shapes[1], shapes[3] = b"\x01\x02\x00\x00\x00" + b"\x00" * 16, point + b"\x00" * 8
+    with pytest.raises(tc.InputError, match=r"^2 rows \(2, 4\): the geometry is no point"):
+        read_in_memory(table.append_column("geometry", pa.array(shapes)), COLUMNS)
 
 
 @pytest.mark.parametrize("kind", ["wkb", "struct"])

@@ -12,6 +12,8 @@ import trajcloak as tc
 from runs import anonymize
 from trajcloak.auditor import audit_files
 from trajcloak.log import read_in_memory
+from trajcloak.log.bad_rows import BadRows
+from trajcloak.log.types import empty_damaged
 from trajcloak.options import LogColumns
 
 NUMBERS = [1, 2, None] * 4
@@ -148,7 +150,31 @@ def test_text_that_is_not_utf8_is_named(tmp_path):
     text = pa.Array.from_buffers(pa.string(), 12, raw.buffers())
     for suffix in (".parquet", ".arrow"):
         log = write(tmp_path / f"log{suffix}", text)
-        with pytest.raises(
-            tc.InputError, match=r"log\.\w+: row 2: column 'what' is damaged, or holds text"
-        ):
+        message = r"log\.\w+: 6 rows \(2, 4, 6, 8, 10, \.\.\.\): column 'what' is damaged, or holds"
+        with pytest.raises(tc.InputError, match=message):
             read_in_memory(log, LogColumns(requests=("what",)))
+
+
+def test_damage_and_other_troubles_are_named_at_once(tmp_path):
+    raw = pa.array([b"ok", b"\xff", b"ok"], pa.binary())
+    log = write(tmp_path / "log.parquet", pa.Array.from_buffers(pa.string(), 3, raw.buffers()))
+    table = pq.read_table(log, columns=["user_id", "time", "x", "y"])
+    places = pa.array([0.0, 1.0, float("inf")])
+    table = table.set_column(2, "x", places).append_column("what", pq.read_table(log)["what"])
+    with pytest.raises(tc.RefusedLogError) as caught:
+        read_in_memory(table, LogColumns(requests=("what",)))
+    assert [reason.split(";")[0] for reason in caught.value.reasons] == [
+        "row 2: column 'what' is damaged, or holds text that is not UTF-8",
+        "row 3: column 'x' is not a finite number (it looks like 'inf')",
+    ]
+
+
+def test_damaged_values_of_a_dictionary_are_found():
+    raw = pa.array([b"a", b"\xff", b"c"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+    column = pa.DictionaryArray.from_arrays(pa.array([2, 1, None, 0, 1], pa.int8()), texts)
+    bad = BadRows()
+    batch = empty_damaged(pa.RecordBatch.from_arrays([column], names=["what"]), 10, bad)
+    batch.validate(full=True)
+    assert batch.column(0).to_pylist() == ["c", None, None, "a", None]
+    assert bad.explain()[0].startswith("2 rows (12, 15): column 'what' is damaged")

@@ -63,6 +63,7 @@ class Share(click.ParamType[float]):
     default=AUTO,
     show_default="refined for mbr cloaks, traj-anon for quad",
     metavar="NAME",
+    shell_complete=lambda _ctx, _param, start: [n for n in ALGORITHMS if n.startswith(start)],
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
 )
 @option(

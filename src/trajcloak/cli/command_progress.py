@@ -8,8 +8,11 @@ from trajcloak.cli.common import err
 from trajcloak.progress import Progress as Listener
 from trajcloak.progress_bars import draw_bars
 
-SOON = 5.0
-"""Seconds of a stage after which its end is foreseen."""
+SOON = 1.0
+"""Seconds after the first step of a stage from which on its end is foreseen by the other steps."""
+
+LATER = 5.0
+"""Seconds of a stage after which its end is foreseen by all steps: the first may have compiled."""
 
 LONG = 120.0
 """Seconds that are worth a word in advance."""
@@ -26,23 +29,28 @@ class Forecast:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._starts: dict[str, tuple[float, int]] = {}
+        self._marks: dict[str, list[tuple[float, int]]] = {}
         self._told: set[str] = set()
 
     def ask(self, stage: str, done: int, total: int) -> int | None:
         """Compute the minutes that are left; None if they are few, unknown, or told already."""
         now = self._clock()
-        start, first = self._starts.get(stage, (now, done))
-        if done <= first:
+        marks = self._marks.setdefault(stage, [(now, done)])
+        if done <= marks[0][1]:
             # The stage begins, or begins again in the next window.
-            self._starts[stage] = now, done
+            self._marks[stage] = [(now, done)]
             return None
-        passed = now - start
-        left = passed * (total - done) / (done - first)
-        if stage in self._told or passed < SOON or left < LONG:
-            return None
-        self._told.add(stage)
-        return round(left / 60)
+        if len(marks) == 1:
+            marks.append((now, done))
+        for (start, first), enough in zip(reversed(marks), (SOON, LATER), strict=True):
+            passed = now - start
+            if passed >= enough and done > first:
+                left = passed * (total - done) / (done - first)
+                if stage in self._told or left < LONG:
+                    return None
+                self._told.add(stage)
+                return round(left / 60)
+        return None
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from trajcloak.cli.grouped import (
     WORK,
     option,
 )
-from trajcloak.cli.standard_input import take_standard_input
+from trajcloak.cli.standard_input import name_in_messages, take_standard_input
 from trajcloak.errors import InputError, OptionError, TrajcloakError
 from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 
@@ -404,7 +404,7 @@ def print_note(message: str) -> None:
 
 
 def _print_message(sign: str, style: str, message: str) -> None:
-    text = Text.assemble((sign, style), " ", message)
+    text = Text.assemble((sign, style), " ", name_in_messages(message))
     err.print(text, soft_wrap=not err.is_terminal)
 
 
@@ -428,8 +428,8 @@ def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
             "repeated times", ingest["repeated"], "{:,} rows (one location, all requests kept)"
         ),
         ("users", f"{ingest['users']:,}"),
-        ("from", show_time(ingest["start"])),
-        ("to", show_time(ingest["end"])),
+        ("first instant", show_time(ingest["start"])),
+        ("last instant ends", show_time(ingest["end"])),
         ("instants of the log", f"{ingest['instants']:,}"),
         ("time between reports", "none" if interval is None else _quantiles(interval)),
         *_unless_zero("longer than max-gap", ingest["long_gaps"]),

@@ -1,5 +1,6 @@
 """``trajcloak compare``."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,7 @@ from trajcloak.cli.common import (
 from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
 from trajcloak.cli.tables import ValueTable, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
+from trajcloak.quantities import Unit, show_number
 
 if TYPE_CHECKING:
     from trajcloak.comparison import Comparison
@@ -90,31 +92,36 @@ def command(
     if as_json:
         print_json({"results": [asdict(result) for result in results]})
     else:
-        print_comparisons(results)
+        print_comparisons(results, Unit(in_metres=read.crs is not None))
 
 
-def print_comparisons(results: Sequence["Comparison"]) -> None:
+def print_comparisons(results: Sequence["Comparison"], unit: Unit) -> None:
     """Show cost and time side by side."""
     done = [r for r in results if r.cost_mbr is not None]
+    best_mbr = min((r.cost_mbr or 0 for r in done), default=0) or 1
+    best_quad = min((r.cost_quad or 0 for r in done), default=0) or 1
+    one, name = unit.scale(math.sqrt(best_mbr))
+
+    def show_cost(cost: float | None) -> str:
+        return show_number((cost or 0) / one**2)
+
     costs = ValueTable(
         "Cost, recomputed from the bundles",
         "algorithm",
-        ("mbr", "of best", "quad", "of best", "of optimum"),
+        (f"mbr, {name}²", "of best", f"quad, {name}²", "of best", "of optimum"),
     )
     runs = ValueTable(
         "Time and bundles",
         "algorithm",
         ("seconds", "bundles", "smallest", "largest", "median side"),
     )
-    best_mbr = min((r.cost_mbr or 0 for r in done), default=0) or 1
-    best_quad = min((r.cost_quad or 0 for r in done), default=0) or 1
     sign = "" if any(r.algorithm == "exact" for r in done) else "<= "
     for r in done:
         costs.add_row(
             r.algorithm,
-            f"{r.cost_mbr:.3g}",
+            show_cost(r.cost_mbr),
             f"{(r.cost_mbr or 0) / best_mbr:.2f}",
-            f"{r.cost_quad:.3g}",
+            show_cost(r.cost_quad),
             f"{(r.cost_quad or 0) / best_quad:.2f}",
             f"{sign}{r.within_quad:.2f}",
         )
@@ -124,7 +131,7 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
             f"{r.bundles:,}",
             f"{r.smallest_bundle:,}",
             f"{r.largest_bundle:,}",
-            f"{r.median_side:,.0f}",
+            unit.length(r.median_side or 0),
         )
     out.print(costs, runs)
     divided = [r for r in done if r.cost_parts is not None]
@@ -132,7 +139,7 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
         parts = ValueTable(
             "Cost with parts",
             "algorithm",
-            ("own part", "of mbr", "all parts", "of mbr"),
+            (f"own part, {name}²", "of mbr", f"all parts, {name}²", "of mbr"),
             caption="area of the part that each user is in; area that all parts of the user's "
             "bundle cover; both also as shares of the cost of bounding boxes",
         )
@@ -140,9 +147,9 @@ def print_comparisons(results: Sequence["Comparison"]) -> None:
             own, union, whole = r.cost_parts or 0, r.cost_union or 0, r.cost_mbr or 1
             parts.add_row(
                 to_markup(r.algorithm),
-                f"{own:.3g}",
+                show_cost(own),
                 f"{own / whole:.2f}",
-                f"{union:.3g}",
+                show_cost(union),
                 f"{union / whole:.2f}",
             )
         out.print(parts)

@@ -191,6 +191,15 @@ def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told
     ):
         if choices:
             out.print(_choices_table(name, choices, found.proposed))
+    sets = (
+        "; sets: of requests that would be published; rows: in such a set"
+        if found.proposed.sets is not None
+        else ""
+    )
+    out.print(
+        f"Shares that a choice keeps: users who take part in a window; reports of users who take "
+        f"part there; guessed: locations without a report in their instant{sets}."
+    )
     for suspect in found.suspects:
         if not any(f"--drop={suspect.reason}" in refusal for refusal in found.refusals):
             out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")

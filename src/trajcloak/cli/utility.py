@@ -68,6 +68,7 @@ def command(
 
     check_release_time(release, time)
     published = open_published(release)
+    columns = columns.complete(published.manifest["parameters"])
     if not columns.requests:
         columns = replace(columns, requests=tuple(published.attributes))
     with progress_bars(hidden=as_json) as progress:

@@ -4,15 +4,18 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, Unpack
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from trajcloak import auditor, report
 from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError, name_keywords
 from trajcloak.given_values import Duration, to_duration
 from trajcloak.interface.logs import ColumnOptions, LogInput, LogSource, find_input
+from trajcloak.log.frames import to_table
 from trajcloak.progress_bars import Heard, listening
 from trajcloak.report import Report
 
@@ -98,17 +101,29 @@ def run_audit(
     **settings: Any,
 ) -> AuditReport:
     """Audit a release; its findings name keyword arguments."""
-    with listening(progress) as heard:
+    with TemporaryDirectory(prefix="trajcloak-") as folder, listening(progress) as heard:
         found = auditor.audit_files(
-            given.source,
+            _bring_here(given.source, Path(folder, "log")),
             release,
             policy,
             given.columns,
-            request_log=given.request_log,
+            request_log=_bring_here(given.request_log, Path(folder, "requests")),
             progress=heard,
             **settings,
         )
     return _name_keywords(found)
+
+
+def _bring_here(source: Any, folder: Path) -> Any:
+    """Write the partitions of a dask DataFrame into private files, one after another."""
+    if not hasattr(source, "to_delayed"):
+        return source
+    folder.mkdir()
+    for number, partition in enumerate(source.to_delayed()):
+        table = to_table(partition.compute())
+        if table is not None and len(table):
+            pq.write_table(table, folder / f"{number:06}.parquet")
+    return folder
 
 
 def _name_keywords(found: AuditReport) -> AuditReport:

@@ -346,7 +346,8 @@ class Release:
         Parameters
         ----------
         log
-            The log that it was made of. Default: the one that :func:`anonymize` was given.
+            The log that it was made of. Default: the one that :func:`anonymize` was given. The
+            partitions of a dask DataFrame are brought to this machine, into private files.
         policy
             The policy file; needed if the release was read from files.
         k

@@ -11,7 +11,13 @@ import pyarrow.csv
 
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import BadRows, RowNumbers, Trouble
-from trajcloak.log.formats import TEXT_BLOCK_BYTES, AsciiRows, WantedColumns, open_text
+from trajcloak.log.formats import (
+    TEXT_BLOCK_BYTES,
+    AsciiRows,
+    WantedColumns,
+    open_text,
+    read_header,
+)
 
 READABLE = {
     pa.float64().id: "a number",
@@ -24,6 +30,8 @@ READABLE = {
 }
 DECIMAL_COMMA = r"^\s*[+-]?[0-9]+,[0-9]+\s*$"
 ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
+GUESSED_BYTES = 1 << 20
+"""Bytes of a file to guess the types of its columns from, again and again until they are known."""
 
 
 def open_csv(
@@ -261,30 +269,40 @@ def guess_types(file: Path, wanted: WantedColumns, own: list[str], delimiter: st
     )
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
     time_type, decimal_point = None, "."
-    with (
-        AsciiRows(file) as stream,
-        pyarrow.csv.open_csv(stream, None, parse, convert) as reader,
-    ):
-        for number, batch in enumerate(reader):
-            if number == 0 and any(
-                _has_decimal_commas(batch.column(name)) for name in wanted.place if name in types
-            ):
-                decimal_point = ","
-            if wanted.time in types:
-                time_type = _guess_time_type(batch.column(wanted.time), wanted)
-            if time_type is not None or wanted.time not in types:
-                break
+    for number, rows in enumerate(_read_blocks(file)):
+        table = pyarrow.csv.read_csv(pa.BufferReader(rows), ONE_THREAD, parse, convert)
+        if number == 0 and any(
+            _has_decimal_commas(table.column(name)) for name in wanted.place if name in types
+        ):
+            decimal_point = ","
+        if wanted.time in types:
+            time_type = _guess_time_type(table.column(wanted.time), wanted)
+        if time_type is not None or wanted.time not in types:
+            break
     if wanted.time in types:
         types[wanted.time] = time_type or pa.int64()
     return CsvTypes(types, decimal_point)
 
 
-def _has_decimal_commas(column: pa.Array) -> bool:
+def _read_blocks(file: Path) -> Iterator[bytes]:
+    """Yield some rows after another, each time below the header.
+
+    They are not read by Arrow: its threads read on for a while after the first rows, and kill a
+    process that ends meanwhile.
+    """
+    header = read_header(file)
+    with AsciiRows(file) as stream:
+        stream.read(len(header))
+        while block := stream.read(GUESSED_BYTES):
+            yield header + (block[: block.rfind(b"\n") + 1] or block)
+
+
+def _has_decimal_commas(column: pa.ChunkedArray) -> bool:
     has_comma = pc.any(pc.match_substring_regex(column, DECIMAL_COMMA)).as_py()
     return bool(has_comma and not pc.any(pc.match_substring(column, ".")).as_py())
 
 
-def _guess_time_type(column: pa.Array, wanted: WantedColumns) -> pa.DataType | None:
+def _guess_time_type(column: pa.ChunkedArray, wanted: WantedColumns) -> pa.DataType | None:
     """Guess the type of times from the first one that is not empty; None if all are."""
     texts = (value.as_py().strip() for value in column)
     first = next((text for text in texts if text), None)

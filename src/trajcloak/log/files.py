@@ -34,8 +34,8 @@ from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import choose_system, find_geometry, name_points, split_points
 from trajcloak.log.lines import guess_schema, open_lines
 from trajcloak.log.types import (
-    check_batch,
     decode_times,
+    empty_damaged,
     find_common_type,
     list_roots,
     to_common_type,
@@ -307,15 +307,14 @@ def _open_file(
     own = _find_own(schema, wanted.names)
     folders = find_partitions(file) if isinstance(file, Path) else {}
     num_rows = rows_before
-    label = f"{file}: " if isinstance(file, Path) else ""
-    for batch in _open_own(file, wanted, own, rows_before, delimiter, groups, bad):
-        check_batch(batch, label, num_rows - rows_before)
+    for given in _open_own(file, wanted, own, rows_before, delimiter, groups, bad):
+        batch = empty_damaged(given, num_rows, bad)
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in wanted.names:
             if name not in arrays and name in folders:
                 arrays[name] = pa.array([folders[name]] * batch.num_rows, pa.string())
         if geometry is not None and geometry.name in own:
-            points = split_points(arrays[geometry.name], label, num_rows - rows_before)
+            points = split_points(arrays[geometry.name], num_rows, bad)
             arrays |= dict(zip(geometry.axes, points, strict=True))
         if wanted.time_unit is not None or wanted.time_format is not None:
             times = to_common_type(arrays[wanted.time])
@@ -446,7 +445,7 @@ def _list_found(file: LogFile, names: Sequence[str]) -> str:
 def _suggest(missing: Sequence[str], names: Sequence[str]) -> str:
     """Suggest columns of similar names, or another delimiter."""
     # A column whose name has those of several columns was not cut.
-    if any(sum(part in name for part in missing) > 1 for name in names):
+    if any(sum(part in re.split(r"\W", name) for part in missing) > 1 for name in names):
         return " (are they separated otherwise? pass --delimiter)"
     close = [match for name in missing for match in get_close_matches(name, names, 1)]
     return f" (did you mean {' and '.join(map(repr, close))}?)" if close else ""

@@ -1,14 +1,21 @@
 """Accept tables and frames in memory from any library that supports Arrow."""
 
+from collections import Counter
+from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from trajcloak.errors import InputError
+from trajcloak.errors import InputError, RefusedLogError
+from trajcloak.log.bad_rows import BadRows, Trouble
 
 TIME = "time"
 UNNAMED_INDEX = "__index_level_0__"
 """What pandas calls the column of an index without a name."""
+
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
+"""Larger ones cannot be in a column with others."""
 
 NOT_ARROW = (pa.ArrowException, TypeError, ValueError, OverflowError)
 """Errors raised for a frame whose columns cannot be converted to Arrow."""
@@ -24,7 +31,7 @@ def to_table(source: Any) -> pa.Table | None:
     Raises
     ------
     InputError
-        If a column holds values of several types; names the row.
+        If a column holds values of several types; names the rows.
     """
     if isinstance(source, pa.Table):
         return source
@@ -54,27 +61,46 @@ def _name_times(frame: Any, table: pa.Table) -> pa.Table:
 
 
 def _explain(frame: Any) -> InputError:
-    """Find the first row of a pandas frame whose value has another type than those before."""
+    """Find the rows of a pandas frame whose values are of another type than most."""
     names = list(getattr(frame, "columns", ()))
     if len(set(names)) < len(names):
         return InputError(
             "the table has two columns of one name; expected each name once; rename one of them"
         )
+    bad = BadRows()
     for name in names if hasattr(frame, "iloc") else ():
-        values = frame[name]
-        good, bad = 0, len(values)
-        if _is_column(values):
-            continue
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if _is_column(values.iloc[:middle]) else (good, middle)
-        return InputError(
-            f"row {bad}: column '{name}' holds a value that does not fit those before it; expected "
-            f"values of one type; correct the row, or convert the column"
-        )
+        if not _is_column(frame[name]):
+            _note_odd_types(frame[name], bad)
+    if reasons := bad.explain():
+        return RefusedLogError(reasons) if len(reasons) > 1 else InputError(*reasons)
     return InputError(
         "the table cannot be read; expected columns of plain types; write it to a .parquet file"
     )
+
+
+def _note_odd_types(column: Any, bad: BadRows) -> None:
+    """Note the values of a column of pandas that are not of its usual type."""
+    types = {
+        row: _name_type(value)
+        for row, (value, is_empty) in enumerate(zip(column, column.isna(), strict=True))
+        if not is_empty
+    }
+    usual = Counter(types.values()).most_common(1)[0][0]
+    odd = [row for row, name in types.items() if name != usual]
+    trouble = Trouble(
+        f"column '{column.name}' holds a value of another type than most, which are of type "
+        f"{usual}",
+        "values of one type",
+        "correct the row, or convert the column",
+    )
+    bad.add(trouble, np.array(odd, np.int64), str(column.iloc[odd[0]]) if odd else None)
+
+
+def _name_type(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return type(value).__name__
+    is_large = isinstance(value, Integral) and not MIN_INTEGER <= int(value) <= MAX_INTEGER
+    return "large number" if is_large else "number"
 
 
 def _is_column(values: Any) -> bool:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyproj
 
-from trajcloak.errors import InputError, OptionError
+from trajcloak.errors import OptionError
+from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.options import WGS84
 
 POINT_BYTES = 21
@@ -112,14 +113,10 @@ def _may_hold_points(type_: pa.DataType) -> bool:
     return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
 
 
-def split_points(column: pa.Array, label: str, rows_before: int) -> tuple[pa.Array, pa.Array]:
+def split_points(column: pa.Array, rows_before: int, bad: BadRows) -> tuple[pa.Array, pa.Array]:
     """Split points into two columns of coordinates; null where there is no point.
 
-    Raises
-    ------
-    InputError
-        If a value is no point. ``label`` names the file, ``rows_before`` are rows of it before
-        these.
+    Other geometries are noted in ``bad``. ``rows_before``: rows of the log before the first.
     """
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -127,21 +124,24 @@ def split_points(column: pa.Array, label: str, rows_before: int) -> tuple[pa.Arr
         x, y = (column.field(name) for name in ("x", "y"))
         mask = column.is_null().to_numpy(zero_copy_only=False)
         return tuple(pa.array(part.to_numpy(zero_copy_only=False), mask=mask) for part in (x, y))
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    values = column.drop_null()
-    is_bad = pc.not_equal(pc.binary_length(values), POINT_BYTES).to_numpy(zero_copy_only=False)
-    if not is_bad.any():
-        points = _view_bytes(values).reshape(-1, POINT_BYTES)
-        is_bad = (points[:, :HEAD_BYTES] != np.frombuffer(LITTLE_ENDIAN_POINT, np.uint8)).any(1)
-    if is_bad.any():
-        row = rows_before + int(np.flatnonzero(valid)[is_bad.argmax()]) + 1
-        raise InputError(
-            f"{label}row {row}: the geometry is no point; expected points as little-endian WKB "
-            f"with two coordinates; convert it"
+    given = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    fits = pc.equal(pc.binary_length(column), POINT_BYTES).fill_null(False)
+    rows = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
+    points = _view_bytes(column.filter(fits)).reshape(-1, POINT_BYTES)
+    is_point = (points[:, :HEAD_BYTES] == np.frombuffer(LITTLE_ENDIAN_POINT, np.uint8)).all(1)
+    rows, points = rows[is_point], points[is_point]
+    if len(rows) < len(given):
+        trouble = Trouble(
+            "the geometry is no point",
+            "points as little-endian WKB with two coordinates",
+            "convert it",
         )
+        bad.add_unreadable(trouble, np.setdiff1d(given, rows) + rows_before)
     coordinates = np.full((len(column), 2), np.nan)
-    coordinates[valid] = np.ascontiguousarray(points[:, HEAD_BYTES:]).view("<f8")
-    return tuple(pa.array(coordinates[:, axis].copy(), mask=~valid) for axis in (0, 1))
+    coordinates[rows] = np.ascontiguousarray(points[:, HEAD_BYTES:]).view("<f8")
+    is_empty = np.ones(len(column), np.bool_)
+    is_empty[rows] = False
+    return tuple(pa.array(coordinates[:, axis].copy(), mask=is_empty) for axis in (0, 1))
 
 
 def _view_bytes(values: pa.Array) -> npt.NDArray[np.uint8]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -128,26 +130,58 @@ def _read_text(text: str | None, form: str) -> datetime | None:
         return None
 
 
-def check_batch(batch: pa.RecordBatch, label: str, rows_before: int) -> None:
-    """Raise if a value is damaged: text that is not UTF-8, or whose bounds are outside the file.
+def empty_damaged(batch: pa.RecordBatch, rows_before: int, bad: BadRows) -> pa.RecordBatch:
+    """Empty values that are damaged: text that is not UTF-8, or whose bounds are outside the file.
 
     The readers of Parquet and Arrow files check neither, and compiled code would read
-    outside its memory. ``label`` names the file, ``rows_before`` are rows of it before these.
+    outside its memory. They are noted in ``bad``. ``rows_before``: rows of the log before the
+    first.
     """
+    columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        kept = column
         if not _is_sound(column):
-            start, stop = 0, len(column)
-            while stop - start > 1:
-                middle = (start + stop) // 2
-                if _is_sound(column.slice(start, middle - start)):
-                    start = middle
-                else:
-                    stop = middle
-            raise InputError(
-                f"{label}row {rows_before + start + 1}: column '{name}' is damaged, or holds text "
-                f"that is not UTF-8; expected a value of type {column.type}; correct the row, or "
-                f"make the file again"
+            kept, damaged = _split_damaged(column)
+            trouble = Trouble(
+                f"column '{name}' is damaged, or holds text that is not UTF-8",
+                f"a value of type {column.type}",
+                "correct the row, or make the file again",
             )
+            bad.add_unreadable(trouble, damaged + rows_before)
+        columns.append(kept)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _split_damaged(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return a column with its damaged values empty, and their positions."""
+    if pa.types.is_dictionary(column.type):
+        values, damaged = _split_damaged(column.dictionary)
+        index = column.indices.to_numpy(zero_copy_only=False)
+        is_empty = column.indices.is_null().to_numpy(zero_copy_only=False)
+        wrong = ~is_empty & (np.isin(index, damaged) | (index < 0) | (index >= len(values)))
+        indices = pa.array(np.where(wrong | is_empty, 0, index), mask=wrong | is_empty)
+        kept = pa.DictionaryArray.from_arrays(indices.cast(column.type.index_type), values)
+        return kept, np.flatnonzero(wrong)
+    damaged = np.fromiter(_find_damaged(column), np.int64)
+    if not len(damaged):
+        return column, damaged
+    edges = [-1, *damaged.tolist(), len(column)]
+    pieces: list[pa.Array] = []
+    for before, after in pairwise(edges):
+        pieces += [column.slice(before + 1, after - before - 1), pa.nulls(1, column.type)]
+    return pa.concat_arrays(pieces[:-1]), damaged
+
+
+def _find_damaged(column: pa.Array, start: int = 0) -> Iterator[int]:
+    """Yield the positions of damaged values, in order."""
+    if _is_sound(column):
+        return
+    if len(column) == 1:
+        yield start
+        return
+    middle = len(column) // 2
+    yield from _find_damaged(column.slice(0, middle), start)
+    yield from _find_damaged(column.slice(middle), start + middle)
 
 
 def _is_sound(column: pa.Array) -> bool:
