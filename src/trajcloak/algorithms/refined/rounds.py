@@ -99,7 +99,7 @@ LEVELS = {
 }
 """Measured with 20,000 trajectories of 30 instants on eight logs, ``low``, ``normal`` and ``high``
 cost 0.59 to 0.73, 0.50 to 0.62 and 0.49 to 0.59 times as much as slow clustering. With 2 million
-trajectories, ``normal`` takes 46 seconds on two cores.
+trajectories, ``normal`` takes 31 seconds on two cores.
 
 ``least`` is for predicted trajectories: more rounds make the cloaks around predictions smaller, but
 those around the ways that users then went by 1 to 3% only."""
