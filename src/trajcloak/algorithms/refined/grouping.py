@@ -219,7 +219,8 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
         _renew(parts, held, counts, boxes, total, areas, b)
     random = np.array([seed])
     scale = (total * areas).mean()
-    neighbours = find_neighbours(boxes)[:, :NEAR]
+    neighbours = np.empty((num_bundles, min(NEAR, num_bundles - 1)), np.int64)
+    find_neighbours(boxes, neighbours)
     for a in range(num_bundles):
         for j in range(room):
             if j >= counts[a]:

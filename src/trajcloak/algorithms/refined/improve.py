@@ -181,7 +181,7 @@ def _build_improve_group(shape: int) -> Callable[..., int]:
             for b in range(len(sizes)):
                 scale += sizes[b] * areas[b]
             scale /= len(sizes)
-            neighbours[:] = find_neighbours(boxes)
+            find_neighbours(boxes, neighbours)
             changes_in_pass = 0
             for _ in range(passes):
                 changes_in_pass = 0
@@ -224,8 +224,11 @@ def copy_trajectory(points, row, to, to_row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def find_neighbours(boxes):  # type: ignore[no-untyped-def]
-    """Find the bundles whose boxes have the nearest centres: (bundles, NEIGHBOURS) int64."""
+def find_neighbours(boxes, neighbours):  # type: ignore[no-untyped-def]
+    """Find the bundles whose boxes have the nearest centres, as many as ``neighbours`` has columns.
+
+    ``neighbours`` is filled; it has a row for each bundle.
+    """
     num_bundles, _, length = boxes.low.shape
     # Twice the centres, which are whole numbers and just as good to compare.
     middles = np.empty((2 * length, num_bundles))
@@ -235,8 +238,7 @@ def find_neighbours(boxes):  # type: ignore[no-untyped-def]
                 middles[axis * length + i, b] = np.float64(boxes.low[b, axis, i]) + np.float64(
                     boxes.high[b, axis, i]
                 )
-    count = min(NEIGHBOURS, num_bundles - 1)
-    neighbours = np.empty((num_bundles, count), np.int64)
+    count = neighbours.shape[1]
     distance = np.empty(num_bundles)
     kept = np.empty(count)
     for a in range(num_bundles):
@@ -258,7 +260,6 @@ def find_neighbours(boxes):  # type: ignore[no-untyped-def]
                 place -= 1
             kept[place] = distance[b]
             neighbours[a, place] = b
-    return neighbours
 
 
 @njit(cache=True, nogil=True)
