@@ -157,6 +157,22 @@ def test_groups_get_slack_for_the_absence_that_is_seen():
     assert sizes[20] >= 8
 
 
+def test_a_predictor_of_ones_own():
+    asked = []
+
+    class Still:
+        name = "still"
+
+        def predict(self, history, users, length, num_futures, *, threads=1):
+            asked.append((len(users), length))
+            return np.repeat(history.frames[-1, users][:, None, None], length, axis=2)
+
+    online = build(predictor=Still())
+    report(online, FOUR, 100)
+    assert count_users(online.advance(110)) == [4]
+    assert asked == [(4, 2)]
+
+
 def test_requests_off_the_vocabulary_are_withheld():
     online = build(vocabulary={"category": ["food"], "detail": []})
     report(online, FOUR, 100)

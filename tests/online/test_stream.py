@@ -243,6 +243,19 @@ def test_wrong_clocks_do_not_close_instants_or_fill_memory(tmp_path):
     assert late.counts["early"] == 30
 
 
+def test_fewer_than_k_wrong_clocks_close_no_instant(tmp_path):
+    lines = WALK.list_lines()
+    wrong = [
+        {"kind": "report", "user_id": f"{n}", "time": START + 8 * EVERY, "x": 1e6, "y": 0}
+        for n in range(3)
+    ]
+    run = run_stream(tmp_path / "run", lines, k=3)
+    two = run_stream(tmp_path / "two", lines[:100] + wrong[:2] + lines[100:], k=3)
+    assert two.published == run.published
+    three = run_stream(tmp_path / "three", lines[:100] + wrong + lines[100:], k=3)
+    assert three.published != run.published
+
+
 @pytest.mark.parametrize("place", [10, 200, 1000])
 def test_requests_close_no_instant(tmp_path, place):
     lines = WALK.list_lines()
@@ -294,6 +307,15 @@ def test_a_run_goes_on_with_the_next_epoch(tmp_path):
     assert starts == [0, 3, 9, 12, 15]
     assert two.audit().passed
     assert json.loads((two.release / "manifest.json").read_text())["withheld"]["windows"] == 1
+
+
+def test_lines_that_come_again_are_not_published_again(tmp_path):
+    lines = replace(WALK, instants=20).list_lines()
+    cut = next(n for n, line in enumerate(lines) if line["time"] >= START + 8 * EVERY)
+    one = run_stream(tmp_path / "run", lines[:cut])
+    two = run_stream(tmp_path / "run", lines)
+    assert {line["window"] for line in one.published} == {0, 1, 2}
+    assert {line["window"] for line in two.published} == {3, 4, 5, 6}
 
 
 def test_other_settings_need_another_state(tmp_path):

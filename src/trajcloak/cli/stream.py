@@ -99,7 +99,7 @@ LOOK_AGAIN = 0.5
     default="trajcloak",
     show_default=True,
     type=click.Choice(["trajcloak", "owntracks"]),
-    help="Lines as described below, or those of mosquitto_sub -v with locations of OwnTracks.",
+    help="Lines as described above, or those of mosquitto_sub -v with locations of OwnTracks.",
 )
 @click.option(
     "--region",

@@ -100,7 +100,8 @@ class OnlineAnonymizer:
         self._origin = origin
         self._threads = choose_threads(threads)
         check_vocabulary(options.vocabulary, self._names)
-        self._predictor = PREDICTORS[options.predictor]
+        asked = options.predictor
+        self._predictor = PREDICTORS[asked] if isinstance(asked, str) else asked
         self._users = StreamUsers()
         # Of each user: instants since the last report, time of the latest one, and the group.
         self._missed = np.empty(0, np.int32)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trajcloak.errors import OptionError
-from trajcloak.online.prediction import PREDICTORS
+from trajcloak.online.prediction import PREDICTORS, Predictor
 from trajcloak.options import DROP, KEEP, MIN_K
 from trajcloak.trajectories import format_duration
 
@@ -21,8 +21,7 @@ class OnlineOptions:
     every : int
         Length of an instant, in the unit of the times of reports.
     epoch : int
-        Instants for which groups stay together, or are split: how long requests of one sender
-        may be linked.
+        Instants for which groups stay together: how long requests of one sender may be linked.
     lag : int
         Instants that are waited for before one is published.
     late : int
@@ -36,8 +35,9 @@ class OnlineOptions:
     parts : int, optional
         Least number of users in a part: at each instant, the members of a group are shown in
         parts, each with a rectangle of its own. Default: each group has one rectangle.
-    predictor : str
-        One of :data:`trajcloak.online.prediction.PREDICTORS`.
+    predictor : {"learned", "damped", "hold"} or Predictor
+        How ways are predicted; a :class:`trajcloak.online.prediction.Predictor` of your own is
+        for Python only.
     rare : {"drop", "keep"}
     rare_below : int
         With ``drop``, a request is published only if at least so many groups show it at the
@@ -54,7 +54,7 @@ class OnlineOptions:
     one_input: bool = False
     hold: int = 0
     parts: int | None = None
-    predictor: str = "learned"
+    predictor: str | Predictor = "learned"
     rare: str = DROP
     rare_below: int = 2
     vocabulary: Mapping[str, Sequence[Any]] | None = None
@@ -92,7 +92,7 @@ class OnlineOptions:
             ("predictor", self.predictor, tuple(PREDICTORS)),
             ("rare", self.rare, (DROP, KEEP)),
         ):
-            if value not in known:
+            if value not in known and not hasattr(value, "predict"):
                 raise OptionError(
                     f"{name} is '{value}'; expected one of {', '.join(known)}; pass another "
                     f"--{name}"

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-OWN, OWNTRACKS = "trajcloak", "owntracks"
-LINE_FORMATS = (OWN, OWNTRACKS)
+OWN = "trajcloak"
 
 LONGEST_LINE = 1 << 16
 LONGEST_VALUE = 1000
