@@ -251,7 +251,7 @@ class _Found:
         for ranked, total in zip(ordered, engine.ask(total_bundles, jobs), strict=True):
             if total is not None:
                 self._ranges[number].append(BundleRange(ranked, None, window.length, *total))
-        self._unpublished[number] += engine.read(bundled.unpublished)
+        self._unpublished[number] += engine.ask(_get, [(handle,) for handle in bundled.unpublished])
         self._num_blocks[number] = bundled.num_blocks
 
     def finish(
@@ -272,6 +272,10 @@ class _Found:
             sum(num_blocks) if max(num_blocks, default=1) > 1 else 0,
             inputs,
         )
+
+
+def _get(value: Any) -> Any:
+    return value
 
 
 Total = tuple[Totals, ShownKinds] | None

@@ -72,7 +72,7 @@ def _keep_shards(
     """Drop rows of all shards; shards without any row left are removed."""
     engine = log.engine
     shards, cleaned = engine.shuffle(call_on_shard, log.jobs(drop, *args), 2)
-    found: list[Cleaned] = engine.read(cleaned)
+    found: list[Cleaned] = engine.ask(list, [(cleaned,)])[0]
     check_reachable(SomeRows((shard.far for shard in found), log.facts.files), log, columns)
     left = [[shard] for shard, note in zip(shards, found, strict=True) if note.is_left]
     if not left:

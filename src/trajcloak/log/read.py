@@ -203,7 +203,7 @@ def _read_locations(
     """Read rows with a place, and whatever requests they carry; ``num_rows`` decides shards."""
     system = find_system(source.files, columns)
     *rows, counts = _shuffle_rows(engine, source, columns, system, num_rows)
-    total = _add_up(engine.read(counts))
+    total = _add_up(engine.ask(list, [(counts,)])[0])
     joined = engine.derive(join_rows, [(of_shard, columns) for of_shard in rows])
     is_there = engine.ask(_is_there, [(shard,) for shard in joined])
     engine.drop(rows)
@@ -245,7 +245,7 @@ def _attach_requests(
         system = find_system(source.files, columns, has_place=False)
     system = replace(system, has_text_ids=system.has_text_ids or has_text_ids)
     *sent, counts = _shuffle_rows(engine, source, columns, system, num_rows, facts)
-    total = _add_up(engine.read(counts))
+    total = _add_up(engine.ask(list, [(counts,)])[0])
     jobs = [
         (match_requests, shard, sent[part], columns.requests, system.has_text)
         for shard, part in zip(log.shards, log.ask(find_part, len(sent)), strict=True)
