@@ -104,6 +104,15 @@ def test_who_leaves_while_an_instant_is_waited_for_takes_no_part():
     assert count_users(online.advance(120)) == [3]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_last_report_of_an_instant_counts(order):
+    online = build()
+    for time, place in [(100, 1.5), (104, 9.5), (107, 3.5)][::order]:
+        report(online, FOUR, time, place, place)
+    (published,) = online.advance(110)
+    assert published.cloaks.tolist() == [[3, 3, 4, 4]] * len(published.cloaks)
+
+
 def test_newcomers_wait():
     online = build()
     for instant in range(4):
