@@ -47,7 +47,8 @@ test-lowest:
 	$(LOWEST)/bin/python -m pip install --quiet uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 		--editable . --group test
-	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n auto \
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --group lint
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n auto \
 		-m "not (browser or cluster or slow or long)" --hypothesis-profile=quick \
 		-W ignore::DeprecationWarning
 
@@ -96,7 +97,7 @@ screenshots: setup browser
 test-kernels: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels \
 		--hypothesis-profile=quick -W "ignore:overflow encountered:RuntimeWarning"
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck \
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/boundscheck \
 		$(BIN)/python -m pytest -n auto -q tests/algorithms tests/kernels --hypothesis-profile=quick
 
 # A coverage-guided fuzzer on the readers: so many inputs for each of them. It is installed on its
