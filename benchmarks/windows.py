@@ -25,12 +25,12 @@ from run import RESULTS, K, make_log, print_targets
 from trajcloak.options import LogColumns, Options
 
 ALGORITHMS = ("traj-anon", "refined")
-USERS, NUM_WINDOWS, LENGTH = 20_000, 48, 5
+USERS, NUM_WINDOWS, LENGTH = 20_000, 48, 10
 WARM_UP_USERS = 2_000
 REPEATS, LONG = 5, 20.0
 LARGE_USERS = 2_000_000
 
-SMALL_USERS, SMALL_LENGTH, SMALL_WINDOWS = 500, 10, 3_000
+SMALL_USERS, SMALL_WINDOWS = 500, 3_000
 SMALL_KS = (10, 50)
 COST_WINDOWS = 200
 COST_BEFORE = {10: 25723639680191.125, 50: 185090769065214.62}
@@ -125,11 +125,11 @@ def add_speedup(name: str, users: int, seconds: dict[int, float], targets: Targe
 
 def compare_small_windows(folder: Path, windows: int, targets: Targets) -> None:
     """Compare ``refined`` with ``traj-anon`` in time, and with its own cost of before."""
-    log = make_windows(folder, SMALL_USERS, windows, SMALL_LENGTH)
+    log = make_windows(folder, SMALL_USERS, windows, LENGTH)
     for k in SMALL_KS:
         seconds = {}
         for algorithm in ALGORITHMS:
-            solve_small(make_windows(folder, SMALL_USERS, 1, SMALL_LENGTH), algorithm, k)
+            solve_small(make_windows(folder, SMALL_USERS, 1, LENGTH), algorithm, k)
             seconds[algorithm] = time_best(partial(solve_small, log, algorithm, k))
         console.print(
             f"{windows:,} windows of {SMALL_USERS} users, k = {k}: "
@@ -145,13 +145,13 @@ def compare_small_windows(folder: Path, windows: int, targets: Targets) -> None:
 
 def measure_cost(folder: Path, k: int) -> float:
     """Measure the cost of ``refined`` on small windows."""
-    log = make_windows(folder, SMALL_USERS, COST_WINDOWS, SMALL_LENGTH)
+    log = make_windows(folder, SMALL_USERS, COST_WINDOWS, LENGTH)
     return float(solve_small(log, "refined", k).manifest["cost"])
 
 
 def solve_small(log: Path, algorithm: str, k: int) -> Any:
     """Read a log, bundle its small windows in memory, and write the release."""
-    release = tc.anonymize(log, k=k, algorithm=algorithm, length=SMALL_LENGTH)
+    release = tc.anonymize(log, k=k, algorithm=algorithm, length=LENGTH)
     with tempfile.TemporaryDirectory(dir=log.parent) as folder:
         release.save(Path(folder) / "release")
     return release

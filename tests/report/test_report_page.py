@@ -15,7 +15,7 @@ import pytest
 import trajcloak as tc
 from report.conftest import HOSTILE, publish
 from runs import anonymize
-from small_logs import COLUMNS, list_tree
+from small_logs import COLUMNS, Row, list_tree, read_rows
 from trajcloak.auditor import CHECKS
 from trajcloak.log import read_in_memory
 from trajcloak.report import write_report_page
@@ -379,3 +379,19 @@ def test_no_user_is_named(copied):
         policy=copied / "named-policy.parquet", columns=COLUMNS,
     )  # fmt: skip
     assert "user-0" not in (copied / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (None, "bundles, each with an area per instant"),
+        (2, "bundles, each in parts of at least 2 users with an area per instant"),
+    ],
+)
+def test_the_verdict_says_in_which_areas_bundles_are_shown(tmp_path, parts, words):
+    rows = [Row(user, time, 10 * user, time, "food") for user in range(12) for time in range(3)]
+    anonymize(read_rows(rows), 4, rare="keep", parts=parts).write(
+        tmp_path / "release", tmp_path / "policy.parquet"
+    )
+    write_report_page(tmp_path / "release", tmp_path / "report.html")
+    assert words in (tmp_path / "report.html").read_text()

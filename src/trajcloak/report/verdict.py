@@ -289,12 +289,14 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
 
 
 def _list_figures(figures: Figures, manifest: Manifest) -> Element:
+    parts = manifest["parts"]
+    divided = "" if parts is None else f"in parts of at least {parts['users']:,} users "
     pairs: list[tuple[str, Child]] = [
         (
             f"users in the smallest bundle; at least {manifest['k']:,} asked for",
             f"{figures.smallest:,}",
         ),
-        ("bundles, each an area per instant", f"{figures.num_bundles:,}"),
+        (f"bundles, each {divided}with an area per instant", f"{figures.num_bundles:,}"),
         ("requests, distinct in their bundle and instant", f"{manifest['requests']:,}"),
     ]
     return facts(pairs, class_="numbers")
