@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from trajcloak.algorithms import Algorithm, build_algorithm
 from trajcloak.bundling.bundle_windows import BundledLog, bundle_windows, count_left_out
@@ -239,6 +240,8 @@ def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None
         asked.link_safe,
         None if asked.parts is None else PartSettings(asked.parts, asked.parts_per),
     )
+    # What reading has freed goes back to the system before bundling asks for more.
+    pa.default_memory_pool().release_unused()
     bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows))
     if reports is None and bundled.located.reported != facts.num_rows:
         reports = compare_all_reports(log, layout.max_gap)
