@@ -222,6 +222,17 @@ def test_another_delimiter_is_suggested_only_where_it_would_help(tmp_path):
     assert "delimiter=" not in str(caught.value)
 
 
+def test_types_do_not_depend_on_where_a_file_is_cut_into_blocks(tmp_path, monkeypatch):
+    """A time that is cut in two would look like a number."""
+    path = tmp_path / "log.csv"
+    path.write_text("time,user_id,x,y\n,1,2.5,3\n2024-05-01T10:00,2,2.5,3\n2024-05-02,3,2.5,3")
+    wanted = WantedColumns("user_id", "time", ("x", "y"))
+    for num_bytes in range(1, 45):
+        monkeypatch.setattr(csv_text, "GUESSED_BYTES", num_bytes)
+        types = csv_text.guess_types(path, wanted, ["time", "user_id", "x", "y"], ",").types
+        assert types["time"] == pa.timestamp("us"), num_bytes
+
+
 def test_no_other_thread_reads_to_guess_types(tmp_path, monkeypatch):
     """Threads of Arrow would go on reading, and kill a process that ends meanwhile."""
     path = tmp_path / "log.csv"

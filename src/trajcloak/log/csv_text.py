@@ -293,8 +293,13 @@ def _read_blocks(file: Path) -> Iterator[bytes]:
     header = read_header(file)
     with AsciiRows(file) as stream:
         stream.read(len(header))
+        cut_off = b""
         while block := stream.read(GUESSED_BYTES):
-            yield header + (block[: block.rfind(b"\n") + 1] or block)
+            rows, line_end, cut_off = (cut_off + block).rpartition(b"\n")
+            if rows:
+                yield header + rows + line_end
+        if cut_off:
+            yield header + cut_off
 
 
 def _has_decimal_commas(column: pa.ChunkedArray) -> bool:
