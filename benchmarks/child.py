@@ -33,7 +33,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
     """Time the whole path stage by stage, kernels compiled before."""
     _warm_up()
     import trajcloak as tc
-    from trajcloak import pipeline
+    from trajcloak import pipeline, window_inputs
     from trajcloak.algorithms import traj_anon
     from trajcloak.bundling import runs
     from trajcloak.trajectories import layout
@@ -43,7 +43,7 @@ def stages(log: str, k: str) -> dict[str, Any]:
         ("read", pipeline, "read_shards"),
         ("grid and region", layout, "lay_out"),
         ("schedule", layout, "check_schedule"),
-        ("pivot", runs, "cut_input"),
+        ("pivot", window_inputs, "cut_input"),
         ("sort keys", traj_anon, "sort_keys"),
         ("build tree", traj_anon, "build_gtree"),
         ("solve rows", traj_anon, "solve_rows"),

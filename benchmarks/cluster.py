@@ -25,12 +25,13 @@ from rich.console import Console
 from rich.table import Table
 
 from run import LENGTH, RESULTS, K, end_to_end, make_log, print_targets
-from trajcloak.bundling.runs import BUILDING, BUNDLING
+from trajcloak.bundling.runs import BUNDLING
 from trajcloak.engines.engine import WRITING, Sizes
 from trajcloak.engines.stored import SHARD_ROWS
 from trajcloak.log.read import READING
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
+from trajcloak.window_inputs import BUILDING
 
 GIB = 2**30
 REQUESTS = ("category", "detail")

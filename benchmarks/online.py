@@ -1,19 +1,22 @@
 """Streams: how long an instant takes with many users, and whether memory grows over a day.
 
-Users walk about at random. With ``--users`` of them the anonymizer gets all reports of an instant
-at once, and the time until the instant is published is measured, at the start of an epoch and
-within. A whole stream of a day, with its files and its release, shows how much memory it takes in
-the end, of what it took after six hours. ``make bench`` runs both. A run that misses a target ends
-with exit code 1.
+With ``--users`` of them, who walk about at random, the anonymizer gets all reports of an instant at
+once, and the time until the instant is published is measured, at the start of an epoch and within.
+A day goes through the command ``trajcloak stream`` itself, on one core: JSON lines of people who go
+from place to place are made while it reads them, and its memory is looked at when it has read those
+of an instant. ``make bench`` runs both. A run that misses a target ends with exit code 1.
 """
 
 import argparse
+import json
+import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from itertools import chain
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +24,10 @@ import pyarrow as pa
 
 from run import K, console, print_targets
 from trajcloak.online import OnlineAnonymizer, OnlineOptions
-from trajcloak.online.stream_lines import ReportLine, RequestLine
-from trajcloak.online.stream_run import Stream
-from trajcloak.online.stream_state import open_state
 from trajcloak.space import fit_region
 
 USERS, EPOCH, WARM_UP, EPOCHS = 2_000_000, 5, 5, 2
-DAY_USERS, DAY, DAY_EPOCH = 20_000, 1_440, 30
+DAY_USERS, DAY = 20_000, 1_440
 HOUR = 60
 GIB = 2**30
 EVERY = 60 * 10**6
@@ -35,7 +35,12 @@ EVERY = 60 * 10**6
 
 EXTENT = 40_000.0
 STEP = 300.0
-"""Metres: the side of the square in which users begin, and how far they go in a minute."""
+"""Metres: the side of the square in which users are, and how far they go in a minute."""
+
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
+QUARTERS, ABSENT, ASKING = 92, 0.01, 0.05
+"""Of the day: quarters in which people live and work, and the shares of them who do not report, and
+who ask for something, in a minute."""
 
 AT_START, LATER, MOST_GIB, GROWTH = 20.0, 5.0, 4.0, 1.1
 """Targets: seconds at the first instant of an epoch and at others, memory, and its growth."""
@@ -48,7 +53,7 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=USERS, help="0: time no instants")
     parser.add_argument("--day-users", type=int, default=DAY_USERS)
     parser.add_argument("--day", type=int, default=DAY, help="instants of the day; 0: no day")
-    parser.add_argument("--day-epoch", type=int, default=DAY_EPOCH, help="instants in its epochs")
+    parser.add_argument("--day-epoch", type=int, default=EPOCH, help="instants in its epochs")
     asked = parser.parse_args()
     targets: Targets = []
     if asked.users:
@@ -97,54 +102,94 @@ def time_instants(users: int, targets: Targets) -> None:
 
 
 def run_day(users: int, instants: int, epoch: int, targets: Targets) -> None:
-    """Run a stream with all its files, and see whether memory grows."""
-    settings = {"k": K, "every": EVERY, "epoch": epoch}
-    sizes = []
-    begin = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, open_state(Path(folder) / "state", {}) as state:
-        stream = Stream(
-            state,
-            Path(folder) / "release",
-            Path(folder) / "policy.parquet",
-            OnlineOptions(**settings),
-            ["category"],
-            box=(0.0, 0.0, EXTENT, EXTENT),
-        )
-        for instant, (x, y) in enumerate(walk(users, instants)):
-            for line in list_lines(instant, x, y):
-                for _ in stream.take(line, geographic=False):
-                    pass
-            if (instant + 1) % HOUR == 0 or instant + 1 == instants:
-                pa.default_memory_pool().release_unused()
-                sizes.append(read_memory())
-                console.print(
-                    f"instant {instant + 1:,}: {sizes[-1]:.2f} GiB, "
-                    f"{time.perf_counter() - begin:,.0f} s"
-                )
-    early = max(sizes[: max(1, len(sizes) // 4)])
-    late = max(sizes[len(sizes) // 4 :])
-    console.print(f"{users:,} users, a day of {instants:,} instants.")
-    targets.append(("memory of a day, late / first quarter", late / early, GROWTH))
-
-
-def list_lines(instant: int, x: np.ndarray, y: np.ndarray) -> Iterator[ReportLine | RequestLine]:
-    """List the lines of an instant: a report of each user, and requests of some."""
-    now = instant * EVERY
-    reports = (
-        ReportLine(f"user {n}", now, px, py)
-        for n, (px, py) in enumerate(zip(x.tolist(), y.tolist(), strict=True))
+    """Send a day through the command, and see whether its memory grows."""
+    sizes: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        release = Path(folder) / "release"
+        words = f"stream --k {K} --every 60s --epoch {epoch} --request category --threads 1"
+        box = f"0,0,{EXTENT},{EXTENT}"
+        command = [sys.executable, "-m", "trajcloak", *words.split(), "--region", box]
+        begin = time.perf_counter()
+        with subprocess.Popen(
+            [*command, "-o", release], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ) as process:
+            assert process.stdin is not None
+            # An instant is over when reports of the next one arrive.
+            for instant, lines in enumerate(commute(users, instants + 1)):
+                process.stdin.write(lines)
+                process.stdin.flush()
+                memory, seconds = read_process(process.pid)
+                sizes.append(memory)
+                if (instant + 1) % HOUR == 0:
+                    console.print(
+                        f"instant {instant + 1:,}: {max(sizes[-HOUR:]):.2f} GiB, "
+                        f"{seconds:,.0f} s of processor time, "
+                        f"{time.perf_counter() - begin:,.0f} s in all"
+                    )
+            process.stdin.close()
+        assert process.returncode == 0
+        manifest = json.loads((release / "manifest.json").read_text())
+    console.print(
+        f"{users:,} users, a day of {instants:,} instants, {manifest['instants']:,} in the release."
     )
-    words = ("food", "fuel", "taxi")
-    requests = (
-        RequestLine(f"user {n}", now, (words[(n + instant) % 3],)) for n in range(0, len(x), 5)
-    )
-    return chain(requests, reports)
+    quarters = [max(part) for part in np.array_split(sizes[:instants], 4)]
+    listed = ", ".join(f"{size:.3f}" for size in quarters)
+    console.print(f"Most memory in each quarter: {listed} GiB.")
+    targets.append(("memory of a day, late / first quarter", max(quarters) / quarters[0], GROWTH))
 
 
-def read_memory() -> float:
-    """Read how much memory this process takes, in GiB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / GIB
+def commute(users: int, instants: int) -> Iterator[bytes]:
+    """Yield the lines of each instant: reports of people, and requests of some.
+
+    Everybody has a home, a place of work and another place, each in some quarter; most set out at
+    the usual hours, and go along streets: first east or west, then north or south.
+    """
+    rng = np.random.default_rng(9)
+    middle = rng.uniform(0.1 * EXTENT, 0.9 * EXTENT, (QUARTERS, 2))
+    quarter = rng.integers(QUARTERS, size=(3, users))
+    stops = middle[quarter] + rng.normal(0, 800.0, (3, users, 2))
+    speed = rng.choice([80.0, 250.0, 500.0], users)
+    place, goal = stops[0].copy(), np.zeros(users, np.int64)
+    second = np.arange(users) * 60 // users
+    for instant in range(instants):
+        hour = instant / HOUR % 24
+        leaving = 0.02 if 7 <= hour < 9 or 16 <= hour < 19 else 0.004 if 6 <= hour < 23 else 0.0005
+        is_there = (place == stops[goal, np.arange(users)]).all(axis=1)
+        leaves = is_there & (rng.random(users) < leaving)
+        goal[leaves] = (goal[leaves] + rng.integers(1, 3, int(leaves.sum()))) % 3
+        way = stops[goal, np.arange(users)] - place
+        east = np.clip(way[:, 0], -speed, speed)
+        rest = speed - np.abs(east)
+        place += np.column_stack([east, np.clip(way[:, 1], -rest, rest)])
+        seen = np.clip(place + rng.normal(0, 5.0, place.shape), 0, EXTENT).round(1)
+        minute = (MIDNIGHT + timedelta(minutes=instant)).strftime("%Y-%m-%dT%H:%M:")
+        yield spell_lines(minute, second, seen, rng)
+
+
+def spell_lines(
+    minute: str, second: np.ndarray, seen: np.ndarray, rng: np.random.Generator
+) -> bytes:
+    """Spell the reports and requests of a minute as JSON lines."""
+    categories = ("food", "fuel", "taxi", "bus", "park", "shop")
+    draw = rng.random(len(second))
+    chosen = rng.integers(len(categories), size=len(second))
+    lines = []
+    for n, (s, (x, y), r) in enumerate(zip(second, seen.tolist(), draw, strict=True)):
+        about = f'"user_id": "user {n}", "time": "{minute}{s:02}Z"'
+        if r >= ABSENT:
+            lines.append(f'{{"kind": "report", {about}, "x": {x}, "y": {y}}}\n')
+        if r >= 1 - ASKING:
+            category = categories[chosen[n]]
+            lines.append(f'{{"kind": "request", {about}, "category": "{category}"}}\n')
+    return "".join(lines).encode()
+
+
+def read_process(pid: int) -> tuple[float, float]:
+    """Read how much memory a process holds, in GiB, and how many seconds of processor it took."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    seconds = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return pages * resource.getpagesize() / GIB, seconds
 
 
 if __name__ == "__main__":

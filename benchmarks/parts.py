@@ -10,7 +10,6 @@ code 1.
 import argparse
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from rich.table import Table
 from refined import LARGE, SMALL, Targets, dense
 from run import LENGTH, RESULTS, K, console, measure, print_targets
 from trajcloak.algorithms import Policy, build_algorithm
+from trajcloak.cloaks import compute_union_areas
 from trajcloak.generator import generate_log
 from trajcloak.kernels.threads import default_threads
 from trajcloak.parts import Parts, PartSettings, build_parts
@@ -92,20 +92,8 @@ def measure_own(parts: Parts) -> float:
 
 def measure_union(policy: Policy, parts: Parts) -> float:
     """Sum the areas that the parts of a bundle cover together, once for each of its users."""
-    length, sizes = parts.counts.shape[1], policy.sizes
-    total = 0.0
-    for place, (start, stop) in enumerate(pairwise(parts.first.tolist())):
-        boxes = parts.cloaks[start:stop].astype(np.int64)
-        # The grid of all edges; a cell of it is covered as a whole, or not at all.
-        x, y = (np.unique(boxes[:, [axis, axis + 2]]) for axis in (0, 1))
-        covered = np.zeros((len(x) - 1, len(y) - 1), np.bool_)
-        for left, bottom, right, top in boxes:
-            covered[
-                np.searchsorted(x, left) : np.searchsorted(x, right),
-                np.searchsorted(y, bottom) : np.searchsorted(y, top),
-            ] = True
-        total += float(np.diff(x) @ covered @ np.diff(y)) * sizes[place // length]
-    return total
+    areas = compute_union_areas(parts.cloaks, parts.first, default_threads())
+    return float(areas @ np.repeat(policy.sizes, parts.counts.shape[1]))
 
 
 def measure_large(users: int, targets: Targets) -> None:

@@ -23,7 +23,7 @@ from trajcloak.algorithms.refined.boxes import (
     empty_boxes,
     fill_box,
 )
-from trajcloak.algorithms.refined.greedy import bundle_block
+from trajcloak.algorithms.refined.first_bundles import bundle_greedily
 from trajcloak.cloaks import build_cloaks
 
 BLOCK = 2000
@@ -37,7 +37,7 @@ def solve_plainly(cells: npt.NDArray[np.uint32], k: int) -> Policy:
     bundle = np.empty(len(points), np.int32)
     first = 0
     for block in build_blocks(points, np.arange(len(points), dtype=np.int32), BLOCK, 0.5, 1):
-        bundle[block] = first + bundle_block(points[block], k, WIDE)
+        bundle[block] = first + bundle_greedily(points[block], k, WIDE)
         first = int(bundle[block].max()) + 1
     _exchange(points, bundle, first, k)
     return Policy(bundle, build_cloaks(cells, bundle, "mbr", 1))

@@ -35,19 +35,19 @@ GIB = 2**30
 JOINING = "join files"
 SMALL = 20_000
 STAGES = {
-    "read": ("count_file_rows", "read_rows"),
-    "join users": ("join_rows", "_renumber"),
+    "read": ("read_rows", "count_by_reading"),
+    "join users": ("join_shard", "_renumber"),
     "check": (
-        "list", "_is_there", "describe", "_list_kinds", "sum_spans", "_place_shard", "_bound_plane",
-        "count_places", "_find_far", "count_decimals",
+        "count_places", "describe", "_list_kinds", "sum_spans", "_place_shard", "_bound_plane",
+        "_find_far", "count_decimals",
     ),
-    "windows": ("cut_shard", "count_participants", "count_left_out"),
+    "windows": ("cut_shard", "count_left_out"),
     "cut": ("sample_input", "sample_ranges", "count_ranges", "split_by_key"),
     "sort": ("sort_range", "find_ends"),
     "solve": ("solve_range", "summarise_forest"),
     "bundle": ("bundle_range", "bundle_top"),
-    "order": ("sample_cloaks", "split_by_cloaks", "join_range", "total_bundles", "_get"),
-    "requests": ("renumber_requests", "get_value"),
+    "order": ("sample_cloaks", "split_by_cloaks", "join_range"),
+    "requests": ("renumber_requests",),
     "write": ("encode_group",),
     JOINING: (JOINING,),
 }  # fmt: skip

@@ -18,6 +18,7 @@ what the slack that makes this so costs in area.
 import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,12 @@ def main() -> None:
     if asked.absence:
         measure_all_absences(folder, cells, height)
         return
+    hindsight = cache(lambda epoch: solve_hindsight(epoch, cells, height))
     for point in plan(PREDICTORS if asked.network is None else ["learned"]):
         path = folder / f"{point.name}.json"
         if not read_result(path)["status"]:
-            write_result({**asdict(point), **measure(point, cells, height)}, path)
+            found = measure(point, cells, height, hindsight(point.epoch))
+            write_result({**asdict(point), **found}, path)
         console.print(f"{point.name}: {read_result(path)['ratio']:.2f} of hindsight")
 
 
@@ -153,17 +156,26 @@ def read_cells(log: Path) -> tuple[Cells, int]:
     return np.ascontiguousarray(cells.transpose(1, 0, 2)), region.height
 
 
-def measure(point: OnlinePoint, cells: Cells, height: int) -> dict[str, Any]:
+def list_starts() -> range:
+    """List the first instants of the epochs that are measured."""
+    return range(WARM_UP, WARM_UP + SPACING * EPOCHS, SPACING)
+
+
+def solve_hindsight(epoch: int, cells: Cells, height: int) -> list[npt.NDArray[np.float64]]:
+    """Compute the cost of the measured epochs in hindsight, instant by instant."""
+    refined, costs = Refined(choose_effort(len(cells), epoch).level), []
+    for start in list_starts():
+        true = np.ascontiguousarray(cells[:, start : start + epoch].astype(np.uint32))
+        best = refined.solve(true, height, K, MBR, threads=default_threads())
+        costs.append(cost(true, best.bundle))
+    return costs
+
+
+def measure(
+    point: OnlinePoint, cells: Cells, height: int, hindsight: list[npt.NDArray[np.float64]]
+) -> dict[str, Any]:
     """Compare the cost of some epochs with hindsight, in cells for each user and instant."""
-    online, parts, hindsight = [], [], []
-    level = choose_effort(len(cells), point.epoch).level
-    for start in range(WARM_UP, WARM_UP + SPACING * EPOCHS, SPACING):
-        whole, in_parts = group_epoch(point, cells, height, start)
-        online.append(whole)
-        parts.append(in_parts)
-        true = np.ascontiguousarray(cells[:, start : start + point.epoch].astype(np.uint32))
-        best = Refined(level).solve(true, height, K, MBR, threads=default_threads())
-        hindsight.append(cost(true, best.bundle))
+    online, parts = zip(*(group_epoch(point, cells, height, s) for s in list_starts()), strict=True)
     return {
         "status": "ok",
         "users": len(cells),

@@ -27,7 +27,6 @@ from reference.tree import Cloak, all_child_cloaks, build_tree
 from runs import anonymize
 from trajcloak.auditor import audit_files
 from trajcloak.bundles import Bundles, count_shown
-from trajcloak.bundling.runs import RankedBundles
 from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 from trajcloak.release.manifest import add_up
@@ -186,7 +185,7 @@ def publish(folder, policy):
         "requests": len(sent),
     }
     totals = add_up(bundles, result._head.region)
-    ranges = [BundleRange(RankedBundles(bundles), None, 2, totals, count_shown(bundles))]
+    ranges = [BundleRange([bundles], 0, 2, totals, count_shown(bundles))]
     box = place_box(result._head.region, totals.low, totals.high)
     head = replace(result._head, box=box)
     release = replace(result, manifest=manifest, _head=head, _ranges=ranges)

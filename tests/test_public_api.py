@@ -14,6 +14,7 @@ import pytest
 
 import trajcloak
 from trajcloak import errors
+from trajcloak.interface.logs import ColumnOptions
 from trajcloak.options import LogColumns, Options
 
 PUBLIC = [
@@ -131,7 +132,7 @@ def list_parameters(function) -> list[str]:
 
 
 def test_every_way_to_read_a_log_is_an_argument_of_anonymize():
-    assert list_parameters(trajcloak.read_log) == ["source", *READING, "threads", "progress"]
+    assert list(ColumnOptions.__annotations__) == READING
     assert list_parameters(trajcloak.anonymize)[: len(READING) + 2] == ["source", "k", *READING]
     columns = {field.name for field in fields(LogColumns)} | {"request_log"}
     assert columns == set(READING)

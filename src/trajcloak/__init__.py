@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trajcloak.version import __version__
 
 if TYPE_CHECKING:
-    from trajcloak.algorithms.custom import CustomAlgorithm
+    from trajcloak.algorithms.group_algorithm import CustomAlgorithm
     from trajcloak.algorithms.refined import Refined
     from trajcloak.algorithms.traj_anon import TrajAnon
     from trajcloak.auditor import AuditReport, Check
@@ -95,7 +95,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "trajcloak.algorithms.custom": ("CustomAlgorithm",),
+    "trajcloak.algorithms.group_algorithm": ("CustomAlgorithm",),
     "trajcloak.algorithms.refined": ("Refined",),
     "trajcloak.algorithms.traj_anon": ("TrajAnon",),
     "trajcloak.auditor": ("AuditReport", "Check"),

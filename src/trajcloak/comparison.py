@@ -8,12 +8,10 @@ the bundles; no figure of an algorithm itself is trusted.
 import math
 import multiprocessing
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -21,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms import Algorithm, Policy
-from trajcloak.algorithms.exact import Exact
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.cloaks import (
@@ -118,29 +115,17 @@ def compare_algorithms(
         )
     least = sum(bound_optimum(cells, height, k, threads) for cells in trajectories)
     results = []
-    with tempfile.TemporaryDirectory(prefix="trajcloak-") as folder:
-        for w, cells in enumerate(trajectories):
-            np.save(Path(folder) / f"cells-{w}.npy", cells)
-        for i, name in enumerate(algorithms):
-            progress("comparing", i, len(algorithms))
-            job = _Job(name, Path(folder), len(trajectories), height, asked, threads)
-            seconds, outcome = _run(job, time_limit)
-            if isinstance(outcome, str):
-                results.append(Comparison(name, outcome, seconds))
-            else:
-                judged = _judge(
-                    name,
-                    seconds,
-                    trajectories,
-                    [p.bundle for p in outcome],
-                    cell,
-                    k,
-                    least,
-                    threads,
-                )
-                if asked.parts is not None:
-                    judged = _judge_parts(judged, trajectories, outcome, cell, asked, threads)
-                results.append(judged)
+    for i, name in enumerate(algorithms):
+        progress("comparing", i, len(algorithms))
+        seconds, outcome = _run(_Job(name, trajectories, height, asked, threads), time_limit)
+        if isinstance(outcome, str):
+            results.append(Comparison(name, outcome, seconds))
+            continue
+        bundles = [policy.bundle for policy in outcome]
+        judged = _judge(name, seconds, trajectories, bundles, cell, k, least, threads)
+        if asked.parts is not None:
+            judged = _judge_parts(judged, trajectories, outcome, cell, asked, threads)
+        results.append(judged)
     progress("comparing", len(algorithms), len(algorithms))
     return _relate_to_optimum(results)
 
@@ -148,7 +133,7 @@ def compare_algorithms(
 def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
     """Compare costs with the true optimum instead of its bound, if ``exact`` found it."""
     for optimum in results:
-        if optimum.algorithm == Exact.name and optimum.status == OK and optimum.cost_quad:
+        if optimum.algorithm == "exact" and optimum.status == OK and optimum.cost_quad:
             return [
                 r
                 if r.cost_quad is None
@@ -252,21 +237,17 @@ def _cost(cloaks: Cloaks, sizes: npt.NDArray[np.int64]) -> float:
 
 
 class _Job(NamedTuple):
-    """What the process of an algorithm is given; its windows are files in ``folder``."""
+    """What the process of an algorithm is given."""
 
     algorithm: str
-    folder: Path
-    num_windows: int
+    trajectories: Sequence[npt.NDArray[np.uint32]]
     height: int
     asked: Options
     threads: int
 
 
 def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str]:
-    """Run an algorithm in a process of its own; returns its seconds and its bundles.
-
-    Policies come without cloaks, which are computed anew.
-    """
+    """Run an algorithm in a process of its own; returns its seconds and what it found."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(there, job), daemon=True)
@@ -283,7 +264,7 @@ def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str
         started = time.monotonic()
         if not here.poll(time_limit):
             return time.monotonic() - started, TIMED_OUT
-        seconds, problem = here.recv()
+        seconds, found = here.recv()
         # This process may have been slow to notice the end of the time limit.
         if time_limit is not None and seconds > time_limit:
             return seconds, TIMED_OUT
@@ -293,21 +274,12 @@ def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str
     finally:
         process.kill()
         process.join()
-    if problem:
-        return seconds, problem
-    policies = []
-    for w in range(job.num_windows):
-        bundle = np.load(job.folder / f"bundles-{w}.npy")
-        part = None if job.asked.parts is None else np.load(job.folder / f"parts-{w}.npy")
-        cloaks = np.empty((int(bundle.max()) + 1, 0, 4), np.uint32)
-        policies.append(Policy(bundle, cloaks, part))
-    return seconds, policies
+    return seconds, found
 
 
 def _work(there: Any, job: _Job) -> None:
-    """Compile, send "ready" so that the clock starts, solve every window, send the seconds."""
+    """Compile, send "ready" so that the clock starts, solve every window, send what was found."""
     asked, threads = job.asked, job.threads
-    windows = [np.load(job.folder / f"cells-{w}.npy") for w in range(job.num_windows)]
     algorithm = _build(job.algorithm, asked)
     few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
     # The same error is raised, and reported, below.
@@ -315,26 +287,23 @@ def _work(there: Any, job: _Job) -> None:
         algorithm.solve(few, 2, 2, asked.cloak, threads=threads)
     there.send("ready")
     started = time.monotonic()
+    found: list[Policy] | str
     try:
-        found = [_solve(algorithm, cells, job) for cells in windows]
+        found = [_solve(algorithm, cells, job) for cells in job.trajectories]
     except TrajcloakError as error:
-        there.send((time.monotonic() - started, f"refused: {error.with_options}"))
-        return
-    seconds = time.monotonic() - started
-    for w, (bundle, part) in enumerate(found):
-        np.save(job.folder / f"bundles-{w}.npy", bundle)
-        if part is not None:
-            np.save(job.folder / f"parts-{w}.npy", part)
-    there.send((seconds, ""))
+        found = f"refused: {error.with_options}"
+    there.send((time.monotonic() - started, found))
 
 
-def _solve(
-    algorithm: Algorithm, cells: npt.NDArray[np.uint32], job: _Job
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32] | None]:
-    """Bundle the trajectories of a window and, if asked for, divide the bundles into parts."""
-    asked, threads = job.asked, job.threads
+def _solve(algorithm: Algorithm, cells: npt.NDArray[np.uint32], job: _Job) -> Policy:
+    """Bundle the trajectories of a window and, if asked for, divide the bundles into parts.
+
+    The policy comes without cloaks, which are computed anew.
+    """
+    asked, threads, part = job.asked, job.threads, None
     policy = algorithm.solve(cells, job.height, asked.k, asked.cloak, threads=threads)
-    if asked.parts is None:
-        return policy.bundle, None
-    settings = PartSettings(asked.parts, asked.parts_per)
-    return policy.bundle, build_parts(cells, policy, settings, asked.cloak, threads).part
+    if asked.parts is not None:
+        settings = PartSettings(asked.parts, asked.parts_per)
+        part = build_parts(cells, policy, settings, asked.cloak, threads).part
+    num_bundles = int(policy.bundle.max()) + 1
+    return Policy(policy.bundle, np.empty((num_bundles, 0, 4), np.uint32), part)

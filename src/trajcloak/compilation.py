@@ -10,12 +10,8 @@ from numba.core.event import Event, Listener, install_listener
 class Compilation(Listener):
     """Follows the compiler, which works in one thread at a time.
 
-    A kernel is done after all kernels that it calls, so these are nested.
-
-    Attributes
-    ----------
-    seconds : float
-        Time spent so far, from start to end of the outermost kernels.
+    A kernel is done after all kernels that it calls, so these are nested. ``seconds`` is the time
+    spent so far, from start to end of the outermost kernels.
     """
 
     def __init__(self, on_kernel: Callable[[str | None], None]) -> None:

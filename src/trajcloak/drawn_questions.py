@@ -44,12 +44,7 @@ def draw_count(
 ) -> list[CellStep]:
     """Ask who is in a box at an instant; the box is drawn around a user of the window.
 
-    Parameters
-    ----------
-    cells : (n, instants, 2) uint32
-        The trajectories of the window; somebody is somewhere.
-    height : int
-        The region's side has ``2**height`` cells.
+    ``cells`` are the trajectories of the window, (users, instants, 2); somebody is somewhere.
     """
     user, instant = rng.integers(cells.shape[:2])
     while cells[user, instant, 0] == NOWHERE:

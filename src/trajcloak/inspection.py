@@ -52,6 +52,9 @@ NUM_STEPS = 5
 ENOUGH = 0.8
 """Proposed windows keep at least this share of what the shortest windows keep."""
 
+VARIED = ("every", "max_gap", "length", "members")
+"""The settings that are proposed."""
+
 MEMBERS_PERCENT = (100, 120, 150, 200, 300, 500)
 """Members of bundles that are tried, in percent of k."""
 
@@ -126,27 +129,17 @@ class Inspection:
     @property
     def settings(self) -> dict[str, Any]:
         """The proposal as arguments: ``anonymize(log, k=50, **found.settings)``."""
-        names = "every", "max_gap", "length", "members"
-        proposed = {name: getattr(self.proposed, name) for name in names}
+        proposed = {name: getattr(self.proposed, name) for name in VARIED}
         return {name: value for name, value in proposed.items() if value is not None}
 
     @property
     def choices(self) -> pa.Table:
         """The proposal, and its variants by the setting that is varied, as a table."""
-        listed = [("nothing", self.proposed)] + [
-            (name.removeprefix("by_"), choice)
-            for name in ("by_every", "by_max_gap", "by_length", "by_members")
-            for choice in getattr(self, name)
-        ]
-        rows = [
-            {
-                "varied": varied,
-                **vars(choice),
-                "every": str(choice.every),
-                "max_gap": str(choice.max_gap),
-            }
-            for varied, choice in listed
-        ]
+        listed = [("nothing", self.proposed)]
+        listed += [(name, choice) for name in VARIED for choice in getattr(self, f"by_{name}")]
+        rows = [{"varied": varied, **vars(choice)} for varied, choice in listed]
+        for row in rows:
+            row |= {"every": str(row["every"]), "max_gap": str(row["max_gap"])}
         return pa.Table.from_pylist(rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,10 +147,7 @@ class Inspection:
         return {
             "ingest": self.ingest.to_dict(),
             "proposed": vars(self.proposed),
-            **{
-                name: [vars(choice) for choice in getattr(self, name)]
-                for name in ("by_every", "by_max_gap", "by_length", "by_members")
-            },
+            **{f"by_{name}": list(map(vars, getattr(self, f"by_{name}"))) for name in VARIED},
             "schedule": self.schedule._asdict(),
             "suspects": {suspect.reason: len(suspect.rows) for suspect in self.suspects},
             "refusals": self.refusals,
@@ -204,7 +194,7 @@ def inspect_rows(
             return None
         return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
 
-    whole = hold_in_memory(log)
+    whole = counter.whole
     asked = Asked(parse(every, "every"), parse(max_gap, "max-gap"), length, members)
     step = asked.every or _propose_every(counter)
     gap = asked.max_gap
@@ -236,7 +226,7 @@ def inspect_rows(
         proposed=proposed,
         by_every=[
             count(other, max(gap, 2 * other), max(1, size * step // other), members)
-            for other in _near(_list_steps(log), step, log)
+            for other in _near(_list_steps(whole), step, log)
         ],
         by_max_gap=[count(step, g, size, members) for g in _list_gaps(step, gap)],
         by_length=[count(step, gap, n, members) for n in _list_lengths(grid, size)],
@@ -350,12 +340,12 @@ def _search(
     # has one in instants as long as most gaps: still longer ones would only be coarser.
     low, high = counter.log.time_range
     longest = min((high - low) // 10, LONGEST if counter.log.has_timestamps else high - low)
-    longer = [s for s in _list_steps(counter.log) if step < s <= longest]
+    longer = [s for s in _list_steps(counter.whole) if step < s <= longest]
     most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
     steps = [step, *longer[: bisect_left(longer, most) + 1]]
     choices: list[tuple[int, int, int, int]] = []
     for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
-        grid = build_time_grid(hold_in_memory(counter.log), every)
+        grid = build_time_grid(counter.whole, every)
         gaps = {_find_typical_gap(counter, every), _list_believable_gaps(counter.log, every)[-1]}
         choices += product(
             [every],
@@ -386,11 +376,11 @@ def _list_members(k: int, chosen: int | None) -> list[int]:
 
 def _propose_every(counter: KeptCounter) -> int:
     """Choose the step of the log's times, or else the median gap, rounded up."""
-    own = find_own_step(hold_in_memory(counter.log))
+    own = find_own_step(counter.whole)
     if own is not None:
         return own
     typical = counter.reports.quantile(0.5) if counter.reports.num_gaps else 1
-    steps = _list_steps(counter.log)
+    steps = _list_steps(counter.whole)
     return next((step for step in steps if step >= typical), steps[-1])
 
 
@@ -418,7 +408,7 @@ def _propose_gap(counter: KeptCounter, every: int, length: int) -> int:
 
 def _propose_length(counter: KeptCounter, every: int, max_gap: int) -> int:
     """Choose the longest windows that keep nearly as much as the shortest."""
-    lengths = _list_lengths(build_time_grid(hold_in_memory(counter.log), every), None)
+    lengths = _list_lengths(build_time_grid(counter.whole, every), None)
     kept = [counter.count(every, max_gap, length).reports for length in lengths]
     return max(
         length
@@ -427,17 +417,15 @@ def _propose_length(counter: KeptCounter, every: int, max_gap: int) -> int:
     )
 
 
-def _list_steps(log: RequestLog) -> list[int]:
+def _list_steps(log: ShardedLog) -> list[int]:
     """List round steps that do not result in too many instants."""
-    low, high = log.time_range
-    if log.has_timestamps:
+    low, high = log.facts.time_range
+    if log.facts.has_timestamps:
         steps = [seconds * SECOND for seconds in NICE_SECONDS]
         steps += [86400 * SECOND * 2**i for i in range(20)]
     else:
         steps = [digit * 10**exponent for exponent in range(18) for digit in (1, 2, 5)]
-    return [
-        step for step in steps if (high - low) // step < most_instants(hold_in_memory(log).facts)
-    ]
+    return [step for step in steps if (high - low) // step < most_instants(log.facts)]
 
 
 def _near(steps: Sequence[int], chosen: int, log: RequestLog) -> list[int]:

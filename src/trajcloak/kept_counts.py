@@ -81,6 +81,7 @@ class KeptCounter:
     def __init__(self, log: RequestLog, threads: int, progress: Progress) -> None:
         progress("sorting reports", 0, 1)
         self.log = log
+        self.whole = hold_in_memory(log)
         self.threads = threads
         self.reports = compare_reports(log, 0, threads)
         order = sort_rows(log)
@@ -101,7 +102,7 @@ class KeptCounter:
         key = every, max_gap, length
         if key not in self._known:
             users, reports, _, _, located, found, most = self._count(
-                build_time_grid(hold_in_memory(self.log), every), max_gap, length
+                build_time_grid(self.whole, every), max_gap, length
             )
             # Requests of a second input are not counted: nothing here may depend on them.
             self._known[key] = Choice(
@@ -137,13 +138,7 @@ class SetCounter:
     """Counts the sets of requests that a choice would leave eligible, and their rows.
 
     Users are bundled with ``traj-anon``. Of a large log, windows with rows are drawn evenly.
-
-    Parameters
-    ----------
-    log, k, region, threads
-        As for :func:`trajcloak.inspect_log`.
-    every
-        Any step that the log can be laid out with.
+    ``every`` is any step that the log can be laid out with.
     """
 
     def __init__(

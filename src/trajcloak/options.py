@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -134,56 +134,22 @@ class LogColumns:
             raise marks_and_holds(self.is_report)
         if len(set(self.requests)) != len(self.requests):
             raise OptionError("a request column is named twice; expected each once; leave one out")
-        if self.tz is not None and not is_zone(self.tz):
-            raise OptionError(
-                f"tz is '{self.tz}'; expected the name of a time zone, such as Europe/Berlin or "
-                f"UTC; pass another --tz"
-            )
-        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
-            raise OptionError(
-                f"time_unit is '{self.time_unit}'; expected one of {', '.join(TIME_UNITS)}; pass "
-                f"another --time-unit"
-            )
+        _check_given(
+            "tz", self.tz, "the name of a time zone, such as Europe/Berlin or UTC", is_zone
+        )
+        if self.time_unit is not None:
+            _check_choice("time_unit", self.time_unit, TIME_UNITS)
         if self.time_unit is not None and self.time_format is not None:
             raise OptionError(
                 "both a unit and a format of times are given; expected one of them; pass "
                 "--time-unit for numbers, or --time-format for text"
             )
-        self._check_cleaning()
-
-    def _check_cleaning(self) -> None:
         for reason in self.drop:
-            if reason not in DROPPABLE:
-                raise OptionError(
-                    f"drop is '{reason}'; expected one of {', '.join(DROPPABLE)}; pass another "
-                    f"--drop"
-                )
-        if self.delimiter is not None and (
-            not isinstance(self.delimiter, str)
-            or len(self.delimiter) != 1
-            or not self.delimiter.isascii()
-            or self.delimiter in '"\r\n'
-        ):
-            raise OptionError(
-                "the delimiter is not one character; expected one such as ; or |; pass another "
-                "--delimiter"
-            )
-        clip = self.clip
-        if clip is not None and not (
-            isinstance(clip, tuple | list)
-            and len(clip) == 4
-            and all(map(_is_finite, clip))
-            and clip[0] <= clip[2]
-            and clip[1] <= clip[3]
-        ):
-            raise OptionError(
-                "clip is no rectangle; expected its least x, least y, greatest x and greatest y; "
-                "pass another --clip"
-            )
-        if self.max_speed is not None and not (_is_finite(self.max_speed) and self.max_speed > 0):
-            raise OptionError(
-                f"max_speed is {self.max_speed}; expected a speed above 0; pass another --max-speed"
-            )
+            _check_choice("drop", reason, DROPPABLE)
+        _check_given("delimiter", self.delimiter, "one character, such as ; or |", _is_delimiter)
+        expected = "a rectangle: its least x, least y, greatest x and greatest y"
+        _check_given("clip", self.clip, expected, _is_rectangle)
+        _check_given("max_speed", self.max_speed, "a speed above 0", _is_above_0)
 
     @property
     def reading(self) -> dict[str, object]:
@@ -258,45 +224,30 @@ class Options:
         return self.members or self.k
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.k) or self.k < MIN_K:
-            raise OptionError(
-                f"k is {self.k!r}; expected a whole number of at least {MIN_K}: with fewer, a "
-                f"bundle would give its sender away; pass another --k"
-            )
-        if self.algorithm == AUTO and self.cloak in CLOAKS:
+        expected = (
+            f"a whole number of at least {MIN_K}: with fewer, a bundle would give its sender away"
+        )
+        _check("k", self.k, expected, lambda k: _is_whole(k) and k >= MIN_K)
+        _check_choice("cloak", self.cloak, CLOAKS)
+        if self.algorithm == AUTO:
             object.__setattr__(self, "algorithm", DEFAULT_ALGORITHMS[self.cloak])
-        for name, value, known in (
-            ("cloak", self.cloak, CLOAKS),
-            (
-                "algorithm",
-                self.algorithm,
-                [self.algorithm] if is_custom(self.algorithm) else ALGORITHMS,
-            ),
-            ("missing", self.missing, MISSING),
-            ("align", self.align, ALIGNMENTS),
-            ("tree", self.tree, TREES),
-            ("effort", self.effort, EFFORTS),
-            ("parts_per", self.parts_per, PARTS_PER),
-            ("rare", self.rare, RARE),
-        ):
-            if value not in known:
-                raise OptionError(
-                    f"{name} is '{value}'; expected one of {', '.join(known)}; "
-                    f"pass another --{name.replace('_', '-')}"
-                )
+        if not is_custom(self.algorithm):
+            _check_choice("algorithm", self.algorithm, ALGORITHMS)
+        _check_choice("missing", self.missing, MISSING)
+        _check_choice("align", self.align, ALIGNMENTS)
+        _check_choice("tree", self.tree, TREES)
+        _check_choice("effort", self.effort, EFFORTS)
+        _check_choice("parts_per", self.parts_per, PARTS_PER)
+        _check_choice("rare", self.rare, RARE)
         if self.tree != TREES[0] and self.algorithm != "traj-anon":
             raise OptionError(
                 f"tree is '{self.tree}' and the algorithm {self.algorithm}; expected traj-anon, "
                 f"which alone searches a tree of choice; pass --algorithm=traj-anon"
             )
         for name in ("length", "height", "members", "rare_below"):
-            number = getattr(self, name)
-            if number is not None and not (_is_whole(number) and 1 <= number <= MAX_NUMBER):
-                raise OptionError(
-                    f"{name} is {number!r}; expected a whole number "
-                    f"{'of instants, ' if name == 'length' else ''}from 1 to {MAX_NUMBER}; pass "
-                    f"another --{name.replace('_', '-')}"
-                )
+            if getattr(self, name) is not None:
+                _check_number(name, getattr(self, name), 1, MAX_NUMBER)
+        _check_number("seed", self.seed, 0, MAX_SEED)
         if self.members is not None and self.members < self.k:
             raise OptionError(
                 f"members is {self.members} and k is {self.k}; expected at least k members in a "
@@ -308,35 +259,11 @@ class Options:
                 "both a price and a budget for suppression are given; expected one of them; "
                 "pass --suppress-above or --max-suppressed"
             )
-        if self.suppress_above is not None and not (
-            _is_finite(self.suppress_above) and self.suppress_above > 0
-        ):
-            raise OptionError(
-                f"suppress_above is {self.suppress_above}; expected an area above 0; "
-                f"pass another --suppress-above"
-            )
-        if self.max_suppressed is not None and not (
-            _is_finite(self.max_suppressed) and 0 <= self.max_suppressed < 1
-        ):
-            raise OptionError(
-                f"max_suppressed is {self.max_suppressed}; expected a share from 0 up to 1, or "
-                f"0% up to 100%; pass another --max-suppressed"
-            )
-        if self.region is not None and not (
-            isinstance(self.region, tuple | list)
-            and len(self.region) == 3
-            and all(map(_is_finite, self.region))
-            and self.region[2] > 0
-        ):
-            raise OptionError(
-                "the region is not a square; expected its least x, its least y and the length of "
-                "its side; pass another --region"
-            )
-        if not (_is_whole(self.seed) and 0 <= self.seed <= MAX_SEED):
-            raise OptionError(
-                f"seed is {self.seed}; expected a whole number from 0 to {MAX_SEED}; pass another "
-                f"--seed"
-            )
+        _check_given("suppress_above", self.suppress_above, "an area above 0", _is_above_0)
+        expected = "a share from 0 up to 1, or 0% up to 100%"
+        _check_given("max_suppressed", self.max_suppressed, expected, _is_share)
+        expected = "a square: its least x, its least y and the length of its side"
+        _check_given("region", self.region, expected, _is_square)
         # Numbers of numpy cannot be written as JSON.
         for name in ("k", "length", "height", "seed", "members", "parts", "rare_below"):
             if getattr(self, name) is not None:
@@ -353,11 +280,8 @@ class Options:
                     f"many users a part has at least; pass --parts, or leave out --parts-per"
                 )
             return
-        if not (_is_whole(self.parts) and MIN_PART <= self.parts <= self.bundle_size):
-            raise OptionError(
-                f"parts is {self.parts}; expected a whole number from {MIN_PART} to "
-                f"{self.bundle_size}, the least number of users in a bundle; pass another --parts"
-            )
+        # At most the least number of users in a bundle.
+        _check_number("parts", self.parts, MIN_PART, self.bundle_size)
         if self.parts == self.bundle_size:
             object.__setattr__(self, "parts", None)
             object.__setattr__(self, "parts_per", PER_WINDOW)
@@ -398,9 +322,56 @@ def is_zone(name: object) -> bool:
         return False
 
 
+def _check(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
+    """Raise if the value of a setting cannot be used."""
+    if not is_good(value):
+        shown = f"'{value}'" if isinstance(value, str) else repr(value)
+        option = name.replace("_", "-")
+        raise OptionError(f"{name} is {shown}; expected {expected}; pass another --{option}")
+
+
+def _check_given(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
+    if value is not None:
+        _check(name, value, expected, is_good)
+
+
+def _check_choice(name: str, value: Any, known: Collection[str]) -> None:
+    _check(name, value, f"one of {', '.join(known)}", lambda given: given in known)
+
+
+def _check_number(name: str, value: Any, low: int, high: int) -> None:
+    expected = f"a whole number from {low} to {high}"
+    _check(name, value, expected, lambda given: _is_whole(given) and low <= given <= high)
+
+
 def _is_whole(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def _is_finite(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+def _is_above_0(value: Any) -> bool:
+    return _is_finite(value) and value > 0
+
+
+def _is_share(value: Any) -> bool:
+    return _is_finite(value) and 0 <= value < 1
+
+
+def _is_list_of_numbers(value: Any, count: int) -> bool:
+    return isinstance(value, tuple | list) and len(value) == count and all(map(_is_finite, value))
+
+
+def _is_rectangle(clip: Any) -> bool:
+    return _is_list_of_numbers(clip, 4) and clip[0] <= clip[2] and clip[1] <= clip[3]
+
+
+def _is_square(region: Any) -> bool:
+    return _is_list_of_numbers(region, 3) and region[2] > 0
+
+
+def _is_delimiter(value: Any) -> bool:
+    is_character = isinstance(value, str) and len(value) == 1 and value.isascii()
+    return is_character and value not in '"\r\n'

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from trajcloak.algorithms import Algorithm, build_algorithm
 from trajcloak.bundling.bundle_windows import BundledLog, bundle_windows, count_left_out
-from trajcloak.bundling.runs import BUILDING, BundlingTask, Unpublished
+from trajcloak.bundling.runs import BundlingTask, Unpublished
 from trajcloak.engines.engine import Engine
 from trajcloak.engines.folder import (
     FolderEngine,
@@ -63,6 +63,7 @@ from trajcloak.requests import (
 )
 from trajcloak.trajectories import (
     Layout,
+    Located,
     Window,
     WindowCutter,
     build_ingest,
@@ -74,6 +75,7 @@ from trajcloak.trajectories import (
     too_few_users,
 )
 from trajcloak.version import __version__
+from trajcloak.window_inputs import BUILDING
 
 HASHED_BYTES = 1 << 16
 """At either end of each file of the log, for telling whether it is the same."""
@@ -233,24 +235,31 @@ def run_plan(log: ShardedLog, asked: Options, algorithm: Algorithm | None = None
     task = BundlingTask(
         asked.k,
         asked.bundle_size,
-        layout.region.height,
+        layout.region,
         asked.cloak,
         algorithm or choose_algorithm(asked, layout.region.cell),
         log.kinds.num_rows,
         asked.link_safe,
         None if asked.parts is None else PartSettings(asked.parts, asked.parts_per),
     )
+    checks_values = asked.rare == KEEP and asked.vocabulary is None
+
+    def let_go(located: Located) -> None:
+        nonlocal reports
+        if reports is None and located.reported != facts.num_rows:
+            reports = compare_all_reports(log, layout.max_gap)
+            check_rows(log, asked, reports, refusals)
+            refusals.check()
+        if not checks_values:
+            log.drop()
+
     # What reading has freed goes back to the system before bundling asks for more.
     pa.default_memory_pool().release_unused()
-    bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows))
-    if reports is None and bundled.located.reported != facts.num_rows:
-        reports = compare_all_reports(log, layout.max_gap)
-        check_rows(log, asked, reports, refusals)
-        refusals.check()
+    bundled = bundle_windows(log, layout, task, engine.choose_sizes(facts.num_rows), let_go)
     _check_published(bundled, asked.bundle_size, facts.num_users)
-    if asked.rare == KEEP and asked.vocabulary is None:
+    if checks_values:
         check_values(log, list(chain.from_iterable(bundled.ranges)), log.kinds, asked.allow)
-    log.drop()
+        log.drop()
     left_out = _count_left_out(engine, bundled, asked.bundle_size)
     engine.drop(bundled.inputs)
     published = [

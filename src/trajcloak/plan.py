@@ -9,8 +9,7 @@ with similar trajectories, each with everybody in it. There, users are as dense 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -65,60 +64,32 @@ class PlannedRelease:
     """What one choice would give.
 
     Values are None where no window has enough users, and for moves in windows of one instant.
-
-    Attributes
-    ----------
-    length : int
-        Instants in a window.
-    k, members : int
-        Least number of possible senders, and of users in a bundle.
-    parts : int or None
-        Least number of users in a part; None: no parts.
-    users : float
-        Share of the users of each window who are withheld.
-    sets : float or None
-        Share of the sets of requests that are withheld, since fewer than k members have a row.
-    area : float or None
-        Mean, over users and instants, of the area in which a user is shown, in square units of
-        the CRS.
-    count_error, move_error : float or None
-        Mean error of counts of users in a region, and of users who move from one region to
-        another within a window, relative to the true numbers.
     """
 
-    length: int
-    k: int
-    members: int
-    parts: int | None
-    users: float
+    length: int  # Instants in a window.
+    k: int  # Least number of possible senders.
+    members: int  # Least number of users in a bundle.
+    parts: int | None  # Least number of users in a part; None: no parts.
+    users: float  # Share of the users of each window who are withheld.
+    # Share of the sets of requests that are withheld, since fewer than k members have a row.
     sets: float | None = None
+    # Mean, over users and instants, of the area in which a user is shown, in square units of the
+    # CRS.
     area: float | None = None
+    # Mean errors, relative to the true numbers, of counts of users in a region, and of users who
+    # move from one region to another within a window.
     count_error: float | None = None
     move_error: float | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What :func:`plan_rows` measured.
+    """What :func:`plan_rows` measured."""
 
-    Attributes
-    ----------
-    choices : list of PlannedRelease
-        By length, k and parts.
-    users, sampled : int
-        Users of the log, and most users of a window who were bundled for a choice.
-    in_metres : bool
-        Whether areas are in square metres.
-    """
-
-    choices: list[PlannedRelease]
-    users: int
-    sampled: int
-    in_metres: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values, for JSON."""
-        return asdict(self)
+    choices: list[PlannedRelease]  # By length, k and parts.
+    users: int  # Users of the log.
+    sampled: int  # Most users of a window who were bundled for a choice.
+    in_metres: bool  # Whether areas are in square metres.
 
 
 def plan_rows(
@@ -137,21 +108,8 @@ def plan_rows(
     Users are bundled with low effort: with the default effort areas are smaller, by a tenth to a
     fifth on generated logs. In a large log this is done on some windows and on whole
     neighbourhoods of users. Errors are then those of questions about so many users; the more
-    users a question is about, the smaller is its error.
-
-    Parameters
-    ----------
-    log : RequestLog
-        From :func:`trajcloak.read_log`.
-    every, max_gap, length : optional
-        As for :func:`trajcloak.anonymize`; shorter windows are tried, too.
-    k : int, optional
-        The only k to try. Default: 10, 50 and 100.
-    members : int, optional
-        Least number of users in a bundle, if it is to be more than k.
-    threads : int, optional
-        Default: all cores.
-    progress : Progress
+    users a question is about, the smaller is its error. :func:`trajcloak.plan_log` says what the
+    arguments mean.
     """
     threads = choose_threads(threads)
     tried = [
@@ -176,17 +134,7 @@ def plan_rows(
 
 
 class _Sample:
-    """Some windows of a log, each with whole neighbourhoods of its users.
-
-    Parameters
-    ----------
-    log : RequestLog
-    asked : Options
-        How to cut it into windows.
-    most : int
-        Most users to take of a window.
-    threads : int
-    """
+    """Some windows of a log, each with whole neighbourhoods of its users, at most ``most``."""
 
     def __init__(self, log: RequestLog, asked: Options, most: int, threads: int) -> None:
         prepared = prepare(log, asked, threads)

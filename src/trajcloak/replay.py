@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from trajcloak.algorithms import Policy
 from trajcloak.bundles import build_bundles, count_shown
-from trajcloak.bundling.runs import RankedBundles
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log import RequestLog, hold_in_memory
@@ -29,13 +28,7 @@ from trajcloak.trajectories import NOWHERE, Window
 
 
 def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
-    """Prepare a log with the instants and cells that the manifest of its release states.
-
-    Raises
-    ------
-    InputError
-        If the release was not made of this log.
-    """
+    """Prepare a log with the instants and cells that the manifest of its release states."""
     manifest = release.manifest
     made, region = manifest["parameters"], manifest["region"]
     asked = Options(
@@ -153,19 +146,14 @@ def recount_requests(
     log: RequestLog,
     release: PublishedRelease,
     policy: Path,
-    *,
     vocabulary: Mapping[str, Sequence[Any]] | None = None,
+    *,
     threads: int = 1,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Count what became of each request of a log, as :attr:`trajcloak.Release.figures` says it.
 
     ``vocabulary`` must be given if the release was made with one.
-
-    Raises
-    ------
-    InputError
-        If release and policy file were not made of this log.
     """
     manifest = release.manifest
     made = manifest["parameters"]
@@ -205,8 +193,8 @@ def recount_requests(
         ranges.append(
             [
                 BundleRange(
-                    engine.put(RankedBundles(bundles, None)),
-                    None,
+                    engine.put([bundles]),
+                    0,
                     length,
                     add_up(bundles, prepared.layout.region),
                     count_shown(bundles),

@@ -27,23 +27,12 @@ SNAPSHOT_POLICIES = (K_INSIDE, BULK_DP)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A policy for one instant.
+    """A policy for one instant."""
 
-    Attributes
-    ----------
-    cloak : (n,) int32
-        The cloak of each user.
-    cloaks : (cloaks, 1, 4) uint32
-        Cells, as :data:`trajcloak.cloaks.Cloaks`.
-    order : (n,) int32
-        Users in the order of the tree.
-    start, stop : (cloaks,) int32
-        The users inside a cloak, members or not: a half-open range of ``order``.
-    """
-
-    cloak: npt.NDArray[np.int32]
-    cloaks: Cloaks
-    order: npt.NDArray[np.int32]
+    cloak: npt.NDArray[np.int32]  # of each user
+    cloaks: Cloaks  # (cloaks, 1, 4)
+    order: npt.NDArray[np.int32]  # users in the order of the tree
+    # The users inside each cloak, members or not: a half-open range of ``order``.
     start: npt.NDArray[np.int32]
     stop: npt.NDArray[np.int32]
 
@@ -51,17 +40,7 @@ class Snapshot:
 def solve_snapshot(
     cells: npt.NDArray[np.uint32], height: int, k: int, policy: str, threads: int = 1
 ) -> Snapshot:
-    """Cloak the users of one instant.
-
-    Parameters
-    ----------
-    cells : (n, 2) uint32
-        At least k users.
-    height : int
-    k : int
-    policy : {"k-inside", "bulk-dp"}
-    threads : int
-    """
+    """Cloak the users of one instant, k or more, whose cells are (users, 2)."""
     at_once = np.ascontiguousarray(cells[:, None, :])
     layout = build_layout(1, height)
     keys = sort_keys(at_once, layout, threads)
@@ -72,7 +51,7 @@ def solve_snapshot(
     else:
         # Each node takes whoever is in none of its children: nobody is passed up.
         passed_up = np.zeros(len(tree.start), np.int64)
-    cloak, node = assign_bundles(tree, keys, passed_up)
+    cloak, node = assign_bundles(tree, keys.order, passed_up)
     return Snapshot(
         cloak=cloak,
         cloaks=build_node_cloaks(at_once, keys, layout, height, tree, node),

@@ -24,6 +24,7 @@ OUTLIER_BINS = 4096
 OUTLIER_FACTOR = 64
 OUTLIER_SHARE = 0.01
 ROUNDING = 1e-9
+Mask = npt.NDArray[np.bool_]
 Stretches: TypeAlias = dict[int, tuple[float, float]]
 """By axis: a stretch of it that holds all but a few rows."""
 
@@ -148,18 +149,8 @@ def choose_region(
 ) -> Region:
     """Fit the region to all places, or check that they are inside the region asked for.
 
-    Parameters
-    ----------
-    log
-        With planar coordinates.
-    bounds
-        Bounds of its places on the plane.
-    height
-        Default: the smallest with cells of at most 10 m; 16 for planar logs.
-    region
-        A square to use instead of one fitted to the log.
-    in_metres
-        Whether the unit of the plane is known.
+    ``bounds`` are those of the log on the plane. Default of ``height``: the smallest with cells of
+    at most 10 m; 16 where the unit of the plane is not known.
     """
     check_reach(log, bounds)
     if region is None:
@@ -176,17 +167,16 @@ def check_reach(log: ShardedLog, bounds: Bounds) -> None:
     """Raise if a place is so far out that areas could not be summed in floating point."""
     if max(map(abs, bounds)) <= MAX_COORDINATE:
         return
-    rows = SomeRows(log.ask(_find_beyond), log.facts.files)
     raise InputError(
-        f"{rows} beyond {MAX_COORDINATE:g}; expected coordinates of a place; correct or remove the "
-        f"rows, or leave them out with --clip"
+        f"{log.find_rows(_find_beyond)} beyond {MAX_COORDINATE:g}; expected coordinates of a "
+        f"place; correct or remove the rows, or leave them out with --clip"
     )
 
 
-def _find_beyond(log: RequestLog) -> npt.NDArray[np.int64]:
+def _find_beyond(log: RequestLog) -> Mask:
     x, y = log.plane
-    far = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
-    return log.number_rows(np.flatnonzero(far))
+    far: Mask = np.maximum(np.abs(x), np.abs(y)) > MAX_COORDINATE
+    return far
 
 
 def check_inside(log: ShardedLog, bounds: Bounds, region: Region) -> None:
@@ -199,7 +189,7 @@ def check_inside(log: ShardedLog, bounds: Bounds, region: Region) -> None:
         and bounds[3] < top
     ):
         return
-    rows = SomeRows(log.ask(_find_outside, region), log.facts.files)
+    rows = log.find_rows(_find_outside, region)
     unit = ", which is in metres from the middle of the log" if log.facts.geographic else ""
     raise InputError(
         f"{rows} outside the region{unit}; expected every location strictly inside it; correct or "
@@ -207,11 +197,10 @@ def check_inside(log: ShardedLog, bounds: Bounds, region: Region) -> None:
     )
 
 
-def _find_outside(log: RequestLog, region: Region) -> npt.NDArray[np.int64]:
+def _find_outside(log: RequestLog, region: Region) -> Mask:
     x, y = log.plane
     right, top = region.x_min + region.side, region.y_min + region.side
-    outside = (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
-    return log.number_rows(np.flatnonzero(outside))
+    return (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
 
 
 def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
@@ -264,10 +253,14 @@ def _list_long_axes(bounds: Bounds) -> list[int]:
 
 def count_places(log: RequestLog, bounds: Bounds, threads: int) -> dict[int, npt.NDArray[np.int64]]:
     """Count the places of a shard in equal bins of each long axis."""
-    return {
-        axis: _count_bins(log.plane[axis], bounds[axis], bounds[2 + axis] - bounds[axis], threads)
-        for axis in _list_long_axes(bounds)
-    }
+
+    def count(axis: int) -> npt.NDArray[np.int64]:
+        values, low, extent = log.plane[axis], bounds[axis], bounds[2 + axis] - bounds[axis]
+        parts = run_sliced(lambda a, b: _histogram(values[a:b], low, extent), len(values), threads)
+        total: npt.NDArray[np.int64] = np.sum(parts, axis=0)
+        return total
+
+    return {axis: count(axis) for axis in _list_long_axes(bounds)}
 
 
 def _find_far(log: RequestLog, stretches: Stretches) -> tuple[npt.NDArray[np.int64], Bounds | None]:
@@ -297,16 +290,6 @@ def _find_stretch(
     return low + first * width, low + (first + reach) * width
 
 
-def _count_bins(
-    values: npt.NDArray[np.float64], low: float, extent: float, threads: int
-) -> npt.NDArray[np.int64]:
-    parts = run_sliced(
-        lambda start, stop: _histogram(values[start:stop], low, extent), len(values), threads
-    )
-    counts: npt.NDArray[np.int64] = np.sum(parts, axis=0)
-    return counts
-
-
 @njit(cache=True, nogil=True)
 def _histogram(values, low, extent):  # type: ignore[no-untyped-def]
     """Count values in OUTLIER_BINS equal bins of [low, low + extent]."""
@@ -332,23 +315,31 @@ def place_log(log: ShardedLog) -> tuple[ShardedLog, str | None, Bounds]:
     placed = log.change(log.derive(_place_shard, crs, joins, log.engine.threads))
     bounds = merge_bounds(placed.ask(_bound_plane))
     if not all(map(math.isfinite, bounds)):
-        rows = SomeRows(placed.ask(_find_unplaced), facts.files)
         raise InputError(
-            f"{rows} at places that cannot be projected; expected an area on one half of the "
-            f"globe; correct or remove them, or leave them out with --clip"
+            f"{placed.find_rows(_find_unplaced)} at places that cannot be projected; expected an "
+            f"area on one half of the globe; correct or remove them, or leave them out with --clip"
         )
     return placed, crs, bounds
 
 
 def _place_shard(log: RequestLog, crs: str, joins: bool, threads: int) -> Change:
     lon = _continue_east(log.x) if joins else log.x
-    x, y = _project(log, lon, crs, threads)
+    x, y = np.empty_like(log.x), np.empty_like(log.y)
+
+    def project(start: int, stop: int) -> None:
+        # A transformer may be used by one thread only.
+        transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
+        for a, b in build_slices(stop - start, (stop - start) // PROJECTION_BLOCK + 1):
+            part = slice(start + a, start + b)
+            x[part], y[part] = transformer.transform(lon[part], log.y[part])
+
+    run_sliced(project, log.num_rows, threads)
     return {"plane_x": x, "plane_y": y}
 
 
-def _find_unplaced(log: RequestLog) -> npt.NDArray[np.int64]:
+def _find_unplaced(log: RequestLog) -> Mask:
     x, y = log.plane
-    return log.number_rows(np.flatnonzero(~(np.isfinite(x) & np.isfinite(y))))
+    return ~(np.isfinite(x) & np.isfinite(y))
 
 
 def _bound_plane(log: RequestLog) -> Bounds:
@@ -393,20 +384,3 @@ def choose_projection(bounds: Bounds) -> str:
     lon = round((west + east) / 2, CENTRE_DECIMALS)
     lat = round((south + north) / 2, CENTRE_DECIMALS)
     return f"+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
-
-
-def _project(
-    log: RequestLog, lon: npt.NDArray[np.float64], crs: str, threads: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    x = np.empty_like(log.x)
-    y = np.empty_like(log.y)
-
-    def project(start: int, stop: int) -> None:
-        # A transformer may be used by one thread only.
-        transformer = pyproj.Transformer.from_crs(log.crs, crs, always_xy=True)
-        for a, b in build_slices(stop - start, (stop - start) // PROJECTION_BLOCK + 1):
-            part = slice(start + a, start + b)
-            x[part], y[part] = transformer.transform(lon[part], log.y[part])
-
-    run_sliced(project, log.num_rows, threads)
-    return x, y

@@ -115,13 +115,7 @@ def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
 class _Truth(NamedTuple):
     """The participants of a window, and what is published of them.
 
-    Attributes
-    ----------
-    window : Window
-    is_published : bool
-        Whether each participant is.
-    is_shown : bool
-        Whether the value of each request is, in the set of its bundle and instant.
+    ``is_shown`` tells whether the value of each request is, in the set of its bundle and instant.
     """
 
     window: Window
@@ -130,15 +124,7 @@ class _Truth(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """A question that was asked.
-
-    Attributes
-    ----------
-    everybody, true : int
-        The answer of the log, and of what is published of it.
-    answer : Answer
-        That of the release.
-    """
+    """A question: the answer of the log, of what is published of it, and of the release."""
 
     everybody: int
     true: int
@@ -158,13 +144,6 @@ def measure_answers(
     """Measure how well a release answers questions; see :func:`trajcloak.measure_utility`.
 
     ``log`` was read with the request attributes of the release.
-
-    Raises
-    ------
-    InputError
-        If the release was not made of this log.
-    OptionError
-        If ``queries`` or ``seed`` cannot be used.
     """
     if queries < 1 or seed < 0:
         raise OptionError(

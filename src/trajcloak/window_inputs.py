@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,10 @@ import pyarrow as pa
 from trajcloak.kernels.intern import sort_ids
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.log import RequestLog
+from trajcloak.progress import Progress
 from trajcloak.trajectories import Layout, Located, Window, WindowCutter, join_marks
+
+BUILDING = "building trajectories"
 
 
 @dataclass(frozen=True)
@@ -65,16 +69,15 @@ class WindowPresence(NamedTuple):
 
 
 class ShardPresence(NamedTuple):
-    """Who of a shard takes part in which window.
-
-    Attributes
-    ----------
-    num_users : int
-    windows : list of WindowPresence
-    """
+    """Who of a shard takes part in which window."""
 
     num_users: int
     windows: list[WindowPresence]
+
+    def count_users(self) -> tuple[list[int], Located]:
+        """Count the participants of each window, and how users are located in all of them."""
+        counts = [window.num_participants for window in self.windows]
+        return counts, reduce(Located.plus, (w.located for w in self.windows), Located())
 
 
 def cut_input(
@@ -98,19 +101,30 @@ def cut_input(
 
 
 def cut_shard(
-    log: RequestLog, shard: int, layout: Layout, runs: Sequence[range], threads: int
+    log: RequestLog,
+    shard: int,
+    layout: Layout,
+    runs: Sequence[range],
+    threads: int,
+    progress: Progress,
 ) -> Iterator[list[Any]]:
     """Cut a shard into runs of windows.
 
-    Yields, of each run, the list of its window inputs, and at last a :class:`ShardPresence`.
+    Yields, of each run, the list of its window inputs, and at last a :class:`ShardPresence` and
+    what it counts.
     """
     cutter = WindowCutter(log, layout)
-    inputs, presences = [], []
+    inputs: list[list[WindowInput]] = []
+    presence = ShardPresence(log.num_users, [])
     for run in runs:
-        cut = [cut_input(log, cutter, number, shard, threads) for number in run]
-        inputs.append([one for one, _ in cut])
-        presences += [presence for _, presence in cut]
-    yield [*inputs, ShardPresence(log.num_users, presences)]
+        inputs.append([])
+        for number in run:
+            progress(BUILDING, number, len(layout.ranges))
+            given, of_window = cut_input(log, cutter, number, shard, threads)
+            inputs[-1].append(given)
+            presence.windows.append(of_window)
+    progress(BUILDING, len(layout.ranges), len(layout.ranges))
+    yield [*inputs, presence, presence.count_users()]
 
 
 def split_input(whole: WindowInput, number: npt.NDArray[np.int32], count: int) -> list[WindowInput]:

@@ -100,7 +100,7 @@ def test_bundles_are_taken_as_the_definition_says(price):
         rows = solve_rows(tree, example.k, 1)
         top = suppress_nobody(tree) if price is None else suppress_above(tree, rows, price)
         passed_up = solve_configuration(tree, rows, example.k, top)
-        bundle, node = assign_bundles(tree, keys, passed_up)
+        bundle, node = assign_bundles(tree, keys.order, passed_up)
         expected_bundle, expected_node = pass_up_one_by_one(tree, keys.order, passed_up)
         assert bundle.dtype == node.dtype == np.int32
         assert bundle.tolist() == expected_bundle
@@ -114,7 +114,7 @@ def test_the_first_in_key_order_are_passed_up():
     rows = solve_rows(tree, 4, 1)
     passed_up = solve_configuration(tree, rows, 4, suppress_nobody(tree))
     assert passed_up.tolist() == [2, 0]
-    bundle, node = assign_bundles(tree, keys, passed_up)
+    bundle, node = assign_bundles(tree, keys.order, passed_up)
     assert bundle.tolist() == [1, 1, 0, 0, 0, 0, 1, 1]
     assert node.tolist() == [0, 1]
 
@@ -122,6 +122,6 @@ def test_the_first_in_key_order_are_passed_up():
 def test_no_bundle_at_all():
     keys, tree = build(ZOO["every_cell"])
     nowhere = np.full(len(tree.start), -1, np.int64)
-    bundle, node = assign_bundles(tree, keys, nowhere)
+    bundle, node = assign_bundles(tree, keys.order, nowhere)
     assert (bundle == -1).all()
     assert len(node) == 0

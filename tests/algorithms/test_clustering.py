@@ -4,20 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from algorithms.test_traj_anon import bundles_as_sets, check_boxes_inside, check_policy
+from algorithms.test_traj_anon import check_policy
 from reference import clustering as naive
-from trajcloak.algorithms.clustering import Clustering
-from trajcloak.algorithms.clustering.cluster_boxes import (
+from trajcloak.algorithms import build_algorithm
+from trajcloak.algorithms.clustering import (
     CHUNK,
+    CLUSTERS_PER_CALL,
     build_columns,
     cost_with,
     costs_with_each,
     start_box,
 )
-from trajcloak.algorithms.clustering.grow import CLUSTERS_PER_CALL
 from zoo import (
     Example,
     as_keys,
@@ -26,7 +24,6 @@ from zoo import (
     draw_clustered,
     draw_examples,
     draw_uniform,
-    examples,
     needs_jit,
     repeat,
 )
@@ -36,9 +33,10 @@ NAIVE = {False: naive.cluster_fast, True: naive.cluster_slow}
 either = pytest.mark.parametrize("slow", [False, True], ids=["fast", "slow"])
 
 
-def solve(example, slow, seed=0, cloak="mbr", threads=1):
+def solve(example, slow, seed=0, cloak="mbr", **settings):
     cells, height, k = example
-    return Clustering(slow=slow, seed=seed).solve(cells, height, k, cloak, threads=threads)
+    algorithm = build_algorithm("slow-clustering" if slow else "fast-clustering", seed=seed)
+    return algorithm.solve(cells, height, k, cloak, **settings)
 
 
 def sort_naively(cells, height):
@@ -168,20 +166,6 @@ def test_a_leftover_inside_several_clusters_joins_the_first(slow):
 
 
 @either
-@pytest.mark.parametrize("name", ZOO)
-@needs_jit
-def test_zoo(name, slow):
-    example = ZOO[name]
-    mbr, quad = (solve(example, slow, 3, cloak, threads=2) for cloak in ("mbr", "quad"))
-    check_policy(example, mbr)
-    check_policy(example, quad)
-    check_boxes_inside(quad, mbr)
-    n, k = len(example.cells), example.k
-    assert mbr.num_bundles == n // k
-    assert mbr.sizes.sum() == n
-
-
-@either
 def test_identical_trajectories(slow):
     policy = solve(Example(repeat([[1, 2], [3, 0]], 11), 2, 3), slow)
     assert policy.num_bundles == 3
@@ -197,40 +181,9 @@ def test_the_seed_decides(slow):
 
 
 @either
-@examples(60)
-@given(data=st.data())
-def test_order_of_rows_changes_no_bundle(slow, data):
-    number = data.draw(st.integers(0, 2**32 - 1))
-    example = next(draw_examples(number, 1, most=40, height=6))
-    order = data.draw(st.permutations(range(len(example.cells))))
-    permuted = example._replace(cells=example.cells[order])
-    for cloak in ("quad", "mbr"):
-        expected = bundles_as_sets(example.cells, solve(example, slow, 2, cloak))
-        assert bundles_as_sets(permuted.cells, solve(permuted, slow, 2, cloak)) == expected
-
-
-@needs_jit
-@either
-def test_threads_change_nothing(slow):
-    example = ZOO["walks"]
-    one, many = solve(example, slow), solve(example, slow, threads=5)
-    assert np.array_equal(one.bundle, many.bundle)
-    assert np.array_equal(one.cloaks, many.cloaks)
-
-
-@either
-def test_input_is_left_as_it_was(slow):
-    example = ZOO["duplicates_below_k"]
-    before = example.cells.copy()
-    solve(example, slow)
-    assert np.array_equal(example.cells, before)
-
-
-@either
 def test_progress_ends_where_it_should(slow):
     calls = []
-    cells, height, k = ZOO["duplicates_below_k"]
-    Clustering(slow=slow).solve(cells, height, k, "mbr", progress=lambda *c: calls.append(c))
+    solve(ZOO["duplicates_below_k"], slow, progress=lambda *c: calls.append(c))
     assert calls[0] == ("clustering", 0, 225)
     assert calls[-1] == ("clustering", 225, 225)
     assert [done for _, done, _ in calls] == [0, 64, 128, 192, 225]

@@ -6,19 +6,15 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from algorithms.test_traj_anon import (
-    bundles_as_sets,
     check_boxes_inside,
     check_policy,
     exact_cost,
 )
 from reference.partitions import best_partition, group_cloaks, partition_cost
 from reference.tree import is_masked
-from trajcloak.algorithms import exact
-from trajcloak.algorithms.exact import Exact
+from trajcloak.algorithms import build_algorithm, exact
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
 from zoo import (
@@ -27,7 +23,6 @@ from zoo import (
     draw_examples,
     draw_uniform,
     draw_walks,
-    examples,
     list_groups,
     repeat,
 )
@@ -35,7 +30,7 @@ from zoo import (
 
 def solve(example, cloak="quad"):
     cells, height, k = example
-    return Exact().solve(cells, height, k, cloak)
+    return build_algorithm("exact").solve(cells, height, k, cloak)
 
 
 @pytest.mark.parametrize(
@@ -121,17 +116,6 @@ def test_boxes_lie_inside_the_quads():
         check_boxes_inside(quad, mbr)
 
 
-@examples(25)
-@given(data=st.data())
-def test_order_of_rows_changes_no_bundle(data):
-    number = data.draw(st.integers(0, 2**32 - 1))
-    example = next(draw_examples(number, 1, most=12, height=4))
-    order = data.draw(st.permutations(range(len(example.cells))))
-    permuted = example._replace(cells=example.cells[order])
-    expected = bundles_as_sets(example.cells, solve(example))
-    assert bundles_as_sets(permuted.cells, solve(permuted)) == expected
-
-
 def test_as_many_users_as_it_can_take():
     cells = draw_walks(np.random.default_rng(97), exact.MAX_TRAJECTORIES, 2, 8)
     check_policy(Example(cells, 8, 5), solve(Example(cells, 8, 5)))
@@ -198,14 +182,8 @@ def test_a_solver_that_finds_nothing(monkeypatch):
         solve(Example(repeat([[0, 0]], 3), 1, 2))
 
 
-def test_progress_ends_where_it_should():
-    calls = []
-    Exact().solve(repeat([[0, 0]], 3), 1, 2, "quad", progress=lambda *call: calls.append(call))
-    assert calls == [("solving", 0, 1), ("solving", 1, 1)]
-
-
 def test_what_cannot_be_finished_in_time_is_refused(monkeypatch):
     monkeypatch.setattr(exact, "MAX_SECONDS", 0.001)
     cells = draw_walks(np.random.default_rng(98), exact.MAX_TRAJECTORIES, 5, 8)
     with pytest.raises(OptionError, match=r"exact saw 64 users and \d+ closed .* could not prove"):
-        Exact().solve(cells, 8, 3, "quad")
+        build_algorithm("exact").solve(cells, 8, 3, "quad")

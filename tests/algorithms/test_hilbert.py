@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from algorithms.test_clustering import sort_naively
-from algorithms.test_traj_anon import bundles_as_sets, check_boxes_inside, check_policy
+from algorithms.test_traj_anon import check_policy
 from reference import clustering as naive
-from trajcloak.algorithms.clustering import HilbertClustering, hilbert
+from trajcloak.algorithms import build_algorithm, hilbert
 from trajcloak.progress import silent
 from zoo import (
     Example,
@@ -18,7 +16,6 @@ from zoo import (
     draw_uniform,
     draw_walks,
     every_cell,
-    examples,
     needs_jit,
 )
 
@@ -27,7 +24,7 @@ ZOO = build_zoo()
 
 def solve(example, cloak="mbr", threads=1):
     cells, height, k = example
-    return HilbertClustering().solve(cells, height, k, cloak, threads=threads)
+    return build_algorithm("hilbert-clustering").solve(cells, height, k, cloak, threads=threads)
 
 
 @pytest.mark.parametrize("order", range(1, 7))
@@ -128,28 +125,6 @@ def test_clusters_are_those_of_the_slow_twin(seed):
     assert several >= 20
 
 
-@pytest.mark.parametrize("name", ZOO)
-@needs_jit
-def test_zoo(name):
-    example = ZOO[name]
-    mbr, quad = solve(example), solve(example, "quad", threads=2)
-    check_policy(example, mbr)
-    check_policy(example, quad)
-    check_boxes_inside(quad, mbr)
-
-
-@examples(60)
-@given(data=st.data())
-def test_order_of_rows_changes_no_bundle(data):
-    number = data.draw(st.integers(0, 2**32 - 1))
-    example = next(draw_examples(number, 1, most=40, height=6))
-    order = data.draw(st.permutations(range(len(example.cells))))
-    permuted = example._replace(cells=example.cells[order])
-    for cloak in ("quad", "mbr"):
-        expected = bundles_as_sets(example.cells, solve(example, cloak))
-        assert bundles_as_sets(permuted.cells, solve(permuted, cloak)) == expected
-
-
 @needs_jit
 def test_threads_change_nothing():
     example = Example(draw_walks(np.random.default_rng(75), 3000, 5, 9), 9, 4)
@@ -157,11 +132,3 @@ def test_threads_change_nothing():
     assert one.num_bundles > 50
     assert np.array_equal(one.bundle, many.bundle)
     assert np.array_equal(one.cloaks, many.cloaks)
-
-
-def test_progress_ends_where_it_should():
-    calls = []
-    cells, height, k = ZOO["duplicates_below_k"]
-    HilbertClustering().solve(cells, height, k, "mbr", progress=lambda *c: calls.append(c))
-    assert calls[0] == ("finding neighbours", 0, 900)
-    assert calls[-1] == ("finding neighbours", 900, 900)

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference.partitions import best_partition, covering_box, covering_semi_quadrant
-from trajcloak.algorithms.clustering import Clustering
+from trajcloak.algorithms import build_algorithm
 from trajcloak.algorithms.refined import LEVELS, Refined, rounds
-from trajcloak.algorithms.refined.adaptive import _build, bundle_by_adaptive_tree
 from trajcloak.algorithms.refined.blocks import build_blocks
 from trajcloak.algorithms.refined.boxes import (
     NARROW,
@@ -27,9 +26,12 @@ from trajcloak.algorithms.refined.boxes import (
     fill_box,
     pad_instants,
 )
-from trajcloak.algorithms.refined.cuts import bundle_by_cuts
-from trajcloak.algorithms.refined.divide import divide_anew
-from trajcloak.algorithms.refined.greedy import bundle_block
+from trajcloak.algorithms.refined.divide_anew import (
+    _build_tree,
+    bundle_by_adaptive_tree,
+    divide_anew,
+)
+from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts, bundle_greedily
 from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, build_group, draw_exponential
 from trajcloak.algorithms.refined.rounds import SMALL, fit_effort
 from trajcloak.algorithms.traj_anon import TrajAnon
@@ -103,14 +105,14 @@ def test_padding_adds_the_same_to_every_area(length):
             for p in (points, padded)
         ]
         assert found[1] - found[0] == padded.shape[2] - length
-    assert np.array_equal(bundle_block(points, 4, WIDE), bundle_block(padded, 4, WIDE))
+    assert np.array_equal(bundle_greedily(points, 4, WIDE), bundle_greedily(padded, 4, WIDE))
 
 
 def test_some_greedy_bundles_have_members_to_spare():
     points = build_points(draw_walks(np.random.default_rng(16), 300, 4, 8))
-    assert np.bincount(bundle_block(points, 3, WIDE)).tolist().count(3) < 98
+    assert np.bincount(bundle_greedily(points, 3, WIDE)).tolist().count(3) < 98
     # Where only few bundles fit, each is worth more than what could be spared.
-    assert bundle_block(points[:12], 3, WIDE).max() == 3
+    assert bundle_greedily(points[:12], 3, WIDE).max() == 3
 
 
 def draw_group(seed, k):
@@ -326,7 +328,7 @@ def test_more_effort_costs_less_and_all_less_than_the_rivals():
     cells = draw_walks(np.random.default_rng(8), 3000, 10, 14)
     costs = [Refined(e).solve(cells, 14, 20, "mbr").cost() for e in ("low", "normal", "high")]
     assert costs[0] > costs[1] > costs[2]
-    assert costs[0] < Clustering(slow=True).solve(cells, 14, 20, "mbr").cost()
+    assert costs[0] < build_algorithm("slow-clustering").solve(cells, 14, 20, "mbr").cost()
 
 
 @pytest.mark.slow
@@ -400,7 +402,7 @@ def test_adaptive_trees_are_g_trees_and_bundles_cost_what_they_say():
         cells, height, k = example
         points = build_points(cells)
         order = np.arange(len(cells), dtype=np.int32)
-        tree = GTree(*_build(points, order, k))
+        tree = GTree(*_build_tree(points, order, k))
         assert sorted(order.tolist()) == list(range(len(cells)))
         assert tree.stop[-1] - tree.start[-1] == len(cells)
         for node in range(len(tree.start)):
@@ -533,7 +535,7 @@ def test_cuts_leave_bundles_of_k_to_2k_however_the_trajectories_lie(k):
 def test_short_trajectories_are_cut():
     cells = draw_walks(np.random.default_rng(15), 3000, 1, 14)
     ours = Refined().solve(cells, 14, 20, "mbr").cost()
-    assert ours < 0.75 * Clustering(slow=True).solve(cells, 14, 20, "mbr").cost()
+    assert ours < 0.75 * build_algorithm("slow-clustering").solve(cells, 14, 20, "mbr").cost()
     assert ours < 1.02 * Refined("high").solve(cells, 14, 20, "mbr").cost()
 
 

@@ -2,8 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from algorithms.test_traj_anon import check_boxes_inside, check_policy, exact_cost
+from algorithms.test_traj_anon import (
+    bundles_as_sets,
+    check_boxes_inside,
+    check_policy,
+    exact_cost,
+)
 from reference.partitions import partition_cost
 from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, clustered_rows, read_rows, write_parquet
@@ -13,8 +20,17 @@ from trajcloak.errors import OptionError
 from trajcloak.log import read_in_memory
 from trajcloak.options import ALGORITHMS, TREES
 from trajcloak.release.reading import read_manifest
-from zoo import EFFORT, as_trajectories, draw_examples, list_groups, needs_jit
+from zoo import (
+    EFFORT,
+    as_trajectories,
+    build_zoo,
+    draw_examples,
+    examples,
+    list_groups,
+    needs_jit,
+)
 
+ZOO = build_zoo()
 NUM_SEEDS = 3
 NUM_EXAMPLES = 100
 DRAWS = ("fast-clustering", "slow-clustering")
@@ -42,10 +58,6 @@ def test_unknown_names(name):
 
 
 def test_settings_reach_their_algorithm():
-    assert build_algorithm("fast-clustering", seed=5).seed == 5
-    assert build_algorithm("slow-clustering", seed=6).seed == 6
-    assert build_algorithm("slow-clustering").slow
-    assert not build_algorithm("fast-clustering").slow
     for tree in TREES:
         assert build_algorithm("traj-anon", tree=tree).tree == tree
     assert build_algorithm("traj-anon", suppress_above=3.0).suppress_above == 3.0
@@ -88,6 +100,53 @@ def test_every_policy_is_valid_and_none_is_below_the_optimum(seed):
     # refined finds the optimum of most of these.
     assert above.pop("refined") >= 1
     assert min(above.values()) >= 5
+
+
+@pytest.mark.parametrize("name", [name for name in RIVALS if name != "refined"])
+@pytest.mark.parametrize("zoo", ZOO)
+@needs_jit
+def test_zoo(name, zoo):
+    example = ZOO[zoo]
+    mbr, quad = solve(name, example, "mbr"), solve(name, example, "quad")
+    check_policy(example, mbr)
+    check_policy(example, quad)
+    check_boxes_inside(quad, mbr)
+    if name in DRAWS:
+        assert mbr.num_bundles == len(example.cells) // example.k
+    many = build_algorithm(name).solve(*example, "mbr", threads=5)
+    assert np.array_equal(many.bundle, mbr.bundle)
+    assert np.array_equal(many.cloaks, mbr.cloaks)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "refined"])
+@examples(60)
+@given(data=st.data())
+def test_order_of_rows_changes_no_bundle(name, data):
+    number = data.draw(st.integers(0, 2**32 - 1))
+    most, height = (12, 4) if name == "exact" else (40, data.draw(st.sampled_from([3, 6])))
+    example = next(draw_examples(number, 1, most=most, height=height))
+    order = data.draw(st.permutations(range(len(example.cells))))
+    permuted = example._replace(cells=example.cells[order])
+    for cloak in ("quad", "mbr"):
+        expected = bundles_as_sets(example.cells, solve(name, example, cloak, seed=2))
+        again = bundles_as_sets(permuted.cells, solve(name, permuted, cloak, seed=2))
+        assert again == expected
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "refined"])
+def test_input_is_left_as_it_was_and_progress_ends(name):
+    example = next(draw_examples(117, 1, most=20, most_k=4, height=5))
+    before = example.cells.copy()
+    last = {}
+
+    def listen(stage, done, total):
+        last[stage] = (done, total)
+
+    for cloak in ("quad", "mbr"):
+        build_algorithm(name).solve(*example, cloak, progress=listen)
+        assert last
+        assert all(done == total for done, total in last.values())
+        assert np.array_equal(example.cells, before)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -277,7 +277,7 @@ def test_trees_of_any_degree(levels, degrees, most_k, count):
 def check_bundles(tree, passed_up, n):
     """Check that bundles have the sizes of the configuration, and members that their nodes mask."""
     keys = SortedKeys(np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
-    bundle, node = assign_bundles(tree, keys, passed_up)
+    bundle, node = assign_bundles(tree, keys.order, passed_up)
     bundled = bundled_by_node(tree, passed_up)
     assert node.tolist() == [m for m, count in enumerate(bundled) if count > 0]
     assert np.bincount(bundle).tolist() == [count for count in bundled if count > 0]

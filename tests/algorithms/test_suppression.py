@@ -109,7 +109,7 @@ def test_a_budget_gives_an_optimum_that_no_price_within_it_beats(seed):
         for budget in range(n + 1):
             top = suppress_at_most(tree, rows, budget)
             passed_up = solve_configuration(tree, rows, example.k, top)
-            bundle, node = assign_bundles(tree, keys, passed_up)
+            bundle, node = assign_bundles(tree, keys.order, passed_up)
             left_out = int((bundle < 0).sum())
             cost = (np.bincount(bundle[bundle >= 0], minlength=len(node)) * tree.area[node]).sum()
             # On the hull, and past the last corner that is within the budget.

@@ -4,17 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reference import k_summing
 from reference.partitions import best_partition
 from reference.tree import build_tree
-from trajcloak.algorithms import ALGORITHMS, build_algorithm
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
-from trajcloak.errors import OptionError
 from zoo import Example, as_trajectories, build_zoo, draw_examples, draw_walks, needs_jit, repeat
 
 ZOO = build_zoo()
@@ -184,17 +180,6 @@ def bundles_as_sets(cells, policy):
     )
 
 
-@given(data=st.data())
-def test_order_of_rows_changes_no_bundle(data):
-    seed = data.draw(st.integers(0, 2**32 - 1))
-    example = next(draw_examples(seed, 1, most=40, height=6))
-    order = data.draw(st.permutations(range(len(example.cells))))
-    permuted = example._replace(cells=example.cells[order])
-    for cloak in ("quad", "mbr"):
-        expected = bundles_as_sets(example.cells, solve(example, cloak))
-        assert bundles_as_sets(permuted.cells, solve(permuted, cloak)) == expected
-
-
 @needs_jit
 @pytest.mark.parametrize("name", ZOO)
 def test_order_of_rows_decides_only_among_identical_trajectories(name):
@@ -231,27 +216,3 @@ def test_many_trajectories_with_any_number_of_threads():
     many = solve(example, threads=4)
     assert np.array_equal(many.bundle, one.bundle)
     assert np.array_equal(many.cloaks, one.cloaks)
-
-
-def test_input_is_left_as_it_was():
-    example = ZOO["n_is_k_plus_1"]
-    before = example.cells.copy()
-    solve(example)
-    solve(example, "mbr")
-    assert np.array_equal(example.cells, before)
-
-
-def test_registry():
-    assert "traj-anon" in ALGORITHMS
-    assert build_algorithm("traj-anon").name == "traj-anon"
-    with pytest.raises(OptionError, match="algorithm 'best' is not known"):
-        build_algorithm("best")
-
-
-def test_progress_ends_where_it_should():
-    calls = []
-    cells, height, k = ZOO["n_is_k"]
-    TrajAnon().solve(cells, height, k, "quad", progress=lambda *call: calls.append(call))
-    stages = {stage: (done, total) for stage, done, total in calls}
-    assert stages
-    assert all(done == total for done, total in stages.values())

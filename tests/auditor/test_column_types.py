@@ -8,6 +8,7 @@ import pytest
 
 import trajcloak as tc
 from auditor.released import draw_rows
+from trajcloak.auditor.audited_batches import _read_truths
 
 
 def to_text(column):
@@ -78,3 +79,11 @@ def test_a_log_that_is_not_that_of_the_release(tmp_path, case):
     other = write_log(tmp_path / "other.arrow", name, change)
     with pytest.raises(tc.InputError, match=message):
         tc.audit(other, release, policy)
+
+
+@pytest.mark.parametrize("wrong", [None, "2", "yes", ""])
+def test_every_row_says_whether_it_is_a_location_report(wrong):
+    right = ["true", "FALSE", "1", "0"]
+    assert _read_truths(pa.array(right), "is").tolist() == [True, False, True, False]
+    with pytest.raises(tc.InputError, match="column 'is' does not say of every row"):
+        _read_truths(pa.array([*right, wrong]), "is")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from reference.publishing import Publisher, Rules
 from trajcloak.auditor.audited_policy import BundleMembers
-from trajcloak.auditor.audited_requests import RequestValues
+from trajcloak.auditor.audited_values import RequestValues
 from trajcloak.auditor.expected_bundles import Followed
-from trajcloak.auditor.expected_requests import RequestRules, expect_requests
+from trajcloak.auditor.expected_requests import expect_requests
 
 LENGTH = 2
 WINDOWS = 3
@@ -55,7 +55,7 @@ def draw_world(draw):
     return bundles, rows, requests, rules
 
 
-def follow(bundles, rows, requests):
+def follow(bundles, rows, requests, one_log):
     """Build what the audit finds out about such a world."""
     groups = [(w, members) for w, of_window in bundles.items() for members in of_window.values()]
     first = np.append(0, np.cumsum([len(members) for _, members in groups]))
@@ -92,12 +92,13 @@ def follow(bundles, rows, requests):
     ]
     nobody = np.zeros(WINDOWS, np.int64)
     found = Followed(
-        *(None, SimpleNamespace(needed=None), None, members, None, first_set),
+        SimpleNamespace(kinds=kinds, one_log=one_log), SimpleNamespace(needed=None),
+        *(None, members, None, first_set),
         *(np.arange(first_set[-1] + 1), None, None),
         np.array(reporters), nobody, nobody, [], has_row,
     )  # fmt: skip
     found.sent.append(np.unique(np.array(keys, np.int64)))
-    return found, kinds
+    return found
 
 
 @given(draw_world())
@@ -106,13 +107,9 @@ def test_expected_requests_are_those_of_the_slow_twin(world):
     windows = {w: range(w * LENGTH, (w + 1) * LENGTH) for w in bundles}
     publisher = Publisher(rows, windows, bundles, rules)
     expected = set(publisher.publish(requests).values())
-    found, kinds = follow(bundles, set(rows), requests)
+    found = follow(bundles, set(rows), requests, rules.one_log)
     words = rules.vocabulary and dict(zip(("one", "two"), rules.vocabulary, strict=True))
-    entries, table = expect_requests(
-        found,
-        kinds,
-        RequestRules(rules.k, rules.one_log, rules.rare, rules.rare_below, rules.link_safe, words),
-    )
+    entries, table = expect_requests(found, {"k": rules.k, "parameters": vars(rules)}, words)
     shown = [tuple(row.values()) for row in table.to_pylist()]
     actual = {
         (int(w), int(b), int(w) * LENGTH + int(s) % LENGTH, shown[kind])

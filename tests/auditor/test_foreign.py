@@ -2,6 +2,8 @@
 
 import datetime
 import re
+import uuid
+from itertools import cycle
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +27,11 @@ def walk(num_users=40, length=3, seed=0):
     return start + rng.normal(0, 2, (num_users, length, 2)).cumsum(axis=1)
 
 
-def write_log(path, places, names=("x", "y"), times=None):
+def write_log(path, places, names=("x", "y"), times=None, name_user="person-{:04d}".format):
     num_users, length, _ = places.shape
     times = np.arange(length) if times is None else times
     table = {
-        "user_id": [f"person-{u:04d}" for u in range(num_users) for _ in range(length)],
+        "user_id": [name_user(u) for u in range(num_users) for _ in range(length)],
         "time": pa.array(list(times) * num_users),
         names[0]: places[..., 0].ravel(),
         names[1]: places[..., 1].ravel(),
@@ -87,8 +89,8 @@ def log(tmp_path, places):
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_candidates_are_those_of_plain_loops(tmp_path, seed, suffix):
+def test_candidates_are_those_of_plain_loops(tmp_path, seed):
+    suffix = ("csv", "parquet")[seed % 2]
     places = walk(30, 4, seed)
     log = write_log(tmp_path / "log.parquet", places)
     groups = split(30, int(np.random.default_rng(seed).integers(2, 9)))
@@ -138,17 +140,9 @@ def follow_one(places, users, size, rng):
 
 
 NAMES = [
-    "pseudonym",
-    "session",
-    "track_id",
-    "bid",
-    "size",
-    "users",
-    "window",
-    "x",
-    "geometry",
-    "\u202e",
-]
+    "pseudonym", "session", "track_id", "bid", "size", "users", "window", "x", "geometry", "\u202e"
+]  # fmt: skip
+SPELLINGS = [str, lambda user: 7919 * user % 104_729, lambda user: f"u{user}z"]
 
 
 @pytest.fixture(scope="module")
@@ -159,18 +153,15 @@ def moving(tmp_path_factory):
     return places, write_log(tmp_path_factory.mktemp("moving") / "log.parquet", places)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "make", [str, lambda user: 7919 * user % 104_729, lambda user: f"u{user}z"]
-)
-def test_pseudonyms_are_found_whatever_they_are_called(tmp_path, moving, name, make):
+def test_pseudonyms_are_found_whatever_they_are_called(tmp_path, moving):
     places, log = moving
     user, columns = follow_one(places, range(0, 200, 3), 5, np.random.default_rng(0))
     alone = audit_foreign_table(log, write_table(tmp_path / "alone.parquet", **columns), 5)
     assert alone["candidates"].passed
-    columns[name] = [make(number) for number in user]
-    report = audit_foreign_table(log, write_table(tmp_path / "table.parquet", **columns), 5)
-    assert f"with '{name}' as a link, 67 of 67 groups" in report["candidates"].detail
+    for name, spell in [*zip(NAMES, cycle(SPELLINGS)), *zip(cycle(["who"]), SPELLINGS)]:
+        linked = columns | {name: [spell(number) for number in user]}
+        report = audit_foreign_table(log, write_table(tmp_path / "table.parquet", **linked), 5)
+        assert f"with '{name}' as a link, 67 of 67 groups" in report["candidates"].detail
 
 
 def test_a_few_pseudonyms_among_many_rows_without_are_found(tmp_path, moving):
@@ -365,6 +356,42 @@ def test_user_ids_are_found(tmp_path, log, places, as_group):
     assert "person" not in str(report)
 
 
+def name_by_token(user):
+    return str(uuid.UUID(int=10**30 + user))
+
+
+@pytest.mark.parametrize(
+    ("name_user", "hide"),
+    [
+        (lambda user: 1_000_000 + 7919 * user, "no. {}".format),
+        (lambda user: -1_000_000 - 7919 * user, lambda name: f"x{-name}y"),
+        (name_by_token, lambda name: f"a{name}b".upper()),
+        (name_by_token, lambda name: name.replace("-", "")),
+    ],
+)
+def test_long_numbers_and_tokens_of_users_are_found(tmp_path, places, name_user, hide):
+    log = write_log(tmp_path / "log.parquet", places, name_user=name_user)
+    columns = cover(places, split(40, 8))
+    columns["note"] = [hide(name_user(8 * group)) for group in columns["group"]]
+    report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    assert "column 'note' holds the ids of 5 users" in report["user ids"].detail
+    columns["note"] = [hide(name_user(8 * group + 40)) for group in columns["group"]]
+    report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 2)
+    assert report["user ids"].passed
+
+
+def test_few_numbers_that_are_ids_by_chance_are_none(tmp_path):
+    """1,000 different numbers of six digits, of which chance makes some of 40,000 ids."""
+    places = np.random.default_rng(6).uniform(0, 100, (40_000, 1, 2))
+    log = write_log(tmp_path / "log.parquet", places, name_user=lambda user: 100_000 + user)
+    columns = dict.fromkeys(EDGES[:2], [-1.0] * 1000) | dict.fromkeys(EDGES[2:], [101.0] * 1000)
+    columns["instant"] = [0] * 1000
+    for step, is_found in ((900, False), (1, True)):
+        columns["reading"] = [f"at {100_000 + step * row}" for row in range(1000)]
+        report = audit_foreign_table(log, write_table(tmp_path / "t.parquet", **columns), 2)
+        assert ("holds the ids of" in report["user ids"].detail) == is_found
+
+
 @pytest.mark.parametrize("hide", [lambda name: [name], lambda name: name.encode() + b"\xff"])
 def test_user_ids_are_found_in_lists_and_in_bytes_that_are_no_text(tmp_path, log, places, hide):
     columns = cover(places, split(40, 8))
@@ -404,11 +431,16 @@ def test_degrees_and_stretches_of_time(tmp_path):
 
 
 def test_rows_that_do_not_fit_the_log(tmp_path, log, places):
-    columns = cover(places, split(40, 8))
+    """Nobody is inside a rectangle at an instant that the log does not have."""
+    columns = cover(places, split(40, 8), margin=1000.0)
     columns["instant"] = [instant + 1 for instant in columns["instant"]]
-    report = audit_foreign_table(log, write_table(tmp_path / "t.csv", **columns), 1)
-    assert {"rectangles", "candidates"} <= list_failed(report)
+    members = {"who": [f"person-{u:04d}" for u in range(40)], "where": [u // 8 for u in range(40)]}
+    policy = write_table(tmp_path / "policy.csv", **members)
+    table = write_table(tmp_path / "t.csv", **columns)
+    report = audit_foreign_table(log, table, 1, policy=policy)
+    assert {"rectangles", "candidates", "members"} <= list_failed(report)
     assert "times that the log lacks in 5 rows" in report["rectangles"].detail
+    assert "40 members are not in all rectangles of their group" in report["members"].detail
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def change_parameters(**fields) -> None:
 def test_passed(run):
     done = run("audit", *FILES, *REQUESTS)
     assert (done.code, done.err) == (0, "")
-    assert read_results(done.out) == dict.fromkeys(CHECKS[:-1], "passed")
+    assert read_results(done.out) == dict.fromkeys(list(CHECKS)[:-1], "passed")
     words = " ".join(done.out.split())
     assert (
         "Passed: at least 5 possible senders for every request, against the report-aware attacker."
@@ -70,7 +70,7 @@ def test_passed_for_machines(run):
     assert (done.code, done.err) == (0, "")
     assert report["passed"] is True
     assert report["k"] == 5
-    assert [check["check"] for check in report["checks"]] == list(CHECKS[:-1])
+    assert [check["check"] for check in report["checks"]] == list(CHECKS)[:-1]
     assert all(check["passed"] for check in report["checks"])
     assert report["attacker"] == "report-aware"
     assert {check["check"]: check["checked"] for check in report["checks"]}["policy"] == 60

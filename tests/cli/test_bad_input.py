@@ -259,7 +259,7 @@ def duration_for_instants(folder):
     return ["--k", "2", "--every", "60s"]
 
 
-@case(r"length is 0; expected a whole number of instants, from 1")
+@case(r"length is 0; expected a whole number from 1")
 def empty_windows(folder):
     return ["--k", "2", "--length", "0"]
 

@@ -5,8 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from trajcloak.cli.common import show_time
-from trajcloak.cli.tables import ValueTable, facts_table
+from trajcloak.cli.printing import ValueTable, facts_table, show_time
 
 NUMBERS = ("requests", "breaches", "median error")
 ROWS = [

@@ -213,7 +213,7 @@ def test_shards_stay_in_files_and_are_dropped_when_nobody_needs_them(tmp_path, d
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     made.write(tmp_path / "release")
     left = {stage.name.split("-", 1)[1] for stage in folder.iterdir()}
-    assert not left & {"read_rows", "join_rows", "cut_shard", "split_by_key"}
+    assert not left & {"read_rows", "join_shard", "cut_shard", "split_by_key"}
     # The scheduler may be late to let go of the last call, which has no value.
     held = dask_engine.client.run(lambda dask_worker: list(dask_worker.data.values()))
     assert {value for values in held.values() for value in values} <= {None}

@@ -165,7 +165,7 @@ def test_shards_that_are_lost_are_noticed(run, out, monkeypatch):
     assert cut
     for file in cut:
         file.unlink()
-    for file in (out / WORK).glob("*-join_rows/0"):
+    for file in (out / WORK).glob("*-join_shard/0"):
         file.unlink()
     with pytest.raises(tc.OutputError, match="No such file or directory"):
         start(run, out, resume=True)

@@ -94,6 +94,10 @@ def test_verbs(engine):
     assert engine.ask(operator.add, []) == []
     assert engine.ask(operator.add, [(i, 1) for i in range(30)]) == list(range(1, 31))
     engine.drop([arrays, evens, odds, two])
+    # A thread removes the files.
+    deadline = time.monotonic() + 60
+    while list(engine.folder.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert list(engine.folder.iterdir()) == []
 
 

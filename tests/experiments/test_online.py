@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from experiments import online
-from experiments.online import OnlinePoint, draw, measure, measure_absence, plan
+from experiments.online import OnlinePoint, draw, measure, measure_absence, plan, solve_hindsight
 from experiments.run import write_result
 from trajcloak.online.prediction import PREDICTORS
 
@@ -21,7 +21,8 @@ def small(monkeypatch):
 
 
 def test_straight_ways_are_foreseen(small):
-    found = {p: measure(OnlinePoint(4, 0, p), small, 10) for p in ("learned", "hold")}
+    best = solve_hindsight(4, small, 10)
+    found = {p: measure(OnlinePoint(4, 0, p), small, 10, best) for p in ("learned", "hold")}
     assert found["learned"]["ratio"] < found["hold"]["ratio"]
     for result in found.values():
         assert len(result["online"]) == len(result["hindsight"]) == 4
@@ -31,7 +32,8 @@ def test_straight_ways_are_foreseen(small):
 
 
 def test_what_is_known_needs_no_prediction(small):
-    assert measure(OnlinePoint(3, 2, "hold"), small, 10)["ratio"] == pytest.approx(1)
+    found = measure(OnlinePoint(3, 2, "hold"), small, 10, solve_hindsight(3, small, 10))
+    assert found["ratio"] == pytest.approx(1)
 
 
 def test_absence_makes_bundles_larger(small, monkeypatch):

@@ -44,7 +44,7 @@ def test_read(tmp_path, suffix):
     [
         ([], EDGES, r"town\.node: the file is empty; expected at least one record"),
         (NODES, [], r"town\.edge: the file is empty"),
-        ([*NODES, NODES[0][:-1]], EDGES, r"town\.node: record 5 is cut short at byte \d+; .*anew"),
+        ([*NODES, NODES[0][:-1]], EDGES, r"town\.node: record 5 is cut short at byte \d+; .*again"),
         (NODES, [*EDGES, EDGES[0][:9]], r"town\.edge: record 5 is cut short"),
         (NODES, [*EDGES, EDGES[0][:16]], r"town\.edge: record 5 is cut short"),
         (NODES, [*EDGES, EDGES[0][:-3]], r"town\.edge: record 5 is cut short"),

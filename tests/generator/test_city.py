@@ -7,7 +7,6 @@ from trajcloak.generator.city_plan import (
     DISTRICTS,
     HILLS,
     HUBS,
-    MOTORWAYS,
     SIDE,
     build_coast,
     crosses_water,
@@ -112,7 +111,6 @@ def test_road_classes(city):
 def test_plan_is_sound():
     assert len({hub.name for hub in HUBS}) == len(HUBS)
     assert {hub.kind for hub in HUBS} <= set(KINDS)
-    assert len({motorway.name for motorway in MOTORWAYS}) == len(MOTORWAYS)
     for district in DISTRICTS:
         sine, cosine, whole = district.turn
         assert sine**2 + cosine**2 == whole**2

@@ -3,8 +3,9 @@ import pytest
 
 from reference.routes import fastest_times
 from trajcloak.generator.roads import arc_times, road_speeds
-from trajcloak.generator.route_search import NO_ROUTE, Graph
 from trajcloak.generator.routes import (
+    NO_ROUTE,
+    Graph,
     build_labels,
     build_route_buffers,
     build_routes,
@@ -30,7 +31,7 @@ def check_all_routes(num_nodes, arcs):
     """Every route has the reference's time, and its arcs lead from start to end."""
     graph, arcs = build_graph(num_nodes, arcs)
     routes, searches = build_routes(graph), build_searches(graph)
-    buffers = build_route_buffers(num_nodes, len(arcs))
+    buffers = build_route_buffers(num_nodes)
     room = np.empty(num_nodes, np.int32)
     positions = routes.hierarchy.positions
     for start in range(num_nodes):
@@ -117,7 +118,7 @@ def test_routes_in_the_city(city):
     arcs = list(zip(city.tails.tolist(), city.heads.tolist(), times.tolist(), strict=True))
     routes = build_routes(Graph(city.starts, city.heads, times))
     buffers, room = (
-        build_route_buffers(city.num_nodes, city.heads.size),
+        build_route_buffers(city.num_nodes),
         np.empty(city.num_nodes, np.int32),
     )
     for start in range(0, city.num_nodes, 400):

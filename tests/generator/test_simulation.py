@@ -13,6 +13,7 @@ from trajcloak.generator.simulation import (
     Positions,
     Simulation,
     build_capacities,
+    build_movers,
     delays_of,
 )
 
@@ -49,7 +50,7 @@ def list_nodes(network):
 
 
 def classes_of(roads, users, seed):
-    return Fleet(roads, seed, 0, users, stays=False).speed_class
+    return build_movers(roads, seed, 0, users).speed_class
 
 
 def steps_of(found):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars
 import pyarrow as pa
+from pyarrow import dataset
 
 USERS, LENGTH = 24, 6
 START = datetime(2026, 3, 2, 8)
@@ -51,6 +52,7 @@ SOURCES = {
     "a lazy frame of polars": lambda: polars.from_arrow(build_table()).lazy(),
     "Arrow": build_table,
     "a reader of Arrow": lambda: build_table().to_reader(max_chunksize=50),
+    "a dataset of Arrow": lambda: dataset.dataset(build_table()),
     "DuckDB": lambda: duckdb.from_arrow(build_table()),
     "GeoPandas": build_geopandas,
     "GeoPandas with columns": lambda: build_geopandas(keeps_columns=True),

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajcloak.kernels.sort import INSERTION_SIZE, sort_words
+from trajcloak.kernels.sort import INSERTION_SIZE, build_heap, sift_down, sort_words
 
 LARGEST = 2**64 - 1
 SIZES = (0, 1, 2, 3, INSERTION_SIZE - 1, INSERTION_SIZE, INSERTION_SIZE + 1, 100, 257, 1000)
@@ -82,3 +82,28 @@ def test_part_of_an_array(start, stop):
 @given(st.lists(st.integers(0, LARGEST), max_size=120))
 def test_any_words(words):
     check_sort(np.array(words, np.uint64))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_places_come_out_in_order_of_key_and_then_place(seed):
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, rng.integers(1, 60)).astype(np.float64)
+    heap = rng.permutation(len(keys))
+    size = len(heap)
+    build_heap(heap, size, keys)
+    out = []
+    while size:
+        out.append(int(heap[0]))
+        size -= 1
+        heap[0] = heap[size]
+        sift_down(heap, size, 0, keys)
+    assert out == sorted(range(len(keys)), key=lambda place: (keys[place], place))
+
+
+def test_a_grown_key_sinks():
+    keys = np.array([1.0, 2.0, 3.0, 4.0])
+    heap = np.arange(4)
+    build_heap(heap, 4, keys)
+    keys[0] = 3.5
+    sift_down(heap, 4, 0, keys)
+    assert heap[0] == 1

@@ -10,7 +10,8 @@ import pytest
 import trajcloak as tc
 from trajcloak.log import csv_text, read_in_memory
 from trajcloak.log import files as log_files
-from trajcloak.log.files import list_files, read_names, stream_batches
+from trajcloak.log.file_columns import read_columns
+from trajcloak.log.files import list_files, stream_batches
 from trajcloak.log.formats import AsciiRows, WantedColumns
 from trajcloak.options import LogColumns
 
@@ -152,7 +153,7 @@ def test_a_place_found_by_its_name_cannot_be_published(tmp_path, columns):
 
 def test_names_of_a_csv_file_with_bad_rows(tmp_path):
     (tmp_path / "log.csv").write_text("a,b\n1\n1,2,3\n")
-    assert read_names(tmp_path / "log.csv") == ["a", "b"]
+    assert read_columns(tmp_path / "log.csv").names == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_types_do_not_depend_on_where_a_file_is_cut_into_blocks(tmp_path, monkey
     wanted = WantedColumns("user_id", "time", ("x", "y"))
     for num_bytes in range(1, 45):
         monkeypatch.setattr(csv_text, "GUESSED_BYTES", num_bytes)
-        types = csv_text.guess_types(path, wanted, ["time", "user_id", "x", "y"], ",").types
+        types = csv_text.guess_types(path, wanted, ["time", "user_id", "x", "y"]).types
         assert types["time"] == pa.timestamp("us"), num_bytes
 
 
@@ -247,6 +248,6 @@ def test_no_other_thread_reads_to_guess_types(tmp_path, monkeypatch):
     monkeypatch.setattr(AsciiRows, "read", note)
     names = ["user_id", "time", "x", "y"]
     wanted = WantedColumns("user_id", "time", ("x", "y"), (), None)
-    types = csv_text.guess_types(path, wanted, names, ",").types
+    types = csv_text.guess_types(path, wanted, names).types
     assert types["time"] == pa.timestamp("us")
     assert readers == {threading.current_thread()}

@@ -217,4 +217,4 @@ def test_decimal_commas(tmp_path, cells, point):
         tmp_path / "log.csv", "u;t;x;y", *(f"a;{t};{cell};7" for t, cell in enumerate(cells))
     )
     wanted = WantedColumns("u", "t", ("x", "y"))
-    assert guess_types(log, wanted, wanted.names, ";").decimal_point == point
+    assert guess_types(log, wanted, wanted.names).decimal_point == point

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from movement.samples import fcd, gpx, trkpt, write
+from trajcloak import xml_files
 from trajcloak.movement import xml_formats
 from trajcloak.movement.movement_source import MovementSource
 from trajcloak.movement.xml_formats import read_gpx_points, read_sumo_points
@@ -90,7 +91,7 @@ def test_another_root(refuse, tmp_path, name, text):
 
 def test_deep_nesting_is_refused(refuse, tmp_path):
     file = write(tmp_path / "a.xml", "<fcd-export>" + "<a>" * 1_000_000)
-    assert f"nested more than {xml_formats.MAX_DEPTH} deep" in refuse(file)
+    assert f"nested more than {xml_files.MAX_DEPTH} deep" in refuse(file)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_deep_nesting_is_refused(refuse, tmp_path):
     ids=["comment", "attribute", "name", "instruction"],
 )
 def test_a_token_without_end_is_refused(refuse, tmp_path, inside):
-    text = "<fcd-export>" + inside.format("x" * (8 * xml_formats.MAX_TOKEN_BYTES)) + "</fcd-export>"
+    text = "<fcd-export>" + inside.format("x" * (8 * xml_files.MAX_TOKEN_BYTES)) + "</fcd-export>"
     assert "a tag or comment is longer than 1,048,576 bytes" in refuse(
         write(tmp_path / "a.xml.gz", text)
     )

@@ -1,5 +1,7 @@
 """Lines that are late, early, outside, repeated; and options."""
 
+from itertools import permutations, product
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -195,6 +197,100 @@ def test_requests_off_the_vocabulary_are_withheld():
 def test_with_one_input_requests_come_with_reports():
     with pytest.raises(OptionError, match="without a report"):
         ask(build(one_input=True), "a", 100)
+
+
+def carry(online, rows):
+    """Report with one input; a row is user, time, place and request."""
+    users, times, places, requests = zip(*rows, strict=True)
+    online.observe(
+        pa.table(
+            {
+                "user_id": users,
+                "time": times,
+                "x": [place + 0.5 for place in places],
+                "y": [place + 0.5 for place in places],
+                "category": pa.array(requests, pa.string()),
+                "detail": pa.nulls(len(rows), pa.string()),
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize("times", list(product([100, 104, 107], repeat=3)))
+def test_one_input_the_last_row_of_a_user_counts_if_there_is_one(times):
+    """Of rows with these times in any order and in any pieces; two last rows: absent."""
+    rows = [("a", time, n, f"of row {n}") for n, time in enumerate(times)]
+    others = [(user, 100, 1, None) for user in "bcd"]
+    is_one = times.count(max(times)) == 1
+    place = times.index(max(times)) if is_one else 1
+    expected = ([min(place, 1)] * 2, [max(place, 1) + 1] * 2, 4 if is_one else 3)
+    for order in permutations(rows):
+        for cut in range(1, 4):
+            online = build(k=3, one_input=True)
+            carry(online, [*others, *order[:cut]])
+            if order[cut:]:
+                carry(online, order[cut:])
+            (published,) = online.advance(110)
+            assert list_requests([published]) == [[f"of row {place}"] if is_one else []]
+            (cloak,), (users,) = published.cloaks.tolist(), published.users.tolist()
+            assert (cloak[:2], cloak[2:], users) == expected
+
+
+def test_one_input_in_all_worlds_each_present_user_may_be_the_only_sender():
+    """Contents of rows that are not the last, or not the only last, change no byte."""
+    rows = [
+        ("a", 101, 1),
+        ("a", 105, 2),
+        ("b", 103, 3),
+        ("c", 104, 4),
+        ("c", 104, 4),
+        ("d", 102, 5),
+    ]
+    counting = {"a": 1, "b": 2, "d": 5}
+    only_senders = {}
+    for world in product([None, "food"], repeat=len(rows)):
+        online = build(k=3, one_input=True)
+        carry(online, [(*row, sent) for row, sent in zip(rows, world, strict=True)])
+        (published,) = online.advance(110)
+        seen = (str(published.bundles.to_pylist()), *list_requests([published])[0])
+        assert set(seen[1:]) == {world[row] for row in counting.values()} - {None}
+        alone = only_senders.setdefault(seen, {value: set() for value in seen[1:]})
+        for value in alone:
+            senders = [user for user, row in counting.items() if world[row] == value]
+            if len(senders) == 1:
+                alone[value].add(senders[0])
+    assert sorted(map(list, only_senders.values())) == [[], ["food"]]
+    assert all(len(users) == 3 for alone in only_senders.values() for users in alone.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reports_of_later_instants_may_come_early(seed, monkeypatch):
+    """Those who report first at an open instant change nothing that is published before."""
+    monkeypatch.setattr("trajcloak.online.history.MOST_MOVEMENTS", 200)
+    random = np.random.default_rng(seed)
+    place, step = random.integers(0, 16, (20, 2)), random.integers(-2, 3, (20, 2))
+    instants = []
+    for instant in range(12):
+        place, step = (place + step) % 16, np.where(random.random((20, 1)) < 0.3, -step, step)
+        strangers = 40 if instant % 3 == 1 else 0
+        users = [*map(str, range(20)), *(f"{instant}-{n}" for n in range(strangers))]
+        here = np.concatenate([place, random.integers(0, 16, (strangers, 2))]) + 0.5
+        times = np.full(len(users), 100 + 10 * instant)
+        instants.append(
+            pa.table({"user_id": users, "time": times, "x": here[:, 0], "y": here[:, 1]})
+        )
+    published = []
+    for ahead in (0, 1):
+        online = build(k=3)
+        found = []
+        for instant, reports in enumerate([*instants, None]):
+            if reports is not None:
+                online.observe(reports)
+            found += online.advance(100 + 10 * (instant + 1 - ahead))
+        published.append([p.bundles.to_pylist() for p in found])
+    late, early = published
+    assert early == late[: len(early)]
+    assert len(early) == 12
 
 
 @pytest.mark.parametrize(

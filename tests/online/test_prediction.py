@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trajcloak.online.history import ABSENT, History, Recorder
-from trajcloak.online.prediction import MOST_RINGS, PREDICTORS, Damped, Hold, Learned
+from trajcloak.online.prediction import MOST_RINGS, PREDICTORS, Damped, Learned
 
 
 def build_history(frames):
@@ -33,7 +33,7 @@ def draw_history(random, users, instants):
 def test_hold_and_damped_by_hand():
     history = build_history([[[10, 10], [5, 5], [ABSENT, ABSENT]], [[20, 0], [5, 5], [7, 7]]])
     users = np.arange(3)
-    assert Hold().predict(history, users, 2, 4).tolist() == [
+    assert PREDICTORS["hold"].predict(history, users, 2, 4).tolist() == [
         [[[20, 0], [20, 0]]],
         [[[5, 5], [5, 5]]],
         [[[7, 7], [7, 7]]],

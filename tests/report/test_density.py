@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trajcloak.query.release_arrays import CellGrid, PublishedWindow
-from trajcloak.report.density import DensityGrid, build_density_grid, compute_density, shade
+from trajcloak.report.map_contents import DensityGrid, build_density_grid, compute_density, shade
 
 
 def draw_window(rng, num_bundles, length):

@@ -16,10 +16,8 @@ import trajcloak as tc
 from report.conftest import HOSTILE, publish
 from runs import anonymize
 from small_logs import COLUMNS, Row, list_tree, read_rows
-from trajcloak.auditor import CHECKS
 from trajcloak.log import read_in_memory
 from trajcloak.report import write_report_page
-from trajcloak.report.private_part import MEANINGS
 
 PRIVATE_WORDS = (
     "Private.",
@@ -235,10 +233,6 @@ def test_lengths_over_the_embedded_city_are_kilometres(tmp_path):
         assert ("\u00a0km" in words) == ("side of the cloak (km)" in words) == (network == "city")
         assert ("\u00a0units" in words) == ("unit not known" in words) == (network is None)
         assert ('"metres":true' in page) == (network == "city")
-
-
-def test_every_check_of_the_audit_is_explained():
-    assert tuple(MEANINGS) == CHECKS
 
 
 def test_a_failed_audit_is_the_headline(copied):

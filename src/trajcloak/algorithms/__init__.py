@@ -1,19 +1,20 @@
 """Algorithms: trajectories and k to a policy, all behind one interface."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms.baseline import Baseline
-from trajcloak.algorithms.clustering import Clustering, HilbertClustering
-from trajcloak.algorithms.exact import Exact
+from trajcloak.algorithms.clustering import grow_clusters
+from trajcloak.algorithms.exact import group_exactly
+from trajcloak.algorithms.group_algorithm import Group, GroupAlgorithm
+from trajcloak.algorithms.hilbert import cluster_along_curve
 from trajcloak.algorithms.policy import Policy
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.errors import OptionError
-from trajcloak.options import ALGORITHMS, PER_WINDOW
+from trajcloak.options import ALGORITHMS, PER_WINDOW, QUAD
 from trajcloak.progress import Progress, silent
 
 __all__ = ["Algorithm", "Policy", "build_algorithm"]
@@ -73,38 +74,21 @@ def build_algorithm(
     parts: int | None = None,
     parts_per: str = PER_WINDOW,
 ) -> Algorithm:
-    """Build an algorithm by name.
+    """Build an algorithm by its name, one of :data:`trajcloak.options.ALGORITHMS`.
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`trajcloak.options.ALGORITHMS`.
-    seed : int
-        For algorithms that draw at random.
-    tree : str
-        For ``traj-anon``.
-    effort : str
-        For ``refined``.
-    suppress_above : float, optional
-        Leave out trajectories that cost at least this much, in cells.
-    max_suppressed : float, optional
-        Leave out at most this share of the trajectories.
-    parts : int, optional
-        Least number of trajectories in a part, if members of bundles are shown in parts.
-        ``refined`` makes parts that stay together itself, and larger bundles for others.
-    parts_per : {"window", "instant"}
-        Whether parts stay together.
+    :class:`TrajAnon` and :class:`Refined` say what their settings mean; ``seed`` is for algorithms
+    that draw at random.
     """
     if name == TrajAnon.name:
         return TrajAnon(tree, suppress_above, max_suppressed)
     if name == Refined.name:
         return Refined(effort, suppress_above, max_suppressed, parts, parts_per)
-    rivals: dict[str, Callable[[], Algorithm]] = {
-        Baseline.name: Baseline,
-        "fast-clustering": lambda: Clustering(slow=False, seed=seed),
-        "slow-clustering": lambda: Clustering(slow=True, seed=seed),
-        HilbertClustering.name: HilbertClustering,
-        Exact.name: Exact,
+    rivals: dict[str, Group] = {
+        "baseline": _group_by_first_instant,
+        "fast-clustering": partial(grow_clusters, slow=False, seed=seed),
+        "slow-clustering": partial(grow_clusters, slow=True, seed=seed),
+        "hilbert-clustering": cluster_along_curve,
+        "exact": group_exactly,
     }
     if name not in rivals:
         raise OptionError(
@@ -116,4 +100,12 @@ def build_algorithm(
             f"algorithm '{name}' suppresses nobody; expected no --suppress-above and no "
             f"--max-suppressed with it; leave them out, or pass --algorithm=traj-anon or refined"
         )
-    return rivals[name]()
+    return GroupAlgorithm(name, rivals[name])
+
+
+def _group_by_first_instant(
+    cells: npt.NDArray[np.uint32], height: int, k: int, threads: int, progress: Progress
+) -> npt.NDArray[np.int32]:
+    """Take the best snapshot policy for the first instant (section 5.2 of the paper)."""
+    first = np.ascontiguousarray(cells[:, :1])
+    return TrajAnon().solve(first, height, k, QUAD, threads=threads, progress=progress).bundle

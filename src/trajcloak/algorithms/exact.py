@@ -14,16 +14,12 @@ another's, the result may be above the optimum by some 10^-12 of the cost.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms.policy import Policy
-from trajcloak.algorithms.traj_anon.keys import sort_canonically
-from trajcloak.cloaks import build_cloaks
 from trajcloak.errors import OptionError
-from trajcloak.progress import Progress, silent
+from trajcloak.progress import Progress
 
 MAX_TRAJECTORIES = 64
 MAX_SEQUENCES = 5_000
@@ -32,35 +28,20 @@ STOPPED_EARLY = 1
 """The solver's status if it ran out of time."""
 
 
-@dataclass(frozen=True)
-class Exact:
-    """The optimum over quad-cloak sequences, by integer programming."""
-
-    name = "exact"
-
-    def solve(
-        self,
-        cells: npt.NDArray[np.uint32],
-        height: int,
-        k: int,
-        cloak: str,
-        *,
-        threads: int = 1,
-        progress: Progress = silent,
-    ) -> Policy:
-        """Bundle trajectories; see :class:`trajcloak.algorithms.Algorithm`."""
-        if len(cells) > MAX_TRAJECTORIES:
-            raise OptionError(
-                f"exact was given {len(cells)} users and can take {MAX_TRAJECTORIES}, since "
-                f"the problem is NP-complete; use another --algorithm, or a smaller log"
-            )
-        order = sort_canonically(cells, height, threads)
-        progress("solving", 0, 1)
-        sets, areas = build_closed_sets(cells[order])
-        bundle = np.empty(len(cells), np.int32)
-        bundle[order] = _solve_program(len(cells), k, sets, areas)
-        progress("solving", 1, 1)
-        return Policy(bundle, build_cloaks(cells, bundle, cloak, threads))
+def group_exactly(
+    cells: npt.NDArray[np.uint32], height: int, k: int, threads: int, progress: Progress
+) -> npt.NDArray[np.int32]:
+    """Find the bundles of an optimum over quad-cloak sequences, by integer programming."""
+    if len(cells) > MAX_TRAJECTORIES:
+        raise OptionError(
+            f"exact was given {len(cells)} users and can take {MAX_TRAJECTORIES}, since "
+            f"the problem is NP-complete; use another --algorithm, or a smaller log"
+        )
+    progress("solving", 0, 1)
+    sets, areas = build_closed_sets(cells)
+    bundle = _solve_program(len(cells), k, sets, areas)
+    progress("solving", 1, 1)
+    return bundle
 
 
 def build_closed_sets(cells: npt.NDArray[np.uint32]) -> tuple[list[int], list[float]]:
@@ -124,37 +105,31 @@ def _solve_program(
             "exact needs a solver of integer programs; install it with "
             "pip install 'trajcloak[exact]'"
         ) from error
-    usable = [s for s in range(len(sets)) if sets[s].bit_count() >= k]
-    pairs = [(s, t) for s in range(len(usable)) for t in range(n) if sets[usable[s]] >> t & 1]
-    num_sets, num_pairs = len(usable), len(pairs)
+    usable = [i for i, members in enumerate(sets) if members.bit_count() >= k]
+    # Pairs of a sequence and a trajectory that it masks.
+    s, t = np.nonzero([[sets[i] >> other & 1 for other in range(n)] for i in usable])
+    num_sets, num_pairs = len(usable), len(s)
     # Columns: whether each sequence is used, then whether the trajectory of each pair uses it.
     # Rows: each trajectory uses one sequence; a sequence that is used has at least k; only
     # sequences that are used have members.
-    rows: list[int] = []
-    columns: list[int] = []
-    values: list[float] = []
-
-    def entry(row: int, column: int, value: float) -> None:
-        rows.append(row)
-        columns.append(column)
-        values.append(value)
-
-    for p, (s, t) in enumerate(pairs):
-        entry(t, num_sets + p, 1)
-        entry(n + s, num_sets + p, 1)
-        entry(n + num_sets + p, num_sets + p, -1)
-        entry(n + num_sets + p, s, 1)
-    for s in range(num_sets):
-        entry(n + s, s, -k)
+    every_set, pair = np.arange(num_sets), num_sets + np.arange(num_pairs)
+    entries = (
+        (t, pair, 1),
+        (n + s, pair, 1),
+        (n + every_set, every_set, -k),
+        (n + pair, pair, -1),
+        (n + pair, s, 1),
+    )
+    rows, columns, values = zip(*(np.broadcast_arrays(*entry) for entry in entries), strict=True)
     shape = (n + num_sets + num_pairs, num_sets + num_pairs)
-    matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
+    places = np.concatenate(rows), np.concatenate(columns)
+    matrix = coo_array((np.concatenate(values).astype(float), places), shape=shape).tocsr()
     low = np.zeros(shape[0])
     low[:n] = 1
     high = np.full(shape[0], np.inf)
     high[:n] = 1
-    unit = min(areas)
     cost = np.zeros(shape[1])
-    cost[num_sets:] = [areas[usable[s]] / unit for s, _ in pairs]
+    cost[num_sets:] = (np.array(areas) / min(areas))[usable][s]
     with _print_on_stderr():
         answer = milp(
             cost,
@@ -171,10 +146,9 @@ def _solve_program(
         )
     if answer.x is None:
         raise AssertionError(f"the integer program ended without a solution: {answer.message}")
+    is_used = answer.x[num_sets:] > 0.5
     chosen = np.empty(n, np.int64)
-    for p, (s, t) in enumerate(pairs):
-        if answer.x[num_sets + p] > 0.5:
-            chosen[t] = s
+    chosen[t[is_used]] = s[is_used]
     return np.unique(chosen, return_inverse=True)[1].astype(np.int32)
 
 

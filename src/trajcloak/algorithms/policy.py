@@ -10,20 +10,12 @@ from trajcloak.cloaks import Cloaks, compute_areas
 
 @dataclass(frozen=True)
 class Policy:
-    """Which trajectory is in which bundle, and the bundles' cloaks.
+    """Which trajectory is in which bundle, and the bundles' cloaks."""
 
-    Attributes
-    ----------
-    bundle : (n,) int32
-        Bundle of each trajectory, numbered from 0; -1: suppressed.
-    cloaks : (bundles, instants, 4) uint32
-        Cells, as :data:`trajcloak.cloaks.Cloaks`.
-    part : (n, 1) int32 or None
-        The part of each trajectory in its bundle, from 0, if the algorithm made parts itself.
-    """
-
+    # (n,): bundle of each trajectory, numbered from 0; -1: suppressed.
     bundle: npt.NDArray[np.int32]
-    cloaks: Cloaks
+    cloaks: Cloaks  # (bundles, instants, 4): cells, as :data:`trajcloak.cloaks.Cloaks`.
+    # (n, 1): the part of each trajectory in its bundle, from 0, if the algorithm made parts itself.
     part: npt.NDArray[np.int32] | None = None
 
     @property

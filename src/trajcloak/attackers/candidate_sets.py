@@ -69,55 +69,30 @@ class Finding:
 
 @dataclass(frozen=True)
 class Sent:
-    """The requests that users of a window sent.
-
-    Attributes
-    ----------
-    user, instant, kind : (requests,) int32
-        Sorted by user and instant. ``kind`` numbers the distinct requests.
-    first : (senders + 1,) int64
-        Where each sender's requests start.
-    """
+    """The requests that users of a window sent, sorted by user and instant."""
 
     user: npt.NDArray[np.int32]
     instant: npt.NDArray[np.int32]
-    kind: npt.NDArray[np.int32]
-    first: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int32]  # numbers the distinct requests
+    first: npt.NDArray[np.int64]  # where each sender's requests start
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The requests that the bundles of a window show.
-
-    Attributes
-    ----------
-    bundle, instant, kind : (requests,) int32
-        Instants count from the start of the window.
-    """
+    """The requests that the bundles of a window show."""
 
     bundle: npt.NDArray[np.int32]
-    instant: npt.NDArray[np.int32]
+    instant: npt.NDArray[np.int32]  # from the start of the window
     kind: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Suspects:
-    """Possible senders of requests of a window that an attacker takes for those of one sender.
+    """Possible senders of requests of a window that an attacker takes for those of one sender."""
 
-    Attributes
-    ----------
-    group : (requests,) int64
-        Requests with equal numbers are taken for those of one sender.
-    kind : (groups,) int32
-        The distinct request that these are.
-    first : (groups + 1,) int64
-        Where the possible senders of each group start in ``user``.
-    user : int32
-    """
-
-    group: npt.NDArray[np.int64]
-    kind: npt.NDArray[np.int32]
-    first: npt.NDArray[np.int64]
+    group: npt.NDArray[np.int64]  # of each request: equal for those taken for one sender's
+    kind: npt.NDArray[np.int32]  # of each group: the distinct request that these are
+    first: npt.NDArray[np.int64]  # where the possible senders of each group start in ``user``
     user: npt.NDArray[np.int32]
 
 

@@ -48,14 +48,7 @@ from trajcloak.trajectories import Window
 
 
 class AttackedWindow(NamedTuple):
-    """What attackers of bundles have of a window.
-
-    Attributes
-    ----------
-    policy : Policy
-        Of the window's participants.
-    shown : Shown
-    """
+    """What attackers of bundles have of a window: the policy of its participants, and requests."""
 
     policy: Policy
     shown: Shown
@@ -224,13 +217,8 @@ def attack_windows(
 ) -> Attack:
     """Attack the snapshot policies and some policies of bundles, window by window.
 
-    Parameters
-    ----------
-    prepared : Prepared
-    finders : dict
-        For each policy by name, the function that finds the bundles of a window; None if it is
-        not published.
-    progress : Progress
+    ``finders`` are, for each policy by name, the function that finds the bundles of a window, or
+    None if it is not published.
     """
     log, k, threads = prepared.log, prepared.layout.asked.k, prepared.threads
     height = prepared.layout.region.height
@@ -247,33 +235,28 @@ def attack_windows(
         if has_row is None:
             has_row = np.ones((len(window.user), length), np.bool_)
 
-        def add(
-            name: str,
-            sizes: CandidateSizes,
-            found: Suspects,
-            user: npt.NDArray[np.int32] = window.user,
-        ) -> None:
-            gathered[name].append(sizes)
-            suspects[name].append(replace(found, user=user[found.user]))
-
+        found: dict[str, tuple[CandidateSizes, Suspects]] = {}
         snapshots: dict[str, list[Snapshot]] = {}
         for done, name in enumerate(SNAPSHOT_POLICIES):
             progress("attacking", done, len(names))
             snapshots[name] = [
                 solve_snapshot(window.cells[:, i], height, k, name, threads) for i in range(length)
             ]
-            add(name, *attack_snapshots(snapshots[name], sent, has_row, threads))
+            found[name] = attack_snapshots(snapshots[name], sent, has_row, threads)
         for done, (name, find) in enumerate(finders.items(), len(SNAPSHOT_POLICIES)):
             progress("attacking", done, len(names))
             bundled = find(window)
             if bundled is None:
                 continue
-            add(name, *attack_bundles(window.cells, *bundled, has_row, threads))
+            found[name] = attack_bundles(window.cells, *bundled, has_row, threads)
             if breach is None:
-                candidates = gathered[BULK_DP][-1][TP_AWARE]
+                candidates = found[BULK_DP][0][TP_AWARE]
                 breach = _find_breach(
                     snapshots[BULK_DP], candidates, sent, window, k, name, bundled.policy
                 )
+        for name, (sizes, possible) in found.items():
+            gathered[name].append(sizes)
+            suspects[name].append(replace(possible, user=window.user[possible.user]))
     if not gathered[BULK_DP]:
         raise NotEnoughUsersError(
             f"no window has k = {k} users whose location is known throughout; expected at least "

@@ -15,7 +15,7 @@ from trajcloak.auditor.findings import CHECKS, AuditReport, Check
 from trajcloak.auditor.foreign_audit import FOREIGN_CHECKS, audit_foreign_table
 from trajcloak.errors import InputError
 from trajcloak.given_values import read_vocabulary
-from trajcloak.log.files import LogPath
+from trajcloak.log.file_columns import LogPath
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -38,23 +38,8 @@ def audit_files(
 ) -> AuditReport:
     """Check that a release keeps every rule and the guarantee; see :func:`trajcloak.audit`.
 
-    Parameters
-    ----------
-    log, request_log
-        Files, or Arrow tables.
-    columns
-        Which columns of the log mean what. Where no request attributes are named,
-        those of the release are taken.
-    release, policy, k, vocabulary, replay, rewrite, memory
-        As for :func:`trajcloak.audit`.
-    progress
-        Called with the progress of each stage.
-
-    Examples
-    --------
-    >>> report = audit_files("log.parquet", "release", "policy.parquet")
-    >>> [check.name for check in report.checks if not check.passed]
-    []
+    Logs are files or Arrow tables; ``columns`` say which of their columns mean what. Where no
+    request attributes are named, those of the release are taken.
     """
     release, policy = Path(release), Path(policy)
     if not release.is_dir():

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.audited_requests import RequestValues
 from trajcloak.auditor.audited_values import (
     PLAIN_INTEGER,
     Codes,
@@ -21,33 +20,29 @@ from trajcloak.auditor.audited_values import (
     Ints,
     Mask,
     NumberedValues,
+    RequestValues,
     decode_array,
     local_to_utc,
     read_ticks,
     try_cast,
 )
 from trajcloak.errors import InputError, OptionError, OutputError
-from trajcloak.log.files import LogSystem, count_rows, stream_batches
+from trajcloak.log.file_columns import LogSystem
+from trajcloak.log.files import count_rows, stream_batches
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
 REASONS_TO_DROP = (
     "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
 )  # fmt: skip
-TRUTHS = {"false": False, "0": False, "true": True, "1": True}
 READING = "reading log"
 
 
 class WaitingRows:
     """Columns of rows on their way into shards: in memory, or in files of a private folder.
 
-    Attributes
-    ----------
-    num_shards
-    chunk
-        Rows that are read before their users are numbered, and they are handed to shards.
-    counts
-        Rows of each shard so far.
+    ``chunk`` rows are read before their users are numbered, and they are handed to shards.
+    ``counts`` are the rows of each shard so far.
     """
 
     def __init__(self, num_shards: int, chunk: int, folder: Path | None) -> None:
@@ -95,18 +90,8 @@ class WaitingRows:
 class LogReader:
     """Reads the files of a log, or of a request log, batch by batch into shards.
 
-    Parameters
-    ----------
-    system
-        What the files say about all rows.
-    columns
-        What to read.
-    requests
-        Collects the requests.
-    waiting
-        Where rows go.
-    after
-        The reader of the locations, if the files are those of requests.
+    ``system`` is what the files say about all rows. ``after`` is the reader of the locations, if
+    the files are those of requests.
     """
 
     def __init__(
@@ -280,9 +265,7 @@ class LogReader:
 
     def find_users(self, parts: Sequence[Any]) -> Ints:
         """Find the numbers of users by their ids; -1 for those without a row."""
-        ids = self._users.values
-        found = [match_ids(part, ids) for part in parts]
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        return np.concatenate([match_ids(part, self._users.values) for part in parts])
 
     @property
     def ids(self) -> Any:
@@ -354,20 +337,16 @@ def _find_bad_rows(batch: Any, columns: LogColumns, geographic: bool) -> dict[st
 
 def _to_floats(column: Any) -> Floats:
     values = try_cast(decode_array(column), pa.float64())
-    if values is None:
-        return np.full(len(column), np.nan)
-    numbers: Floats = values.to_numpy(zero_copy_only=False)
-    return numbers
+    return np.full(len(column), np.nan) if values is None else values.to_numpy(zero_copy_only=False)
 
 
 def _read_truths(column: Any, name: str) -> Mask:
+    # As text, so that no number but 0 and 1 is taken for a truth.
     texts = try_cast(decode_array(column), pa.string())
-    texts = pa.nulls(len(column), pa.string()) if texts is None else pc.utf8_lower(texts)
-    code = pc.fill_null(pc.index_in(texts, value_set=pa.array(list(TRUTHS))), -1).to_numpy()
-    if (code < 0).any():
+    truths = None if texts is None else try_cast(texts, pa.bool_())
+    if truths is None or truths.null_count:
         raise InputError(
             f"column '{name}' does not say of every row whether it is a location report; expected "
             f"true or false, or 1 or 0; correct it"
         )
-    truths: Mask = np.array(list(TRUTHS.values()))[code]
-    return truths
+    return np.asarray(truths)

@@ -55,6 +55,16 @@ class InstantGrid:
         """How many instants each window has."""
         return self.stops - self.starts
 
+    def find_moments(self, window: int) -> tuple[int, int, int]:
+        """Find a window's first moment, the step of its instants, and how many there are."""
+        first = self.origin + int(self.starts[window]) * self.every
+        return first, self.every, int(self.lengths[window])
+
+    @property
+    def gaps(self) -> tuple[int, bool]:
+        """The longest gap that is bridged, and whether the last place is held beyond."""
+        return self.max_gap, self.hold
+
     def find_windows(self, instants: npt.NDArray[Any]) -> Ints:
         """Find the windows of instants; -1 for instants that are in none."""
         window = np.searchsorted(self.starts, instants, side="right") - 1

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyproj
 
 from trajcloak.auditor.audited_batches import READING, LogReader, WaitingRows
-from trajcloak.auditor.audited_requests import AuditedKinds, RequestValues
 from trajcloak.auditor.audited_rows import (
     EARTH,
     compare_with_next,
@@ -29,9 +28,10 @@ from trajcloak.auditor.audited_rows import (
     measure_spread,
     sort_rows_by_user,
 )
-from trajcloak.auditor.audited_values import Codes, Floats, Ints, Mask
+from trajcloak.auditor.audited_values import AuditedKinds, Codes, Floats, Ints, Mask, RequestValues
 from trajcloak.errors import InputError
-from trajcloak.log.files import LogPath, count_rows, find_system, list_files
+from trajcloak.log.file_columns import LogPath, find_system
+from trajcloak.log.files import count_rows, list_files
 from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
@@ -44,103 +44,58 @@ MOST_SHARDS = 1024
 FASTEST = 340.0
 """Metres per second, where no other speed is given."""
 
+Box = tuple[float, ...]
+"""Least x and y, greatest x and y."""
+
+EMPTY_BOX = (np.inf, np.inf, -np.inf, -np.inf)
+
 
 @dataclass(frozen=True)
 class AuditedRows:
-    """All rows of some users, by user and time.
+    """All rows of some users, by user and time, and their requests: who, when, and what."""
 
-    Attributes
-    ----------
-    first
-        Where the rows of each user start.
-    time
-        In ticks.
-    x, y
-        As the log has them.
-    request_user, request_time, request_kind
-        The requests of these users: who, when, and what (see ``AuditedLog.kind_number``).
-    """
-
-    first: Ints
-    time: Ints
-    x: Floats
+    first: Ints  # where the rows of each user start
+    time: Ints  # in ticks
+    x: Floats  # as the log has it
     y: Floats
     request_user: Codes
     request_time: Ints
-    request_kind: Codes
-
-    @property
-    def user(self) -> Ints:
-        """The user of each row."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+    request_kind: Codes  # see ``AuditedLog.kind_number``
 
 
 @dataclass
 class AuditedLog:
-    """A log, or its locations and a second log of requests.
+    """A log, or its locations and a second log of requests."""
 
-    Attributes
-    ----------
-    ids
-        Arrow array of the distinct user ids: int64 or text. User ``u`` is the user ``u //
-        num_shards`` of shard ``u % num_shards``.
-    shards
-        Load them with :meth:`load`.
-    requests
-        Collects the requests while the log is read.
-    one_log
-        Whether rows carry the requests.
-    stamped, zoned
-        Whether times are timestamps, in microseconds, and whether these have a zone, and so
-        are in UTC.
-    clock
-        Name of the zone whose clock windows follow; None: the log's own times.
-    geographic, crs
-        Whether coordinates are longitude and latitude, and their system.
-    num_read, dropped, num_rows, num_users
-        Rows of the files, how many were dropped, by reason, and what is left.
-    earliest, latest, step
-        Of the times, and the greatest common divisor of their differences.
-    bounds, eastern
-        Least x and y, greatest x and y; least and greatest longitude if those in the west
-        are continued beyond 180 degrees.
-    repeated, gaps
-        Rows at the time of another of the same user; how often reports follow each other
-        after each number of ticks.
-    num_fast
-        Rows that are faster than allowed, where such rows are refused.
-    origin
-        Some time of the log, from which ``step`` is found.
-    kinds, kind_number
-        The distinct requests, and which of them each ``request_kind`` of a shard is.
-    """
-
+    # Arrow array of the distinct user ids: int64 or text. User ``u`` is the user ``u //
+    # num_shards`` of shard ``u % num_shards``.
     ids: Any
-    shards: list[Any]
-    requests: RequestValues
-    one_log: bool
-    stamped: bool
-    zoned: bool
-    clock: str | None
-    geographic: bool
-    crs: str | None
-    num_read: int
-    dropped: dict[str, int]
-    ambiguous: int
-    nonexistent: int
-    num_rows: int = 0
+    shards: list[Any]  # load them with :meth:`load`
+    requests: RequestValues  # collects the requests while the log is read
+    one_log: bool  # whether rows carry the requests
+    stamped: bool  # whether times are timestamps, in microseconds
+    zoned: bool  # whether these have a zone, and so are in UTC
+    clock: str | None  # name of the zone whose clock windows follow; None: the log's own times
+    geographic: bool  # whether coordinates are longitude and latitude
+    crs: str | None  # their system
+    num_read: int  # rows of the files
+    dropped: dict[str, int]  # by reason
+    ambiguous: int  # local times that occur twice
+    nonexistent: int  # local times that are skipped
+    num_rows: int = 0  # that are left
     num_users: int = 0
     earliest: int = 2**62
     latest: int = -(2**62)
-    step: int = 0
-    bounds: tuple[float, ...] = (np.inf, np.inf, -np.inf, -np.inf)
+    origin: int = 0  # some time of the log
+    step: int = 0  # the greatest common divisor of the differences from there
+    bounds: Box = EMPTY_BOX
+    # Least and greatest longitude if those in the west are continued beyond 180 degrees.
     eastern: tuple[float, float] = (np.inf, -np.inf)
-    repeated: int = 0
-    gaps: dict[int, int] = field(default_factory=dict)
-    num_fast: int = 0
-    origin: int = 0
+    repeated: int = 0  # rows at the time of another of the same user
+    gaps: dict[int, int] = field(default_factory=dict)  # how often reports are so far apart
+    num_fast: int = 0  # rows that are faster than allowed, where such rows are refused
     kinds: AuditedKinds = field(default_factory=lambda: AuditedKinds([], [], [], False))
-    kind_number: Codes = field(default_factory=lambda: np.zeros(0, np.int32))
+    kind_number: Codes = field(default_factory=lambda: np.zeros(0, np.int32))  # of ``request_kind``
 
     @property
     def num_shards(self) -> int:
@@ -184,20 +139,8 @@ def read_audited_log(
 ) -> AuditedLog:
     """Read a log, and check its rows as ``docs/data-model.md`` says.
 
-    Parameters
-    ----------
-    source, columns, request_log
-        As for :func:`trajcloak.read_log`.
-    memory
-        Bytes that rows may take, the others waiting in files; None: no limit.
-    stack
-        Closes the folder of these files.
-    progress
-
-    Raises
-    ------
-    InputError
-        If a file or a row breaks a rule.
+    Rows may take ``memory`` bytes, and others wait in files, whose folder ``stack`` closes; None:
+    no limit.
     """
     one_log = request_log is None and columns.is_report is None
     files = list_files(source)
@@ -246,8 +189,11 @@ def read_audited_log(
     pa.default_memory_pool().release_unused()
     _drop_swapped(log, waiting, columns)
     for shard in range(num_shards):
-        rows = _finish_shard(log, waiting, shard, columns)
-        log.shards.append(rows if folder is None else _store(rows, folder / f"{shard}.npz"))
+        rows: AuditedRows | Path = _finish_shard(log, waiting, shard, columns)
+        if folder is not None:
+            np.savez(folder / f"{shard}.npz", **vars(rows))
+            rows = folder / f"{shard}.npz"
+        log.shards.append(rows)
     if not log.num_rows:
         raise InputError(
             "the log has no rows; expected at least one that is not dropped; check the path"
@@ -263,11 +209,6 @@ def _count_shards(files: Sequence[Any], memory: int) -> int:
         count_rows(files) or sum(f.stat().st_size for f in files if isinstance(f, Path)) // 16
     )
     return min(max(1, -(-num_rows * BYTES_PER_ROW // memory)), MOST_SHARDS)
-
-
-def _store(rows: AuditedRows, file: Path) -> Path:
-    np.savez(file, **vars(rows))
-    return file
 
 
 def _drop_swapped(log: AuditedLog, waiting: WaitingRows, columns: LogColumns) -> None:
@@ -379,12 +320,10 @@ def _add_up(log: AuditedLog, rows: AuditedRows) -> None:
         log.eastern = min(low, float(east.min())), max(high, float(east.max()))
 
 
-def widen(bounds: tuple[float, ...], x: Floats, y: Floats) -> tuple[float, ...]:
-    """Widen a box (least x and y, greatest x and y) to more places."""
+def widen(bounds: Box, x: Floats, y: Floats) -> Box:
+    """Widen a box to more places."""
     if not len(x):
         return bounds
-    low, high = (
-        np.minimum(bounds[:2], [x.min(), y.min()]),
-        np.maximum(bounds[2:], [x.max(), y.max()]),
-    )
+    low = np.minimum(bounds[:2], [x.min(), y.min()])
+    high = np.maximum(bounds[2:], [x.max(), y.max()])
     return (*low.tolist(), *high.tolist())

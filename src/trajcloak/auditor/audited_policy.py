@@ -22,25 +22,14 @@ ABSENT = -1
 
 @dataclass(frozen=True)
 class BundleMembers:
-    """The members of all bundles, bundle after bundle.
+    """The members of all bundles, bundle after bundle."""
 
-    Attributes
-    ----------
-    user
-        Their numbers in the log.
-    first
-        Where the members of each bundle start.
-    window
-        Of each bundle; ascending.
-    parts
-        Of each window, if bundles are shown in parts: the part of each member, in one column
-        for the whole window or in one for each instant. Empty without parts. In the release of a
-        stream, ``ABSENT`` where the policy has no row.
-    """
-
-    user: Ints
-    first: Ints
-    window: Ints
+    user: Ints  # their numbers in the log
+    first: Ints  # where the members of each bundle start
+    window: Ints  # of each bundle; ascending
+    # Of each window, if bundles are shown in parts: the part of each member, in one column for the
+    # whole window or in one for each instant. Empty without parts. In the release of a stream,
+    # ``ABSENT`` where the policy has no row.
     parts: dict[int, Ints]
 
     @property

@@ -1,4 +1,4 @@
-"""Values of columns: plain types, numbers for distinct values, times as whole ticks.
+"""Values of columns: plain types, numbers for distinct values and requests, times as ticks.
 
 A tick is one instant of a log with integer times, otherwise a microsecond.
 """
@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from trajcloak.errors import InputError
+from trajcloak.log.types import flatten_columns
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -41,22 +44,17 @@ THREADS = os.cpu_count() or 1
 FEW = 1 << 14
 """So few rows, users or bundles are left to one thread."""
 
+ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+
 UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError)
 """What reading a damaged file raises."""
 
 
 @dataclass(frozen=True)
 class TimeColumn:
-    """A part of a time column.
+    """A part of a time column: instants, or microseconds since 1970 if it has timestamps.
 
-    Attributes
-    ----------
-    ticks
-        Instants, or microseconds since 1970.
-    stamped
-        Whether they are timestamps.
-    zoned
-        Whether the timestamps have a zone, and so are in UTC.
+    Those that are ``zoned`` are in UTC.
     """
 
     ticks: Ints
@@ -176,6 +174,11 @@ def try_cast(column: Any, kind: Any) -> Any:
         return None
 
 
+def get_value_type(column: Any) -> Any:
+    """Get the type of a column's values, which may be encoded as a dictionary."""
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
 class NumberedValues:
     """Gives each distinct value a number, in the order of their first occurrence.
 
@@ -186,13 +189,7 @@ class NumberedValues:
         self.values: Any = pa.array([], pa.null())
 
     def add_type(self, kind: Any) -> None:
-        """Widen the type so that it holds values of another type, too.
-
-        Raises
-        ------
-        pyarrow.ArrowException
-            If there is no such type.
-        """
+        """Widen the type so that it holds values of another type, too, if there is such a type."""
         if kind != self.values.type:
             schemas = [pa.schema([("v", one)]) for one in (self.values.type, kind)]
             wider = pa.unify_schemas(schemas, promote_options="permissive").types[0]
@@ -200,7 +197,7 @@ class NumberedValues:
 
     def number(self, array: Any) -> Codes:
         """Number the values of an array; -1 is null."""
-        self.add_type(array.type.value_type if pa.types.is_dictionary(array.type) else array.type)
+        self.add_type(get_value_type(array))
         if pa.types.is_null(array.type):
             return np.full(len(array), -1, np.int32)
         if pa.types.is_dictionary(array.type):
@@ -282,3 +279,118 @@ def text_to_numbers(values: Any) -> Any:
         numbers = unify_zeros_and_nans(values.cast(pa.float64()))
         return numbers if len(numbers.unique()) == len(values) else values
     return values
+
+
+@dataclass(frozen=True)
+class AuditedKinds:
+    """Distinct requests.
+
+    For each attribute: its name, an Arrow array of its distinct values, and the value of each
+    distinct request, -1 for null. ``is_text``: whether they come from text, which has no types.
+    """
+
+    names: list[str]
+    values: list[Any]
+    codes: list[Ints]
+    is_text: bool
+
+    def __len__(self) -> int:
+        """How many distinct requests there are."""
+        return len(self.codes[0]) if self.codes else 0
+
+
+@dataclass
+class RequestValues:
+    """Collects the requests of a log.
+
+    ``wanted`` are the attributes as they were asked for, a struct counting as one; ``numbered``
+    has the distinct values of each attribute, once there are rows. If a file of the requests is
+    text, all values become text.
+    """
+
+    wanted: tuple[str, ...]
+    is_text: bool
+    numbered: dict[str, NumberedValues] = field(default_factory=dict)
+    _tuples: list[list[Ints]] = field(default_factory=list)
+    _count: int = 0
+
+    def take(self, batch: Any) -> tuple[Ints, list[Any]]:
+        """List the rows of a batch that have a request, and their values by attribute."""
+        if not self.wanted:
+            return np.zeros(0, np.int64), []
+        columns = {
+            name: _to_text(column) if self.is_text else _to_plain(column)
+            for name, column in flatten_columns(batch, self.wanted).items()
+        }
+        if not self.numbered:
+            self.numbered = {name: NumberedValues() for name in columns}
+        if list(columns) != list(self.numbered):
+            raise InputError(
+                "a request column has other fields in one file than in another; expected the same "
+                "fields in every file; convert one of them"
+            )
+        filled = np.zeros(batch.num_rows, dtype=bool)
+        for name, column in columns.items():
+            try:
+                self.numbered[name].add_type(get_value_type(column))
+            except pa.ArrowException:
+                raise InputError(
+                    f"request column '{name}' has types in two files that have none in common; "
+                    f"expected one type; convert one of them"
+                ) from None
+            filled |= column.is_valid().to_numpy(zero_copy_only=False)
+        mask = pa.array(filled)
+        return np.flatnonzero(filled), [column.filter(mask) for column in columns.values()]
+
+    def number(self, parts: Sequence[Sequence[Any]]) -> list[Codes]:
+        """Number the values of some batches, by attribute; ``parts`` are from :meth:`take`."""
+        numbered = self.numbered.values()
+        return [
+            of.number_all(list(p)) for of, p in zip(numbered, zip(*parts, strict=True), strict=True)
+        ]
+
+    def number_kinds(self, codes: Sequence[Codes]) -> Codes:
+        """Number requests by their values; :meth:`finish` makes the numbers of all final."""
+        if not codes:
+            return np.zeros(0, np.int32)
+        sizes = [len(of.values) for of in self.numbered.values()]
+        number, distinct = number_tuples(codes, sizes)
+        number += self._count
+        self._tuples.append(distinct)
+        self._count += len(distinct[0])
+        return number.astype(np.int32)
+
+    def finish(self) -> tuple[AuditedKinds, Codes]:
+        """List the distinct requests; returns them, and the final number of each number."""
+        names, values, codes = list(self.numbered), [], []
+        for place, of in enumerate(self.numbered.values()):
+            merged, new = merge_equal(of.values)
+            values.append(merged)
+            parts = [distinct[place] for distinct in self._tuples]
+            codes.append(new[np.concatenate([np.zeros(0, np.int64), *parts])])
+        if not names:
+            # Nothing is known about attributes of files without any row.
+            names = list(self.wanted)
+            values = [pa.array([], pa.string()) for _ in names]
+            none = [np.zeros(0, np.int64) for _ in names]
+            return AuditedKinds(names, values, none, self.is_text), np.zeros(0, np.int32)
+        number, distinct = number_tuples(codes, [len(v) for v in values])
+        return AuditedKinds(names, values, distinct, self.is_text), number.astype(np.int32)
+
+
+def _to_plain(column: Any) -> Any:
+    """Decode a dictionary, unless it is one of texts, which is numbered faster as it is."""
+    return column if column.type == ENCODED_TEXT else pc.cast(column, get_value_type(column))
+
+
+def _to_text(column: Any) -> Any:
+    """Write values as text, numbers in plain notation: 1.0 and 1 become the same text."""
+    plain = pc.cast(column, get_value_type(column))
+    if pa.types.is_string(plain.type):
+        return plain
+    if not pa.types.is_floating(plain.type):
+        return pc.cast(plain, pa.string())
+    encoded = unify_zeros_and_nans(plain).dictionary_encode()
+    numbers = encoded.dictionary.to_numpy(zero_copy_only=False)
+    texts = [np.format_float_positional(number, trim="-") for number in numbers]
+    return pa.array(texts, pa.string()).take(encoded.indices)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyproj
 
-from trajcloak.auditor.audited_values import UNREADABLE
+from trajcloak.auditor.audited_values import UNREADABLE, get_value_type
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.auditor.expected_requests import ShownEntries
 from trajcloak.auditor.findings import first_rows
@@ -38,17 +38,8 @@ CORNERS = (0, 1, 2, 1, 2, 3, 0, 3, 0, 1)
 class ExpectedTables:
     """All that the files of a release hold.
 
-    Attributes
-    ----------
-    manifest
-    followed
-        Who is where, in which bundle.
-    cloaks
-        Of each row of ``bundles.parquet``: its rectangle, in cells.
-    entries
-        The rows of ``requests.parquet``; ``kind`` is a row of ``kinds``.
-    kinds
-        The distinct requests.
+    ``cloaks`` are the rectangles of the rows of ``bundles.parquet``, in cells. ``entries`` are the
+    rows of ``requests.parquet``, whose ``kind`` is a row of ``kinds``, the distinct requests.
     """
 
     manifest: dict[str, Any]
@@ -56,11 +47,6 @@ class ExpectedTables:
     cloaks: Any
     entries: ShownEntries
     kinds: Any
-
-    def spell_manifest(self) -> bytes:
-        """Spell ``manifest.json``."""
-        text = json.dumps(self.manifest, indent=2, sort_keys=True, ensure_ascii=False)
-        return (text + "\n").encode()
 
     @property
     def bundles_schema(self) -> Any:
@@ -116,19 +102,8 @@ class ExpectedTables:
             if found.log.stamped:
                 moment = grid.origin + instant * grid.every
                 moments = [moment, moment + grid.every]
-            yield _build_batch(
-                schema,
-                [
-                    window,
-                    bundle,
-                    instant,
-                    *part,
-                    *moments,
-                    *edges.T,
-                    found.sizes[row],
-                    _draw(edges),
-                ],
-            )
+            keys = [window, bundle, instant, *part, *moments]
+            yield _build_batch(schema, [*keys, *edges.T, found.sizes[row], _draw(edges)])
 
     def build_requests(self) -> Iterator[Any]:
         """Build the rows of ``requests.parquet``, a row group at a time; at least one, if empty."""
@@ -141,21 +116,15 @@ class ExpectedTables:
             rows = slice(start, start + ROWS_PER_GROUP)
             bundle, window = entries.bundle[rows], entries.window[rows]
             within = entries.of_set[rows] - self.followed.first_set[bundle]
+            instant = self.followed.grid.starts[window] + within
             kind = pa.array(entries.kind[rows])
-            yield _build_batch(
-                schema,
-                [
-                    window,
-                    bundle,
-                    self.followed.grid.starts[window] + within,
-                    *(v.take(kind) for v in values),
-                ],
-            )
+            yield _build_batch(schema, [window, bundle, instant, *(v.take(kind) for v in values)])
 
     def write(self, name: str, stream: BinaryIO) -> None:
         """Write a file in the canonical encoding."""
         if name == MANIFEST:
-            stream.write(self.spell_manifest())
+            text = json.dumps(self.manifest, indent=2, sort_keys=True, ensure_ascii=False)
+            stream.write(f"{text}\n".encode())
             return
         batches = self.build_bundles() if name == BUNDLES else self.build_requests()
         stores_schema = name == BUNDLES or not self.is_all_text
@@ -211,30 +180,24 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     schema = tables.bundles_schema if is_bundles else tables.requests_schema
     try:
         check_parquet(path)
-        found = pq.read_schema(path)
-        num_rows = pq.read_metadata(path).num_rows
-        names, types = list(found.names), [_get_plain_type(f.type) for f in found]
-    except UNREADABLE:
-        return [f"{path.name} cannot be read as Parquet"]
-    if names != schema.names:
-        return [f"{path.name} does not have the expected columns"]
-    problems = [
-        f"column '{field.name}' of {path.name} is not of type {_get_plain_type(field.type)}"
-        for field, kind in zip(schema, types, strict=True)
-        if kind != _get_plain_type(field.type)
-    ]
-    batches = list(tables.build_bundles() if is_bundles else tables.build_requests())
-    expected = pa.Table.from_batches(batches)
-    if num_rows != expected.num_rows:
-        problems.append(f"{path.name} has {num_rows:,} rows; expected {expected.num_rows:,}")
-    if problems:
-        return problems
-    try:
-        table = pq.read_table(path, columns=names)
+        table = pq.read_table(path)
         table.validate(full=True)
     except UNREADABLE:
         return [f"{path.name} cannot be read as Parquet"]
-    for name in names:
+    if table.column_names != schema.names:
+        return [f"{path.name} does not have the expected columns"]
+    problems = [
+        f"column '{field.name}' of {path.name} is not of type {get_value_type(field)}"
+        for field, found in zip(schema, table.schema, strict=True)
+        if get_value_type(found) != get_value_type(field)
+    ]
+    batches = list(tables.build_bundles() if is_bundles else tables.build_requests())
+    expected = pa.Table.from_batches(batches)
+    if table.num_rows != expected.num_rows:
+        problems.append(f"{path.name} has {table.num_rows:,} rows; expected {expected.num_rows:,}")
+    if problems:
+        return problems
+    for name in schema.names:
         wrong = _find_differing(table[name], expected[name])
         if len(wrong):
             problems.append(
@@ -243,13 +206,9 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
     return problems
 
 
-def _get_plain_type(kind: Any) -> Any:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 def _find_differing(found: Any, expected: Any) -> Any:
     """List the rows in which two columns differ."""
-    plain = _get_plain_type(expected.type)
+    plain = get_value_type(expected)
     one, other = (
         pa.concat_arrays(c.cast(plain).chunks or [pa.array([], plain)]) for c in (found, expected)
     )

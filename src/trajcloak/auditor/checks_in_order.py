@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import (
-    build_instant_grid,
-    find_region_problems,
-)
+from trajcloak.auditor.audited_instants import build_instant_grid, find_region_problems
 from trajcloak.auditor.audited_log import AuditedLog, read_audited_log
 from trajcloak.auditor.audited_policy import find_exposure, read_policy
 from trajcloak.auditor.canonical_files import (
@@ -39,7 +36,6 @@ from trajcloak.auditor.expected_manifest import (
     list_free_values,
 )
 from trajcloak.auditor.expected_requests import (
-    RequestRules,
     Vocabulary,
     count_possible_senders,
     expect_requests,
@@ -48,7 +44,7 @@ from trajcloak.auditor.expected_requests import (
 from trajcloak.auditor.findings import CHECKS, AuditReport, Findings, first_few
 from trajcloak.auditor.replayed_groups import find_other_groups
 from trajcloak.errors import InputError, OptionError
-from trajcloak.log.files import LogPath
+from trajcloak.log.file_columns import LogPath
 from trajcloak.options import QUAD, REPORT_AWARE, TP_AWARE, LogColumns
 from trajcloak.output import new_folder
 from trajcloak.progress import Progress
@@ -81,7 +77,7 @@ class AuditInput:
 
 def run_checks(given: AuditInput, progress: Progress) -> AuditReport:
     """Run all checks."""
-    findings = Findings(CHECKS if given.replay else CHECKS[:-1])
+    findings = Findings(tuple(name for name in CHECKS if given.replay or name != "replay"))
     _check_folder(given.release, findings)
     manifest = _check_manifest(given, findings)
     with ExitStack() as stack:
@@ -280,22 +276,14 @@ def _expect_tables(
     findings: Findings,
 ) -> ExpectedTables:
     """Compute the tables that must have been published."""
-    parameters, k, log = manifest["parameters"], manifest["k"], followed.log
-    rules = RequestRules(
-        k=k,
-        one_log=log.one_log,
-        rare=parameters["rare"],
-        rare_below=parameters["rare_below"],
-        link_safe=parameters["link_safe"],
-        vocabulary=given.vocabulary if parameters["vocabulary"] else None,
-    )
-    entries, kinds = expect_requests(followed, log.kinds, rules)
-    num_requests = len(entries.kind)
-    fewest = count_possible_senders(entries, followed, log.one_log)
+    k = manifest["k"]
+    vocabulary = given.vocabulary if manifest["parameters"]["vocabulary"] else None
+    entries, kinds = expect_requests(followed, manifest, vocabulary)
+    num_requests, fewest = len(entries.kind), count_possible_senders(entries, followed)
     problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
     what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
     findings.record("possible senders", num_requests, problems, what)
-    num_withheld = int((~find_eligible_sets(followed, rules)).sum())
+    num_withheld = int((~find_eligible_sets(followed, k)).sum())
     expected = expect_manifest(manifest, columns, followed, cloaks, num_withheld, num_requests)
     return ExpectedTables(expected, followed, cloaks, entries, kinds)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
-from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, widen
+from trajcloak.auditor.audited_log import EMPTY_BOX, AuditedLog, AuditedRows, Box, widen
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
 from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask
 from trajcloak.auditor.findings import first_few
@@ -48,52 +48,32 @@ class Followed:
 
     The *sets* of a bundle are its instants, in order, bundle after bundle: one set of requests
     each, and one *row* of ``bundles.parquet``; with parts, one row for each part.
-
-    Attributes
-    ----------
-    log, grid, cells, members
-    shown
-        Of each member: for how many instants, from the window's first one on, the member is
-        shown. All, but in the release of a stream, where members may leave and bundles fall silent.
-    first_set, first_row
-        Where the sets of each bundle start, and the rows of each set. Silent sets have none.
-    boxes, sizes
-        Of each row: the box around its members, in cells (x and y of the first one, and of the
-        one after the last), and how many members it has.
-    reporters
-        Of each set: how many members have a row in the instant.
-    participants, strangers
-        Of each window: how many users take part, and how many members do not.
-    unlisted
-        Of each window: users who take part, and are in no bundle.
-    marks
-        Of each window, if requests must be safe against linking: who of the members has a
-        row in which instant.
-    located
-        How many locations are reported, interpolated, held and missing.
-    sent
-        Distinct requests of sets: ``set * number of distinct requests + request``.
-    bounds
-        Of all reports on the plane: least x and y, greatest x and y.
     """
 
     log: AuditedLog
     grid: InstantGrid
     cells: RegionCells
     members: BundleMembers
+    # Of each member: for how many instants, from the window's first one on, the member is shown.
+    # All, but in the release of a stream, where members may leave and bundles fall silent.
     shown: Codes
-    first_set: Ints
-    first_row: Ints
+    first_set: Ints  # where the sets of each bundle start
+    first_row: Ints  # where the rows of each set start; silent sets have none
+    # Of each row: the box around its members, in cells: x and y of the first one, and of the one
+    # after the last.
     boxes: Any
-    sizes: Any
-    reporters: Any
-    participants: Ints
-    strangers: Ints
-    unlisted: list[list[Ints]]
+    sizes: Any  # of each row: how many members it has
+    reporters: Any  # of each set: how many members have a row in the instant
+    participants: Ints  # of each window: how many users take part
+    strangers: Ints  # of each window: how many members do not
+    unlisted: list[list[Ints]]  # of each window: users who take part, and are in no bundle
+    # Of each window, if requests must be safe against linking: who of the members has a row when.
     marks: dict[int, Mask] = field(default_factory=dict)
+    # How many locations are reported, interpolated, held and missing.
     located: Ints = field(default_factory=lambda: np.zeros(4, np.int64))
+    # Distinct requests of sets: ``set * number of distinct requests + request``.
     sent: list[Ints] = field(default_factory=list)
-    bounds: tuple[float, ...] = (np.inf, np.inf, -np.inf, -np.inf)
+    bounds: Box = EMPTY_BOX  # of all reports on the plane
 
     def list_sets(self, window: int) -> slice:
         """Find the sets of a window."""
@@ -154,9 +134,8 @@ def find_shown(log: AuditedLog, grid: InstantGrid, members: BundleMembers, k: in
         for window in np.unique(members.window).tolist():
             low, high = members.list_bundles(window)
             own = slice(members.first[low], members.first[high])
-            of_user, _ = count_known_instants(
-                rows.first, rows.time, _tell_when(grid, window), _tell_gaps(grid)
-            )
+            when = grid.find_moments(window)
+            of_user, _ = count_known_instants(rows.first, rows.time, when, grid.gaps)
             chosen = here[own]
             known[own][chosen] = of_user[members.user[own][chosen] // log.num_shards]
     bundle = np.repeat(np.arange(len(members.window)), members.sizes)
@@ -199,8 +178,8 @@ def _follow_shard(
     edges = np.searchsorted(of_request[by_window], np.arange(grid.num_windows + 1))
     for window in range(grid.num_windows):
         progress(STAGE, shard * grid.num_windows + window, log.num_shards * grid.num_windows)
-        when = _tell_when(grid, window)
-        known, counts = count_known_instants(rows.first, rows.time, when, _tell_gaps(grid))
+        when = grid.find_moments(window)
+        known, counts = count_known_instants(rows.first, rows.time, when, grid.gaps)
         takes_part = known >= (when[2] if grid.needed is None else grid.needed)
         found.located += counts
         found.participants[window] += takes_part.sum()
@@ -213,15 +192,6 @@ def _follow_shard(
         is_shown = instant[chosen] - grid.starts[window] < shown[rows.request_user[chosen]]
         chosen = chosen[is_shown]
         _collect_requests(found, rows, window, chosen, instant[chosen], bundle)
-
-
-def _tell_when(grid: InstantGrid, window: int) -> tuple[int, int, int]:
-    first = grid.origin + int(grid.starts[window]) * grid.every
-    return first, grid.every, int(grid.lengths[window])
-
-
-def _tell_gaps(grid: InstantGrid) -> tuple[int, bool]:
-    return grid.max_gap, grid.hold
 
 
 def _enclose(
@@ -243,16 +213,16 @@ def _enclose(
     if low == high:
         return bundle, shown
     start, stop = members.first[low], members.first[high]
-    # BundleMembers of the window that are in the shard, and where those of each bundle start.
+    # Members of the window that are in the shard, and where those of each bundle start.
     place = np.flatnonzero(members.user[start:stop] % num_shards == shard)
     first = np.searchsorted(place, members.first[low : high + 1] - start)
     user = members.user[start:stop][place] // num_shards
     bundle[user] = np.repeat(np.arange(low, high), np.diff(first))
     shown[user] = found.shown[start:stop][place]
-    when, sets = _tell_when(found.grid, window), found.list_sets(window)
+    when, sets = found.grid.find_moments(window), found.list_sets(window)
     marks = np.zeros((len(user) if keeps_marks else 0, when[2]), bool)
     enclose_bundles(
-        high - low, rows.first, rows.time, *planar, when, _tell_gaps(found.grid),
+        high - low, rows.first, rows.time, *planar, when, found.grid.gaps,
         (cells.x_min, cells.y_min, cells.cell, cells.num_cells), user, first, shown[user],
         members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64),
         found.first_row[sets], found.boxes, found.sizes, found.reporters[sets], marks,
@@ -335,38 +305,29 @@ def count_suppressed(found: Followed, least: int) -> Ints:
     return np.where(found.participants >= least, missing, 0)
 
 
-def bound_rows(cloaks: Any, first_row: Ints) -> Any:
-    """Find the box around all rows of each set."""
-    if len(first_row) == len(cloaks) + 1:
-        return cloaks
-    low = np.minimum.reduceat(cloaks[:, :2], first_row[:-1])
-    return np.concatenate([low, np.maximum.reduceat(cloaks[:, 2:], first_row[:-1])], axis=1)
-
-
 def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
     """Check that the numbers of bundles and parts tell nothing beyond their rectangles.
 
     Bundles of a window are in the order of their cloak sequences, then of their sizes; with
     parts, then in the order of these. Parts are in the order of their rectangles, then sizes.
-    Those of a stream are numbered when no more than their first cloaks is known.
+    Bundles of a stream are numbered when no more than their first cloaks is known.
     """
     wrong: list[int] = []
     members = found.members
-    ends = found.first_row[found.first_set]
     is_stream = found.grid.needed is not None
     if is_stream:
-        firsts = _bound_first_sets(cloaks, found)
+        firsts = _bound_sets(cloaks, found, found.first_set[:-1])
         is_wrong = _is_after(firsts[:-1], firsts[1:]) & (np.diff(members.window) == 0)
         wrong = (np.flatnonzero(is_wrong) + 1).tolist()
     for window in [] if is_stream else np.unique(members.window).tolist():
-        bounds = bound_rows(cloaks, found.first_row)
         low, high = members.list_bundles(window)
-        sequences = bounds[found.first_set[low] : found.first_set[high]].reshape(high - low, -1)
+        sets = np.arange(found.first_set[low], found.first_set[high])
+        sequences = _bound_sets(cloaks, found, sets).reshape(high - low, -1)
         digits = np.column_stack([sequences, members.sizes[low:high]])
         wrong += (np.flatnonzero(_is_after(digits[:-1], digits[1:])) + low + 1).tolist()
         if members.parts:
             tied = np.flatnonzero((digits[:-1] == digits[1:]).all(axis=1)) + low
-            keys = {b: _list_parts(b, cloaks, found, ends) for b in {*tied, *(tied + 1)}}
+            keys = {b: _list_parts(b, cloaks, found) for b in {*tied, *(tied + 1)}}
             wrong += [int(b) + 1 for b in tied if keys[b] > keys[b + 1]]
     problems = []
     if wrong:
@@ -379,10 +340,12 @@ def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
     return problems
 
 
-def _bound_first_sets(cloaks: Any, found: Followed) -> Any:
-    """Find the box around the rows of each bundle's first set; there is at least one."""
-    sets = found.first_set[:-1]
+def _bound_sets(cloaks: Any, found: Followed, sets: Ints) -> Any:
+    """Find the box around all rows of each of some sets, which have at least one."""
+    if not found.members.parts:
+        return cloaks[found.first_row[sets]]
     edges = np.column_stack([found.first_row[sets], found.first_row[sets + 1]]).ravel()
+    # What is between the rows of two sets is reduced, too, and left out.
     more = np.concatenate([cloaks, cloaks[:1]])
     low = np.minimum.reduceat(more[:, :2], edges)[::2]
     return np.concatenate([low, np.maximum.reduceat(more[:, 2:], edges)[::2]], axis=1)
@@ -397,11 +360,11 @@ def _is_after(one: Any, other: Any) -> Mask:
     return after
 
 
-def _list_parts(bundle: int, cloaks: Any, found: Followed, ends: Ints) -> list[Any]:
+def _list_parts(bundle: int, cloaks: Any, found: Followed) -> list[Any]:
     """List what decides about the order of bundles with the same cloaks and sizes."""
-    rows = slice(ends[bundle], ends[bundle + 1])
-    sets = found.first_row[found.first_set[bundle] : found.first_set[bundle + 1] + 1]
-    return [np.diff(sets).tolist(), cloaks[rows].tolist(), found.sizes[rows].tolist()]
+    first_row = found.first_row[found.first_set[bundle] : found.first_set[bundle + 1] + 1]
+    rows = slice(first_row[0], first_row[-1])
+    return [np.diff(first_row).tolist(), cloaks[rows].tolist(), found.sizes[rows].tolist()]
 
 
 def _has_unsorted_parts(cloaks: Any, found: Followed) -> bool:

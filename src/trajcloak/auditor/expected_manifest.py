@@ -134,26 +134,20 @@ def _round(gap: int) -> int:
     return (2 * gap + unit) // (2 * unit) * unit
 
 
-def find_figure_problems(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """Compare the fields of a manifest; names that the format does not have are only counted."""
-    problems = _compare(found, expected, "")
-    for name, inner in expected.items():
-        if isinstance(inner, dict) and isinstance(found.get(name), dict):
-            problems += _compare(found[name], inner, f"{name}.")
-            for deeper, values in inner.items():
-                if isinstance(values, dict) and isinstance(found[name].get(deeper), dict):
-                    problems += _compare(found[name][deeper], values, f"{name}.{deeper}.")
-    return problems
+def find_figure_problems(
+    found: dict[str, Any], expected: dict[str, Any], prefix: str = ""
+) -> list[str]:
+    """Compare the fields of a manifest; names that the format does not have are only counted.
 
-
-def _compare(found: dict[str, Any], expected: dict[str, Any], prefix: str) -> list[str]:
+    ``prefix`` names the field whose inner fields are compared.
+    """
     problems = []
     for name, value in expected.items():
         there = found.get(name)
         if isinstance(value, dict) and isinstance(there, dict):
-            continue
+            problems += find_figure_problems(there, value, f"{prefix}{name}.")
         # 1, 1.0 and true are different texts, though equal in Python.
-        if name not in found or type(there) is not type(value) or there != value:
+        elif name not in found or type(there) is not type(value) or there != value:
             shown = "missing" if name not in found else _show(there)
             problems.append(f"'{prefix}{name}' is {shown}; computed again: {_show(value)}")
     unknown = len(found.keys() - expected.keys())
@@ -166,13 +160,9 @@ def _show(value: Any) -> str:
     """Show numbers; text could be a user's id."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else repr(value)
-        if isinstance(value, float)
-        else "other text"
-    )
+    if isinstance(value, int):
+        return f"{value:,}"
+    return repr(value) if isinstance(value, float) else "other text"
 
 
 def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:

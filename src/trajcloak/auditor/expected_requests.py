@@ -12,8 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.audited_requests import AuditedKinds
-from trajcloak.auditor.audited_values import Ints, Mask, compress, number_tuples, text_to_numbers
+from trajcloak.auditor.audited_values import (
+    AuditedKinds,
+    Ints,
+    Mask,
+    compress,
+    number_tuples,
+    text_to_numbers,
+)
 from trajcloak.auditor.expected_bundles import Followed
 
 MARKER = "(other)"
@@ -23,51 +29,14 @@ Vocabulary = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class RequestRules:
-    """The rules that decide about requests.
-
-    Attributes
-    ----------
-    k
-    one_log
-        Whether only members with a row in the instant may have sent a request.
-    rare
-        ``keep``, ``drop`` or ``other``.
-    rare_below
-        What fewer bundles of a window show is rare.
-    link_safe
-        Whether equal requests of different windows may be taken for those of one sender.
-    vocabulary
-        By attribute: the values that may be published; None: all.
-    """
-
-    k: int
-    one_log: bool
-    rare: str
-    rare_below: int
-    link_safe: bool
-    vocabulary: Vocabulary | None
-
-
-@dataclass(frozen=True)
 class ShownEntries:
-    """Distinct requests of sets, ascending by set and request.
-
-    Attributes
-    ----------
-    of_set, bundle, window
-        Where each entry is.
-    scope
-        Where the bundles that show the same are counted: the window, or in a stream the instant.
-    kind
-        Which distinct request it is.
-    """
+    """Distinct requests of sets, ascending by set and request."""
 
     of_set: Ints
     bundle: Ints
     window: Ints
-    scope: Ints
-    kind: Ints
+    scope: Ints  # where bundles that show the same are counted: the window, in a stream the instant
+    kind: Ints  # which distinct request it is
 
     def keep(self, mask: Mask) -> "ShownEntries":
         """Keep some entries."""
@@ -86,24 +55,26 @@ class ShownEntries:
         return np.bincount(pairs % max(num_places, 1), minlength=num_places)[place]
 
 
-def find_eligible_sets(found: Followed, rules: RequestRules) -> Mask:
+def find_eligible_sets(found: Followed, k: int) -> Mask:
     """Find the sets that may be published: at least k members may have sent a request."""
-    if rules.one_log:
-        return np.asarray(found.reporters >= rules.k)
+    if found.log.one_log:
+        return np.asarray(found.reporters >= k)
     return ~found.is_silent
 
 
 def expect_requests(
-    found: Followed, kinds: AuditedKinds, rules: RequestRules
+    found: Followed, manifest: dict[str, Any], vocabulary: Vocabulary | None
 ) -> tuple[ShownEntries, Any]:
-    """Apply the rules; returns the entries to publish, and the table of distinct requests.
+    """Apply the rules that a manifest names, and its vocabulary, if there is one.
 
-    The requests of the entries are rows of that table, which is sorted, null first.
+    Returns the entries to publish, and the table of distinct requests, sorted, null first. The
+    requests of the entries are rows of that table.
     """
-    members = found.members
+    members, kinds = found.members, found.log.kinds
+    k, made = manifest["k"], manifest["parameters"]
     keys = np.concatenate([np.zeros(0, np.int64), *found.sent])
     of_set, kind = np.divmod(keys, max(len(kinds), 1))
-    allowed = find_eligible_sets(found, rules)[of_set] & _find_listed(kinds, rules.vocabulary)[kind]
+    allowed = find_eligible_sets(found, k)[of_set] & _find_listed(kinds, vocabulary)[kind]
     of_set, kind = of_set[allowed], kind[allowed]
     bundle = np.repeat(np.arange(len(members.window)), np.diff(found.first_set))[of_set]
     window = members.window[bundle]
@@ -113,13 +84,13 @@ def expect_requests(
     entries = ShownEntries(of_set, bundle, window, scope, kind)
     if not kinds.names:
         return entries, pa.table({})
-    if rules.rare == "other":
-        entries, kinds = _replace_rare_values(entries, kinds, rules.rare_below)
-    if rules.rare != "keep":
+    if made["rare"] == "other":
+        entries, kinds = _replace_rare_values(entries, kinds, made["rare_below"])
+    if made["rare"] != "keep":
         shown = entries.count_bundles(entries.kind, len(kinds))
-        entries = entries.keep(shown >= rules.rare_below)
-    if rules.link_safe:
-        entries = entries.keep(_find_link_safe(entries, found, rules))
+        entries = entries.keep(shown >= made["rare_below"])
+    if made["link_safe"]:
+        entries = entries.keep(_find_link_safe(entries, found, k))
     return _sort_kinds(entries, kinds)
 
 
@@ -160,7 +131,7 @@ def _replace_rare_values(
     return entries.replace(kind, len(replaced)), replaced
 
 
-def _find_link_safe(entries: ShownEntries, found: Followed, rules: RequestRules) -> Mask:
+def _find_link_safe(entries: ShownEntries, found: Followed, k: int) -> Mask:
     """Find the entries that stay safe if equal requests are taken for those of one sender.
 
     A request is shown in a window only if, of the members of each bundle that shows it there
@@ -173,7 +144,7 @@ def _find_link_safe(entries: ShownEntries, found: Followed, rules: RequestRules)
     groups = np.column_stack([entries.window, entries.kind])[order]
     edges = np.flatnonzero((groups[1:] != groups[:-1]).any(axis=1)) + 1
     for here in np.split(order, edges) if len(order) else []:
-        user, bundle = _list_possible(entries.keep(here), found, rules)  # type: ignore[arg-type]
+        user, bundle = _list_possible(entries.keep(here), found)  # type: ignore[arg-type]
         shows = np.unique(entries.bundle[here])
         kind = int(entries.kind[here[0]])
         common = user
@@ -183,13 +154,13 @@ def _find_link_safe(entries: ShownEntries, found: Followed, rules: RequestRules)
             shows = np.append(np.unique(of_bundle), shows)
             user, bundle = np.append(before, user), np.append(of_bundle, bundle)
         left = np.isin(user, common)
-        if all(np.bincount(np.searchsorted(shows, bundle[left]), minlength=len(shows)) >= rules.k):
+        if all(np.bincount(np.searchsorted(shows, bundle[left]), minlength=len(shows)) >= k):
             possible[kind] = user[left], bundle[left]
             safe[here] = True
     return safe
 
 
-def _list_possible(here: ShownEntries, found: Followed, rules: RequestRules) -> tuple[Ints, Ints]:
+def _list_possible(here: ShownEntries, found: Followed) -> tuple[Ints, Ints]:
     """List who may have sent a request of a window at every instant where their bundle shows it.
 
     Returns the users, and the bundle of each.
@@ -200,7 +171,7 @@ def _list_possible(here: ShownEntries, found: Followed, rules: RequestRules) -> 
     rank = np.repeat(np.arange(len(shows)), sizes)
     within = np.arange(len(rank)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     member = members.first[shows][rank] + within
-    if rules.one_log:
+    if found.log.one_log:
         window = int(here.window[0])
         marks = found.marks[window]
         needed = np.zeros((len(shows), marks.shape[1]), bool)
@@ -238,9 +209,9 @@ def _sort_kinds(entries: ShownEntries, kinds: AuditedKinds) -> tuple[ShownEntrie
     return entries.replace(number[place], table.num_rows), table
 
 
-def count_possible_senders(entries: ShownEntries, found: Followed, one_log: bool) -> int:
+def count_possible_senders(entries: ShownEntries, found: Followed) -> int:
     """Find how many possible senders the request with the fewest has; 0 if there is none."""
     if not len(entries.of_set):
         return 0
-    counts = (found.reporters if one_log else found.present)[entries.of_set]
-    return int(counts.min())
+    counts = found.reporters if found.log.one_log else found.present
+    return int(counts[entries.of_set].min())

@@ -5,22 +5,25 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-CHECKS = (
-    "release folder",
-    "manifest",
-    "log",
-    "policy",
-    "one bundle per user",
-    "at least k users",
-    "cloaks",
-    "possible senders",
-    "bundles",
-    "requests",
-    "figures",
-    "bytes",
-    "replay",
-)
-"""Names of all checks, in the order of the report; ``replay`` only where it was asked for."""
+CHECKS = {
+    "release folder": "The release has its three files, and nothing else.",
+    "manifest": "The manifest can be read, and has settings that a release can have.",
+    "log": "The log can be read as the settings say; all its places are inside the region.",
+    "policy": "The policy file is outside the release; only its owner can read it; it names users "
+    "of the log.",
+    "one bundle per user": "Everybody who takes part is in exactly one bundle of each window.",
+    "at least k users": "Every bundle has at least k members.",
+    "cloaks": "Every member is inside the area of the bundle at every instant. The numbers of "
+    "bundles tell nothing about people.",
+    "possible senders": "At least k members can have sent each published request.",
+    "bundles": "The published areas are exactly those that follow from log and policy file.",
+    "requests": "The published requests are exactly those that were sent, less those that the "
+    "rules withhold.",
+    "figures": "Every number of the manifest, computed again, is the same.",
+    "bytes": "The files hold nothing else, not even where readers do not look.",
+    "replay": "The algorithm, run again, makes the same groups: no request has chosen them.",
+}
+"""What each check asks for, in the order of the report; ``replay`` only where it was asked for."""
 
 SHOWN = 3
 """Numbers that are listed of many."""
@@ -134,7 +137,7 @@ class AuditReport:
 class Findings:
     """Collects the outcomes; what is never recorded counts as failed."""
 
-    names: tuple[str, ...] = CHECKS
+    names: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
     _recorded: dict[str, Check] = field(default_factory=dict)
 

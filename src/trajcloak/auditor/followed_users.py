@@ -59,6 +59,35 @@ def _find_how(time, start, stop, last, moment, gaps):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True, inline="always")
+def _find_place(time, x, y, start, last, how, moment):  # type: ignore[no-untyped-def]
+    """Find a location that is known in some way at a moment; see :func:`_find_how`."""
+    if how == INTERPOLATED:
+        share = (moment - time[last]) / (time[last + 1] - time[last])
+        return x[last] + share * (x[last + 1] - x[last]), y[last] + share * (y[last + 1] - y[last])
+    # What is held before the first report is its place.
+    at = max(last, start)
+    return x[at], y[at]
+
+
+@njit(cache=True, nogil=True)
+def locate_users(first, time, x, y, when, gaps, places):  # type: ignore[no-untyped-def]
+    """Fill ``places``, by axis, instant and user, where locations are known."""
+    moment, every, length = when
+    for u in range(len(first) - 1):
+        start, stop = first[u], first[u + 1]
+        if start == stop:
+            continue
+        last = _find_last(time, start, stop, moment)
+        for i in range(length):
+            now = moment + i * every
+            while last + 1 < stop and time[last + 1] <= now:
+                last += 1
+            how = _find_how(time, start, stop, last, now, gaps)
+            if how != MISSING:
+                places[0, i, u], places[1, i, u] = _find_place(time, x, y, start, last, how, now)
+
+
+@njit(cache=True, nogil=True, inline="always")
 def _find_cell(value, low, cell, num_cells):  # type: ignore[no-untyped-def]
     """Find the cell of a coordinate; rounding may not put it outside the cell's edges."""
     i = min(max(np.int64((value - low) / cell), 0), num_cells - 1)
@@ -123,12 +152,7 @@ def _enclose_members(  # type: ignore[no-untyped-def]
                     marks[m, i] = has_row
                 if how == MISSING:
                     continue
-                at = last if last >= start else last + 1
-                px, py = x[at], y[at]
-                if how == INTERPOLATED:
-                    share = (now - time[last]) / (time[last + 1] - time[last])
-                    px = x[last] + share * (x[last + 1] - x[last])
-                    py = y[last] + share * (y[last + 1] - y[last])
+                px, py = _find_place(time, x, y, start, last, how, now)
                 i_x = _find_cell(px, low_x, cell, num_cells)
                 i_y = _find_cell(py, low_y, cell, num_cells)
                 row = first_row[b * length + i]

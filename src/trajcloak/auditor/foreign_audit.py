@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, read_audited_log
 from trajcloak.auditor.audited_values import Ints, duration_to_ticks
@@ -16,14 +17,19 @@ from trajcloak.auditor.findings import AuditReport, Findings, first_rows
 from trajcloak.auditor.foreign_candidates import (
     CandidateCounts,
     GroupMembers,
-    KnownEdges,
-    can_be_followed,
     count_candidates,
 )
-from trajcloak.auditor.foreign_columns import Link, count_numbers, list_links, list_long_ids
-from trajcloak.auditor.foreign_table import ForeignTable, read_foreign, read_plain_columns
+from trajcloak.auditor.foreign_table import (
+    ForeignTable,
+    Link,
+    find_id_problems,
+    find_lookalikes,
+    list_links,
+    read_foreign,
+    read_plain_columns,
+)
 from trajcloak.errors import InputError, OptionError
-from trajcloak.log.files import LogPath
+from trajcloak.log.file_columns import LogPath
 from trajcloak.options import HOLD, TP_AWARE, LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -38,27 +44,20 @@ FOREIGN_CHECKS = (
 )
 """Names of all checks of a foreign table, in the order of the report."""
 
-MAX_INSTANTS = 2**31 - 1
+MAX_INSTANTS = 2**27
+MAX_LOCATIONS = 2**34
+"""Far beyond any log, but not beyond a wrong time."""
+
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
 """More than ``MIN_FOUND``, and this many times more than expected by chance, are a problem."""
 
-NOBODY = np.zeros(0, np.int64)
 TRAJECTORY_AWARE = "trajectory-aware"
 ASSUMPTIONS = (
     "Assumes that senders were inside their rectangles, that attackers know every location of "
     "the log, and that rows are linked by single columns, or by all of them together.",
     "How the tool chose its groups was not looked at: attackers who know that may learn more.",
 )
-
-MANY_VALUES = 200
-PATTERNS = {
-    "e-mail addresses": r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}",
-    "tokens": r"^[0-9A-Fa-f]{16,}$|[0-9A-Fa-f]{8}-([0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",
-    "network addresses": r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$",
-    "phone numbers": r"^\+[0-9][0-9 ()/-]{6,}[0-9]$",
-    "coordinates": r"^[-+]?[0-9]{1,3}\.[0-9]{2,}[,; ]+[-+]?[0-9]{1,3}\.[0-9]{2,}$",
-}
 
 
 def audit_foreign_table(
@@ -76,22 +75,7 @@ def audit_foreign_table(
 ) -> AuditReport:
     """Check what a table of any tool gives away; see :func:`trajcloak.audit_foreign`.
 
-    Parameters
-    ----------
-    log
-        Files, or an Arrow table.
-    columns
-        Which columns of the log mean what.
-    table, k, policy, group, every, max_gap, missing
-        As for :func:`trajcloak.audit_foreign`; durations as text.
-    progress
-        Called with the progress of each stage.
-
-    Examples
-    --------
-    >>> report = audit_foreign_table("log.parquet", "cells.csv", k=50)
-    >>> report.passed
-    False
+    The log is files or an Arrow table; ``columns`` say which of its columns mean what.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise OptionError(f"k is {k}; expected a whole number of at least 1; pass another --k")
@@ -105,30 +89,31 @@ def audit_foreign_table(
             f"{table}: there is no column '{group}'; expected the groups in it; pass another "
             f"--group"
         )
-    names = [name for name in FOREIGN_CHECKS if name != "members" or policy is not None]
-    findings = Findings(tuple(names))
-    members, grouping = GroupMembers(NOBODY, NOBODY), np.arange(len(foreign.first))
+    members = None
     if policy is not None:
-        members, grouping = _read_members(Path(policy), foreign, read.ids, group)
+        members = _read_members(Path(policy), foreign, read.ids, group)
     links = list_links(foreign, group)
     named = {name: _find_users(column, read.ids) for name, column in foreign.columns.items()}
     named = {name: users for name, users in named.items() if (users >= 0).any()}
-    groupings = [grouping, np.arange(len(foreign.first))]
+    groupings = [np.arange(len(foreign.first))]
     groupings += [group for link in links for group in (link.group, link.shuffled)]
     counts = count_candidates(
         foreign, rows, grid, groupings, members, list(named.values()), progress
     )
+    checks = (name for name in FOREIGN_CHECKS if name != "members" or members is not None)
+    findings = Findings(tuple(checks))
     findings.record("rectangles", len(foreign.first), _find_bad_rows(foreign, grid), "rows")
-    _record_links(findings, links, counts.candidates[1:], k)
-    _record_sizes(findings, foreign, counts, members, grouping, k, policy is not None)
-    findings.record("exact coordinates", counts.edges.num_edges, _find_exact(foreign, counts.edges),
-        "different edges")  # fmt: skip
+    _record_links(findings, links, counts.candidates, k)
+    _record_sizes(findings, foreign, counts, members, k)
+    findings.record(
+        "exact coordinates", counts.num_edges, _find_exact(foreign, counts), "different edges"
+    )
     problems = find_id_problems(foreign, read.ids)
     problems += _find_own_ids(named, counts, len(read.ids))
     findings.record("user ids", len(read.ids), problems, "ids")
     findings.record("identifiers", len(foreign.columns), find_lookalikes(foreign), "columns")
     findings.notes += ASSUMPTIONS
-    return findings.report(k, TRAJECTORY_AWARE if policy is None else TP_AWARE)
+    return findings.report(k, TRAJECTORY_AWARE if members is None else TP_AWARE)
 
 
 def _lay_instants(
@@ -142,7 +127,7 @@ def _lay_instants(
     gap = 2 * step if gap is None else gap
     whole = np.array([0]), np.array([num_instants])
     grid = InstantGrid(origin, step, gap, num_instants, hold, *whole)
-    if num_instants > MAX_INSTANTS or not can_be_followed(rows, grid):
+    if num_instants > MAX_INSTANTS or num_instants * log.num_users > MAX_LOCATIONS:
         raise OptionError(
             "the log has too many instants to be followed; expected fewer; pass a longer --every"
         )
@@ -176,13 +161,8 @@ def _guess_step(log: AuditedLog, rows: AuditedRows) -> int:
     return step
 
 
-def _read_members(
-    path: Path, foreign: ForeignTable, ids: Any, group: str | None
-) -> tuple[GroupMembers, Ints]:
-    """Read users and their groups; the groups are named as in a column of the published table.
-
-    Returns who is in which group, and the group of each row of the table.
-    """
+def _read_members(path: Path, foreign: ForeignTable, ids: Any, group: str | None) -> GroupMembers:
+    """Read users and their groups; the groups are named as in a column of the published table."""
     columns = read_plain_columns(path)
     names = [name for name in columns if name != "window"]
     users = [name for name in names if _has_all(columns[name], ids)]
@@ -192,26 +172,19 @@ def _read_members(
         for among in [group] if group is not None else list(foreign.columns):
             keys = foreign.columns[among].unique()
             if users and _has_all(columns[name], keys) and _has_all(keys, columns[name]):
-                user, number = _find(columns[users[0]], ids), _find(columns[name], keys)
+                user, number = match_ids(columns[users[0]], ids), match_ids(columns[name], keys)
                 pairs = np.unique(number * len(ids) + user)
-                members = GroupMembers(*np.divmod(pairs, len(ids)))
-                return members, _find(foreign.columns[among], keys)
+                of_row = match_ids(foreign.columns[among], keys)
+                return GroupMembers(*np.divmod(pairs, len(ids)), of_row)
     raise InputError(
         f"{path}: has no column of users of the log beside one of groups of the table; "
         f"expected both, in every row; check the path, or name the table's column with --group"
     )
 
 
-def _find(values: Any, among: Any) -> Ints:
-    texts = pc.cast(values, pa.string()), pc.cast(among, pa.string())
-    found = pc.index_in(texts[0], value_set=texts[1])
-    numbers: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-    return numbers
-
-
 def _has_all(values: Any, among: Any) -> bool:
     try:
-        return bool((_find(values, among) >= 0).all())
+        return bool((match_ids(values, among) >= 0).all())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
 
@@ -220,9 +193,9 @@ def _find_users(values: Any, ids: Any) -> Ints:
     """Find the user that each row names: by the whole value, or by the only number in a text."""
     try:
         text = pc.cast(values, pa.string())
-        whole = _find(text, ids)
+        whole = match_ids(text, ids)
         digits = pc.replace_substring_regex(text, "^[^0-9]*([0-9]+)[^0-9]*$", "\\1")
-        return np.where(whole >= 0, whole, _find(digits, ids))
+        return np.where(whole >= 0, whole, match_ids(digits, ids))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return np.full(len(values), -1)
 
@@ -230,7 +203,7 @@ def _find_users(values: Any, ids: Any) -> Ints:
 def _find_own_ids(named: dict[str, Ints], counts: CandidateCounts, num_users: int) -> list[str]:
     """Find columns that name users inside their row's rectangle, far more often than chance."""
     problems = []
-    inside = counts.candidates[1] / num_users
+    inside = counts.candidates[0] / num_users
     for (name, users), own in zip(named.items(), counts.own, strict=True):
         share = inside[users >= 0]
         spread = math.sqrt(float((share * (1 - share)).sum()))
@@ -288,34 +261,35 @@ def _record_sizes(
     findings: Findings,
     foreign: ForeignTable,
     counts: CandidateCounts,
-    members: GroupMembers,
-    grouping: Ints,
+    members: GroupMembers | None,
     k: int,
-    has_members: bool,
 ) -> None:
     """Check what the table says about numbers of users, and who is in which group."""
-    sizes = np.bincount(members.group, minlength=int(grouping.max()) + 1)
     problems = []
     if foreign.sizes is not None:
-        known = sizes[grouping] if has_members else counts.candidates[1]
-        wrong = foreign.sizes != known if has_members else foreign.sizes > known
+        if members is None:
+            wrong, what = foreign.sizes > counts.candidates[0], "more than its candidates"
+        else:
+            wrong, what = (
+                foreign.sizes != members.sizes[members.of_row],
+                "not its number of members",
+            )
         if wrong.any():
-            what = "not its number of members" if has_members else "more than its candidates"
             problems.append(f"the count of users is {what} in {first_rows(np.flatnonzero(wrong))}")
     findings.record("claimed users", len(foreign.first), problems, "rows")
-    if not has_members:
+    if members is None:
         return
-    problems = []
+    problems, sizes = [], members.sizes
     small = np.flatnonzero(sizes < k)
     if len(small):
-        rows = first_rows(np.flatnonzero(np.isin(grouping, small)))
+        rows = first_rows(np.flatnonzero(np.isin(members.of_row, small)))
         problems.append(
             f"{len(small):,} of {len(sizes):,} groups have fewer than {k:,} members, the smallest "
             f"{int(sizes.min()):,}: {rows}"
         )
     outside = sizes - counts.inside
     if outside.any():
-        rows = first_rows(np.flatnonzero(outside[grouping] > 0))
+        rows = first_rows(np.flatnonzero(outside[members.of_row] > 0))
         problems.append(
             f"{int(outside.sum()):,} members are not in all rectangles of their group, as in {rows}"
         )
@@ -334,56 +308,15 @@ def _find_bad_rows(foreign: ForeignTable, grid: InstantGrid) -> list[str]:
     return problems
 
 
-def _find_exact(foreign: ForeignTable, edges: KnownEdges) -> list[str]:
+def _find_exact(foreign: ForeignTable, counts: CandidateCounts) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
     problems = []
     flat = (x_min == x_max) | (y_min == y_max)
     if flat.any():
         problems.append(f"rectangles without an area in {first_rows(np.flatnonzero(flat))}")
-    if edges.found > MIN_FOUND + ABOVE_CHANCE * edges.by_chance:
+    if counts.num_known > MIN_FOUND + ABOVE_CHANCE * counts.by_chance:
         problems.append(
-            f"{edges.found:,} of {edges.num_edges:,} different edges equal a coordinate of a user "
-            f"at that instant; chance would have {edges.by_chance:,.0f}"
+            f"{counts.num_known:,} of {counts.num_edges:,} different edges equal a coordinate of a "
+            f"user at that instant; chance would have {counts.by_chance:,.0f}"
         )
-    return problems
-
-
-def find_id_problems(foreign: ForeignTable, ids: Any) -> list[str]:
-    """Search the table for ids of users that are long enough to tell from chance."""
-    words, numbers = list_long_ids(ids)
-    problems = []
-    for name, values in foreign.columns.items():
-        text = _join(values)
-        num_found = int(words.find_in(text).sum()) + count_numbers(numbers, text)
-        if num_found:
-            problems.append(f"column '{name}' holds the ids of {num_found:,} users")
-    return problems
-
-
-def _join(values: Any) -> bytes:
-    """Join the distinct values of a column, as text."""
-    try:
-        texts = pc.cast(values.unique(), pa.string()).drop_null().to_pylist()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # Such as bytes of which some are no text: as Python shows them, so that none is missed.
-        texts = [str(value) for value in values.to_pylist()]
-    return "\0".join(texts).lower().encode()
-
-
-def find_lookalikes(foreign: ForeignTable) -> list[str]:
-    """Find other columns that look like identifiers or places."""
-    problems = []
-    for name, values in foreign.columns.items():
-        distinct = values.unique().drop_null()
-        found = []
-        if pa.types.is_string(distinct.type):
-            found = [
-                what
-                for what, regex in PATTERNS.items()
-                if pc.any(pc.match_substring_regex(distinct, regex)).as_py()
-            ]
-        if len(distinct) > max(MANY_VALUES, len(values) / 2):
-            found.append("near-unique values")
-        if found:
-            problems.append(f"column '{name}' looks like {', '.join(found)}")
     return problems

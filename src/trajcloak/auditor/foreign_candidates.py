@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import AuditedRows
-from trajcloak.auditor.audited_values import Floats, Ints
+from trajcloak.auditor.audited_values import Floats, Ints, Mask
+from trajcloak.auditor.followed_users import locate_users
 from trajcloak.auditor.foreign_table import ForeignTable
 from trajcloak.progress import Progress
 
@@ -20,66 +21,39 @@ MOST_DECIMALS = 6
 """Edges with more decimals have no lattice."""
 
 BLOCK = 1 << 22
-"""Rows, or locations, of a block of users; a user with more has a block of their own."""
-
-MAX_OF_USER = 2**27
-MAX_IN_ALL = 2**34
-"""Bounds on locations: far beyond any log, but not beyond a wrong time."""
+"""Locations of the users who are followed at once."""
 
 
 @dataclass(frozen=True)
 class GroupMembers:
-    """Users and their groups: group numbers ascending, each pair once."""
+    """Who is in which group, and the group of each row of the table."""
 
     group: Ints
     user: Ints
+    of_row: Ints
 
-
-@dataclass(frozen=True)
-class KnownEdges:
-    """Edges that equal a coordinate of a user at their instant.
-
-    A value is counted once, however many rectangles have it.
-
-    Attributes
-    ----------
-    found, num_edges : int
-        How many of the different edges.
-    by_chance : float
-        How many of them chance explains.
-    """
-
-    found: int
-    num_edges: int
-    by_chance: float
+    @property
+    def sizes(self) -> Ints:
+        """How many members each group has."""
+        return np.bincount(self.group, minlength=int(self.of_row.max()) + 1)
 
 
 @dataclass(frozen=True)
 class CandidateCounts:
-    """What following all users found.
+    """What following all users found."""
 
-    Attributes
-    ----------
-    candidates : list of (groups,) int64
-        For each grouping: users who are inside all rectangles of a group.
-    inside : (groups,) int64
-        Members of each group of the first grouping who are.
-    own : list of int
-        For each column of users: rows whose user is inside their rectangle.
-    edges : KnownEdges
-    """
-
-    candidates: list[Ints]
-    inside: Ints
-    own: list[int]
-    edges: KnownEdges
+    candidates: list[Ints]  # for each grouping and group: users inside all its rectangles
+    inside: Ints  # members of each group who are
+    own: list[int]  # for each column of users: rows whose user is inside their rectangle
+    num_edges: int  # different edges
+    num_known: int  # those of them that equal a coordinate of a user at their instant
+    by_chance: float  # how many of these chance explains
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """Rectangles at single instants, in order of their groups."""
+    """Rectangles at single instants; ``first`` is where those of each group start."""
 
-    group: Ints
     instant: Ints
     rectangle: Floats
     first: Ints
@@ -90,60 +64,54 @@ def count_candidates(
     rows: AuditedRows,
     grid: InstantGrid,
     groupings: Sequence[Ints],
-    members: GroupMembers,
+    members: GroupMembers | None,
     users: Sequence[Ints],
     progress: Progress,
 ) -> CandidateCounts:
     """Follow every user, and count who could be in each group.
 
-    Parameters
-    ----------
-    groupings
-        For each: the number of each row's group.
-    members
-        Of the groups of the first grouping.
-    users
-        For each column of users: the user that each row names, or -1.
+    ``groupings`` are numbers of each row's group; in the first one each row is a group of its own.
+    ``users`` are, for each column of users, the user that each row names, or -1.
     """
-    entries = [_list_entries(foreign, group) for group in groupings]
-    counted = [(each, np.arange(len(each.first) - 1)) for each in entries[:1]]
-    counted += [_merge_alike(each) for each in entries[1:]]
-    candidates = [np.zeros(len(each.first) - 1, np.int64) for each, _ in counted]
-    inside = np.zeros(len(counted[0][0].first) - 1, np.int64)
+    merged = [_merge_alike(_list_entries(foreign, group)) for group in groupings]
+    candidates = [np.zeros(len(entries.first) - 1, np.int64) for entries, _ in merged]
+    inside = np.zeros(0 if members is None else len(members.sizes), np.int64)
     own = [0] * len(users)
-    known = _EdgeSearch(entries[0], rows)
+    edges = _EdgeSearch(merged[0][0], rows)
+    slack = SLACK * (1 + np.abs(foreign.rectangle).max())
     num_users = len(rows.first) - 1
-    for low, high in _list_blocks(rows, grid):
+    block = max(1, BLOCK // grid.num_instants)
+    for low in range(0, num_users, block):
         progress(STAGE, low, num_users)
-        x, y = _locate(rows, low, high, grid)
-        of_block = (members.user >= low) & (members.user < high)
-        here = GroupMembers(members.group[of_block], members.user[of_block] - low)
-        nobody = GroupMembers(here.group[:0], here.user[:0])
-        for i, (each, _) in enumerate(counted):
-            _count(each, x, y, nobody if i else here, candidates[i], inside)
+        first = rows.first[low : low + block + 1]
+        places = np.full((2, grid.num_instants, len(first) - 1), np.nan)
+        locate_users(first, rows.time, rows.x, rows.y, grid.find_moments(0), grid.gaps, places)
+        for counts, (entries, _) in zip(candidates, merged, strict=True):
+            counts += np.array(list(_count_inside(entries, places, slack)))
+        if members is not None:
+            here = (members.user >= low) & (members.user < low + len(first) - 1)
+            entries = _list_entries(foreign, members.of_row)
+            group, user = members.group[here], members.user[here] - low
+            is_in = _find_members_inside(entries, places, group, user, slack)
+            inside += np.bincount(group[is_in], minlength=len(inside))
         for i, named in enumerate(users):
-            own[i] += _count_own(foreign, x, y, named - low)
-        known.mark(x, y)
+            row = np.flatnonzero((named >= low) & (named < low + len(first) - 1))
+            at, rectangle = foreign.first[row], foreign.rectangle[row]
+            own[i] += int(_is_inside(places, at, named[row] - low, rectangle, slack).sum())
+        edges.mark(places)
     progress(STAGE, num_users, num_users)
-    return CandidateCounts(
-        [found[number] for found, (_, number) in zip(candidates, counted, strict=True)],
-        inside,
-        own,
-        known.summarise(),
-    )
+    by_group = [counts[number] for counts, (_, number) in zip(candidates, merged, strict=True)]
+    return CandidateCounts(by_group, inside, own, *edges.summarise())
 
 
 def _list_entries(foreign: ForeignTable, group: Ints) -> _Entries:
     length = foreign.stop - foreign.first
     row = np.repeat(np.arange(len(length)), length)
-    instant = (
-        foreign.first[row] + np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
-    )
+    within = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
     order = np.argsort(group[row], kind="stable")
-    row, instant = row[order], instant[order]
-    _, first = np.unique(group[row], return_index=True)
-    first = np.append(first, len(row))
-    return _Entries(group[row], instant, foreign.rectangle[row], first)
+    row, instant = row[order], (foreign.first[row] + within)[order]
+    first = np.append(np.unique(group[row], return_index=True)[1], len(row))
+    return _Entries(instant, foreign.rectangle[row], first)
 
 
 def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
@@ -152,118 +120,61 @@ def _merge_alike(entries: _Entries) -> tuple[_Entries, Ints]:
     Returns the entries kept, and for each group the index of its entry. A table of snapshots
     has a row for every report, and few rectangles. Groups of several entries are kept.
     """
-    if len(entries.group) > len(entries.first) - 1:
-        return entries, np.arange(len(entries.first) - 1)
+    num_groups = len(entries.first) - 1
+    if len(entries.instant) > num_groups:
+        return entries, np.arange(num_groups)
     values = np.column_stack([entries.instant, entries.rectangle])
     _, kept, number = np.unique(values, axis=0, return_index=True, return_inverse=True)
-    merged = _Entries(
-        np.arange(len(kept)),
-        entries.instant[kept],
-        entries.rectangle[kept],
-        np.arange(len(kept) + 1),
+    first = np.arange(len(kept) + 1)
+    return _Entries(entries.instant[kept], entries.rectangle[kept], first), number.ravel()
+
+
+def _is_inside(places: Any, instant: Any, user: Ints, rectangle: Any, slack: float) -> Mask:
+    """Tell which users are inside rectangles at instants; nobody is where the log has none."""
+    is_known = (instant >= 0) & (instant < places.shape[1])
+    x, y = places[:, np.where(is_known, instant, 0), user]
+    x_min, y_min, x_max, y_max = rectangle.T
+    is_in = (x >= x_min - slack) & (x <= x_max + slack)
+    is_in &= (y >= y_min - slack) & (y <= y_max + slack)
+    return np.asarray(is_known & is_in)
+
+
+def _find_members_inside(
+    entries: _Entries, places: Any, group: Ints, user: Ints, slack: float
+) -> Mask:
+    """Find the members who are inside all rectangles of their group."""
+    count = np.diff(entries.first)[group]
+    member = np.repeat(np.arange(len(group)), count)
+    before = np.cumsum(count) - count
+    entry = np.arange(len(member)) + np.repeat(entries.first[group] - before, count)
+    is_in = _is_inside(
+        places, entries.instant[entry], user[member], entries.rectangle[entry], slack
     )
-    return merged, number.ravel()
+    return np.asarray(np.bincount(member[~is_in], minlength=len(group)) == 0)
 
 
-def _weigh_users(rows: AuditedRows, grid: InstantGrid) -> Ints:
-    """Bound how many locations each user has."""
-    counts = np.diff(rows.first)
-    if grid.hold:
-        return np.where(counts > 0, np.maximum(counts, grid.num_instants), 0)
-    begin = np.minimum(rows.first[:-1], len(rows.time) - 1)
-    spanned = (rows.time[rows.first[1:] - 1] - rows.time[begin]) // grid.every + 1
-    bridged = counts * (grid.max_gap // grid.every + 1.0)
-    weight: Ints = np.maximum(counts, np.minimum(spanned, bridged)).astype(np.int64)
-    return weight
-
-
-def can_be_followed(rows: AuditedRows, grid: InstantGrid) -> bool:
-    """Whether users have no more locations than can be held and looked at."""
-    weight = _weigh_users(rows, grid)
-    return int(weight.max()) <= MAX_OF_USER and float(weight.sum(dtype=np.float64)) <= MAX_IN_ALL
-
-
-def _list_blocks(rows: AuditedRows, grid: InstantGrid) -> Iterator[tuple[int, int]]:
-    """Cut the users of a log into half-open ranges, each of which has rows."""
-    block = np.cumsum(_weigh_users(rows, grid)) // BLOCK
-    edges = [*np.flatnonzero(np.diff(block, prepend=-1)).tolist(), len(block)]
-    for low, high in pairwise(edges):
-        if rows.first[high] > rows.first[low]:
-            yield low, high
-
-
-def _locate(rows: AuditedRows, low: int, high: int, grid: InstantGrid) -> tuple[Floats, Floats]:
-    """Find where some users are at the instants, by instant and user; NaN where that is not known.
-
-    Each instant is looked up from the last report at or before it: a report is good for the
-    instants from its own moment up to, not including, that of the next report.
-    """
-    part = slice(rows.first[low], rows.first[high])
-    user = np.repeat(np.arange(high - low), np.diff(rows.first[low : high + 1]))
-    time = rows.time[part]
-    again = (user[1:] == user[:-1]) & (time[1:] == time[:-1])
-    kept = np.flatnonzero(np.append(True, ~again))
-    user, time, x, y = user[kept], time[kept], rows.x[part][kept], rows.y[part][kept]
-
-    offset = time - grid.origin
-    begin = -(-offset // grid.every)
-    is_last = np.append(user[1:] != user[:-1], True)
-    next_begin = np.where(is_last, grid.num_instants, np.append(begin[1:], 0))
-    gap = np.where(is_last, 0, np.append(time[1:], 0) - time)
-    bridged = ~is_last & (gap <= grid.max_gap)
-    if grid.hold:
-        is_first = np.append(True, user[1:] != user[:-1])
-        begin = np.where(is_first, 0, begin)
-        count = next_begin - begin
-    else:
-        count = np.where(bridged, next_begin - begin, offset % grid.every == 0)
-
-    report = np.repeat(np.arange(len(user)), count)
-    within = np.arange(len(report)) - np.repeat(np.cumsum(count) - count, count)
-    instant = begin[report] + within
-    since = grid.origin + instant * grid.every - time[report]
-    between = bridged[report] & (since > 0)
-    following = np.minimum(report + 1, len(user) - 1)
-    share = np.where(between, since / np.maximum(gap[report], 1), 0.0)
-    places = np.full((2, grid.num_instants, high - low), np.nan)
-    for place, of_report in zip(places, (x, y), strict=True):
-        moved = share * (of_report[following] - of_report[report])
-        place[instant, user[report]] = of_report[report] + moved
-    return places[0], places[1]
-
-
-def _count(
-    entries: _Entries, x: Floats, y: Floats, own: GroupMembers, candidates: Ints, inside: Ints
-) -> None:
-    order, start, stop = _search(entries, x)
-    slack = SLACK * (1 + np.abs(entries.rectangle).max())
-    own_first = np.searchsorted(own.group, np.arange(len(candidates) + 1))
+def _count_inside(entries: _Entries, places: Any, slack: float) -> Iterator[int]:
+    """Count, group by group, the users who are inside all rectangles."""
+    order, start, stop = _search(entries, places[0], slack)
     width = stop - start
-    for group, (first, last) in enumerate(zip(entries.first[:-1], entries.first[1:], strict=True)):
+    for first, last in zip(entries.first[:-1], entries.first[1:], strict=True):
         # Begin where the fewest users are between the left and the right edge.
         pivot = first + int(np.argmin(width[first:last]))
         user = np.zeros(0, np.int64)
-        if stop[pivot] > start[pivot]:
+        if width[pivot]:
             user = order[int(entries.instant[pivot])][start[pivot] : stop[pivot]]
         for entry in range(first, last):
             if not len(user):
                 break
-            x_min, y_min, x_max, y_max = entries.rectangle[entry]
-            here_x, here_y = x[entries.instant[entry], user], y[entries.instant[entry], user]
-            is_in = (here_x >= x_min - slack) & (here_x <= x_max + slack)
-            is_in &= (here_y >= y_min - slack) & (here_y <= y_max + slack)
-            user = user[is_in]
-        candidates[group] += len(user)
-        members = own.user[own_first[group] : own_first[group + 1]]
-        if len(members):
-            inside[group] += int(np.isin(members, user).sum())
+            instant, rectangle = entries.instant[entry], entries.rectangle[entry]
+            user = user[_is_inside(places, instant, user, rectangle, slack)]
+        yield len(user)
 
 
-def _search(entries: _Entries, x: Floats) -> tuple[dict[int, Ints], Ints, Ints]:
+def _search(entries: _Entries, x: Floats, slack: float) -> tuple[dict[int, Ints], Ints, Ints]:
     """Find, for each entry, the users between its left and right edge in the order of x."""
     order: dict[int, Ints] = {}
     start, stop = np.zeros((2, len(entries.instant)), np.int64)
-    slack = SLACK * (1 + np.abs(entries.rectangle).max())
     for instant in np.unique(entries.instant).tolist():
         if not 0 <= instant < len(x):
             continue
@@ -275,16 +186,6 @@ def _search(entries: _Entries, x: Floats) -> tuple[dict[int, Ints], Ints, Ints]:
     return order, start, np.maximum(start, stop)
 
 
-def _count_own(foreign: ForeignTable, x: Floats, y: Floats, user: Ints) -> int:
-    """Count the rows whose user is inside their rectangle at its first instant."""
-    row = np.flatnonzero((user >= 0) & (user < x.shape[1]) & (foreign.first < len(x)))
-    row = row[foreign.first[row] >= 0]
-    here_x, here_y = x[foreign.first[row], user[row]], y[foreign.first[row], user[row]]
-    x_min, y_min, x_max, y_max = foreign.rectangle[row].T
-    is_in = (x_min <= here_x) & (here_x <= x_max) & (y_min <= here_y) & (here_y <= y_max)
-    return int(is_in.sum())
-
-
 class _EdgeSearch:
     """Looks for edges that are coordinates of users, block by block of the log.
 
@@ -294,18 +195,18 @@ class _EdgeSearch:
 
     def __init__(self, entries: _Entries, rows: AuditedRows) -> None:
         self._entries = entries
-        self._is_known = np.zeros((len(entries.group), 4), bool)
+        self._is_known = np.zeros((len(entries.instant), 4), bool)
         self._steps = [_find_step(entries.rectangle[:, [axis, axis + 2]]) for axis in (0, 1)]
         self._spans = [float(np.ptp(place)) for place in (rows.x, rows.y)]
         self._on_lines: list[Floats] = [np.zeros(0), np.zeros(0)]
 
-    def mark(self, x: Floats, y: Floats) -> None:
-        """Look for the coordinates of some users, by instant and user."""
+    def mark(self, places: Any) -> None:
+        """Look for the coordinates of some users, by axis, instant and user."""
         for instant in np.unique(self._entries.instant).tolist():
-            if not 0 <= instant < len(x):
+            if not 0 <= instant < places.shape[1]:
                 continue
             at = np.flatnonzero(self._entries.instant == instant)
-            for axis, place in enumerate((x[instant], y[instant])):
+            for axis, place in enumerate(places[:, instant]):
                 known = np.unique(place[np.isfinite(place)])
                 for side in (axis, axis + 2):
                     edges = self._entries.rectangle[at, side]
@@ -315,21 +216,21 @@ class _EdgeSearch:
                     lines = known[np.isclose(np.rint(known / step) * step, known, rtol=1e-12)]
                     self._on_lines[axis] = np.union1d(self._on_lines[axis], lines)
 
-    def summarise(self) -> KnownEdges:
-        """Count the different edges."""
-        found = num_edges = 0
+    def summarise(self) -> tuple[int, int, float]:
+        """Count the different edges, those that are known, and those that chance explains."""
+        num_edges = num_known = 0
         by_chance = 0.0
         for axis in (0, 1):
             sides = [axis, axis + 2]
             edges = self._entries.rectangle[:, sides]
             num_values = len(np.unique(edges))
             num_edges += num_values
-            found += len(np.unique(edges[self._is_known[:, sides]]))
+            num_known += len(np.unique(edges[self._is_known[:, sides]]))
             step = self._steps[axis]
             if step is not None:
                 num_lines = self._spans[axis] / step + 1
                 by_chance += num_values * min(1.0, len(self._on_lines[axis]) / num_lines)
-        return KnownEdges(found, num_edges, by_chance)
+        return num_edges, num_known, by_chance
 
 
 def _find_step(edges: Floats) -> float | None:

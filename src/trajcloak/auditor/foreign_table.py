@@ -1,6 +1,14 @@
-"""A published table of another tool: a rectangle and a time per row."""
+"""A published table of another tool: a rectangle and a time per row, and what else it holds.
 
-from collections.abc import Sequence
+No name says what a column is, so every column is tried as a link: rows with one value may have one
+sender, who was inside all their rectangles. A value that nobody fits links nothing. Where a
+column has such values, the others fit by chance, unless many more of them do than after
+shuffling the column.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +21,15 @@ import pyarrow.parquet as pq
 
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_values import Floats, Ints, decode_array, read_ticks
+from trajcloak.auditor.audited_values import (
+    UNREADABLE,
+    Floats,
+    Ints,
+    Mask,
+    decode_array,
+    read_ticks,
+    try_cast,
+)
 from trajcloak.errors import InputError
 from trajcloak.parquet.memory_check import check_parquet
 
@@ -25,37 +41,44 @@ SUFFIXES = (".csv", ".parquet")
 MAX_ENTRIES = 2**27
 """Rectangles times instants: far beyond any table, but not beyond a damaged one."""
 
+MIN_FITTING = 3
+ABOVE_SHUFFLED = 2
+"""Values that somebody fits, beyond what shuffling gives: these many, or so many times as many."""
+
+ALL_COLUMNS = "all columns together"
+
+LONG = 6
+"""Ids with fewer characters may occur in any text."""
+
+BY_CHANCE, FEW, ABOVE_CHANCE = 0.01, 3, 4
+"""Numbers of a text that are ids by chance: below the first, none is expected; otherwise as many
+as the second, or so many times as many as expected."""
+
+UUID = "^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$"
+
+MANY_VALUES = 200
+PATTERNS = {
+    "e-mail addresses": r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}",
+    "tokens": r"^[0-9A-Fa-f]{16,}$|[0-9A-Fa-f]{8}-([0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",
+    "network addresses": r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$",
+    "phone numbers": r"^\+[0-9][0-9 ()/-]{6,}[0-9]$",
+    "coordinates": r"^[-+]?[0-9]{1,3}\.[0-9]{2,}[,; ]+[-+]?[0-9]{1,3}\.[0-9]{2,}$",
+}
+
 
 @dataclass(frozen=True)
 class ForeignTable:
-    """A published table.
+    """A published table."""
 
-    Attributes
-    ----------
-    rectangle : (rows, 4) float64
-    first, stop : (rows,) int64
-        Half-open range of the instants that a row is about.
-    sizes : (rows,) int64 or None
-        How many users a row says that it holds.
-    columns : dict
-        All columns but the edges and the times, by name: any of them may link rows.
-    """
-
-    rectangle: Floats
-    first: Ints
-    stop: Ints
-    sizes: Ints | None
-    columns: dict[str, Any]
+    rectangle: Floats  # (rows, 4)
+    first: Ints  # the first of the instants that a row is about
+    stop: Ints  # the one after the last
+    sizes: Ints | None  # how many users a row says that it holds
+    columns: dict[str, Any]  # all but the edges and the times, by name: any may link rows
 
 
 def read_plain_columns(path: Path) -> dict[str, Any]:
-    """Read all columns of a CSV or Parquet file, as plain arrays.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or has no rows.
-    """
+    """Read all columns of a CSV or Parquet file that has rows, as plain arrays."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(
             f"{path}: the name of a table ends in '{path.suffix}'; expected '.parquet' or '.csv'; "
@@ -69,7 +92,7 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
             with pq.ParquetFile(path) as parquet:
                 table = parquet.read()
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError):
+    except UNREADABLE:
         raise InputError(
             f"{path}: cannot be read; expected a table as CSV or Parquet; check the path"
         ) from None
@@ -87,17 +110,12 @@ def _flatten(column: Any) -> Any:
 
 
 def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable:
-    """Read a published table.
-
-    Raises
-    ------
-    InputError
-        If it lacks rectangles or times, or they do not fit the log.
-    """
+    """Read a published table, whose rectangles and times must be like those of the log."""
     columns = read_plain_columns(path)
-    edges = _choose(columns, DEGREES if log.geographic else PLANAR)
+    named = DEGREES if log.geographic else PLANAR
+    edges = next((names for names in named if columns.keys() >= set(names)), None)
     if edges is None:
-        wanted = " or ".join(", ".join(names) for names in (DEGREES if log.geographic else PLANAR))
+        wanted = " or ".join(", ".join(names) for names in named)
         raise InputError(
             f"{path}: has no rectangles like the places of the log; expected columns {wanted}; "
             f"rename or convert them"
@@ -110,26 +128,17 @@ def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable
             f"longer --every"
         )
     times = ("instant",) if "instant" in columns else ("t_start", "t_end")
+    sizes = next((try_cast(columns[name], pa.int64()) for name in SIZES if name in columns), None)
+    if sizes is not None and sizes.null_count:
+        # No counts of users, but something else of such a name.
+        sizes = None
     return ForeignTable(
         rectangle=rectangle,
         first=first,
         stop=stop,
-        sizes=next((_take_sizes(columns[name]) for name in SIZES if name in columns), None),
+        sizes=None if sizes is None else sizes.to_numpy(),
         columns={n: column for n, column in columns.items() if n not in (*edges, *times)},
     )
-
-
-def _take_sizes(column: Any) -> Ints | None:
-    """Take a column as counts of users; None if it is something else."""
-    try:
-        sizes: Ints = pc.cast(column, pa.int64()).to_numpy().astype(np.int64)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-    return sizes
-
-
-def _choose(columns: dict[str, Any], named: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
-    return next((names for names in named if columns.keys() >= set(names)), None)
 
 
 def _take_floats(path: Path, name: str, column: Any) -> Floats:
@@ -158,6 +167,11 @@ def _read_instants(
             )
         first = numbers.astype(np.int64)
         return first, first + 1
+    if "t_start" not in columns:
+        raise InputError(
+            f"{path}: has no times; expected a column 'instant', or 't_start' and 't_end'; rename "
+            f"them"
+        )
     moments = []
     for name in ("t_start", "t_end"):
         if name not in columns:
@@ -170,11 +184,6 @@ def _read_instants(
                 f"or timestamps with or without a zone, as there; convert it"
             )
         moments.append(times.ticks - grid.origin)
-    if not moments or "t_start" not in columns:
-        raise InputError(
-            f"{path}: has no times; expected a column 'instant', or 't_start' and 't_end'; rename "
-            f"them"
-        )
     first = moments[0] // grid.every
     if len(moments) == 1:
         return first, first + 1
@@ -182,3 +191,162 @@ def _read_instants(
     inside = -(-moments[0] // grid.every), -(-moments[1] // grid.every)
     has_any = inside[1] > inside[0]
     return np.where(has_any, inside[0], first), np.where(has_any, inside[1], first + 1)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way to link rows."""
+
+    name: str  # what links them
+    group: Ints  # the number of each row's group
+    shuffled: Ints  # the same after shuffling
+    is_certain: bool  # whether the caller says that this is the link
+
+    def could_link(self, candidates: Ints, by_chance: Ints) -> bool:
+        """Tell whether somebody fits the groups, more often than by chance.
+
+        ``candidates`` are the users who fit each group, ``by_chance`` those after shuffling.
+        """
+        fits = candidates[_has_several(self.group)] > 0
+        fits_by_chance = by_chance[_has_several(self.shuffled)] > 0
+        is_likely = fits.sum() > MIN_FITTING + ABOVE_SHUFFLED * fits_by_chance.sum()
+        return self.is_certain or bool(fits.all() or is_likely)
+
+    def find_small(self, candidates: Ints, k: int) -> Ints:
+        """List the groups of several rows that fewer than k users fit."""
+        is_small = (self.least <= candidates) & (candidates < k)
+        return np.flatnonzero(is_small & _has_several(self.group))
+
+    @property
+    def least(self) -> int:
+        """The fewest candidates of a group; one that nobody fits is none, unless it is certain."""
+        return 0 if self.is_certain else 1
+
+
+def _has_several(group: Ints) -> Mask:
+    """Tell which groups have several rows."""
+    return np.bincount(group) > 1
+
+
+def list_links(foreign: ForeignTable, group: str | None) -> list[Link]:
+    """List the ways to link rows, each once.
+
+    Each column, and all together; and rows of one instant only, as a request that is
+    published twice would be. ``group`` is the column that the caller names, if any.
+    """
+    rng = np.random.default_rng(0)
+    links: list[Link] = []
+    for name, number in _list_groupings(foreign):
+        is_new = all((number != link.group).any() for link in links)
+        if is_new and _has_several(number).any():
+            links.append(Link(name, number, rng.permutation(number), name == group))
+    return links
+
+
+def _list_groupings(foreign: ForeignTable) -> Iterator[tuple[str, Ints]]:
+    columns = {name: _number_values(column) for name, column in foreign.columns.items()}
+    if columns:
+        columns[ALL_COLUMNS] = _combine(list(columns.values()))
+    yield from columns.items()
+    for name, number in columns.items():
+        yield f"{name} within an instant", _combine([number, foreign.first])
+
+
+def _number_values(column: Any) -> Ints:
+    """Number the values of a column as they come; null is never the same as another."""
+    codes = column.dictionary_encode().indices
+    number = codes.fill_null(-1).to_numpy().astype(np.int64)
+    is_null = number < 0
+    number[is_null] = number.max(initial=-1) + 1 + np.arange(is_null.sum())
+    return _combine([number])
+
+
+def _combine(numbers: Sequence[Ints]) -> Ints:
+    """Number the different combinations, in the order in which they come."""
+    _, first, number = np.unique(
+        np.column_stack(numbers), axis=0, return_index=True, return_inverse=True
+    )
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    ordered: Ints = rank[number.ravel()]
+    return ordered
+
+
+def find_id_problems(foreign: ForeignTable, ids: Any) -> list[str]:
+    """Search the table for ids of users that are long enough to tell from chance."""
+    names, numbers = _list_long_ids(ids)
+    problems = []
+    for name, values in foreign.columns.items():
+        text = _join(values)
+        num_found = _count_names(names, text) + _count_numbers(numbers, text)
+        if num_found:
+            problems.append(f"column '{name}' holds the ids of {num_found:,} users")
+    return problems
+
+
+def _list_long_ids(ids: Any) -> tuple[set[str], set[str]]:
+    """List the long ids: names, in lower case, and numbers without their sign."""
+    ids = pc.cast(ids, pa.string())
+    ids = ids.filter(pc.greater_equal(pc.utf8_length(ids), LONG))
+    is_number = pc.match_substring_regex(ids, "^-?[0-9]+$")
+    names = pc.utf8_lower(ids.filter(pc.invert(is_number)))
+    tokens = names.filter(pc.match_substring_regex(names, UUID))
+    spelled = [
+        pc.replace_substring_regex(tokens, UUID, parts)
+        for parts in (r"\1\2\3\4\5", r"\1-\2-\3-\4-\5")
+    ]
+    digits = pc.utf8_ltrim(ids.filter(is_number), characters="-").to_pylist()
+    words = pa.concat_arrays([names, *spelled]).to_pylist()
+    return set(words), {number for number in digits if len(number) >= LONG}
+
+
+def _join(values: Any) -> str:
+    """Join the distinct values of a column, as text."""
+    texts = try_cast(values.unique(), pa.string())
+    if texts is None:
+        # Such as bytes of which some are no text: as Python shows them, so that none is missed.
+        return "\0".join(str(value) for value in values.to_pylist()).lower()
+    return "\0".join(texts.drop_null().to_pylist()).lower()
+
+
+def _count_names(names: set[str], text: str) -> int:
+    """Count the names that occur anywhere in a text."""
+    found = set[str]()
+    for length in {len(name) for name in names}:
+        starts = range(len(text) - length + 1)
+        found |= names.intersection(text[start : start + length] for start in starts)
+    return len(found)
+
+
+def _count_numbers(ids: set[str], text: str) -> int:
+    """Count the ids among the numbers of a text, or 0 if chance explains them.
+
+    Chance makes as many, for each length, as the text has distinct numbers, times the share of
+    all numbers that are ids.
+    """
+    numbers = set(re.findall("[0-9]+", text))
+    ids_by_length = Counter(map(len, ids))
+    by_chance = sum(ids_by_length[len(number)] / 10.0 ** len(number) for number in numbers)
+    num_found = len(numbers & ids)
+    if by_chance > BY_CHANCE and num_found <= max(FEW, ABOVE_CHANCE * by_chance):
+        return 0
+    return num_found
+
+
+def find_lookalikes(foreign: ForeignTable) -> list[str]:
+    """Find other columns that look like identifiers or places."""
+    problems = []
+    for name, values in foreign.columns.items():
+        distinct = values.unique().drop_null()
+        found = []
+        if pa.types.is_string(distinct.type):
+            found = [
+                what
+                for what, regex in PATTERNS.items()
+                if pc.any(pc.match_substring_regex(distinct, regex)).as_py()
+            ]
+        if len(distinct) > max(MANY_VALUES, len(values) / 2):
+            found.append("near-unique values")
+        if found:
+            problems.append(f"column '{name}' looks like {', '.join(found)}")
+    return problems

@@ -1,6 +1,8 @@
 """All windows of a log to bundles, in the order in which they are published."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,18 +10,18 @@ import numpy.typing as npt
 
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.bundles import ShownKinds, count_shown, join_bundles
+from trajcloak.bundles import Bundles, join_bundles
 from trajcloak.bundling.key_ranges import BundledWindow, LargeWindow, bundle_by_tree
 from trajcloak.bundling.near_blocks import bundle_by_blocks
 from trajcloak.bundling.runs import (
-    BUILDING,
     BUNDLING,
     BundlingTask,
     RankedBundles,
+    Total,
     Unpublished,
-    WindowResult,
     bundle_run,
     bundle_shard,
+    total_bundles,
 )
 from trajcloak.cloaks import encode_cloaks, order_by_cloaks
 from trajcloak.engines.engine import Engine, Handle, Sizes
@@ -27,11 +29,11 @@ from trajcloak.errors import OptionError
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.log import ShardedLog
 from trajcloak.log.sharded_log import call_on_shard
-from trajcloak.release.manifest import LeftOut, Totals, add_up
+from trajcloak.release.manifest import LeftOut
 from trajcloak.release.result import BundleRange
 from trajcloak.space import Region
 from trajcloak.trajectories import Layout, Located
-from trajcloak.window_inputs import ShardPresence, cut_shard
+from trajcloak.window_inputs import BUILDING, ShardPresence, cut_shard
 
 RUNS_PER_CALL = 4
 """Runs of windows for each call that an engine runs side by side, so that all end together."""
@@ -69,28 +71,39 @@ class BundledLog(NamedTuple):
     inputs: Sequence[Handle]
 
 
-def bundle_windows(log: ShardedLog, layout: Layout, task: BundlingTask, sizes: Sizes) -> BundledLog:
-    """Bundle the participants of every window."""
+def bundle_windows(
+    log: ShardedLog,
+    layout: Layout,
+    task: BundlingTask,
+    sizes: Sizes,
+    let_go: Callable[[Located], None],
+) -> BundledLog:
+    """Bundle the participants of every window.
+
+    ``let_go`` is called when windows are cut and bundling does not need the log any more.
+    """
     engine = log.engine
     lengths = np.diff(layout.ranges)[:, 0].tolist()
     runs = choose_runs([log.facts.num_users * n for n in lengths], sizes.cells, engine.parallel)
-    found = _Found(layout)
+    found = _Found(lengths)
     shared, rest = engine.put(task), (engine.threads, engine.inner_progress)
-    if len(log.shards) == 1 and all(log.facts.num_users * n <= sizes.cells for n in lengths):
-        # One call does all for a window: no participant goes from one shard to another.
+    fits = all(log.facts.num_users * n <= sizes.cells for n in lengths)
+    if len(log.shards) == 1 and len(lengths) != 1 and fits:
+        # Windows are cut as they are bundled: all of them may be more than the log.
         jobs = [(bundle_shard, log.shards[0], layout, run, shared, *rest) for run in runs]
-        results, presence = engine.shuffle(call_on_shard, jobs, 2, BUNDLING)
-        presences = [list(presence)]
-        num_users, located = _count_participants(engine, presences)
-        found.add_runs(engine, runs, results)
-        return found.finish(num_users, located, presences)
+        results, summaries, presence, counted = engine.shuffle(call_on_shard, jobs, 4, BUNDLING)
+        counts = engine.collect(counted)
+        num_users = list(chain.from_iterable(of_run for of_run, _ in counts))
+        found.add_runs(runs, results, engine.collect(summaries))
+        let_go(located := _add_located(counts))
+        return found.finish(num_users, located, [list(presence)])
     cut_jobs = [
-        (cut_shard, shard, number, layout, runs, engine.threads)
-        for number, shard in enumerate(log.shards)
+        (cut_shard, shard, number, layout, runs, *rest) for number, shard in enumerate(log.shards)
     ]
-    *inputs, presence = engine.shuffle(call_on_shard, cut_jobs, len(runs) + 1, BUILDING)
-    presences = [[of_shard] for of_shard in presence]
-    num_users, located = _count_participants(engine, presences)
+    *inputs, presence, counted = engine.shuffle(call_on_shard, cut_jobs, len(runs) + 2, BUILDING)
+    counts = engine.collect(counted)
+    num_users = np.sum([of_shard for of_shard, _ in counts], axis=0).tolist()
+    let_go(located := _add_located(counts))
     large = {
         r: pieces
         for r, run in enumerate(runs)
@@ -100,18 +113,22 @@ def bundle_windows(log: ShardedLog, layout: Layout, task: BundlingTask, sizes: S
     whole = [r for r in range(len(runs)) if r not in large]
     for r in whole:
         _check_fits(sizes, runs[r], num_users, lengths)
-    bundled = engine.derive(bundle_run, [(inputs[r], shared, *rest) for r in whole], BUNDLING)
-    found.add_runs(engine, [runs[r] for r in whole], bundled)
+    run_jobs = [(inputs[r], shared, *rest) for r in whole]
+    results, summaries = engine.shuffle(bundle_run, run_jobs, 2, BUNDLING)
+    found.add_runs([runs[r] for r in whole], results, engine.collect(summaries))
     for r, pieces in large.items():
         number = runs[r][0]
         engine.progress(BUNDLING, number, len(lengths))
         window = LargeWindow(number, lengths[number], num_users[number], inputs[r])
-        if isinstance(task.algorithm, TrajAnon):
-            found.add_large(engine, window, bundle_by_tree(engine, window, task, pieces))
-        else:
-            found.add_large(engine, window, bundle_by_blocks(engine, window, task, pieces))
+        bundle = bundle_by_tree if isinstance(task.algorithm, TrajAnon) else bundle_by_blocks
+        found.add_large(engine, window, bundle(engine, window, task, pieces), layout.region)
     engine.progress(BUNDLING, len(lengths), len(lengths))
+    presences = [[of_shard] for of_shard in presence]
     return found.finish(num_users, located, presences, inputs)
+
+
+def _add_located(counts: Sequence[tuple[list[int], Located]]) -> Located:
+    return reduce(Located.plus, (located for _, located in counts), Located())
 
 
 def choose_runs(cells: Sequence[int], most: int, parallel: int) -> list[range]:
@@ -169,26 +186,6 @@ def _check_fits(sizes: Sizes, run: range, num_users: Sequence[int], lengths: Seq
             )
 
 
-def _count_participants(
-    engine: Engine, presences: Sequence[Sequence[Handle]]
-) -> tuple[list[int], Located]:
-    """Count the participants of each window, and how all users are located."""
-    answers = engine.ask(count_participants, [(list(of_shard),) for of_shard in presences])
-    located = Located()
-    for _, more in answers:
-        located = located.plus(more)
-    return np.sum([counts for counts, _ in answers], axis=0).tolist(), located
-
-
-def count_participants(presence: Sequence[ShardPresence]) -> tuple[list[int], Located]:
-    """Count the participants of each window, and how users are located, in a shard."""
-    windows = [window for part in presence for window in part.windows]
-    located = Located()
-    for window in windows:
-        located = located.plus(window.located)
-    return [window.num_participants for window in windows], located
-
-
 def count_left_out(
     presence: Sequence[ShardPresence],
     shard: int,
@@ -222,20 +219,19 @@ def count_left_out(
 
 
 class _Found:
-    """Collects the bundles of windows."""
+    """Collects the bundles of windows of the given lengths."""
 
-    def __init__(self, layout: Layout) -> None:
-        count = len(layout.ranges)
-        self._lengths = np.diff(layout.ranges)[:, 0].tolist()
-        self._region = layout.region
-        self._ranges: list[list[BundleRange]] = [[] for _ in range(count)]
-        self._unpublished: list[list[Unpublished]] = [[] for _ in range(count)]
-        self._num_blocks = [1] * count
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self._lengths = lengths
+        self._ranges: list[list[BundleRange]] = [[] for _ in lengths]
+        self._unpublished: list[list[Unpublished]] = [[] for _ in lengths]
+        self._num_blocks = [1] * len(lengths)
 
-    def add_runs(self, engine: Engine, runs: Sequence[range], handles: Sequence[Handle]) -> None:
-        """Add windows that were bundled whole."""
-        answers = engine.ask(total_run, [(handle, self._region) for handle in handles])
-        for run, handle, windows in zip(runs, handles, answers, strict=True):
+    def add_runs(
+        self, runs: Sequence[range], handles: Sequence[Handle], summaries: Sequence[Any]
+    ) -> None:
+        """Add windows that were bundled whole; see :data:`trajcloak.bundling.runs.RunResults`."""
+        for run, handle, windows in zip(runs, handles, summaries, strict=True):
             for place, (number, (total, unpublished)) in enumerate(zip(run, windows, strict=True)):
                 if unpublished is not None:
                     self._unpublished[number].append(unpublished)
@@ -243,15 +239,16 @@ class _Found:
                     length = self._lengths[number]
                     self._ranges[number].append(BundleRange(handle, place, length, *total))
 
-    def add_large(self, engine: Engine, window: LargeWindow, bundled: BundledWindow) -> None:
+    def add_large(
+        self, engine: Engine, window: LargeWindow, bundled: BundledWindow, region: Region
+    ) -> None:
         """Add a window that was taken apart."""
         number = window.number
-        ordered = order_bundles(engine, bundled.ranked)
-        jobs = [(ranked, self._region) for ranked in ordered]
-        for ranked, total in zip(ordered, engine.ask(total_bundles, jobs), strict=True):
+        ordered, totals = order_bundles(engine, bundled.ranked, region)
+        for of_range, total in zip(ordered, engine.collect(totals), strict=True):
             if total is not None:
-                self._ranges[number].append(BundleRange(ranked, None, window.length, *total))
-        self._unpublished[number] += engine.ask(_get, [(handle,) for handle in bundled.unpublished])
+                self._ranges[number].append(BundleRange(of_range, 0, window.length, *total))
+        self._unpublished[number] += engine.collect(bundled.unpublished)
         self._num_blocks[number] = bundled.num_blocks
 
     def finish(
@@ -274,43 +271,22 @@ class _Found:
         )
 
 
-def _get(value: Any) -> Any:
-    return value
-
-
-Total = tuple[Totals, ShownKinds] | None
-"""What bundles add up to, and which distinct requests they hold; None if there are none."""
-
-
-def total_bundles(ranked: RankedBundles, region: Region) -> Total:
-    """Add up bundles of a window."""
-    if not len(ranked.bundles.sizes):
-        return None
-    return add_up(ranked.bundles, region), count_shown(ranked.bundles)
-
-
-def total_run(
-    run: Sequence[WindowResult], region: Region
-) -> list[tuple[Total, Unpublished | None]]:
-    """Add up the bundles of each window of a run."""
-    return [
-        (None if ranked is None else total_bundles(ranked, region), unpublished)
-        for ranked, unpublished in run
-    ]
-
-
-def order_bundles(engine: Engine, found: Sequence[Handle]) -> Sequence[Handle]:
+def order_bundles(
+    engine: Engine, found: Sequence[Handle], region: Region
+) -> list[Sequence[Handle]]:
     """Sort the bundles of a large window into ranges, in the order in which they are numbered.
 
     They are numbered by their cloak sequences (invariant 2 of ``docs/guarantee.md``), so they
     are cut into ranges of that order, and each range is sorted on its own.
+
+    Returns handles of what :func:`join_range` yields of each range.
     """
     samples = engine.ask(sample_cloaks, [(ranked,) for ranked in found])
     cuts = choose_cuts(samples, len(found))
     pieces = engine.shuffle(
         split_by_cloaks, [(ranked, engine.put(cuts)) for ranked in found], len(cuts) + 1
     )
-    ordered = engine.derive(join_range, [(of_range,) for of_range in pieces])
+    ordered = engine.shuffle(join_range, [(of_range, region) for of_range in pieces], 2)
     engine.drop(pieces)
     return ordered
 
@@ -341,12 +317,18 @@ def split_by_cloaks(
     yield [RankedBundles(ranked.bundles.take(group), ranked.rank[group]) for group in groups]
 
 
-def join_range(found: Sequence[RankedBundles]) -> RankedBundles:
-    """Put the bundles of a range together, in the order in which they are numbered."""
+def join_range(
+    found: Sequence[RankedBundles], region: Region
+) -> Iterator[tuple[list[Bundles], Total]]:
+    """Put the bundles of a range together, in the order in which they are numbered.
+
+    Yields them as if they were a window of a run, and what they add up to.
+    """
     bundles = join_bundles([ranked.bundles for ranked in found])
     rank = np.concatenate([ranked.rank for ranked in found if ranked.rank is not None])
     by_rank = np.lexsort(rank.T[::-1])
     order = by_rank[order_by_cloaks(bundles.cloaks[by_rank], bundles.sizes[by_rank])]
     if bundles.parts is not None:
         order = bundles.parts.break_ties(order, bundles.cloaks, bundles.sizes)
-    return RankedBundles(bundles.take(order), rank[order])
+    ordered = bundles.take(order)
+    yield [ordered], total_bundles(ordered, region)

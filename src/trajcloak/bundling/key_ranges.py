@@ -131,7 +131,7 @@ def bundle_by_tree(
 ) -> BundledWindow:
     """Bundle the participants of a window with ``traj-anon``, in about ``wanted`` ranges."""
     tree = _get_tree(task)
-    layout = build_layout(window.length, task.height, tree.tree)
+    layout = build_layout(window.length, task.region.height, tree.tree)
     splitters, counts = choose_ranges(engine, window, layout, wanted)
     jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
     pieces = engine.shuffle(split_by_key, jobs, len(splitters) + 1)
@@ -313,7 +313,7 @@ def bundle_range(
     if task.cloak == MBR:
         cloaks = build_bounding_boxes(cells, bundle, len(node), threads)
     else:
-        cloaks = build_node_cloaks(cells, keys, layout, task.height, forest.tree, node)
+        cloaks = build_node_cloaks(cells, keys, layout, task.region.height, forest.tree, node)
     rises = np.zeros(given.num_users, np.int32)
     rises[passed_up[decision.top_bundle >= 0]] = 1
     stays, goes = split_input(given, rises, 2)
@@ -348,5 +348,5 @@ def bundle_top(
         cloaks = build_bounding_boxes(cells, bundle, len(depth), threads)
     else:
         sample = np.unique(bundle, return_index=True)[1].astype(np.int32)
-        cloaks = build_prefix_cloaks(cells, sample, depth, layout, task.height)
+        cloaks = build_prefix_cloaks(cells, sample, depth, layout, task.region.height)
     yield bundle_input(given, Policy(bundle, cloaks), task, rank, threads)

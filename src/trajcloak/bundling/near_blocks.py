@@ -9,13 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.algorithms.refined.blocks import Planes, choose_planes, find_blocks, join_small
 from trajcloak.algorithms.refined.boxes import build_points
-from trajcloak.algorithms.refined.regions import (
-    Planes,
-    choose_planes,
-    find_blocks,
-    join_small,
-)
 from trajcloak.algorithms.traj_anon.keys import build_layout
 from trajcloak.algorithms.traj_anon.ranges import draw_distinct
 from trajcloak.bundling.key_ranges import (
@@ -44,7 +39,7 @@ def bundle_by_blocks(
     jobs: list[Job]
     if task.cloak == QUAD:
         # Cuts between nodes of the tree are edges of quadrants, too.
-        layout = build_layout(window.length, task.height)
+        layout = build_layout(window.length, task.region.height)
         splitters, counts = choose_ranges(engine, window, layout, wanted)
         splitters = splitters[find_cuts(counts, task.members)]
         jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
@@ -120,7 +115,12 @@ def refine_block(
     """Put a block together and bundle it."""
     given = join_inputs(inputs)
     policy = task.algorithm.solve(
-        given.window.cells, task.height, task.members, task.cloak, threads=threads, progress=silent
+        given.window.cells,
+        task.region.height,
+        task.members,
+        task.cloak,
+        threads=threads,
+        progress=silent,
     )
     rank = np.column_stack(
         [np.full(policy.num_bundles, block), np.arange(policy.num_bundles)]
@@ -129,4 +129,5 @@ def refine_block(
 
 
 def _find(given: WindowInput, planes: Planes) -> npt.NDArray[np.int32]:
-    return find_blocks(build_points(given.window.cells), planes)
+    blocks: npt.NDArray[np.int32] = find_blocks(build_points(given.window.cells), planes)
+    return blocks

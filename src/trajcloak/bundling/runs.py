@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms import Algorithm, Policy
-from trajcloak.bundles import Bundles, NotPublished, build_bundles
+from trajcloak.bundles import Bundles, NotPublished, ShownKinds, build_bundles, count_shown
 from trajcloak.kernels.threads import run_all
 from trajcloak.log import RequestLog
 from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
+from trajcloak.release.manifest import Totals, add_up
+from trajcloak.space import Region
 from trajcloak.trajectories import Layout, WindowCutter
 from trajcloak.window_inputs import (
+    BUILDING,
     ShardPresence,
     WindowInput,
     WindowPresence,
@@ -26,7 +29,6 @@ from trajcloak.window_inputs import (
 SMALL_CELLS = 1 << 21
 """Users times instants up to which a window gets one thread, and others run beside it."""
 
-BUILDING = "building trajectories"
 BUNDLING = "bundling windows"
 
 
@@ -35,8 +37,9 @@ class BundlingTask(NamedTuple):
 
     Attributes
     ----------
-    k, height, cloak
+    k, cloak
         As asked for.
+    region : Region
     members : int
         Least number of users in a bundle.
     algorithm : Algorithm
@@ -50,7 +53,7 @@ class BundlingTask(NamedTuple):
 
     k: int
     members: int
-    height: int
+    region: Region
     cloak: str
     algorithm: Algorithm
     num_kinds: int
@@ -121,16 +124,30 @@ def bundle_input(
     return RankedBundles(bundles, None if rank is None else rank[order]), unpublished
 
 
+Total = tuple[Totals, ShownKinds] | None
+"""What bundles add up to, and which distinct requests they hold; None if there are none."""
+
+
+def total_bundles(bundles: Bundles, region: Region) -> Total:
+    """Add up bundles of a window."""
+    return (add_up(bundles, region), count_shown(bundles)) if len(bundles.sizes) else None
+
+
 class WindowResult(NamedTuple):
     """What became of a window that is bundled whole; None where too few users take part."""
 
-    ranked: RankedBundles | None
+    bundles: Bundles | None
+    total: Total
     unpublished: Unpublished | None
+
+
+RunResults = tuple[list[Bundles | None], list[tuple[Total, Unpublished | None]]]
+"""Of each window of a run: its bundles, and what is known of them and of whom they leave out."""
 
 
 def bundle_run(
     shards: Sequence[Sequence[WindowInput]], task: BundlingTask, threads: int, progress: Progress
-) -> list[WindowResult]:
+) -> Iterator[RunResults]:
     """Bundle a run of windows whose inputs come from several shards."""
 
     def bundle(number: int, threads: int, progress: Progress) -> WindowResult:
@@ -139,7 +156,7 @@ def bundle_run(
 
     windows = zip(*shards, strict=True)
     cells = [sum(given.window.cells.size // 2 for given in window) for window in windows]
-    return _run_side_by_side(bundle, cells, threads, progress)
+    yield _run_side_by_side(bundle, cells, threads, progress)
 
 
 def bundle_shard(
@@ -152,7 +169,7 @@ def bundle_shard(
 ) -> Iterator[list[Any]]:
     """Cut a run of windows out of the only shard, and bundle them.
 
-    Yields the :class:`WindowResult` of each, and a :class:`ShardPresence`.
+    Yields :data:`RunResults`, a :class:`ShardPresence`, and what it counts.
     """
     cutter = WindowCutter(log, layout)
     presences: list[WindowPresence | None] = [None] * len(run)
@@ -165,7 +182,8 @@ def bundle_shard(
 
     lengths = np.diff(layout.ranges[run.start : run.stop])[:, 0]
     results = _run_side_by_side(bundle, (log.num_users * lengths).tolist(), threads, progress)
-    yield [results, ShardPresence(log.num_users, [p for p in presences if p is not None])]
+    presence = ShardPresence(log.num_users, [p for p in presences if p is not None])
+    yield [*results, presence, presence.count_users()]
 
 
 def bundle_whole(
@@ -173,16 +191,17 @@ def bundle_whole(
 ) -> WindowResult:
     """Bundle a window; None if too few users take part."""
     if given.num_users < task.members:
-        return WindowResult(None, None)
+        return WindowResult(None, None, None)
     policy = task.algorithm.solve(
         given.window.cells,
-        task.height,
+        task.region.height,
         task.members,
         task.cloak,
         threads=threads,
         progress=progress,
     )
-    return WindowResult(*bundle_input(given, policy, task, threads=threads))
+    ranked, unpublished = bundle_input(given, policy, task, threads=threads)
+    return WindowResult(ranked.bundles, total_bundles(ranked.bundles, task.region), unpublished)
 
 
 def _run_side_by_side(
@@ -190,7 +209,7 @@ def _run_side_by_side(
     cells: Sequence[int],
     threads: int,
     progress: Progress,
-) -> list[WindowResult]:
+) -> RunResults:
     """Bundle windows in order: large ones with all threads, small ones next to each other.
 
     ``cells`` is the size of each window.
@@ -219,4 +238,4 @@ def _run_side_by_side(
                 stop += 1
             results += run_all(run, [(i, 1) for i in range(start, stop)], threads)
         start = stop
-    return results
+    return [r.bundles for r in results], [(r.total, r.unpublished) for r in results]

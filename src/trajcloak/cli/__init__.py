@@ -9,7 +9,6 @@ import io
 import os
 import sys
 import warnings
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -51,17 +50,6 @@ class _Commands(click.Group):
         command: click.Command = importlib.import_module(f"trajcloak.cli.{name}").command
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        is_unknown = name not in COMMANDS and not name.startswith("-")
-        if is_unknown and not ctx.resilient_parsing:
-            close = get_close_matches(name, COMMANDS, 1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
     def invoke(self, ctx: click.Context) -> Any:
         # Inside click's own handler, which would say "Aborted!" and exit with 1.
         try:
@@ -81,7 +69,11 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    commands=dict.fromkeys(COMMANDS),  # Names that are proposed where one is mistyped.
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="trajcloak")
 def cli() -> None:
     """Publish location-request logs without giving their senders away."""
@@ -104,7 +96,7 @@ def main(args: list[str] | None = None) -> Any:
             warnings.showwarning = _show_warning
             return cli(args, prog_name="trajcloak")
     except TrajcloakError as error:
-        from trajcloak.cli.common import print_error
+        from trajcloak.cli.printing import print_error
 
         print_error(error)
         sys.exit(EXIT_BAD_INPUT)
@@ -112,6 +104,6 @@ def main(args: list[str] | None = None) -> Any:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Show what is probably meant otherwise."""
-    from trajcloak.cli.common import print_note
+    from trajcloak.cli.printing import print_note
 
     print_note(message.with_options if isinstance(message, TrajcloakWarning) else str(message))

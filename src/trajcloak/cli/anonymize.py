@@ -7,24 +7,7 @@ from typing import Any
 
 import click
 
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import (
-    PATH,
-    height_option,
-    ingest_facts,
-    json_option,
-    k_option,
-    log_argument,
-    log_options,
-    out,
-    parts_options,
-    print_json,
-    region_option,
-    request_options,
-    rows_alike_option,
-    threads_option,
-    time_options,
-)
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.engine_options import (
     ENGINE_OPTIONS,
     IN_MEMORY,
@@ -32,7 +15,14 @@ from trajcloak.cli.engine_options import (
     start_engine,
 )
 from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
-from trajcloak.cli.tables import facts_table, to_markup
+from trajcloak.cli.printing import (
+    facts_table,
+    ingest_facts,
+    out,
+    print_json,
+    progress_bars,
+    to_markup,
+)
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 from trajcloak.quantities import Unit, show_count
 
@@ -52,11 +42,11 @@ class Share(click.ParamType[float]):
 
 
 @click.command("anonymize", cls=GroupedCommand)
-@log_argument
+@shared.log_argument
 @click.option(
-    "-o", "--output", required=True, type=PATH, help="Folder of the release, to be created."
+    "-o", "--output", required=True, type=shared.PATH, help="Folder of the release, to be created."
 )
-@k_option
+@shared.k_option
 @option(
     "--algorithm",
     group=BUNDLES,
@@ -76,13 +66,13 @@ class Share(click.ParamType[float]):
 )
 @click.option(
     "--policy",
-    type=PATH,
+    type=shared.PATH,
     help="Also write the private map from users to bundles, which the audit needs.",
 )
-@log_options
-@time_options
-@height_option
-@region_option
+@shared.log_options
+@shared.time_options
+@shared.height_option
+@shared.region_option
 @option(
     "--suppress-above",
     group=BUNDLES,
@@ -122,9 +112,9 @@ class Share(click.ParamType[float]):
     type=int,
     help="For algorithms that draw at random; same seed, same release.",
 )
-@parts_options
-@request_options
-@rows_alike_option
+@shared.parts_options
+@shared.request_options
+@shared.rows_alike_option
 @option(
     "--memory",
     group=WORK,
@@ -139,8 +129,8 @@ class Share(click.ParamType[float]):
     help="Continue an interrupted run with --memory, if there is one.",
 )
 @engine_options
-@threads_option
-@json_option
+@shared.threads_option
+@shared.json_option
 def command(
     log: tuple[Path, ...],
     output: Path,
@@ -192,7 +182,7 @@ def command(
         )
     with (
         progress_bars(hidden=as_json) as progress,
-        start_engine(**chosen, beside=output, threads=threads, progress=progress) as engine,
+        start_engine(chosen, beside=output, threads=threads, progress=progress) as engine,
     ):
         if memory is None:
             release = anonymize_on(engine, list(log), columns, asked, request_log)

@@ -6,22 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import (
-    height_option,
-    json_option,
-    k_option,
-    log_argument,
-    log_options,
-    out,
-    print_json,
-    request_options,
-    seed_option,
-    threads_option,
-    time_options,
-)
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
-from trajcloak.cli.tables import ValueTable
+from trajcloak.cli.printing import ValueTable, out, print_json, progress_bars
 from trajcloak.options import ALGORITHMS, LogColumns
 
 if TYPE_CHECKING:
@@ -29,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command("attack", cls=GroupedCommand)
-@log_argument
-@k_option
+@shared.log_argument
+@shared.k_option
 @option(
     "--algorithms",
     group=BUNDLES,
@@ -38,14 +25,14 @@ if TYPE_CHECKING:
     show_default=True,
     help=f"Bundles to attack, separated by commas: {', '.join(ALGORITHMS)}.",
 )
-@log_options
-@time_options
-@height_option
-@request_options
-@seed_option
-@threads_option
+@shared.log_options
+@shared.time_options
+@shared.height_option
+@shared.request_options
+@shared.seed_option
+@shared.threads_option
 @click.option("--example", is_flag=True, help="Walk through one breach, step by step.")
-@json_option
+@shared.json_option
 def command(
     log: tuple[Path, ...],
     k: int,

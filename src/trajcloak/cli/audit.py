@@ -1,7 +1,7 @@
 """``trajcloak audit``."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,20 +10,9 @@ import click
 from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import (
-    PATH,
-    TIME_DEFAULTS,
-    check_release_time,
-    json_option,
-    log_argument,
-    log_options,
-    out,
-    print_json,
-    time_options,
-)
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.tables import to_markup
+from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
@@ -35,9 +24,9 @@ if TYPE_CHECKING:
 
 
 @click.command("audit", cls=GroupedCommand)
-@log_argument
-@click.argument("release", type=PATH)
-@click.option("--policy", type=PATH, help="The private map from users to bundles.")
+@shared.log_argument
+@click.argument("release", type=shared.PATH)
+@click.option("--policy", type=shared.PATH, help="The private map from users to bundles.")
 @click.option(
     "--foreign",
     is_flag=True,
@@ -51,13 +40,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--vocabulary",
-    type=PATH,
+    type=shared.PATH,
     metavar="FILE",
     help="The values that requests may have, if the release was made with such a list.",
 )
 @click.option(
     "--rewrite",
-    type=PATH,
+    type=shared.PATH,
     metavar="DIR",
     help="Write a clean copy of the checked tables, to be published instead.",
 )
@@ -69,12 +58,12 @@ if TYPE_CHECKING:
     "tried, too.",
 )
 @partial(
-    log_options,
+    shared.log_options,
     request_help="Request attribute that was to be published; repeat for more.  "
     "[default: those of the release]",
 )
-@partial(time_options, defaults=dict.fromkeys(TIME_DEFAULTS, "as the release says"))
-@json_option
+@partial(shared.time_options, defaults=shared.AS_RELEASED)
+@shared.json_option
 def command(
     log: tuple[Path, ...],
     release: Path,
@@ -103,11 +92,11 @@ def command(
     from trajcloak.engines.folder import parse_memory
 
     asked = {name: value for name, value in time.items() if value is not None}
-    own = {"--replay": replay, "--vocabulary": vocabulary, "--rewrite": rewrite, "--memory": memory}
-    given = [name for name, value in own.items() if value]
-    check_usage(foreign, k, group, policy, asked, request_log, given)
+    ours: dict[str, Any] = {"--replay": replay, "--vocabulary": vocabulary, "--rewrite": rewrite}
+    ours |= {"--memory": memory, "--request-log": request_log, "--length": asked.get("length")}
+    check_usage(foreign, k, policy, group, ours)
     if asked and not foreign:
-        check_release_time(release, asked)
+        shared.check_release_time(release, asked)
     with progress_bars(hidden=as_json) as progress:
         if foreign:
             report = audit_foreign_table(
@@ -123,39 +112,25 @@ def command(
     if as_json:
         print_json(report.to_dict())
     else:
-        print_audit(report)
+        for piece in describe_checks(report):
+            out.print(piece)
     if not report.passed:
         sys.exit(EXIT_BREACH)
 
 
 def check_usage(
-    foreign: bool,
-    k: int | None,
-    group: str | None,
-    policy: Path | None,
-    time: dict[str, Any],
-    request_log: Path | None,
-    own: Sequence[str],
+    foreign: bool, k: int | None, policy: Path | None, group: str | None, ours: Mapping[str, Any]
 ) -> None:
     """Raise if options are missing, or do not go together."""
-    if foreign and k is None:
-        raise click.UsageError("Missing option '--k', which --foreign needs.")
-    if foreign and "length" in time:
-        raise click.UsageError("--length does not go with --foreign: groups say what is linked.")
-    if foreign and request_log is not None:
-        raise click.UsageError("--request-log does not go with --foreign: only places count.")
-    if foreign and own:
-        raise click.UsageError(f"{own[0]} does not go with --foreign.")
     if not foreign and group is not None:
         raise click.UsageError("--group goes with --foreign only.")
     if not foreign and policy is None:
         raise click.UsageError("Missing option '--policy'.")
-
-
-def print_audit(report: "AuditReport") -> None:
-    """Show every check, and the verdict in a sentence."""
-    for piece in describe_checks(report):
-        out.print(piece)
+    if foreign and k is None:
+        raise click.UsageError("Missing option '--k', which --foreign needs.")
+    for name, value in ours.items():
+        if foreign and value:
+            raise click.UsageError(f"{name} does not go with --foreign.")
 
 
 def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":

@@ -8,22 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import (
-    height_option,
-    json_option,
-    k_option,
-    log_argument,
-    log_options,
-    out,
-    parts_options,
-    print_json,
-    seed_option,
-    threads_option,
-    time_options,
-)
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
-from trajcloak.cli.tables import ValueTable, to_markup
+from trajcloak.cli.printing import ValueTable, out, print_json, progress_bars, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
 from trajcloak.quantities import Unit, show_number
 
@@ -32,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command("compare", cls=GroupedCommand)
-@log_argument
-@k_option
+@shared.log_argument
+@shared.k_option
 @option(
     "--algorithms",
     group=BUNDLES,
@@ -41,10 +28,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
 )
-@log_options
-@time_options
-@height_option
-@seed_option
+@shared.log_options
+@shared.time_options
+@shared.height_option
+@shared.seed_option
 @option(
     "--cloak",
     group=BUNDLES,
@@ -53,10 +40,10 @@ if TYPE_CHECKING:
     type=click.Choice(["mbr", "quad"]),
     help="Kind of cloaks whose cost the algorithms are to lower.",
 )
-@parts_options
+@shared.parts_options
 @click.option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
-@threads_option
-@json_option
+@shared.threads_option
+@shared.json_option
 def command(
     log: tuple[Path, ...],
     k: int,

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import click
 
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import PATH, json_option, out, print_json
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.tables import facts_table
+from trajcloak.cli.printing import facts_table, out, print_json, progress_bars
 from trajcloak.options import MOVEMENT_FORMATS
 
 
 @click.command("convert", cls=GroupedCommand)
-@click.argument("source", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
+@click.argument("source", nargs=-1, required=True, type=shared.PATH)
+@click.option(
+    "-o", "--output", required=True, type=shared.PATH, help="Log to create: .parquet or .csv."
+)
 @click.option(
     "--format",
     "format_",
@@ -27,7 +28,7 @@ from trajcloak.options import MOVEMENT_FORMATS
     help="Take x and y of SUMO for longitude and latitude.  [default: as the comment at the top "
     "of the file says]",
 )
-@json_option
+@shared.json_option
 def command(
     source: tuple[Path, ...], output: Path, format_: str | None, geographic: bool, as_json: bool
 ) -> None:

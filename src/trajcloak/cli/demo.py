@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from trajcloak.cli import EXIT_BREACH
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.audit import describe_checks
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import PATH, json_option, out, print_json
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.tables import ValueTable, facts_table, to_markup
+from trajcloak.cli.printing import (
+    ValueTable,
+    facts_table,
+    out,
+    print_json,
+    progress_bars,
+    to_markup,
+)
 from trajcloak.errors import OptionError
 from trajcloak.options import LogColumns, Options
 from trajcloak.quantities import Unit
@@ -33,13 +38,8 @@ if TYPE_CHECKING:
 USERS = 20_000
 LENGTH = 30
 K = 50
-NAMES = {
-    "log": "log.parquet",
-    "release": "release",
-    "policy": "policy.parquet",
-    "report": "report.html",
-}
 
+OPEN = "All of this on a page. Open in a browser: "
 WIDTH = 88
 """Columns after which prose is wrapped on wider terminals."""
 
@@ -61,12 +61,12 @@ QUESTIONS = {
 """The kinds of questions whose answers are measured."""
 
 FILES = {
-    "log": ("private", "who was where, and asked for what"),
-    "policy": ("private", "who is in which bundle; the audit needs it"),
-    "release": ("public", "what may be given away"),
-    "report": ("private", "all of this on a page, for a browser"),
+    "log": ("log.parquet", "private", "who was where, and asked for what"),
+    "release": ("release", "public", "what may be given away"),
+    "policy": ("policy.parquet", "private", "who is in which bundle; the audit needs it"),
+    "report": ("report.html", "private", "all of this on a page, for a browser"),
 }
-"""Who may have each file, and what is in it."""
+"""What is made: its name, who may have it, and what is in it."""
 
 Paragraphs = Iterator[RenderableType]
 
@@ -77,7 +77,7 @@ Paragraphs = Iterator[RenderableType]
     "--output",
     default=Path("trajcloak-demo"),
     show_default=True,
-    type=PATH,
+    type=shared.PATH,
     help="Folder for the log, the release, the policy file and the report, to be created.",
 )
 @click.option("--users", default=USERS, show_default=True, type=int, help="How many users.")
@@ -85,7 +85,7 @@ Paragraphs = Iterator[RenderableType]
     "--k", default=K, show_default=True, type=int, help="Least number of users in a bundle."
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Same seed, same city life.")
-@json_option
+@shared.json_option
 def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     """Generate a city's log, attack it, publish it, and check the result, all in one go."""
     from trajcloak.attackers import attack_policies
@@ -103,9 +103,14 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
         raise OptionError(
             f"users is {users}; expected at least k = {k}; pass more --users, or a lower --k"
         )
-    show = partial(print_part, hidden=as_json)
+
+    def show(part: Paragraphs) -> None:
+        if not as_json:
+            print_part(part)
+
+    paths = {what: output / name for what, (name, *_) in FILES.items()}
     with new_folder(output) as folder:
-        log, release, policy, page = (folder / name for name in NAMES.values())
+        log, release, policy, page = (folder / path.name for path in paths.values())
         with progress_bars(hidden=as_json, transient=True) as progress:
             generated = generate_log(log, users=users, length=LENGTH, seed=seed, progress=progress)
         show(describe_log(generated, LENGTH))
@@ -122,7 +127,7 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
                 request_log, k, algorithms=[manifest["algorithm"]], progress=progress
             )
         show(describe_attack(attacked, k))
-        show(describe_release(result, output / NAMES["release"], seconds))
+        show(describe_release(result, paths["release"], seconds))
         show(compare_attackers(attacked, manifest))
         with progress_bars(hidden=as_json, transient=True) as progress:
             utility = measure_answers(request_log, release, policy, progress=progress)
@@ -135,7 +140,6 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
                 release, page, log=log, policy=policy, columns=columns, network="city",
                 replay=True, progress=progress,
             )  # fmt: skip
-    paths = {what: output / name for what, name in NAMES.items()}
     if as_json:
         print_json(
             {what: str(path) for what, path in paths.items()}
@@ -152,13 +156,11 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     show(list_written_files(paths))
     show(explain_guarantee(manifest))
     show(list_same_commands(users, LENGTH, k, seed, columns))
-    show(name_page(paths["report"]))
+    show(iter([Text.assemble((OPEN, "bold"), str(paths["report"]))]))
 
 
-def print_part(part: Paragraphs, *, hidden: bool) -> None:
+def print_part(part: Paragraphs) -> None:
     """Print prose in narrow columns, and lines to be copied as they are."""
-    if hidden:
-        return
     for piece in part:
         if isinstance(piece, str):
             out.print(piece, width=min(WIDTH, out.width))
@@ -311,7 +313,7 @@ def list_written_files(paths: Mapping[str, Path]) -> Paragraphs:
     yield Text("Where the files are", style="bold")
     table = Table.grid(padding=(0, 2))
     table.add_column(overflow="fold")
-    for what, (access, meaning) in FILES.items():
+    for what, (_, access, meaning) in FILES.items():
         style = "green" if access == "public" else "red"
         table.add_row(f"  {to_markup(str(paths[what]))}", f"[{style}]{access}", meaning)
     yield table
@@ -349,11 +351,6 @@ def list_same_commands(
         "    --policy policy.parquet",
     ):
         yield Text(f"  {line}")
-
-
-def name_page(path: Path) -> Paragraphs:
-    """Name the one file to open."""
-    yield Text.assemble(("All of this on a page. Open in a browser: ", "bold"), str(path))
 
 
 def _heading(number: int, title: str) -> Text:

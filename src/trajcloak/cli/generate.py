@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import PATH, json_option, out, print_json
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.tables import facts_table
+from trajcloak.cli.printing import facts_table, out, print_json, progress_bars
 
 
 @click.command("generate", cls=GroupedCommand)
-@click.option("-o", "--output", required=True, type=PATH, help="Log to create: .parquet or .csv.")
+@click.option(
+    "-o", "--output", required=True, type=shared.PATH, help="Log to create: .parquet or .csv."
+)
 @click.option("--users", required=True, type=int, help="How many users.")
 @click.option("--length", required=True, type=int, help="How many instants.")
 @click.option(
@@ -72,12 +73,12 @@ from trajcloak.cli.tables import facts_table
 )
 @click.option(
     "--request-log",
-    type=PATH,
+    type=shared.PATH,
     metavar="FILE",
     help="Write the requests to this file, at random seconds, and the locations alone to the log.",
 )
 @click.option("--string-ids", is_flag=True, help="User ids as text instead of numbers.")
-@json_option
+@shared.json_option
 def command(
     output: Path, every: int, request_log: Path | None, as_json: bool, **options: Any
 ) -> None:

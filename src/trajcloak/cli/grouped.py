@@ -29,13 +29,7 @@ DEFAULT_FILE = "trajcloak.toml"
 
 
 class GroupedOption(click.Option):
-    """An option that belongs to a group.
-
-    Parameters
-    ----------
-    group
-        Heading that it is shown under.
-    """
+    """An option that is shown under the heading of its group."""
 
     def __init__(self, *args: Any, group: str = GENERAL, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -45,6 +39,17 @@ class GroupedOption(click.Option):
 def option(*names: str, group: str = GENERAL, **settings: Any) -> Callable[[F], F]:
     """Add an option to a command, as :func:`click.option` does, in a group."""
     return click.option(*names, cls=GroupedOption, group=group, **settings)
+
+
+def combine(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Make one decorator of several, which are applied as if they stood above each other."""
+
+    def apply(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
 
 
 class GroupedCommand(click.Command):
@@ -67,7 +72,7 @@ class GroupedCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Say which options come from a file, and run the command."""
         if FROM_CONFIG in ctx.meta:
-            from trajcloak.cli.common import print_note
+            from trajcloak.cli.printing import print_note
 
             file, names = ctx.meta[FROM_CONFIG]
             print_note(f"options from {file}: {', '.join(names)}")
@@ -92,38 +97,22 @@ def list_groups(command: click.Command, ctx: click.Context) -> dict[str, list[tu
 
 def _take_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     """Let options that are not given have the values of the configuration file."""
-    if ctx.resilient_parsing:
+    file = Path(value or DEFAULT_FILE)
+    if ctx.resilient_parsing or (value is None and not file.is_file()):
         return
-    found = load_config(value, ctx.command)
-    if found is None:
-        return
-    file, values = found
+    values = _read_options(file, ctx.command)
     ctx.default_map = {**(ctx.default_map or {}), **values}
     names = [name_option(param) for param in ctx.command.params if param.name in values]
     if names:
         ctx.meta[FROM_CONFIG] = file, names
 
 
-def load_config(given: str | None, command: click.Command) -> tuple[Path, dict[str, Any]] | None:
-    """Read the options of a command from a file.
+def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
+    """Read the options of a command from a file, by the command's parameters.
 
     Keys of the file are options of any command, such as ``user`` or ``max-gap``; those in a table
     with the name of a command, such as ``[anonymize]``, are for this command alone.
-
-    Parameters
-    ----------
-    given
-        Path of the file. Default: ``trajcloak.toml`` in the working folder, if it is there.
-    command
-
-    Returns
-    -------
-    tuple or None
-        The file, and the values by parameter of the command; None if there is no file.
     """
-    file = Path(given or DEFAULT_FILE)
-    if given is None and not file.is_file():
-        return None
     content = _read(file)
     known = _list_options()
     general = {key: value for key, value in content.items() if not isinstance(value, dict)}
@@ -140,7 +129,7 @@ def load_config(given: str | None, command: click.Command) -> tuple[Path, dict[s
         param = params.get(_spell(key))
         if param is not None and param.name is not None:
             values[param.name] = _convert(value, param)
-    return file, values
+    return values
 
 
 def name_option(param: click.Parameter) -> str:

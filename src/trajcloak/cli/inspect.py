@@ -3,6 +3,7 @@
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -10,22 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import (
+from trajcloak.cli import shared_options as shared
+from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
+from trajcloak.cli.printing import (
+    ValueTable,
+    facts_table,
     ingest_facts,
-    json_option,
-    log_argument,
-    log_options,
     out,
     print_json,
-    region_option,
-    rows_alike_option,
+    progress_bars,
     show_duration,
-    threads_option,
+    to_markup,
 )
-from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
 from trajcloak.cli.standard_input import name_log
-from trajcloak.cli.tables import ValueTable, facts_table, to_markup
 from trajcloak.errors import Refusals
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 
@@ -43,8 +41,8 @@ SUSPECTED = {
 
 
 @click.command("inspect", cls=GroupedCommand)
-@log_argument
-@partial(log_options, request_help="Request attribute; never looked at here.")
+@shared.log_argument
+@partial(shared.log_options, request_help="Request attribute; never looked at here.")
 @click.option(
     "--k",
     type=click.IntRange(min=2),
@@ -66,8 +64,8 @@ SUSPECTED = {
     type=click.IntRange(min=2),
     help="Keep this many.  [default: proposed]",
 )
-@region_option
-@rows_alike_option
+@shared.region_option
+@shared.rows_alike_option
 @option(
     "--plan",
     "plans",
@@ -76,8 +74,8 @@ SUSPECTED = {
     help="Also bundle users for a few choices of k, --parts and --length, and measure areas and "
     "the errors of answers.",
 )
-@threads_option
-@json_option
+@shared.threads_option
+@shared.json_option
 def command(
     log: tuple[Path, ...],
     columns: LogColumns,
@@ -120,7 +118,7 @@ def command(
         proposed = build_command(log, columns, request_log, k, found.proposed, options)
     read_as = describe_columns(list(log), columns)
     if as_json:
-        measured = {} if plan is None else {"plan": plan.to_dict()}
+        measured = {} if plan is None else {"plan": asdict(plan)}
         print_json({**found.to_dict(), **measured, "columns": read_as, "command": proposed})
     else:
         print_inspection(found, read_as, is_told=bool(found.refusals) or options["rows_alike"])
@@ -183,12 +181,8 @@ def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told
     ``is_told``: whether it is said elsewhere what rows out of schedule mean.
     """
     out.print(facts_table("Log", [*read_as.items(), *ingest_facts(found.ingest.to_dict())]))
-    for name, choices in (
-        ("every", found.by_every),
-        ("max_gap", found.by_max_gap),
-        ("length", found.by_length),
-        ("members", found.by_members),
-    ):
+    for name in ("every", "max_gap", "length", "members"):
+        choices = getattr(found, f"by_{name}")
         if choices:
             out.print(_choices_table(name, choices, found.proposed))
     sets = (

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trajcloak.cli.common import PATH, json_option, out, print_json, show_time
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.tables import ValueTable, to_markup
+from trajcloak.cli.printing import ValueTable, out, print_json, show_time, to_markup
 from trajcloak.errors import OptionError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SHOWN_VALUES = 30
 
 
 @click.command("query", cls=GroupedCommand)
-@click.argument("release", type=PATH)
+@click.argument("release", type=shared.PATH)
 @click.option(
     "--region",
     "regions",
@@ -52,7 +52,7 @@ SHOWN_VALUES = 30
     "[default: UTC, or as the release has them]",
 )
 @click.option("--by", metavar="ATTRIBUTE", help="Also count requests, by the attribute's value.")
-@json_option
+@shared.json_option
 def command(
     release: Path,
     regions: tuple[str, ...],

@@ -8,39 +8,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import EXIT_BREACH
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import (
-    PATH,
-    TIME_DEFAULTS,
-    check_release_time,
-    json_option,
-    log_options,
-    out,
-    print_json,
-    threads_option,
-    time_options,
-)
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.tables import to_markup
+from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 
 if TYPE_CHECKING:
     from trajcloak.report import Report
 
 
 @click.command("report", cls=GroupedCommand)
-@click.argument("release", type=PATH)
-@click.option("-o", "--output", required=True, type=PATH, help="Page to create, an .html file.")
+@click.argument("release", type=shared.PATH)
+@click.option(
+    "-o", "--output", required=True, type=shared.PATH, help="Page to create, an .html file."
+)
 @click.option(
     "--log",
     multiple=True,
-    type=PATH,
+    type=shared.PATH,
     help="The private log; repeat for more. Adds the audit and the attack, and makes the page "
     "private.",
 )
-@click.option("--policy", type=PATH, help="The private policy file; goes with --log.")
+@click.option("--policy", type=shared.PATH, help="The private policy file; goes with --log.")
 @click.option(
     "--vocabulary",
-    type=PATH,
+    type=shared.PATH,
     metavar="FILE",
     help="With --log: the values that requests may have, if the release was made with such a list.",
 )
@@ -51,20 +42,20 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--outline",
-    type=PATH,
+    type=shared.PATH,
     metavar="FILE",
     help="GeoJSON to draw there: a coast, a border, districts.",
 )
 @click.option("--replay", is_flag=True, help="With --log: the audit also runs the algorithm again.")
 @click.option("--no-attack", is_flag=True, help="With --log: audit only.")
 @partial(
-    log_options,
+    shared.log_options,
     request_help="With --log: request attribute that was to be published; repeat for more.  "
     "[default: those of the release]",
 )
-@partial(time_options, defaults=dict.fromkeys(TIME_DEFAULTS, "as the release says"))
-@threads_option
-@json_option
+@partial(shared.time_options, defaults=shared.AS_RELEASED)
+@shared.threads_option
+@shared.json_option
 def command(
     release: Path,
     output: Path,
@@ -83,7 +74,7 @@ def command(
     from trajcloak.given_values import read_vocabulary
     from trajcloak.report import write_report_page
 
-    check_release_time(release, {name: options.pop(name) for name in TIME_DEFAULTS})
+    shared.check_release_time(release, {name: options.pop(name) for name in shared.TIME_DEFAULTS})
     with progress_bars(hidden=as_json) as progress:
         report = write_report_page(
             release,

@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
-from trajcloak.cli.common import PATH, Numbers, err, height_option, k_option, threads_option
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.printing import err
 from trajcloak.options import LogColumns
 
 PIECE = 1 << 20
@@ -24,9 +25,9 @@ LOOK_AGAIN = 0.5
 
 @click.command("stream", cls=GroupedCommand)
 @click.option(
-    "-o", "--output", required=True, type=PATH, help="Folder of the release, epoch by epoch."
+    "-o", "--output", required=True, type=shared.PATH, help="Folder of the release, epoch by epoch."
 )
-@k_option
+@shared.k_option
 @click.option(
     "--every",
     required=True,
@@ -78,18 +79,18 @@ LOOK_AGAIN = 0.5
 )
 @click.option(
     "--state",
-    type=PATH,
+    type=shared.PATH,
     help="Private folder of what the stream must know after a crash.  [default: OUTPUT-private]",
 )
 @click.option(
     "--policy",
-    type=PATH,
+    type=shared.PATH,
     help="Private map from users to bundles, which the audit needs.  "
     "[default: policy.parquet in --state]",
 )
 @click.option(
     "--follow",
-    type=PATH,
+    type=shared.PATH,
     metavar="FOLDER",
     help="Read the files of this folder, by name, as they arrive, instead of standard input.",
 )
@@ -104,11 +105,11 @@ LOOK_AGAIN = 0.5
 @click.option(
     "--region",
     "box",
-    type=Numbers(4, "x_min,y_min,x_max,y_max"),
+    type=shared.Numbers(4, "x_min,y_min,x_max,y_max"),
     help="Rectangle to publish, in degrees or the reports' own units; whoever is outside counts "
     "as absent.  [default: around those who report first]",
 )
-@height_option
+@shared.height_option
 @click.option(
     "--predictor",
     default="learned",
@@ -118,7 +119,7 @@ LOOK_AGAIN = 0.5
 )
 @click.option(
     "--vocabulary",
-    type=PATH,
+    type=shared.PATH,
     help="Table with a column for each request attribute: the values that may be published.",
 )
 @click.option(
@@ -136,7 +137,7 @@ LOOK_AGAIN = 0.5
     metavar="N",
     help="A request is rare if fewer than N bundles of the instant show it.",
 )
-@threads_option
+@shared.threads_option
 @click.option(
     "--json",
     "as_json",

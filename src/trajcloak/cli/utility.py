@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import EXIT_BREACH
-from trajcloak.cli.command_progress import progress_bars
-from trajcloak.cli.common import (
-    PATH,
-    TIME_DEFAULTS,
-    check_release_time,
-    json_option,
-    log_argument,
-    log_options,
-    out,
-    print_json,
-    threads_option,
-    time_options,
-)
+from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.tables import ValueTable, facts_table
+from trajcloak.cli.printing import ValueTable, facts_table, out, print_json, progress_bars
 from trajcloak.options import LogColumns
 from trajcloak.quantities import Unit
 
@@ -32,19 +20,21 @@ if TYPE_CHECKING:
 
 
 @click.command("utility", cls=GroupedCommand)
-@log_argument
-@click.argument("release", type=PATH)
-@click.option("--policy", type=PATH, required=True, help="Private policy file of the release.")
+@shared.log_argument
+@click.argument("release", type=shared.PATH)
+@click.option(
+    "--policy", type=shared.PATH, required=True, help="Private policy file of the release."
+)
 @click.option("--queries", default=200, show_default=True, type=int, help="Of each kind.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Decides the questions.")
 @partial(
-    log_options,
+    shared.log_options,
     request_help="Request attribute of the release; repeat for more.  "
     "[default: those of the release]",
 )
-@partial(time_options, defaults=dict.fromkeys(TIME_DEFAULTS, "as the release says"))
-@threads_option
-@json_option
+@partial(shared.time_options, defaults=shared.AS_RELEASED)
+@shared.threads_option
+@shared.json_option
 def command(
     log: tuple[Path, ...],
     release: Path,
@@ -66,7 +56,7 @@ def command(
     from trajcloak.query import open_published
     from trajcloak.utility import measure_answers, measure_areas
 
-    check_release_time(release, time)
+    shared.check_release_time(release, time)
     published = open_published(release)
     columns = columns.complete(published.manifest["parameters"])
     if not columns.requests:

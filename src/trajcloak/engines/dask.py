@@ -57,6 +57,8 @@ class DaskEngine(WorkersEngine):
 
     def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
         """See :class:`trajcloak.engines.stored.StoredEngine`."""
+        if not calls:
+            return []
         futures = self.client.map(run_on_worker, calls, pure=False, key=stage.name)
         if label is not None:
             self._count_done(futures, label)

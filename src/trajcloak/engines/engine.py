@@ -113,6 +113,9 @@ class Engine(Protocol):
         Returns, of each part, a handle of the list of its pieces from all jobs.
         """
 
+    def collect(self, handles: Sequence[Handle]) -> list[Any]:
+        """Read values that are small, such as those that a shuffle yields beside large ones."""
+
     def read(self, handle: Handle) -> Any:
         """Read a value."""
 

@@ -121,6 +121,10 @@ class FolderEngine(StoredEngine):
             write_chunks([[self.run_calls(calls, stage, label)]], stage / ANSWERS, synced=True)
         return list(next(read_pieces(stage / ANSWERS, 0)))
 
+    def collect(self, handles: Sequence[Handle]) -> list[Any]:
+        """Keep the values as answers: the stage that made them may be gone later."""
+        return list(self.ask(list, [(handles,)])[0])
+
     def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
         """Run the calls whose files are not there yet."""
         values: list[Any] = []
@@ -140,11 +144,11 @@ class FolderEngine(StoredEngine):
 
     def drop(self, handles: Sequence[Handle]) -> None:
         """Free the values of a stage, and note that it was done."""
-        for handle in handles:
-            marker = _name_marker(handle.stage)
+        for stage in {handle.stage for handle in handles}:
+            marker = _name_marker(stage)
             if not marker.exists():
                 marker.touch()
-                remove_folder(handle.stage)
+                remove_folder(stage)
 
     def publish(
         self,

@@ -64,6 +64,10 @@ class MemoryEngine:
         chunks = [chunk for job in jobs for chunk in function(*job)]
         return [[chunk[part] for chunk in chunks] for part in range(parts)]
 
+    def collect(self, handles: Sequence[Handle]) -> list[Any]:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return list(handles)
+
     def read(self, handle: Handle) -> Any:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return handle

@@ -16,6 +16,7 @@ import pickle
 import secrets
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -34,6 +35,7 @@ ALIGNMENT = 64
 MAPPED = 1 << 22
 """Pieces of so many bytes are mapped. Each needs an open file, so smaller ones are read."""
 
+SHORTER = "a file is shorter than it was"
 WORD = 8
 TAIL_WORDS = 2
 
@@ -152,11 +154,11 @@ def _read_index(file: BinaryIO) -> tuple[npt.NDArray[np.int64], int]:
     width, count = tail.tolist()
     index = size - WORD * (count + TAIL_WORDS)
     if size % WORD or count < 1 or width < 0 or index < 0:
-        raise OSError(None, "a file is shorter than it was")
+        raise OSError(None, SHORTER)
     file.seek(index)
     starts = np.frombuffer(file.read(WORD * count), np.int64)
     if starts[-1] != index:
-        raise OSError(None, "a file is shorter than it was")
+        raise OSError(None, SHORTER)
     return starts, max(1, width)
 
 
@@ -175,9 +177,10 @@ def _read_piece(file: BinaryIO, start: int, stop: int) -> Any:
 def _load(file: BinaryIO, start: int, stop: int) -> memoryview:
     """Take a part of a file as memory that can be written to without changing the file."""
     if stop - start < MAPPED:
-        content = np.zeros(stop - start, np.uint8).data
+        content = np.empty(stop - start, np.uint8).data
         file.seek(start)
-        file.readinto(content)  # type: ignore[attr-defined]
+        if file.readinto(content) < stop - start:  # type: ignore[attr-defined]
+            raise OSError(None, SHORTER)
         return content
     skipped = start % mmap.ALLOCATIONGRANULARITY
     mapped = mmap.mmap(
@@ -190,12 +193,19 @@ def _align(position: int) -> int:
     return -(-position // ALIGNMENT) * ALIGNMENT
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove a folder that a worker may still be writing to: first its name, then its files."""
+def remove_folder(folder: Path, *, waits: bool = True) -> None:
+    """Remove a folder that a worker may still be writing to: first its name, then its files.
+
+    ``waits``: return when the files are gone. Otherwise a thread removes them: the system takes
+    long to free many pages.
+    """
     gone = folder.with_name(f"{folder.name}.removed")
     with suppress(OSError):
         folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        if waits:
+            shutil.rmtree(gone, ignore_errors=True)
+        else:
+            threading.Thread(target=shutil.rmtree, args=(gone, True)).start()
 
 
 class Scratch:

@@ -155,15 +155,18 @@ class StoredEngine(ABC):
         stage = self._store(function, jobs, label, is_generator=True)
         return [Pieces(stage, len(jobs), part) for part in range(parts)]
 
+    def collect(self, handles: Sequence[Handle]) -> list[Any]:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return list(self.read(handles))
+
     def read(self, handle: Handle) -> Any:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return read_handles(handle)
 
     def drop(self, handles: Sequence[Handle]) -> None:
         """See :class:`trajcloak.engines.engine.Engine`."""
-        for handle in handles:
-            assert isinstance(handle, Piece | Pieces)
-            remove_folder(handle.stage)
+        for stage in {handle.stage for handle in handles}:
+            remove_folder(stage)
 
     def publish(
         self,

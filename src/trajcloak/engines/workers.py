@@ -1,11 +1,12 @@
 """What dask and Spark share: calls on workers that must not log what they work on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trajcloak.engines.engine import Sizes
-from trajcloak.engines.shard_files import Scratch
+from trajcloak.engines.engine import Handle, Sizes
+from trajcloak.engines.shard_files import Scratch, remove_folder
 from trajcloak.engines.stored import Call, StoredEngine
 from trajcloak.errors import OptionError
 from trajcloak.progress import Progress, silent
@@ -71,6 +72,11 @@ class WorkersEngine(StoredEngine):
     ) -> None:
         super().__init__(scratch.folder, progress, sizes)
         self.scratch = scratch
+
+    def drop(self, handles: Sequence[Handle]) -> None:
+        """Remove files while the plan goes on."""
+        for stage in {handle.stage for handle in handles}:
+            remove_folder(stage, waits=False)
 
     def close(self) -> None:
         """Remove the scratch folder."""

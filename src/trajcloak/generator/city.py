@@ -18,7 +18,6 @@ from trajcloak.generator.city_plan import (
     MOTORWAYS,
     SIDE,
     District,
-    Motorway,
     build_coast,
     crosses_water,
     on_land,
@@ -54,50 +53,22 @@ _EXIT_REACH = 12_000
 
 
 class JunctionRaster(NamedTuple):
-    """Junctions by cell, to find the nearest one.
+    """Junctions by cell, to find the nearest one."""
 
-    Parameters
-    ----------
-    x, y
-        int64 (junctions,): decimetres.
-    cell
-        The side of a cell.
-    cells
-        The number of cells of a row.
-    starts
-        int64 (cells + 1,): where the junctions of each cell begin in ``order``.
-    order
-        int64 (junctions,): the junctions, cell by cell.
-    """
-
-    x: NDArray[np.int64]
+    x: NDArray[np.int64]  # (junctions,): decimetres.
     y: NDArray[np.int64]
-    cell: int
-    cells: int
-    starts: NDArray[np.int64]
-    order: NDArray[np.int64]
+    cell: int  # The side of a cell.
+    cells: int  # The number of cells of a row.
+    starts: NDArray[np.int64]  # (cells + 1,): where the junctions of each cell begin in ``order``.
+    order: NDArray[np.int64]  # (junctions,): the junctions, cell by cell.
 
 
 class Streets(NamedTuple):
-    """Junctions and the streets between them; coordinates are decimetres.
+    """Junctions and the streets between them."""
 
-    Parameters
-    ----------
-    x, y
-        int64 (junctions,).
-    district
-        int64 (junctions,): the number of the district.
-    ends
-        int64 (streets, 2).
-    classes
-        int8 (streets,).
-    """
-
-    x: NDArray[np.int64]
-    y: NDArray[np.int64]
-    district: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    classes: NDArray[np.int8]
+    raster: JunctionRaster
+    ends: NDArray[np.int64]  # (streets, 2): junctions.
+    classes: NDArray[np.int8]  # (streets,)
 
 
 class _Grid(NamedTuple):
@@ -112,49 +83,36 @@ class _Grid(NamedTuple):
 def build_streets(coast: NDArray[np.int64], unit: float) -> Streets:
     """Lay streets over the land, except hills.
 
-    Parameters
-    ----------
-    coast
-        The sides of the coasts.
-    unit
-        The distance between streets in a district of spacing 1, in decimetres.
+    ``unit`` is the distance between streets in a district of spacing 1, in decimetres.
     """
-    radii = _radii()
-    grids = [
-        _build_grid(number, district, radii[number], unit, coast)
-        for number, district in enumerate(DISTRICTS)
-    ]
+    grids = _build_grids(coast, unit)
     sizes = [grid.x.size for grid in grids]
-    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    firsts = np.cumsum([0, *sizes[:-1]])
     x, y = (np.concatenate([getattr(grid, name) for grid in grids]) for name in "xy")
-    district = np.repeat(np.arange(len(grids)), sizes)
-    pieces = [_connect(grid, number) for number, grid in enumerate(grids)]
-    ends = [ends + first for first, (ends, _) in zip(firsts, pieces, strict=False)]
-    classes = [classes for _, classes in pieces]
     raster = build_raster(x, y, unit)
+    pieces = [_connect(grid, number) for number, grid in enumerate(grids)]
+    ends = [ends + first for first, (ends, _) in zip(firsts, pieces, strict=True)]
+    classes = [classes for _, classes in pieces]
     reach = np.array([district.spacing for district in DISTRICTS]) * unit * BLOCK_SHAPE
+    district = np.repeat(np.arange(len(grids)), sizes)
     seams = _connect_districts(raster, district, reach.astype(np.int64))
     ends.append(seams)
     classes.append(np.full(len(seams), COLLECTOR, np.int8))
-    return Streets(x, y, district, np.concatenate(ends), np.concatenate(classes))
+    return Streets(raster, np.concatenate(ends), np.concatenate(classes))
 
 
-def count_junctions(coast: NDArray[np.int64], unit: float) -> int:
-    """Count the junctions that :func:`build_streets` would lay."""
+def _build_grids(coast: NDArray[np.int64], unit: float) -> list[_Grid]:
+    """Lay the grid of each district."""
     radii = _radii()
-    return sum(
-        _build_grid(number, district, radii[number], unit, coast).x.size
+    return [
+        _build_grid(number, district, radii[number], unit, coast)
         for number, district in enumerate(DISTRICTS)
-    )
-
-
-def district_of(x: Any, y: Any) -> Any:
-    """Return the number of the district with the nearest centre."""
-    return _nearest_centre(x, y, _CENTRES)
+    ]
 
 
 @njit(cache=True, nogil=True)
 def _nearest_centre(x: Any, y: Any, centres: Any) -> Any:
+    """Number, for each point, the district with the nearest centre."""
     nearest = np.zeros(x.size, np.int64)
     for point in range(x.size):
         best = np.int64(1) << 62
@@ -171,7 +129,7 @@ def _radii() -> list[float]:
     step = 10 * SIDE // _RASTER
     axis = np.arange(_RASTER) * step + step // 2
     x, y = (values.ravel() for values in np.meshgrid(axis, axis))
-    district = district_of(x, y)
+    district = _nearest_centre(x, y, _CENTRES)
     dx, dy = x - _CENTRES[district, 0], y - _CENTRES[district, 1]
     radii = np.zeros(len(DISTRICTS))
     np.maximum.at(radii, district, np.sqrt((dx * dx + dy * dy).astype(np.float64)) + step)
@@ -199,11 +157,15 @@ def _build_grid(
     x = np.rint(10 * district.x + (u * cosine - v * sine) / whole).astype(np.int64)
     y = np.rint(10 * district.y + (u * sine + v * cosine) / whole).astype(np.int64)
     grid = _Grid(row, column, x, y)
-    for test in (_on_map, lambda x, y: district_of(x, y) == number, _off_hills):
-        kept = np.flatnonzero(test(grid.x, grid.y))
+    for is_inside in (
+        _on_map,
+        lambda x, y: _nearest_centre(x, y, _CENTRES) == number,
+        _off_hills,
+        lambda x, y: on_land(x, y, coast),
+    ):
+        kept = np.flatnonzero(is_inside(grid.x, grid.y))
         grid = _Grid._make(values[kept] for values in grid)
-    kept = np.flatnonzero(on_land(grid.x, grid.y, coast))
-    return _Grid._make(values[kept] for values in grid)
+    return grid
 
 
 def _counter(row: Any, column: Any) -> Any:
@@ -263,19 +225,10 @@ def build_raster(x: NDArray[np.int64], y: NDArray[np.int64], unit: float) -> Jun
 
 @njit(cache=True, nogil=True)
 def nearest_junction(raster: Any, x: Any, y: Any, reach: Any, avoided: Any) -> Any:
-    """Return for each point the nearest junction within reach, or -1.
+    """Find for each point the nearest junction within ``reach``, or -1.
 
-    Parameters
-    ----------
-    raster
-        The junctions.
-    x, y
-        int64 (points,).
-    reach
-        int64 (points,): how far away it may be.
-    avoided
-        int64: what the junction must not have in common with the point, which is
-        then a junction itself; of length 0 where any will do.
+    Where ``avoided`` is not empty, points are junctions themselves, and a junction does not count
+    if ``avoided`` is the same for both.
     """
     found = np.full(x.size, -1, np.int64)
     for point in range(x.size):
@@ -295,13 +248,6 @@ def nearest_junction(raster: Any, x: Any, y: Any, reach: Any, avoided: Any) -> A
     return found
 
 
-class Chain(NamedTuple):
-    """The junctions along a motorway, in decimetres."""
-
-    x: NDArray[np.int64]
-    y: NDArray[np.int64]
-
-
 @lru_cache(maxsize=2)
 def build_city(junctions: int = JUNCTIONS) -> Network:
     """Build the city with about as many junctions as asked for; it is always the same one.
@@ -315,32 +261,35 @@ def build_city(junctions: int = JUNCTIONS) -> Network:
     True
     """
     coast = build_coast(COASTS)
-    chains = [build_chain(motorway) for motorway in MOTORWAYS]
-    wanted = junctions - sum(chain.x.size for chain in chains)
+    chains = [build_chain(points) for points in MOTORWAYS.values()]
+    wanted = junctions - sum(map(len, chains))
     # The number of junctions falls with the square of the distance between streets.
-    unit = _FIRST_UNIT * float(np.sqrt(count_junctions(coast, _FIRST_UNIT) / wanted))
+    first_size = sum(grid.x.size for grid in _build_grids(coast, _FIRST_UNIT))
+    unit = _FIRST_UNIT * float(np.sqrt(first_size / wanted))
     streets = build_streets(coast, unit)
-    dry = ~crosses_water(streets.x, streets.y, streets.ends, coast)
+    dry = ~crosses_water(streets.raster.x, streets.raster.y, streets.ends, coast)
     streets = streets._replace(ends=streets.ends[dry], classes=streets.classes[dry])
-    x, y, ends, classes = _add_motorways(streets, chains, unit, coast)
+    x, y, ends, classes = _add_motorways(streets, chains, coast)
     return build_network(x / 10, y / 10, ends, classes=classes, hubs=HUBS)
 
 
 def _add_motorways(
-    streets: Streets, chains: list[Chain], unit: float, coast: NDArray[np.int64]
+    streets: Streets, chains: list[NDArray[np.int64]], coast: NDArray[np.int64]
 ) -> tuple[Any, Any, Any, Any]:
     """Add motorways, with exits that stay on land, and with junctions where two meet."""
-    raster = build_raster(streets.x, streets.y, unit)
-    x = np.concatenate([streets.x, *(chain.x for chain in chains)])
-    y = np.concatenate([streets.y, *(chain.y for chain in chains)])
+    raster = streets.raster
+    x, y = (
+        np.concatenate([junctions, *(chain[:, axis] for chain in chains)])
+        for axis, junctions in enumerate((raster.x, raster.y))
+    )
     lanes, ramps = [], []
-    first = streets.x.size
+    first = raster.x.size
     for chain in chains:
-        numbers = first + np.arange(chain.x.size)
+        numbers = first + np.arange(len(chain))
         lanes.append(np.stack([numbers[:-1], numbers[1:]], axis=1))
-        exits, found = find_exits(chain, raster, coast)
+        exits, found = _find_exits(chain, raster, coast)
         ramps.append(np.stack([first + exits, found], axis=1))
-        first += chain.x.size
+        first += len(chain)
     ramp_ends = np.concatenate(ramps)
     ramp_ends = ramp_ends[~crosses_water(x, y, ramp_ends, coast)]
     lane_ends = np.concatenate(lanes)
@@ -362,9 +311,9 @@ def _merged(x: Any, y: Any, ends: Any) -> Any:
     return earliest[group][ends]
 
 
-def build_chain(motorway: Motorway) -> Chain:
-    """Draw a motorway: a Catmull-Rom spline with a junction about every 450 m."""
-    points = np.array(motorway.points, np.float64) * 10
+def build_chain(line: tuple[tuple[int, int], ...]) -> Any:
+    """Draw a motorway: a Catmull-Rom spline with a junction about every 450 m, (junctions, 2)."""
+    points = np.array(line, np.float64) * 10
     before, after = 2 * points[0] - points[1], 2 * points[-1] - points[-2]
     points = np.concatenate([before[None], points, after[None]])
     pieces = []
@@ -375,15 +324,17 @@ def build_chain(motorway: Motorway) -> Chain:
         bends = (2 * p1, (p2 - p0) * t, (2 * p0 - 5 * p1 + 4 * p2 - p3) * t * t)
         pieces.append((sum(bends) + (3 * p1 - p0 - 3 * p2 + p3) * t * t * t) / 2)
     pieces.append(points[-2][None])
-    x, y = np.rint(np.concatenate(pieces)).astype(np.int64).T
-    return Chain(x, y)
+    return np.rint(np.concatenate(pieces)).astype(np.int64)
 
 
-def find_exits(chain: Chain, raster: JunctionRaster, coast: NDArray[np.int64]) -> Any:
-    """Return which junctions of a motorway have an exit, and the junctions it leads to."""
-    is_exit = np.zeros(chain.x.size, bool)
+def _find_exits(
+    chain: NDArray[np.int64], raster: JunctionRaster, coast: NDArray[np.int64]
+) -> tuple[Any, Any]:
+    """Find the junctions of a motorway that have an exit, and the junctions that it leads to."""
+    x, y = np.ascontiguousarray(chain.T)
+    is_exit = np.zeros(x.size, bool)
     is_exit[::_EXIT_STEP] = is_exit[-1] = True
-    exits = np.flatnonzero(is_exit & on_land(chain.x, chain.y, coast))
+    exits = np.flatnonzero(is_exit & on_land(x, y, coast))
     reach = np.full(exits.size, _EXIT_REACH)
-    found = nearest_junction(raster, chain.x[exits], chain.y[exits], reach, np.empty(0, np.int64))
+    found = nearest_junction(raster, x[exits], y[exits], reach, np.empty(0, np.int64))
     return exits[found >= 0], found[found >= 0]

@@ -25,25 +25,15 @@ _SETTLED_TO_CONTRACT = 300
 
 
 class Hierarchy(NamedTuple):
-    """The arcs of a graph, its shortcuts, and the order of its nodes.
+    """The arcs of a graph, its shortcuts, and the order of its nodes."""
 
-    Parameters
-    ----------
-    positions
-        int32 (nodes,): the place of each node in the order, 0 the most important.
-    tails, heads
-        int32 (arcs,): the nodes that each arc leads from and to.
-    times
-        int64 (arcs,): how long each takes.
-    firsts, seconds
-        int32 (arcs,): the two arcs that a shortcut replaces; for an arc of the
-        graph its number there, and ``NONE``.
-    """
-
+    # (nodes,): the place of each node in the order, 0 the most important.
     positions: NDArray[np.int32]
-    tails: NDArray[np.int32]
+    tails: NDArray[np.int32]  # (arcs,): the nodes that each arc leads from and to.
     heads: NDArray[np.int32]
-    times: NDArray[np.int64]
+    times: NDArray[np.int64]  # (arcs,): how long each takes.
+    # (arcs,): the two arcs that a shortcut replaces; for an arc of the graph its number there,
+    # and ``NONE``.
     firsts: NDArray[np.int32]
     seconds: NDArray[np.int32]
 

@@ -47,9 +47,6 @@ ID_BITS = 40
 
 _MASK = np.uint64((1 << ID_BITS) - 1)
 _FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
-_HEX_DIGITS = ID_BITS // 4
-_PREFIX = b"u-"
-
 # The letters of a chunk must stay below 2^31, the reach of the offsets of Arrow text.
 _IDS_PER_CHUNK = 1 << 20
 
@@ -87,13 +84,7 @@ class GeneratedLog:
 
 @dataclass(frozen=True)
 class GeneratorOptions:
-    """The options of ``generate_log``, which documents them.
-
-    Raises
-    ------
-    OptionError
-        If one has an unusable value.
-    """
+    """The options of ``generate_log``, which documents them, checked."""
 
     users: int
     length: int
@@ -114,7 +105,12 @@ class GeneratorOptions:
         _check_whole_number("classes", self.classes, 1, MOST_CLASSES)
         _check_choice("speed", self.speed, tuple(SPEED_DIVISORS))
         _check_choice("on_arrival", self.on_arrival, ON_ARRIVAL)
-        _check_share("request_share", self.request_share)
+        share = self.request_share
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise OptionError(
+                f"request_share is {share!r}; expected a number from 0 to 1; pass 0.2 for one "
+                f"request in five locations"
+            )
 
 
 def generate_log(
@@ -277,10 +273,9 @@ def _write_log(
     ids: Any,
     progress: Progress,
 ) -> int:
-    """Generate and write block by block; a block is a whole number of instants.
+    """Generate and write blocks of whole instants; returns how many requests were sent.
 
-    ``paths`` are the log, and the request log, if there is to be one. Returns how many
-    requests were sent.
+    ``paths`` are the log, and the request log, if there is to be one.
     """
     keys = [("user_id", ids.type), ("time", pa.timestamp("s"))]
     place = [("x", pa.float64()), ("y", pa.float64())]
@@ -372,14 +367,6 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         )
 
 
-def _check_share(name: str, value: float) -> None:
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise OptionError(
-            f"{name} is {value!r}; expected a number from 0 to 1; "
-            f"pass 0.2 for one request in five locations"
-        )
-
-
 def user_ids(seed: int, users: int) -> NDArray[np.int64]:
     """Return the ids of users 0, 1, 2, ...; no two are equal.
 
@@ -400,17 +387,7 @@ def user_ids(seed: int, users: int) -> NDArray[np.int64]:
 
 def id_texts(ids: NDArray[np.int64]) -> Any:
     """Write ids as a chunked Arrow array of text such as ``u-00f3a97c21``."""
-    parts = range(0, ids.size, _IDS_PER_CHUNK)
-    return pa.chunked_array([_hex_texts(ids[start : start + _IDS_PER_CHUNK]) for start in parts])
-
-
-def _hex_texts(ids: NDArray[np.int64]) -> Any:
-    """Write a chunk of ids: all have one width, so the letters form a matrix."""
-    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
-    width = len(_PREFIX) + _HEX_DIGITS
-    letters = np.empty((ids.size, width), np.uint8)
-    letters[:, : len(_PREFIX)] = np.frombuffer(_PREFIX, np.uint8)
-    for place in range(_HEX_DIGITS):
-        letters[:, width - 1 - place] = digits[(ids >> (4 * place)) & 15]
-    offsets = np.arange(ids.size + 1, dtype=np.int32) * np.int32(width)
-    return pa.StringArray.from_buffers(ids.size, pa.py_buffer(offsets), pa.py_buffer(letters))
+    chunks = (
+        ids[start : start + _IDS_PER_CHUNK].tolist() for start in range(0, ids.size, _IDS_PER_CHUNK)
+    )
+    return pa.chunked_array([[f"u-{number:010x}" for number in chunk] for chunk in chunks])

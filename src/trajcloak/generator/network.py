@@ -16,7 +16,7 @@ from trajcloak.space import choose_projection
 NUM_ROAD_CLASSES = 8
 """Classes of roads; 0 is the fastest."""
 
-_FEWEST_NODES = 4
+_FEWEST_NODES = 4  # For a trip of three edges.
 
 # Millimetres: the projection's last bits may differ between machines.
 _DECIMALS = 3
@@ -25,25 +25,13 @@ _MOST_DEGREES = 10
 
 @dataclass(frozen=True)
 class Hub:
-    """A part of a network where people ask for things of one kind.
+    """A part of a network where people ask for things of one kind."""
 
-    Parameters
-    ----------
-    name
-        Unique name.
-    kind
-        What people ask for there: a key of ``requests_by_place.PLACE_MIXES``.
-    x, y
-        Its centre, in units of the network.
-    radius
-        How far it reaches.
-    """
-
-    name: str
-    kind: str
-    x: float
+    name: str  # Unique name.
+    kind: str  # What people ask for there: a key of ``requests_by_place.PLACE_MIXES``.
+    x: float  # Its centre, in units of the network.
     y: float
-    radius: float
+    radius: float  # How far it reaches.
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,39 +40,20 @@ class Network:
 
     An edge is a road between two nodes; it is straight. An arc is one direction of
     it: an edge has two arcs, or one if it is one-way.
-
-    Attributes
-    ----------
-    x, y : (nodes,) float64
-        Where the nodes are, in metres or the network's own unit.
-    starts : (nodes + 1,) int64
-        The arcs that leave node ``v`` are from ``starts[v]`` up to ``starts[v + 1]``.
-    tails, heads : (arcs,) int32
-        The nodes that each arc leads from and to.
-    lengths : (arcs,) float64
-        At least the straight distance between the ends.
-    classes : (arcs,) int8
-        The class of the road, 0 to 7; 0 is the fastest.
-    edges : (arcs,) int32
-        The number of the edge: the same for its two directions.
-    hubs : tuple of Hub
-        Hubs that the network itself names.
-    left_out : int
-        Nodes of the source that are not part of the largest connected component.
-    routes : dict
-        Routes that have been prepared, by speed and metric; filled as they are needed.
     """
 
-    x: NDArray[np.float64]
+    x: NDArray[np.float64]  # (nodes,): where the nodes are, in metres or the network's own unit.
     y: NDArray[np.float64]
+    # (nodes + 1,): the arcs that leave node ``v`` are from ``starts[v]`` up to ``starts[v + 1]``.
     starts: NDArray[np.int64]
-    tails: NDArray[np.int32]
+    tails: NDArray[np.int32]  # (arcs,): the nodes that each arc leads from and to.
     heads: NDArray[np.int32]
-    lengths: NDArray[np.float64]
-    classes: NDArray[np.int8]
-    edges: NDArray[np.int32]
-    hubs: tuple[Hub, ...]
-    left_out: int
+    lengths: NDArray[np.float64]  # (arcs,): at least the straight distance between the ends.
+    classes: NDArray[np.int8]  # (arcs,): the class of the road, 0 to 7; 0 is the fastest.
+    edges: NDArray[np.int32]  # (arcs,): the number of the edge: the same for its two directions.
+    hubs: tuple[Hub, ...]  # Hubs that the network itself names.
+    left_out: int  # Nodes of the source that are not part of the largest connected component.
+    # Routes that have been prepared, by speed and metric; filled as they are needed.
     routes: dict[tuple[str, int], Routes] = field(default_factory=dict, repr=False)
 
     @property
@@ -115,25 +84,9 @@ def build_network(
 ) -> Network:
     """Build a network from nodes and edges, and keep its largest connected component.
 
-    Parameters
-    ----------
-    x, y
-        Where the nodes are.
-    ends
-        (edges, 2): the nodes that each edge connects; loops are dropped.
-    lengths
-        (edges,): taken where they are longer than the straight line; none by default.
-    classes
-        The class of each edge, or one for all.
-    is_one_way
-        Whether each edge leads from its first end to its second only, or one for all.
-    hubs
-        Hubs that the network itself names.
-
-    Raises
-    ------
-    InputError
-        If what is left is too small for a trip of three edges.
+    ``ends``, (edges, 2), are the nodes that each edge connects; loops are dropped. ``lengths``
+    count where they are longer than the straight line. ``classes`` and ``is_one_way``, whether an
+    edge leads from its first end to its second only, are given for each edge or once for all.
 
     Examples
     --------
@@ -193,20 +146,7 @@ def largest_component(starts: Any, heads: Any) -> Any:
 
     Tarjan's algorithm (SIAM J. Comput. 1(2), 1972) without recursion; linear time.
     Among components of one size, the one that is completed first is taken. scipy has
-    the like, and is not part of the base install.
-
-    Parameters
-    ----------
-    starts
-        int64 (nodes + 1,): the arcs of node ``v`` are from ``starts[v]`` up to
-        ``starts[v + 1]``.
-    heads
-        int32 (arcs,): the node that each arc leads to.
-
-    Returns
-    -------
-    ndarray of bool
-        Whether a node is part of it.
+    the like, and is not part of the base install. Arcs are as in :class:`Network`.
     """
     num_nodes = starts.size - 1
     # order: when a node was found; lowest: the earliest node known to be reachable from it.
@@ -260,21 +200,10 @@ def largest_component(starts: Any, heads: Any) -> Any:
 def number_ends(
     ids: Any, ends: Any, *, node_place: Callable[[int], str], edge_place: Callable[[int], str]
 ) -> NDArray[np.int64]:
-    """Return the numbers of the nodes that edges connect.
+    """Return the numbers of the nodes that edges connect, given their ids.
 
-    Parameters
-    ----------
-    ids
-        (nodes,): the id of each node, integers or text.
-    ends
-        (edges, 2): the ids of the nodes that each edge connects.
-    node_place, edge_place
-        Return the file and the line of a node or an edge by its number, for messages.
-
-    Raises
-    ------
-    InputError
-        If two nodes have one id, or an edge names a node that is not there.
+    ``node_place`` and ``edge_place`` return the file and the line of a node or an edge by its
+    number, for messages.
     """
     order = np.argsort(ids, kind="stable")
     ascending = ids[order]
@@ -298,21 +227,10 @@ def number_ends(
 def project_nodes(
     lon: Any, lat: Any, crs: str | None = None, *, place: Callable[[int], str]
 ) -> tuple[Any, Any]:
-    """Project nodes to metres, whole millimetres.
+    """Project nodes from degrees to metres, whole millimetres.
 
-    Parameters
-    ----------
-    lon, lat
-        (nodes,): degrees.
-    crs
-        Coordinate system of the result; default: around the middle of the network.
-    place
-        Returns the file and the line of a node by its number, for messages.
-
-    Raises
-    ------
-    InputError
-        If a value is not in degrees, or nodes are too far apart for one plane.
+    ``crs`` is the coordinate system of the result; default: around the middle of the network.
+    ``place`` returns the file and the line of a node by its number, for messages.
     """
     bad = np.flatnonzero((np.abs(lon) > 180) | (np.abs(lat) > 90))
     if bad.size:

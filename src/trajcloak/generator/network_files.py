@@ -1,19 +1,21 @@
 """Networks by name or path: the embedded city, CSV files, Brinkhoff's binary files, GraphML."""
 
 import os
+import re
 import struct
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+import pyproj
 
 from trajcloak.errors import InputError
 from trajcloak.generator.city import build_city
-from trajcloak.generator.graphml import read_graphml
 from trajcloak.generator.network import (
     NUM_ROAD_CLASSES,
     Network,
@@ -21,6 +23,8 @@ from trajcloak.generator.network import (
     number_ends,
     project_nodes,
 )
+from trajcloak.log.csv_text import find_unreadable
+from trajcloak.xml_files import XmlFile
 
 CITY = "city"
 """The name of the embedded city."""
@@ -41,23 +45,30 @@ _ENDS = struct.Struct(">qq")
 _EDGE = struct.Struct(">qi")
 
 
+HIGHWAY_CLASSES = {
+    "motorway": 0,
+    "trunk": 1,
+    "primary": 2,
+    "secondary": 3,
+    "tertiary": 4,
+    "unclassified": 5,
+    "residential": 5,
+    "living_street": 6,
+    "service": 7,
+}
+"""The class of a road by its OpenStreetMap tag; a link has the class of its road."""
+
+OTHER_CLASS = 6
+"""The class of a road with another tag or none."""
+
+CHUNK_BYTES = 1 << 18
+_FIRST_WORD = re.compile("[a-z_]+")
+
+
 def load_network(source: str | os.PathLike[str], junctions: int, crs: str | None = None) -> Network:
-    """Build the embedded city, or read the network at a path.
+    """Build the embedded city with about so many junctions, or read the network at a path.
 
-    Parameters
-    ----------
-    source
-        ``city``, or a path: a ``.node`` or ``.edge`` file, whose sibling is found
-        beside it; a folder with ``nodes.csv`` and ``edges.csv``; a ``.graphml`` file.
-    junctions
-        About how many nodes the embedded city shall have.
-    crs
-        Coordinate system to project degrees to; default: around the network's middle.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it breaks a rule of ``docs/data-model.md``.
+    ``crs`` is the coordinate system to project degrees to; default: around the network's middle.
     """
     if source == CITY:
         return build_city(junctions)
@@ -74,13 +85,7 @@ def load_network(source: str | os.PathLike[str], junctions: int, crs: str | None
 
 
 def read_csv_network(nodes: Path, edges: Path, crs: str | None = None) -> Network:
-    """Read a network from a file of nodes and one of edges; degrees are projected to ``crs``.
-
-    Raises
-    ------
-    InputError
-        If a file is missing or breaks a rule of ``docs/data-model.md``.
-    """
+    """Read a network from a file of nodes and one of edges; degrees are projected to ``crs``."""
     node_table, edge_table = _read_table(nodes), _read_table(edges)
     x, y = _coordinates(nodes, node_table, crs)
     ends = number_ends(
@@ -124,30 +129,17 @@ def _texts(path: Path, table: Any, name: str) -> Any:
 
 def _numbers(path: Path, table: Any, name: str) -> Any:
     """Return a column as finite numbers."""
-    texts = table[name]
-    try:
-        values = pc.cast(texts, pa.float64()).to_numpy()
-    except pa.ArrowInvalid as error:
-        row = next(row for row in range(len(texts)) if not _is_number(texts[row]))
-        raise InputError(
-            f"{path}: row {row + 1}: column '{name}' holds '{texts[row]}'; expected a finite "
-            f"number; correct or remove the row"
-        ) from error
-    bad = np.flatnonzero(~np.isfinite(values))
+    texts = table[name].combine_chunks()
+    bad = find_unreadable(texts, pc.CastOptions(pa.float64()))
+    if not bad.size:
+        values = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise InputError(
-            f"{path}: row {bad[0] + 1}: column '{name}' holds {values[bad[0]]}; expected a "
+            f"{path}: row {bad[0] + 1}: column '{name}' holds '{texts[int(bad[0])]}'; expected a "
             f"finite number; correct or remove the row"
         )
     return values
-
-
-def _is_number(text: Any) -> bool:
-    try:
-        pc.cast(text, pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _coordinates(path: Path, table: Any, crs: str | None) -> Any:
@@ -204,11 +196,6 @@ def read_brinkhoff_network(nodes: Path, edges: Path) -> Network:
 
     Coordinates are taken as they are, every edge leads both ways, and its length is
     the straight distance between its ends.
-
-    Raises
-    ------
-    InputError
-        If a file is missing or cut short, or breaks a rule of ``docs/data-model.md``.
     """
     ids, x, y = _record_columns(nodes, _node_records(nodes, _read_bytes(nodes)))
     first, second, classes = _record_columns(edges, _edge_records(edges, _read_bytes(edges)))
@@ -274,6 +261,183 @@ def _unpack(
     if place + form.size > len(content):
         raise InputError(
             f"{path}: record {number} is cut short at byte {len(content)}; expected whole "
-            f"records as of Brinkhoff's generator; get the file anew"
+            f"records as of Brinkhoff's generator; fetch the file again"
         )
     return form.unpack_from(content, place)
+
+
+class _Item(NamedTuple):
+    """A node or an edge that is being read: its XML attributes and its data by name."""
+
+    kind: str
+    attributes: dict[str, str]
+    line: int
+    data: dict[str, str]
+
+
+class _Reader(XmlFile):
+    """Collects nodes and edges while the file streams by."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self.crs = ""
+        self.is_directed = True
+        self.nodes: list[tuple[str, float, float]] = []
+        self.edges: list[tuple[str, str, float, int, bool]] = []
+        self.node_lines: list[int] = []
+        self.edge_lines: list[int] = []
+        self._names: dict[str, str] = {}
+        self._item: _Item | None = None
+        self._key = ""
+        self._text: list[str] = []
+        self.parser.CharacterDataHandler = self._text.append
+
+    def read(self) -> None:
+        """Read the whole file."""
+        try:
+            with self.file.open("rb") as stream:
+                for _ in self.feed(iter(partial(stream.read, CHUNK_BYTES), b"")):
+                    pass
+        except OSError as error:
+            raise InputError(f"{self.file}: {error.strerror}; check --network") from error
+
+    def start(self, name: str, attributes: dict[str, str], depth: int) -> None:
+        tag = name.rpartition(" ")[2]
+        self._text.clear()
+        if tag == "key":
+            self._names[attributes.get("id", "")] = attributes.get("attr.name", "")
+        elif tag == "graph":
+            self.is_directed = attributes.get("edgedefault") != "undirected"
+        elif tag in ("node", "edge"):
+            self._item = _Item(tag, attributes, self.parser.CurrentLineNumber, {})
+        elif tag == "data":
+            self._key = self._names.get(attributes.get("key", ""), "")
+
+    def end(self, name: str, depth: int) -> None:
+        tag = name.rpartition(" ")[2]
+        if tag == "data":
+            text = "".join(self._text).strip()
+            if self._item is not None:
+                self._item.data[self._key] = text
+            elif self._key == "crs":
+                self.crs = text
+        elif self._item is not None and tag == self._item.kind:
+            add = self._add_node if tag == "node" else self._add_edge
+            add(self._item)
+            self._item = None
+
+    def _add_node(self, item: _Item) -> None:
+        x, y = (self._number(item, name) for name in ("x", "y"))
+        self.nodes.append((self._attribute(item, "id"), x, y))
+        self.node_lines.append(item.line)
+
+    def _add_edge(self, item: _Item) -> None:
+        source, target = (self._attribute(item, name) for name in ("source", "target"))
+        length = self._number(item, "length") if "length" in item.data else 0.0
+        if length < 0:
+            raise self.error(
+                f"a length of {length:g}; expected at least 0; correct the edge", item.line
+            )
+        one_way = item.data.get("oneway", str(self.is_directed)).lower() in ("true", "yes", "1")
+        road_class = _road_class(item.data.get("highway", ""))
+        self.edges.append((source, target, length, road_class, one_way))
+        self.edge_lines.append(item.line)
+
+    def _attribute(self, item: _Item, name: str) -> str:
+        if name not in item.attributes:
+            raise self.error(
+                f"this {item.kind} has no '{name}'; expected GraphML as OSMnx writes it; save the "
+                f"graph again",
+                item.line,
+            )
+        return item.attributes[name]
+
+    def _number(self, item: _Item, name: str) -> float:
+        text = item.data.get(name, "")
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not np.isfinite(number):
+            raise self.error(
+                f"'{name}' of this {item.kind} is '{text}'; expected a finite number; save the "
+                f"graph with OSMnx",
+                item.line,
+            )
+        return number
+
+
+def read_graphml(path: Path, crs: str | None = None) -> Network:
+    """Read a network from a GraphML file as OSMnx writes it from OpenStreetMap.
+
+    Nodes have ``x`` and ``y``: degrees, unless the graph's ``crs`` is projected. Edges
+    have ``length`` and ``highway``; their ``geometry`` is not used, so that they are
+    straight. A street that leads both ways stands in the file once per direction, with
+    ``oneway`` false; it becomes one edge.
+    """
+    reader = _Reader(path)
+    reader.read()
+    if not reader.nodes or not reader.edges:
+        raise InputError(
+            f"{path}: {len(reader.nodes)} nodes and {len(reader.edges)} edges; expected at least "
+            f"one of each; save the graph again"
+        )
+    ids, x, y = (np.array(column) for column in zip(*reader.nodes, strict=True))
+    sources, targets, lengths, classes, one_way = (
+        np.array(column) for column in zip(*reader.edges, strict=True)
+    )
+    node_place, edge_place = (
+        lambda number, lines=lines: f"{path}: line {lines[number]}"
+        for lines in (reader.node_lines, reader.edge_lines)
+    )
+    if not _is_projected(path, reader.crs):
+        x, y = project_nodes(x, y, crs, place=node_place)
+    ends = number_ends(
+        ids, np.stack([sources, targets], axis=1), node_place=node_place, edge_place=edge_place
+    )
+    kept = _without_twins(ends, lengths, one_way)
+    return build_network(
+        x,
+        y,
+        ends[kept],
+        lengths=lengths[kept],
+        classes=classes[kept],
+        is_one_way=one_way[kept],
+    )
+
+
+def _road_class(highway: str) -> int:
+    """Return the class of a tag, or of the first where there are several.
+
+    Examples
+    --------
+    >>> _road_class("motorway_link"), _road_class("['primary', 'service']"), _road_class("")
+    (0, 2, 6)
+    """
+    word = _FIRST_WORD.search(highway)
+    return HIGHWAY_CLASSES.get(word[0].removesuffix("_link"), OTHER_CLASS) if word else OTHER_CLASS
+
+
+def _is_projected(path: Path, crs: str) -> bool:
+    """Whether coordinates are planar; a graph without a CRS has degrees, as OSMnx has."""
+    if not crs:
+        return False
+    try:
+        return bool(pyproj.CRS.from_user_input(crs).is_projected)
+    except pyproj.exceptions.CRSError as error:
+        raise InputError(
+            f"{path}: the graph's crs is not one that PROJ knows ({error}); expected a code such "
+            f"as epsg:4326; save the graph with OSMnx"
+        ) from error
+
+
+def _without_twins(ends: Any, lengths: Any, one_way: Any) -> Any:
+    """Return the edges to keep: of the directions of a street that leads both ways, one."""
+    low, high = np.sort(ends, axis=1).T
+    order = np.lexsort((np.arange(lengths.size), lengths, high, low, one_way))
+    same = np.ones(lengths.size - 1, bool)
+    for column in (low, high, lengths):
+        same &= column[order][1:] == column[order][:-1]
+    is_twin = np.zeros(lengths.size, bool)
+    is_twin[order[1:]] = same & ~one_way[order[1:]] & ~one_way[order[:-1]]
+    return np.flatnonzero(~is_twin)

@@ -44,6 +44,7 @@ DETAILS = {
 """The details of each category, commonest first."""
 
 PLACE_MIXES = {
+    "suburb": {"shopping": 8, "fuel": 6, "pharmacy": 5, "worship": 5, "bus": 7, "library": 3},
     "downtown": {"restaurant": 9, "cafe": 8, "bar": 5, "bus": 9, "parking": 8, "shopping": 6},
     "old town": {"restaurant": 9, "bar": 9, "cafe": 8, "worship": 6, "hotel": 6, "counselling": 3},
     "station": {"bus": 20, "hotel": 6, "cafe": 7, "pharmacy": 3, "parking": 5},
@@ -54,7 +55,6 @@ PLACE_MIXES = {
     "industry": {"fuel": 12, "bus": 8, "restaurant": 4, "parking": 4},
     "mall": {"shopping": 20, "restaurant": 7, "parking": 9, "cafe": 5, "pharmacy": 3},
     "leisure": {"bar": 10, "restaurant": 8, "parking": 9, "bus": 7},
-    "suburb": {"shopping": 8, "fuel": 6, "pharmacy": 5, "worship": 5, "bus": 7, "library": 3},
 }
 """How often each category is asked for at a kind of place; 1 where not named."""
 
@@ -77,31 +77,13 @@ _HOUR = 3600
 _HOURS = 24
 _CERTAIN = 1 << 53
 
-KINDS = (
-    "suburb",
-    "downtown",
-    "old town",
-    "station",
-    "government",
-    "campus",
-    "hospital",
-    "airport",
-    "industry",
-    "mall",
-    "leisure",
-)
+KINDS = tuple(PLACE_MIXES)
 """The kinds of places; a kind is kept as a number of this list."""
 
 HUBS_PER_KIND = {
-    "station": 2,
-    "government": 1,
-    "campus": 2,
-    "hospital": 4,
-    "airport": 1,
-    "industry": 3,
-    "mall": 4,
-    "leisure": 3,
-}
+    "station": 2, "government": 1, "campus": 2, "hospital": 4,
+    "airport": 1, "industry": 3, "mall": 4, "leisure": 3,
+}  # fmt: skip
 """How many hubs a network gets that names none."""
 
 _DOWNTOWN_SHARE = 0.1
@@ -189,20 +171,10 @@ def draw_requests(
 ) -> None:
     """Decide for each location whether it comes with a request, and with which.
 
-    Parameters
-    ----------
-    seed
-        The log's seed.
-    share
-        The share of locations with a request.
-    moments
-        Seconds since the epoch of the instants.
-    first
-        The number of the first instant, and that of the first user.
-    places
-        int8 (instants, users): the kinds of places where the users are.
-    requests
-        int16 (instants, users), filled: a number of ``CHOICES``, or ``NO_REQUEST``.
+    ``moments`` are the seconds since 1970 of the instants; ``first`` the numbers of the first
+    instant and of the first user; ``places``, (instants, users), the kinds of places where the
+    users are. Fills ``requests``, (instants, users), with numbers of ``CHOICES``, or
+    ``NO_REQUEST``.
     """
     hours = moments // _HOUR % _HOURS
     # Without the JIT, numpy would warn of the overflow that the generator relies on.

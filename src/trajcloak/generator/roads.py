@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from trajcloak.errors import InputError
 from trajcloak.generator.network import NUM_ROAD_CLASSES, Network
 from trajcloak.generator.requests_by_place import assign_place_kinds
-from trajcloak.generator.route_search import Graph
-from trajcloak.generator.routes import Routes, build_routes, build_searches
+from trajcloak.generator.routes import Graph, Routes, build_routes, build_searches
 
 SPEED_DIVISORS = {"slow": 250, "middle": 50, "fast": 10}
 """Width plus height of the network, divided by this, is the greatest speed."""
@@ -41,36 +40,20 @@ _SHARE_OF_DIAGONAL = 5
 
 
 class RoadArrays(NamedTuple):
-    """What the kernels take of a network and of the rules of movement.
+    """What the kernels take of a network and of the rules of movement."""
 
-    Parameters
-    ----------
-    x, y
-        float64 (nodes,): where the nodes are.
-    plan_x, plan_y
-        int64 (nodes,): the same, in units of planning.
-    places
-        int8 (nodes,): the kind of place around each.
-    heads, edges
-        int32 (arcs,): the node that each arc leads to, and the edge it belongs to.
-    times
-        int64 (classes, arcs): the ticks that each class of objects takes.
-    metrics
-        int64 (classes,): for each class of objects the first one with the same routes.
-    lengths
-        int64: quantiles of the wanted length of trips, in units of planning.
-    """
-
-    x: NDArray[np.float64]
+    x: NDArray[np.float64]  # (nodes,): where the nodes are.
     y: NDArray[np.float64]
-    plan_x: NDArray[np.int64]
+    plan_x: NDArray[np.int64]  # (nodes,): the same, in units of planning.
     plan_y: NDArray[np.int64]
-    places: NDArray[np.int8]
+    places: NDArray[np.int8]  # (nodes,): the kind of place around each.
+    # (arcs,): the node that each arc leads to, and the edge it belongs to.
     heads: NDArray[np.int32]
     edges: NDArray[np.int32]
-    times: NDArray[np.int64]
+    times: NDArray[np.int64]  # (classes, arcs): the ticks that each class of objects takes.
+    # (classes,): for each class of objects the first one with the same routes.
     metrics: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    lengths: NDArray[np.int64]  # Quantiles of the wanted length of trips, in units of planning.
 
 
 @dataclass(frozen=True)
@@ -93,20 +76,9 @@ def build_roads(
 ) -> Roads:
     """Compute speeds, travel times and routes of a network.
 
-    Parameters
-    ----------
-    network
-        The network.
-    speed
-        A key of ``SPEED_DIVISORS``.
-    classes
-        How many classes of objects there are.
-    threads
-        How many metrics to prepare at a time.
-    has_labels
-        Whether to prepare labels, for many routes; otherwise each route is searched for.
-    on_routes
-        Called with how many metrics are prepared, and how many there are.
+    ``speed`` is a key of ``SPEED_DIVISORS``; ``classes`` is how many classes of objects there are.
+    With ``has_labels``, labels are prepared, for many routes; otherwise each route is searched for.
+    ``on_routes`` is called with how many metrics are prepared, and how many there are.
     """
     top = top_speed(network, speed)
     speeds, limits = object_speeds(top, classes), road_speeds(top)
@@ -156,13 +128,7 @@ def _planning_coordinates(network: Network) -> dict[str, Any]:
 
 
 def top_speed(network: Network, speed: str) -> int:
-    """Return the greatest speed of objects and roads, a whole number.
-
-    Raises
-    ------
-    InputError
-        If the network is too small for its unit.
-    """
+    """Return the greatest speed of objects and roads, a whole number."""
     extent = sum(network.extent)
     if extent < SPEED_DIVISORS["slow"]:
         raise InputError(
@@ -212,12 +178,8 @@ def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int6
     """Find the classes of objects that have the same fastest routes.
 
     Two classes whose speeds are in one proportion on all roads have the same
-    fastest routes: so do all classes that are slower than every road allows.
-
-    Returns
-    -------
-    ndarray of int64
-        For each class of objects the first class with the same routes.
+    fastest routes: so do all classes that are slower than every road allows. Returns, for each
+    class of objects, the first class with the same routes.
     """
     present = np.unique(network.classes)
     patterns = []
@@ -228,13 +190,7 @@ def build_metrics(network: Network, speeds: Any, limits: Any) -> NDArray[np.int6
 
 
 def build_lengths(width: float, height: float) -> NDArray[np.int64]:
-    """Tabulate the quantiles of the wanted length of trips, in units of planning.
-
-    Parameters
-    ----------
-    width, height
-        The extent of the network, in any unit.
-    """
+    """Tabulate the quantiles of the wanted length of trips, in units of planning."""
     size = 1 << _TABLE_BITS
     normal = NormalDist()
     deviates = [normal.inv_cdf(0.5 + (index + 0.5) / (2 * size)) for index in range(size)]

@@ -1,7 +1,8 @@
 """Fastest routes: read off hub labels, which takes microseconds each, or searched for.
 
 Labels have to be prepared, which takes seconds, so that few routes are found sooner by searching
-for each (:mod:`.route_search`).
+for each with Dijkstra's algorithm. Where several routes are the fastest, a search may find another
+one than labels do; it counts such routes, so that the caller can turn to labels.
 
 Abraham, Delling, Goldberg, Werneck: *Hierarchical Hub Labelings for Shortest
 Paths* (ESA 2012). The label of a node lists every node that a fastest route can
@@ -9,6 +10,7 @@ climb to in the contraction hierarchy. Two nodes' fastest route meets at a hub t
 both labels name, so finding it means merging two short lists.
 """
 
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,38 +18,35 @@ from numba import njit
 from numpy.typing import NDArray
 
 from trajcloak.generator.contraction import NONE, Hierarchy, build_hierarchy
-from trajcloak.generator.route_search import (
-    NEVER,
-    NO_ROUTE,
-    Graph,
-    SearchBuffers,
-    build_search_buffers,
-    search_route,
-)
+
+NO_ROUTE = -1
+"""The time, or the number of arcs, of a route that does not exist."""
+
+NEVER = np.int64(1) << 62
+"""Later than any route arrives."""
+
+
+class Graph(NamedTuple):
+    """A graph whose arcs take time."""
+
+    # (nodes + 1,): the arcs of node ``v`` are from ``starts[v]`` up to ``starts[v + 1]``.
+    starts: NDArray[np.int64]
+    heads: NDArray[np.int32]  # (arcs,): the node that each arc leads to.
+    times: NDArray[np.int64]  # (arcs,): how long each takes, at least 1.
 
 
 class Labels(NamedTuple):
     """One label per node, for routes that leave it or for routes that reach it.
 
     Nodes and hubs go by their positions in the hierarchy, 0 the most important.
-
-    Parameters
-    ----------
-    starts
-        int64 (nodes + 1,): the label of node ``p`` is from ``starts[p]`` up to
-        ``starts[p + 1]``.
-    hubs
-        int32 (entries,): the hubs of each label, ascending; the last is the node.
-    times
-        int64 (entries,): how long the fastest way between node and hub takes.
-    arcs
-        int32 (entries,): the arc of the hierarchy at the node's end of that way,
-        ``NONE`` where the hub is the node.
     """
 
+    # (nodes + 1,): the label of node ``p`` is from ``starts[p]`` up to ``starts[p + 1]``.
     starts: NDArray[np.int64]
-    hubs: NDArray[np.int32]
-    times: NDArray[np.int64]
+    hubs: NDArray[np.int32]  # (entries,): the hubs of each label, ascending; the last is the node.
+    times: NDArray[np.int64]  # (entries,): how long the fastest way between node and hub takes.
+    # (entries,): the arc of the hierarchy at the node's end of that way, ``NONE`` where the hub
+    # is the node.
     arcs: NDArray[np.int32]
 
 
@@ -188,41 +187,83 @@ def _keep(draft: Any, labels: Any, opposite: Any, node: int, size: int) -> Any:
     return end
 
 
-class Routes(NamedTuple):
-    """What is needed to find fastest routes in a graph.
+class SearchBuffers(NamedTuple):
+    """Working memory of a search, and how many routes were not the only fastest ones."""
 
-    Parameters
-    ----------
-    graph
-        The graph itself.
-    hierarchy
-        The arcs of the graph and its shortcuts.
-    leaving, arriving
-        The labels of the nodes as starts and as ends of routes; empty if routes are searched for.
+    best: NDArray[np.int64]  # (nodes,): the least time from the start so far.
+    last_arc: NDArray[np.int32]  # (nodes,): the last arc of that way,
+    before: NDArray[np.int32]  # (nodes,): and the node that it comes from.
+    is_tied: NDArray[np.bool_]  # (nodes,): whether another way takes as long.
+    ties: NDArray[np.int64]  # (1,): routes with another one as fast.
+
+
+@njit(cache=True, nogil=True)
+def search_route(graph: Any, buffers: Any, start: int, end: int, route: Any) -> Any:
+    """Write the arcs of the fastest route between two nodes; returns how many, or ``NO_ROUTE``.
+
+    Ensures: ``buffers.ties`` grows by 1 if there is another route as fast. All arcs take time, so
+    the ways to a node all come from nodes that were reached before it.
     """
+    best, is_tied = buffers.best, buffers.is_tied
+    best[:] = NEVER
+    best[start] = 0
+    is_tied[start] = False
+    waiting = [(np.int64(0), np.int64(start))]
+    while len(waiting) > 0:
+        reached, node = heappop(waiting)
+        if node == end:
+            break
+        if reached > best[node]:
+            continue  # A faster way to the node was found after this one.
+        for arc in range(graph.starts[node], graph.starts[node + 1]):
+            head = graph.heads[arc]
+            time = reached + graph.times[arc]
+            if time == best[head]:
+                is_tied[head] = True
+            elif time < best[head]:
+                best[head] = time
+                is_tied[head] = False
+                buffers.last_arc[head] = arc
+                buffers.before[head] = node
+                heappush(waiting, (time, np.int64(head)))
+    if best[end] == NEVER:
+        return NO_ROUTE
+    return _follow_back(buffers, start, end, route)
 
-    graph: Graph
-    hierarchy: Hierarchy
+
+@njit(cache=True, nogil=True)
+def _follow_back(buffers: Any, start: int, end: int, route: Any) -> Any:
+    """Write the arcs of the way that was found, and count it if it has a tie."""
+    size = 0
+    is_tied = False
+    node = np.int64(end)
+    while node != start:
+        is_tied |= buffers.is_tied[node]
+        route[size] = buffers.last_arc[node]
+        size += 1
+        node = np.int64(buffers.before[node])
+    for place in range(size // 2):
+        route[place], route[size - 1 - place] = route[size - 1 - place], route[place]
+    buffers.ties[0] += is_tied
+    return size
+
+
+class Routes(NamedTuple):
+    """What is needed to find fastest routes in a graph."""
+
+    graph: Graph  # The graph itself.
+    hierarchy: Hierarchy  # The arcs of the graph and its shortcuts.
+    # The labels of the nodes as starts and as ends of routes; empty if routes are searched for.
     leaving: Labels
     arriving: Labels
 
 
 class RouteBuffers(NamedTuple):
-    """Working memory for finding one route; each thread needs its own.
+    """Working memory for finding one route; each thread needs its own."""
 
-    Parameters
-    ----------
-    climb
-        int32 (nodes,): arcs of the hierarchy, between hub and end of the route.
-    stack
-        int32 (nodes,): arcs of the hierarchy that are yet to be unpacked.
-    search
-        For routes that are searched for.
-    """
-
-    climb: NDArray[np.int32]
-    stack: NDArray[np.int32]
-    search: SearchBuffers
+    climb: NDArray[np.int32]  # (nodes,): arcs of the hierarchy, between hub and end of the route.
+    stack: NDArray[np.int32]  # (nodes,): arcs of the hierarchy that are yet to be unpacked.
+    search: SearchBuffers  # For routes that are searched for.
 
 
 def build_routes(graph: Graph) -> Routes:
@@ -238,10 +279,19 @@ def build_searches(graph: Graph) -> Routes:
     return Routes(graph, Hierarchy(ints, ints, ints, times, ints, ints), labels, labels)
 
 
-def build_route_buffers(num_nodes: int, num_arcs: int) -> RouteBuffers:
+def build_route_buffers(num_nodes: int) -> RouteBuffers:
     """Make room for finding routes."""
-    climb, stack = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
-    return RouteBuffers(climb, stack, build_search_buffers(num_nodes, num_arcs))
+    return RouteBuffers(
+        climb=np.empty(num_nodes, np.int32),
+        stack=np.empty(num_nodes, np.int32),
+        search=SearchBuffers(
+            best=np.empty(num_nodes, np.int64),
+            last_arc=np.empty(num_nodes, np.int32),
+            before=np.empty(num_nodes, np.int32),
+            is_tied=np.empty(num_nodes, np.bool_),
+            ties=np.zeros(1, np.int64),
+        ),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -270,24 +320,10 @@ def find_hub(routes: Any, start: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def write_route(routes: Any, buffers: Any, start: int, end: int, route: Any) -> Any:
-    """Write the arcs of the fastest route between two nodes of the graph.
+    """Write the arcs of the fastest route between two nodes of the graph to ``route``.
 
-    Parameters
-    ----------
-    routes
-        As :func:`build_routes` or :func:`build_searches` made them.
-    buffers
-        Overwritten.
-    start, end
-        Nodes of the graph.
-    route
-        int32, of at least as many items as the graph has nodes; filled from its
-        beginning.
-
-    Returns
-    -------
-    int
-        The number of arcs; 0 if the nodes are the same, ``NO_ROUTE`` if there is no route.
+    Requires: ``route`` has at least as many items as the graph has nodes. Returns the number of
+    arcs; 0 if the nodes are the same, ``NO_ROUTE`` if there is no route.
     """
     if routes.leaving.starts.size == 0:
         return search_route(routes.graph, buffers.search, start, end, route)

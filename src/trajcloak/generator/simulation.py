@@ -36,62 +36,31 @@ _ATTEMPTS = 50
 
 
 class Movers(NamedTuple):
-    """Where objects are, and where they are going.
+    """Where objects are, and where they are going."""
 
-    Parameters
-    ----------
-    random
-        uint64 (objects,): the counter of each object's own random numbers.
-    speed_class
-        int8 (objects,): 0 is the fastest.
-    node
-        int32 (objects,): the last node that each reached.
-    start, stop
-        int64 (objects,): the arcs that lie ahead, in the store; none between trips.
-    elapsed
-        int64 (objects,): ticks spent on the first of these, without congestion.
-    has_travelled
-        bool (objects,): whether each has begun a trip.
-    """
-
-    random: NDArray[np.uint64]
-    speed_class: NDArray[np.int8]
-    node: NDArray[np.int32]
+    random: NDArray[np.uint64]  # (objects,): the counter of each object's own random numbers.
+    speed_class: NDArray[np.int8]  # (objects,): 0 is the fastest.
+    node: NDArray[np.int32]  # (objects,): the last node that each reached.
+    # (objects,): the arcs that lie ahead, in the store; none between trips.
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
-    elapsed: NDArray[np.int64]
-    has_travelled: NDArray[np.bool_]
+    elapsed: NDArray[np.int64]  # (objects,): ticks spent on the first of these, without congestion.
+    has_travelled: NDArray[np.bool_]  # (objects,): whether each has begun a trip.
 
 
 class RouteStore(NamedTuple):
-    """The routes of all objects in one array.
+    """The routes of all objects in one array."""
 
-    Parameters
-    ----------
-    arcs
-        int32: the routes, one after another, with gaps.
-    used
-        int64 (1,): ``arcs`` is free from here on.
-    """
-
-    arcs: NDArray[np.int32]
-    used: NDArray[np.int64]
+    arcs: NDArray[np.int32]  # The routes, one after another, with gaps.
+    used: NDArray[np.int64]  # (1,): ``arcs`` is free from here on.
 
 
 class Positions(NamedTuple):
-    """What objects report, each array (instants, objects).
+    """What objects report, each array (instants, objects)."""
 
-    Parameters
-    ----------
-    x, y
-        float64: where each object is.
-    place
-        int8: the kind of place there.
-    """
-
-    x: NDArray[np.float64]
+    x: NDArray[np.float64]  # Where each object is.
     y: NDArray[np.float64]
-    place: NDArray[np.int8]
+    place: NDArray[np.int8]  # The kind of place there.
 
 
 class TiedRoutesError(Exception):
@@ -101,40 +70,23 @@ class TiedRoutesError(Exception):
 class Fleet:
     """Some of the objects, which one thread moves.
 
-    Parameters
-    ----------
-    roads
-        What they move on.
-    seed
-        The seed of the log.
-    first, users
-        The number of the first object, and how many there are.
-    stays
-        Whether objects stay where their first trip ends.
+    ``first`` is the number of the first object, and ``users`` how many there are. ``stays``:
+    whether objects stay where their first trip ends.
     """
 
     def __init__(self, roads: Roads, seed: int, first: int, users: int, *, stays: bool) -> None:
         self._roads = roads
         self._stays = stays
-        self._movers = _build_movers(roads, seed, first, users)
-        self._buffers = build_route_buffers(roads.network.num_nodes, roads.network.heads.size)
+        self._movers = build_movers(roads, seed, first, users)
+        self._buffers = build_route_buffers(roads.network.num_nodes)
         self._store = RouteStore(np.empty(0, np.int32), np.zeros(1, np.int64))
         self._has_reported = False
 
-    @property
-    def speed_class(self) -> NDArray[np.int8]:
-        """The class of each object."""
-        return self._movers.speed_class
-
     def report(self, delays: NDArray[np.int8], positions: Positions) -> None:
-        """Report positions, instant by instant; between two instants is one time step.
+        """Fill ``positions``, instant by instant; between two instants is one time step.
 
-        Parameters
-        ----------
-        delays
-            (edges,): how often the time for each edge is doubled.
-        positions
-            Filled. The first instant follows the last of the call before.
+        The first instant follows the last of the call before. ``delays``, (edges,), say how often
+        the time for each edge is doubled.
 
         Raises
         ------
@@ -181,20 +133,9 @@ class Fleet:
 class Simulation:
     """Objects on roads, from the first instant on.
 
-    Parameters
-    ----------
-    roads
-        What they move on.
-    users
-        How many objects there are.
-    seed
-        The seed of the log.
-    stays
-        Whether objects stay where their first trip ends.
-    congestion
-        Whether roads slow down when too many objects were on them at the instant before.
-    threads
-        How many fleets to move at a time; never changes the result.
+    ``stays``: whether objects stay where their first trip ends. ``congestion``: whether roads slow
+    down when too many objects were on them at the instant before. ``threads`` fleets move at a
+    time, which never changes the result.
     """
 
     def __init__(
@@ -260,7 +201,8 @@ def delays_of(counts: Any, capacities: Any) -> NDArray[np.int8]:
     return delays
 
 
-def _build_movers(roads: Roads, seed: int, first: int, users: int) -> Movers:
+def build_movers(roads: Roads, seed: int, first: int, users: int) -> Movers:
+    """Draw a class and a first node for each of some objects."""
     numbers = np.arange(first, first + users, dtype=np.uint64)
     movers = Movers(
         random=scramble(key_of(seed, "movement") + GAMMA * numbers),

@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trajcloak.algorithms import Algorithm
-from trajcloak.algorithms.custom import CheckedAlgorithm, CustomAlgorithm
+from trajcloak.algorithms.group_algorithm import CustomAlgorithm, wrap_custom
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.engines.open import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
-from trajcloak.interface.logs import Log, LogSource, check_not_given, find_input, pick_columns
+from trajcloak.interface.logs import (
+    ColumnOptions,
+    Log,
+    LogSource,
+    check_not_given,
+    find_input,
+)
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
@@ -172,7 +178,7 @@ def anonymize(
         Show the members of each bundle in parts of at least so many users, each with its own
         areas; requests stay with the bundle.
     parts_per
-        Whether a part keeps its members for the whole window, or members are divided anew at
+        Whether a part keeps its members for the whole window, or members are divided again at
         every instant.
     rows_alike
         Whether rows that do not follow the schedule of the others have nothing to do with
@@ -223,34 +229,15 @@ def anonymize(
     With a cluster: ``tc.anonymize("logs/", k=50, engine=Client("tls://scheduler:8786"),
     scratch="/shared/private")``.
     """
-    columns = pick_columns(locals())
+    arguments = locals()
+    columns = {name: arguments[name] for name in ColumnOptions.__annotations__}
+    asked = {field.name: arguments[field.name] for field in fields(Options)}
     named, settings, other = _take_algorithm(algorithm)
-    asked = Options(
-        k=k,
-        algorithm=named,
-        cloak=cloak,
-        every=to_duration(every),
-        length=length,
-        max_gap=to_duration(max_gap),
-        missing=missing,
-        align=align,
-        windows=windows,
-        height=height,
-        region=None if region is None else to_square(region),  # type: ignore[arg-type]
-        suppress_above=suppress_above,
-        max_suppressed=max_suppressed,
-        seed=seed,
-        members=members,
-        parts=parts,
-        parts_per=parts_per,
-        rows_alike=rows_alike,
-        vocabulary=vocabulary,
-        rare=rare,
-        rare_below=rare_below,
-        link_safe=link_safe,
-        allow=to_names(allow),
-        **{"tree": tree, "effort": effort, **settings},
-    )
+    asked |= {"algorithm": named, **settings, "allow": to_names(allow)}
+    asked |= {"every": to_duration(every), "max_gap": to_duration(max_gap)}
+    if region is not None:
+        asked["region"] = to_square(region)
+    options = Options(**asked)
     if other is not None and (suppress_above is not None or max_suppressed is not None):
         raise OptionError(
             "an algorithm of your own suppresses nobody; expected no --suppress-above and no "
@@ -261,14 +248,14 @@ def anonymize(
         if isinstance(source, Log):
             where = {"engine": engine, "memory": memory, "scratch": scratch}
             check_not_given(name for name, value in where.items() if value is not None)
-            run = anonymize_log(source._rows, asked, other, threads=threads, progress=heard)
+            run = anonymize_log(source._rows, options, other, threads=threads, progress=heard)
         else:
             opened = open_engine(
                 engine, memory=memory, scratch=scratch, threads=threads, progress=heard
             )
             try:
                 run = anonymize_on(
-                    opened, given.source, given.columns, asked, given.request_log, other
+                    opened, given.source, given.columns, options, given.request_log, other
                 )
             except BaseException:
                 opened.close()
@@ -296,5 +283,5 @@ def _take_algorithm(given: Any) -> tuple[str, dict[str, Any], Algorithm | None]:
             f"algorithm is a {type(given).__name__}; expected a name, or an object with a name and "
             f"a method group(cells, k); pass another --algorithm"
         )
-    checked = CheckedAlgorithm(given)
+    checked = wrap_custom(given)
     return checked.name, {}, checked

@@ -250,8 +250,8 @@ def write_report(
     >>> report.passed, report.private
     (True, False)
     """
-    given = None if log is None else find_input(log, columns)
-    if given is not None and isinstance(given.source, pa.Table):
+    source, read_as, request_log = (None, None, None) if log is None else find_input(log, columns)
+    if isinstance(source, pa.Table):
         raise OptionError(
             "the log is a table in memory; expected files, which the page is kept away from; "
             "write it to a .parquet file first"
@@ -260,10 +260,10 @@ def write_report(
         return report.write_report_page(
             release,
             path,
-            log=None if given is None else given.source,
+            log=source,
             policy=policy,
-            columns=None if given is None else given.columns,
-            request_log=None if given is None else given.request_log,
+            columns=read_as,
+            request_log=request_log,
             vocabulary=vocabulary,
             network=network,
             outline=outline,

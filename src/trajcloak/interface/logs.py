@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Names, to_box, to_names
@@ -41,15 +41,7 @@ class ColumnOptions(TypedDict, total=False):
 
 
 class LogInput(NamedTuple):
-    """A log that is still to be read.
-
-    Attributes
-    ----------
-    source, request_log
-        Paths, or Arrow tables.
-    columns : LogColumns
-        How to read them.
-    """
+    """A log that is still to be read, in files or Arrow tables."""
 
     source: LogPath
     columns: LogColumns
@@ -93,25 +85,9 @@ class Log:
 def read_log(
     source: LogSource,
     *,
-    user: str | None = None,
-    time: str | None = None,
-    lon: str | None = None,
-    lat: str | None = None,
-    x: str | None = None,
-    y: str | None = None,
-    requests: Names = (),
-    request_log: LogSource | None = None,
-    is_report: str | None = None,
-    tz: str | None = None,
-    crs: Any = None,
-    clip: Box | None = None,
-    max_speed: float | None = None,
-    drop: Names = (),
-    delimiter: str | None = None,
-    time_unit: Literal["s", "ms", "us"] | None = None,
-    time_format: str | None = None,
     threads: int | None = None,
     progress: Heard = False,
+    **columns: Unpack[ColumnOptions],
 ) -> Log:
     """Read and check a log, to use it more than once.
 
@@ -120,9 +96,10 @@ def read_log(
     source
         A path, a glob, a folder or a list of these; or a table or frame of pandas, polars,
         Arrow, GeoPandas, DuckDB or MovingPandas.
-    user, time, lon, lat, x, y, requests, request_log, is_report, tz, crs, clip, max_speed, drop, \
-delimiter, time_unit, time_format, threads, progress
+    threads, progress
         As for :func:`trajcloak.anonymize`.
+    **columns
+        How to read it, as for :func:`trajcloak.anonymize`: ``user``, ``requests``, ...
 
     Raises
     ------
@@ -138,27 +115,14 @@ delimiter, time_unit, time_format, threads, progress
     >>> tc.anonymize(log, k=20).manifest["k"], tc.anonymize(log, k=50).manifest["k"]
     (20, 50)
     """
-    return open_log(source, pick_columns(locals()), threads, progress)
-
-
-def pick_columns(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Pick those arguments of a function that say how to read a log."""
-    return {name: arguments[name] for name in ColumnOptions.__annotations__}
+    return open_log(source, columns, threads, progress)
 
 
 def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:
     """Find what a log was read from, or is to be read from.
 
-    Parameters
-    ----------
-    source
-    columns
-        :class:`ColumnOptions`; None and () are not given.
-
-    Raises
-    ------
-    OptionError
-        If the log was read already, and something is said about how to read it.
+    ``columns`` are :class:`ColumnOptions`, of which None and () count as not given. They must not
+    be given for a log that was read already.
     """
     check_keywords(columns, ColumnOptions.__annotations__)
     named = {
@@ -197,16 +161,13 @@ def _build_columns(named: dict[str, Any]) -> LogColumns:
             named[name] = to_names(named[name])
     if "clip" in named:
         named["clip"] = to_box(named["clip"])
-    if "crs" in named:
-        named["crs"] = _name_system(named["crs"])
-    return LogColumns(**named)
-
-
-def _name_system(crs: Any) -> str:
-    """Name a coordinate system: text, the number of EPSG, or an object of pyproj."""
+    crs = named.get("crs")
     if isinstance(crs, int):
-        return f"EPSG:{crs}"
-    return crs if isinstance(crs, str) else str(crs.to_string())
+        named["crs"] = f"EPSG:{crs}"
+    elif crs is not None and not isinstance(crs, str):
+        # An object of pyproj.
+        named["crs"] = str(crs.to_string())
+    return LogColumns(**named)
 
 
 def _take(source: LogSource | None) -> LogPath | None:
@@ -216,6 +177,9 @@ def _take(source: LogSource | None) -> LogPath | None:
             "a log that was read already is given where one is still to be read; expected a path "
             "or a table; pass what it was read from"
         )
+    if source is not None and hasattr(source, "get_fragments"):
+        # A dataset of Arrow.
+        source = source.to_table()
     table = to_table(source)
     return source if table is None else table
 

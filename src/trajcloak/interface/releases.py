@@ -43,19 +43,11 @@ Step = tuple[Box, Time]
 
 
 class Made(NamedTuple):
-    """How a release was made, if that was a moment ago.
-
-    Attributes
-    ----------
-    run : RunResult
-    given : LogInput
-    vocabulary
-        As :func:`trajcloak.anonymize` was given it.
-    """
+    """How a release was made, if that was a moment ago."""
 
     run: RunResult
     given: LogInput
-    vocabulary: Any
+    vocabulary: Any  # As :func:`trajcloak.anonymize` was given it.
 
 
 class Release:

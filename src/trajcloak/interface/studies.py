@@ -13,7 +13,7 @@ from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, 
 from trajcloak.inspection import Inspection
 from trajcloak.interface.logs import ColumnOptions, LogSource, check_keywords, open_log
 from trajcloak.interface.releases import Release, hold_in_files, open_release
-from trajcloak.log import read_all_rows
+from trajcloak.log import RequestLog, read_all_rows, read_in_memory
 from trajcloak.progress_bars import Heard, listening
 
 
@@ -80,20 +80,9 @@ def inspect_log(
     >>> found.choices.column_names[:4]
     ['varied', 'every', 'max_gap', 'length']
     """
-    rows = open_log(log, columns, threads, progress, read_all_rows)._rows
-    with listening(progress) as heard:
-        found = inspection.inspect_rows(
-            rows,
-            k=k,
-            every=to_duration(every),
-            max_gap=to_duration(max_gap),
-            length=length,
-            members=members,
-            rows_alike=rows_alike,
-            region=None if region is None else to_square(region),  # type: ignore[arg-type]
-            threads=threads,
-            progress=heard,
-        )
+    given: dict[str, Any] = {"k": k, "every": every, "max_gap": max_gap, "length": length}
+    given |= {"members": members, "rows_alike": rows_alike, "region": region, "read": read_all_rows}
+    found: Inspection = _study(inspection.inspect_rows, log, columns, threads, progress, **given)
     return replace(found, refusals=list(map(name_keywords, found.refusals)))
 
 
@@ -134,7 +123,8 @@ def plan_log(
     >>> tc.plan_log("log.parquet", k=50)["parts"].to_pylist()[:3]
     [None, 10, 5]
     """
-    given = {"k": k, "every": every, "max_gap": max_gap, "length": length, "members": members}
+    given: dict[str, Any] = {"k": k, "every": every, "max_gap": max_gap, "length": length}
+    given["members"] = members
     found = _study(plan.plan_rows, log, columns, threads, progress, **given)
     return _build_table(vars(choice) for choice in found.choices)
 
@@ -291,12 +281,16 @@ def _study(
     columns: Mapping[str, Any],
     threads: int | None,
     progress: Heard,
+    *,
+    read: Callable[..., RequestLog] = read_in_memory,
     **settings: Any,
 ) -> Any:
-    """Call a function on the rows of a log, with durations as the command line takes them."""
-    rows = open_log(log, columns, threads, progress)._rows
+    """Call a function on the rows of a log, with settings as the command line takes them."""
+    rows = open_log(log, columns, threads, progress, read)._rows
     for name in ("every", "max_gap"):
         settings[name] = to_duration(settings.get(name))
+    if settings.get("region") is not None:
+        settings["region"] = to_square(settings["region"])
     with listening(progress) as heard:
         return study(rows, threads=threads, progress=heard, **settings)
 
@@ -309,8 +303,6 @@ def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any
     for name, value in options.items():
         of_reading = name in ColumnOptions.__annotations__
         (columns if of_reading else layout)[name] = value
-    if "region" in layout:
-        layout["region"] = to_square(layout["region"])
     return columns, layout
 
 

@@ -94,12 +94,16 @@ class TextIds:
         )
 
 
-def intern_array(interner: IntegerIds | TextIds, ids: pa.Array, out: npt.NDArray[np.int32]) -> None:
-    """Write the number of each id of an Arrow array, int64 or text, to ``out``."""
+def intern_array(
+    interner: IntegerIds | TextIds, ids: pa.Array, out: npt.NDArray[np.int32] | None = None
+) -> npt.NDArray[np.int32]:
+    """Return the number of each id of an Arrow array, int64 or text; in ``out``, if given."""
+    number = np.empty(len(ids), np.int32) if out is None else out
     if isinstance(interner, IntegerIds):
-        interner.intern(ids.to_numpy(), out)
+        interner.intern(ids.to_numpy(), number)
     else:
-        interner.intern(*_text_buffers(ids), out)
+        interner.intern(*_text_buffers(ids), number)
+    return number
 
 
 def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
@@ -120,6 +124,14 @@ def sort_ids(ids: pa.Array) -> npt.NDArray[np.int64]:
     number = np.arange(len(ids), dtype=np.int32)
     sort_words(words, number, 0, len(ids), np.empty_like(words), np.empty_like(number))
     return number.astype(np.int64)
+
+
+def rank_ids(ids: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+    """Sort distinct ids; returns them, and the position of each id among them."""
+    order = sort_ids(ids)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return ids.take(pa.array(order)), rank
 
 
 def _text_buffers(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -2,11 +2,17 @@
 
 from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.clean import sort_rows
-from trajcloak.log.files import LogPath
+from trajcloak.log.file_columns import LogPath
 from trajcloak.log.read import read_all_rows, read_in_memory, read_shards
-from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests
-from trajcloak.log.sharded_log import Bounds, Change, LogFacts, ShardedLog, hold_in_memory
+from trajcloak.log.sharded_log import (
+    Bounds,
+    Change,
+    LogFacts,
+    RequestLog,
+    ShardedLog,
+    hold_in_memory,
+)
 
 __all__ = [
     "Bounds",

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -38,18 +38,25 @@ def describe_shape(text: str) -> str:
     return shape if len(shape) <= LONGEST_SHAPE else shape[:LONGEST_SHAPE] + "..."
 
 
-class FileRows(NamedTuple):
-    """The files of a log, and where the rows of each start; empty for a table in memory.
+def find_bad(is_good: Callable[[int, int], bool], size: int) -> Iterator[int]:
+    """Find, by bisection, what is bad of ``size`` things; ``is_good`` judges a range of them."""
+    waiting = [(0, size)]
+    while waiting:
+        start, stop = waiting.pop()
+        if is_good(start, stop):
+            continue
+        if stop - start == 1:
+            yield start
+        else:
+            middle = (start + stop) // 2
+            waiting += [(middle, stop), (start, middle)]
 
-    Attributes
-    ----------
-    labels : tuple of str
-    starts : tuple of int
-        Rows of the log before each file.
-    """
+
+class FileRows(NamedTuple):
+    """The files of a log, and where the rows of each start; empty for a table in memory."""
 
     labels: tuple[str, ...] = ()
-    starts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()  # Rows of the log before each file.
 
     def name_row(self, number: int) -> str:
         """Name a row by its number over all files, from 1."""
@@ -88,15 +95,7 @@ class FileRows(NamedTuple):
 
 
 class SomeRows:
-    """Counts rows, and remembers the first few of their numbers for a message.
-
-    Parameters
-    ----------
-    parts
-        Numbers of rows to start with.
-    files
-        Names the rows.
-    """
+    """Counts rows, and remembers the first few of their numbers; ``files`` name them."""
 
     def __init__(self, parts: Iterable[RowNumbers] = (), files: FileRows | None = None) -> None:
         self.count = 0
@@ -122,12 +121,7 @@ class SomeRows:
 
 
 class Trouble(NamedTuple):
-    """What is wrong with rows, in the words of a message.
-
-    Attributes
-    ----------
-    found, expected, remedy : str
-    """
+    """What is wrong with rows, in the words of a message."""
 
     found: str
     expected: str
@@ -135,13 +129,7 @@ class Trouble(NamedTuple):
 
 
 class BadRows:
-    """Rows of a log that cannot be used, by what is wrong with them.
-
-    Attributes
-    ----------
-    files : FileRows
-        The files that were read so far.
-    """
+    """Rows of a log that cannot be used, by what is wrong; and the ``files`` read so far."""
 
     def __init__(self) -> None:
         self.files = FileRows()

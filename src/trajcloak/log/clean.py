@@ -14,9 +14,8 @@ from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
 from trajcloak.log.bad_rows import SomeRows
 from trajcloak.log.misplaced import Bulk, find_bulk, find_swapped, may_be_swapped
-from trajcloak.log.request_log import RequestLog
 from trajcloak.log.request_values import Requests, drop_unsent
-from trajcloak.log.sharded_log import LogFacts, ShardedLog, add_counts, call_on_shard
+from trajcloak.log.sharded_log import LogFacts, RequestLog, ShardedLog, add_counts, call_on_shard
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
 EARTH_RADIUS = 6_371_008.8
@@ -29,14 +28,9 @@ SECOND = 1e6
 
 
 def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict[str, int]]:
-    """Drop or refuse rows that contradict others, as asked for.
+    """Drop rows that contradict others, or refuse the log, as asked for.
 
     Also returns how many rows were dropped, by reason. The facts of the log are not updated.
-
-    Raises
-    ------
-    InputError
-        If there are teleports that are not to be dropped, or no row is left.
     """
     dropped: dict[str, int] = {}
     if SWAPPED in columns.drop:
@@ -49,21 +43,11 @@ def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict
 
 
 class Cleaned(NamedTuple):
-    """What was dropped of a shard.
+    """What was dropped of a shard."""
 
-    Attributes
-    ----------
-    is_left : bool
-        Whether a row is left.
-    dropped : dict
-        How many rows were dropped, by reason.
-    far : int64
-        Numbers of teleports that are not to be dropped.
-    """
-
-    is_left: bool
-    dropped: dict[str, int]
-    far: npt.NDArray[np.int64]
+    is_left: bool  # Whether a row is left.
+    dropped: dict[str, int]  # How many rows were dropped, by reason.
+    far: npt.NDArray[np.int64]  # Numbers of teleports that are not to be dropped.
 
 
 def _keep_shards(
@@ -72,7 +56,7 @@ def _keep_shards(
     """Drop rows of all shards; shards without any row left are removed."""
     engine = log.engine
     shards, cleaned = engine.shuffle(call_on_shard, log.jobs(drop, *args), 2)
-    found: list[Cleaned] = engine.ask(list, [(cleaned,)])[0]
+    found: list[Cleaned] = engine.collect(cleaned)
     check_reachable(SomeRows((shard.far for shard in found), log.facts.files), log, columns)
     left = [[shard] for shard, note in zip(shards, found, strict=True) if note.is_left]
     if not left:
@@ -95,7 +79,7 @@ def drop_contradictions(log: RequestLog, columns: LogColumns) -> Iterator[list[A
     far = np.empty(0, np.int64)
     dropped = {}
     if CONFLICT in columns.drop:
-        order, first = _group_by_user(log)
+        order, first = group_by_user(log)
         _drop_conflicts(log.time, log.x, log.y, order, first, keep)
         dropped[CONFLICT] = int((~keep).sum())
     if columns.max_speed is not None or TELEPORT in columns.drop:
@@ -134,7 +118,7 @@ def find_teleports(
     Only rows in ``among`` are considered. ``speed`` is in metres per second, or in the log's
     own units of length and time.
     """
-    order, first = _group_by_user(log)
+    order, first = group_by_user(log)
     keep = among.copy()
     unit = SECOND if log.has_timestamps else 1.0
     radius = EARTH_RADIUS if log.geographic else 0.0
@@ -142,7 +126,7 @@ def find_teleports(
     return among & ~keep
 
 
-def _group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Order the rows by user and time; returns also where each user's rows start."""
     order = sort_rows(log)
     return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))

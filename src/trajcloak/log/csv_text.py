@@ -10,14 +10,16 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from trajcloak.errors import InputError
-from trajcloak.log.bad_rows import BadRows, RowNumbers, Trouble
+from trajcloak.log.bad_rows import BadRows, RowNumbers, Trouble, find_bad
 from trajcloak.log.formats import (
     TEXT_BLOCK_BYTES,
     AsciiRows,
     WantedColumns,
+    find_delimiter,
     open_text,
     read_header,
 )
+from trajcloak.log.times import find_timestamp_type
 
 READABLE = {
     pa.float64().id: "a number",
@@ -39,23 +41,15 @@ def open_csv(
     wanted: WantedColumns,
     own: list[str],
     rows_before: int,
-    delimiter: str,
     bad: BadRows,
 ) -> Iterator[pa.RecordBatch]:
     """Stream columns of a CSV file: coordinates as float64, times as found, all others as text.
 
-    Parameters
-    ----------
-    wanted
-        All columns to read.
-    own
-        The wanted columns that the file itself has.
-    rows_before
-        Rows of the log before this file, for messages.
-    bad
-        Notes the rows that cannot be read; they are yielded without values.
+    ``own`` are the wanted columns that the file itself has; ``rows_before`` the rows of the log
+    before this file. ``bad`` notes the rows that cannot be read; they are yielded without values.
     """
-    types, decimal_point = guess_types(file, wanted, own, delimiter)
+    types, decimal_point = guess_types(file, wanted, own)
+    delimiter = find_delimiter(file, wanted.delimiter)
     requests = [name for name in wanted.requests if name in types]
     convert = pyarrow.csv.ConvertOptions(
         column_types=types,
@@ -96,15 +90,10 @@ def _check_line_breaks(file: Path, batch: pa.RecordBatch, rows_before: int) -> N
 
 
 class _SlowReader:
-    """Reads a CSV file again as text, and notes every row that cannot be read.
+    """Reads a CSV file again as text; notes, and counts in ``num_bad``, what cannot be read.
 
-    Arrow's own reader stops at the first, and its message would quote the value, which may be
-    a coordinate or an id.
-
-    Attributes
-    ----------
-    num_bad : int
-        Values that cannot be read.
+    Arrow's own reader stops at the first such row, and its message would quote the value, which
+    may be a coordinate or an id.
     """
 
     def __init__(
@@ -222,38 +211,26 @@ class _SlowReader:
 
 
 def find_unreadable(column: pa.Array, options: pc.CastOptions) -> RowNumbers:
-    """Find the values that cannot be cast, by bisection."""
-    found: list[int] = []
-    waiting = [(0, len(column))]
-    while waiting:
-        start, stop = waiting.pop()
+    """Find the values that cannot be cast."""
+
+    def is_readable(start: int, stop: int) -> bool:
         try:
             column.slice(start, stop - start).cast(options=options)
         except pa.ArrowInvalid:
-            if stop - start == 1:
-                found.append(start)
-            else:
-                middle = (start + stop) // 2
-                waiting += [(middle, stop), (start, middle)]
-    return np.array(found, np.int64)
+            return False
+        return True
+
+    return np.fromiter(find_bad(is_readable, len(column)), np.int64)
 
 
 class CsvTypes(NamedTuple):
-    """How the columns of a CSV file are read.
+    """How the columns of a CSV file are read."""
 
-    Attributes
-    ----------
-    types : dict
-        By column.
-    decimal_point : str
-        Of coordinates: a point, or a comma.
-    """
-
-    types: dict[str, pa.DataType]
-    decimal_point: str
+    types: dict[str, pa.DataType]  # By column.
+    decimal_point: str  # Of coordinates: a point, or a comma.
 
 
-def guess_types(file: Path, wanted: WantedColumns, own: list[str], delimiter: str) -> CsvTypes:
+def guess_types(file: Path, wanted: WantedColumns, own: list[str]) -> CsvTypes:
     """Guess how to read the columns of a CSV file from its first rows.
 
     Times are whole numbers, or timestamps with or without a zone, as the first of them. If
@@ -267,7 +244,9 @@ def guess_types(file: Path, wanted: WantedColumns, own: list[str], delimiter: st
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(looked, pa.string()), include_columns=looked, null_values=[]
     )
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
+    parse = pyarrow.csv.ParseOptions(
+        delimiter=find_delimiter(file, wanted.delimiter), invalid_row_handler=lambda _: "skip"
+    )
     time_type, decimal_point = None, "."
     for number, rows in enumerate(_read_blocks(file)):
         table = pyarrow.csv.read_csv(pa.BufferReader(rows), ONE_THREAD, parse, convert)
@@ -319,5 +298,4 @@ def _guess_time_type(column: pa.ChunkedArray, wanted: WantedColumns) -> pa.DataT
         return pa.int64()
     if wanted.time_unit is not None:
         return pa.float64()
-    zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
-    return pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")
+    return find_timestamp_type(first)

@@ -10,14 +10,8 @@ import pyarrow as pa
 
 from trajcloak.engines.engine import Engine, Sizes, TakesFrames
 from trajcloak.errors import OptionError
-from trajcloak.log.files import (
-    LogFile,
-    LogPath,
-    count_file_rows,
-    count_rows,
-    list_files,
-    read_parquet_metadata,
-)
+from trajcloak.log.file_columns import LogFile, LogPath
+from trajcloak.log.files import count_by_reading, count_rows, list_files, read_parquet_metadata
 from trajcloak.log.formats import PARQUET, find_kind
 from trajcloak.log.frames import to_table
 from trajcloak.log.recognition import recognise_columns
@@ -26,43 +20,21 @@ from trajcloak.options import LogColumns
 
 @dataclass(frozen=True)
 class SourcePiece:
-    """Some rows of a log, to be read by one call.
+    """Some rows of a log, to be read by one call."""
 
-    Attributes
-    ----------
-    content
-        A list of files, or a handle of an Arrow table.
-    groups : tuple of int or None
-        The row groups to read, of a single Parquet file.
-    first_row : int
-        How many rows of the log come before.
-    """
-
-    content: Any
-    groups: tuple[int, ...] | None
-    first_row: int
+    content: Any  # A list of files, or a handle of an Arrow table.
+    groups: tuple[int, ...] | None  # The row groups to read, of a single Parquet file.
+    first_row: int  # How many rows of the log come before.
 
 
 @dataclass(frozen=True)
 class CutSource:
-    """A log that is to be read: its files, and what each call reads of them.
+    """A log that is to be read: its files, and what each call reads of them."""
 
-    Attributes
-    ----------
-    name : str
-        For messages.
-    files : list of LogFile
-    columns : LogColumns
-        What to read, with those of user, time and place named.
-    num_rows : int
-        0 if one call reads all: rows of text files are not counted then.
-    pieces : list of SourcePiece
-    """
-
-    name: str
+    name: str  # For messages.
     files: list[LogFile]
-    columns: LogColumns
-    num_rows: int
+    columns: LogColumns  # What to read, with those of user, time and place named.
+    num_rows: int  # 0 if one call reads all: rows of text files are not counted then.
     pieces: list[SourcePiece]
 
 
@@ -90,22 +62,25 @@ def cut_source(
     if engine.choose_sizes(num_rows).is_whole:
         return CutSource(name, files, columns, num_rows, [SourcePiece(files, None, 0)])
     files = [file.absolute() if isinstance(file, Path) else file for file in files]
-    counted = engine.ask(count_file_rows, [(_share(engine, file), columns) for file in files])
+    to_read = [file for file in files if not _is_counted(file)]
+    counted = iter(engine.ask(count_by_reading, [(file, columns) for file in to_read]))
     # A file that cannot be read stops the run later, with a message that names it.
-    counts = [count or 0 for count in counted]
+    counts = [count_rows([f]) if _is_counted(f) else next(counted) or 0 for f in files]
     chunk = choose_chunk(engine.choose_sizes(sum(counts))) or 1
     pieces = []
     for file, first_row in zip(files, accumulate([0, *counts]), strict=False):
         if isinstance(file, Path) and find_kind(file) == PARQUET:
             pieces += _cut_parquet(file, first_row, chunk)
         else:
-            pieces.append(SourcePiece([_share(engine, file)], None, first_row))
+            # A table in memory is handed to the engine; paths are seen by all workers.
+            content = engine.put(file) if isinstance(file, pa.Table) else file
+            pieces.append(SourcePiece([content], None, first_row))
     return CutSource(name, files, columns, sum(counts), pieces)
 
 
-def _share(engine: Engine, file: LogFile) -> LogFile:
-    """Hand a table in memory to the engine; paths are seen by all workers."""
-    return engine.put(file) if isinstance(file, pa.Table) else file
+def _is_counted(file: LogFile) -> bool:
+    """Whether the rows of a file are known without reading all of it."""
+    return isinstance(file, pa.Table) or find_kind(file) == PARQUET
 
 
 def choose_chunk(sizes: Sizes) -> int | None:
@@ -117,17 +92,20 @@ def choose_chunk(sizes: Sizes) -> int | None:
 
 
 def _cut_parquet(file: Path, first_row: int, chunk: int) -> Iterator[SourcePiece]:
-    """Cut a Parquet file into pieces of about ``chunk`` rows, or of one row group."""
+    """Cut a Parquet file into pieces of at most ``chunk`` rows, or of one row group."""
     metadata = read_parquet_metadata(file)
     groups: list[int] = []
     num_rows = 0
     for group in range(metadata.num_row_groups):
-        groups.append(group)
-        num_rows += metadata.row_group(group).num_rows
-        if num_rows >= chunk or group == metadata.num_row_groups - 1:
+        more = metadata.row_group(group).num_rows
+        if groups and num_rows + more > chunk:
             yield SourcePiece([file], tuple(groups), first_row)
             first_row += num_rows
             groups, num_rows = [], 0
+        groups.append(group)
+        num_rows += more
+    if groups:
+        yield SourcePiece([file], tuple(groups), first_row)
 
 
 def _name_source(source: LogPath, files: Sequence[LogFile]) -> str:

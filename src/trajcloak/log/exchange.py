@@ -4,59 +4,44 @@ Requests of a second input are split in the same way, and join the shard of thei
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array, sort_ids
+from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array, rank_ids
 from trajcloak.kernels.sort import group_by_number
-from trajcloak.log.request_log import RequestLog
-from trajcloak.log.request_values import Requests, drop_unsent, merge_kinds
-from trajcloak.log.row_checks import copy_place, copy_times, mixed_ids, mixed_times
-from trajcloak.log.sharded_log import Change, add_counts
+from trajcloak.log.request_values import Requests, SentRequests, drop_unsent, merge_kinds
+from trajcloak.log.row_checks import copy_place
+from trajcloak.log.sharded_log import Change, RequestLog, add_counts, mixed_ids
+from trajcloak.log.times import copy_times, mixed_times
 from trajcloak.options import LogColumns
 
 
 def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | None]:
-    """Split rows by a hash of the user id, so that a user's rows all go to the same shard.
+    """Split some rows of a log by a hash of the user id, so that a user's rows go to one shard.
 
-    Parameters
-    ----------
-    log
-        Some rows of a log.
-    parts
-        How many shards there are.
-    first_row
-        The number of its first row, from 0, if no row was dropped.
-
-    Returns
-    -------
-    list of RequestLog or None
-        The rows of each shard; None for a shard that gets none. Steps, bounds and time
-        ranges are still those of ``log``; counts of dropped rows and shifted times are empty.
+    ``first_row`` is the number of the first row, from 0, if none was dropped. Returns None for a
+    shard that gets no rows. Steps, bounds and time ranges are still those of ``log``; counts of
+    dropped rows and shifted times are empty.
     """
     if parts == 1 and first_row == 0:
         return [log]
-    part = _choose_parts(log.users, parts)
-    users, first_user = group_by_number(part, parts)
-    rows, first = group_by_number(part[log.user], parts)
     assert log.requests.row is not None
-    sent, first_sent = group_by_number(part[log.request_user], parts)
-    number = _count_from_first(users, first_user)
-    position = _count_from_first(rows, first)
+    part = _choose_parts(log.users, parts)
+    users, number = _split(part, parts)
+    rows, position = _split(part[log.user], parts)
+    sent, _ = _split(part[log.request_user], parts)
     pieces: list[RequestLog | None] = []
-    for p in range(parts):
-        mine = rows[first[p] : first[p + 1]]
+    for ids, mine, requests in zip(users, rows, sent, strict=True):
         if not len(mine):
             pieces.append(None)
             continue
-        requests = sent[first_sent[p] : first_sent[p + 1]]
         pieces.append(
             replace(
                 log,
-                users=log.users.take(pa.array(users[first_user[p] : first_user[p + 1]])),
+                users=log.users.take(pa.array(ids)),
                 user=number[log.user[mine]],
                 time=log.time[mine],
                 x=log.x[mine],
@@ -85,23 +70,18 @@ def _choose_parts(users: pa.Array, parts: int) -> npt.NDArray[np.int32]:
     return (hash_ids(users) % np.uint64(parts)).astype(np.int32)
 
 
-def _count_from_first(
-    members: npt.NDArray[np.int32], first: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int32]:
-    """Number the members of each group from 0; returns the number at each position."""
-    rank = np.empty(len(members), np.int32)
-    rank[members] = np.arange(len(members)) - np.repeat(first[:-1], np.diff(first))
-    return rank
+def _split(
+    part: npt.NDArray[np.int32], parts: int
+) -> tuple[list[npt.NDArray[np.int32]], npt.NDArray[np.int32]]:
+    """List the positions of each part, and number the positions within their part, from 0."""
+    members, first = group_by_number(part, parts)
+    number = np.empty(len(members), np.int32)
+    number[members] = np.arange(len(members)) - np.repeat(first[:-1], np.diff(first))
+    return np.split(members, first[1:-1]), number
 
 
 def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
-    """Join the pieces of a shard, in the order of their rows; None if there are no rows.
-
-    Raises
-    ------
-    InputError
-        If the pieces are of different types; names the columns.
-    """
+    """Join the pieces of a shard, in the order of their rows; None if there are no rows."""
     logs = [piece for piece in pieces if piece is not None]
     if not logs:
         return None
@@ -116,13 +96,8 @@ def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Reque
     ends = np.cumsum([log.num_rows for log in logs])
     users, numbers = _merge_users(logs)
     kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs])
-    joined = (
-        np.empty(ends[-1], np.int32),
-        np.empty(ends[-1], np.int64),
-        np.empty(ends[-1], np.float64),
-        np.empty(ends[-1], np.float64),
-        np.empty(ends[-1], np.int64),
-    )
+    types = np.int32, np.int64, np.float64, np.float64, np.int64
+    joined = [np.empty(ends[-1], type_) for type_ in types]
     step, low, high = 0, 2**63 - 1, -(2**63)
     bounds = [np.inf, np.inf, -np.inf, -np.inf]
     for log, number, end in zip(logs, numbers, ends.tolist(), strict=True):
@@ -170,32 +145,9 @@ def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Reque
 def _merge_users(logs: Sequence[RequestLog]) -> tuple[pa.Array, list[npt.NDArray[np.int32]]]:
     """Number the users of all pieces; returns them, and the number of each user of each piece."""
     interner = IntegerIds() if pa.types.is_integer(logs[0].users.type) else TextIds()
-    numbers = []
-    for log in logs:
-        number = np.empty(log.num_users, np.int32)
-        intern_array(interner, log.users, number)
-        numbers.append(number)
-    users = interner.distinct()
-    order = sort_ids(users)
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return users.take(pa.array(order)), [rank[number] for number in numbers]
-
-
-@dataclass(frozen=True)
-class SentRequests:
-    """Requests of a second input, not matched to the users of the log yet.
-
-    Attributes
-    ----------
-    users : pyarrow.Array
-        The distinct ids of their users.
-    requests : Requests
-        ``user`` is the position in ``users``.
-    """
-
-    users: pa.Array
-    requests: Requests
+    numbers = [intern_array(interner, log.users) for log in logs]
+    users, rank = rank_ids(interner.distinct())
+    return users, [rank[number] for number in numbers]
 
 
 def split_requests(sent: SentRequests, parts: int) -> list[SentRequests]:
@@ -204,20 +156,17 @@ def split_requests(sent: SentRequests, parts: int) -> list[SentRequests]:
     assert requests.user is not None
     assert requests.time is not None
     part = _choose_parts(sent.users, parts)
-    users, first_user = group_by_number(part, parts)
-    order, first = group_by_number(part[requests.user], parts)
-    number = _count_from_first(users, first_user)
+    users, number = _split(part, parts)
+    positions, _ = _split(part[requests.user], parts)
     pieces = []
-    for p in range(parts):
-        mine = order[first[p] : first[p + 1]]
+    for ids, mine in zip(users, positions, strict=True):
         of_part = Requests(
             requests.kind[mine],
             requests.kinds,
             user=number[requests.user[mine]],
             time=requests.time[mine],
         )
-        ids = sent.users.take(pa.array(users[first_user[p] : first_user[p + 1]]))
-        pieces.append(SentRequests(ids, drop_unsent(of_part)))
+        pieces.append(SentRequests(sent.users.take(pa.array(ids)), drop_unsent(of_part)))
     return pieces
 
 
@@ -226,16 +175,8 @@ def match_requests(
 ) -> Change:
     """Give a shard the requests of its users; those of users without a row are left out.
 
-    Parameters
-    ----------
-    log
-        A shard, without requests.
-    pieces
-        The requests of the same part of all users.
-    names
-        The request attributes.
-    has_text
-        Whether their values were read from text.
+    ``pieces`` are the requests of the same part of all users, ``names`` the request attributes.
+    ``has_text``: whether their values were read from text.
     """
     # Nothing is known about the attributes where a file has no rows at all.
     pieces = [sent for sent in pieces if sent.requests.kinds.num_columns]
@@ -247,16 +188,14 @@ def match_requests(
     are_numbers = all(pa.types.is_integer(users.type) for users in ids)
     # The users of the shard are numbered first, so that all higher numbers are unknown users.
     interner = IntegerIds() if are_numbers else TextIds()
-    intern_array(interner, log.users, np.empty(log.num_users, np.int32))
+    intern_array(interner, log.users)
     user, time, kind = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for sent, number in zip(pieces, numbers, strict=True):
         if not len(sent.users):
             continue
-        position = np.empty(len(sent.users), np.int32)
-        intern_array(interner, sent.users, position)
         assert sent.requests.user is not None
         assert sent.requests.time is not None
-        sender = position[sent.requests.user]
+        sender = intern_array(interner, sent.users)[sent.requests.user]
         is_known = sender < log.num_users
         user.append(sender[is_known])
         time.append(sent.requests.time[is_known])

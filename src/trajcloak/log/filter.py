@@ -20,30 +20,9 @@ TRUTHS = {"false": False, "0": False, "true": True, "1": True}
 class RowFilter:
     """Drops rows batch by batch, and remembers which rows of the latest batch are left.
 
-    Parameters
-    ----------
-    columns
-        What to drop.
-    geographic
-        Whether places are longitude and latitude.
-    has_place
-        Whether rows have a place. Otherwise only rows with a request are chosen.
-    bad
-        Rows that could not be read are left out; those that are refused are noted here, and left
-        out, too, so that all that is wrong with a log is found in one pass.
-
-    Attributes
-    ----------
-    num_read : int
-        Rows that were looked at.
-    num_chosen : int
-        Rows that count: location reports, or requests; dropped ones included.
-    dropped : dict
-        Rows that were chosen, and then dropped, by reason.
-    dropped_requests : int
-        How many of them carry a request.
-    has_left_out : bool
-        Whether some were.
+    If rows have no place, only those with a request are chosen. Rows that could not be read are
+    left out; those that are refused are noted in ``bad``, and left out, too, so that all that is
+    wrong with a log is found in one pass.
     """
 
     def __init__(
@@ -54,9 +33,9 @@ class RowFilter:
         self._geographic = geographic
         self._has_place = has_place
         self.num_read = 0
-        self.num_chosen = 0
+        self.num_chosen = 0  # Location reports, or requests; dropped ones included.
         self.has_left_out = False
-        self.dropped: dict[str, int] = {}
+        self.dropped: dict[str, int] = {}  # Rows that were chosen, and then dropped, by reason.
         self.dropped_requests = 0
         self._is_needed = (
             not has_place

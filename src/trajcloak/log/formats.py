@@ -36,28 +36,17 @@ NOT_ASCII = bytes(range(128)) + b"?" * 128
 
 
 class WantedColumns(NamedTuple):
-    """Names of the columns to read.
-
-    Attributes
-    ----------
-    user, time : str
-    place : tuple of str
-        The two coordinates; none in a request log.
-    requests : tuple of str
-        The request attributes; a struct counts as one.
-    is_report : str or None
-        Says which rows are location reports.
-    time_unit, time_format : str or None
-        How times are written; see :class:`trajcloak.options.LogColumns`.
-    """
+    """Names of the columns to read."""
 
     user: str
     time: str
-    place: tuple[str, ...] = ()
-    requests: tuple[str, ...] = ()
-    is_report: str | None = None
+    place: tuple[str, ...] = ()  # The two coordinates; none in a request log.
+    requests: tuple[str, ...] = ()  # The request attributes; a struct counts as one.
+    is_report: str | None = None  # Says which rows are location reports.
+    # How times are written; see :class:`trajcloak.options.LogColumns`.
     time_unit: str | None = None
     time_format: str | None = None
+    delimiter: str | None = None  # Between cells of a CSV file; default: the one in its header.
 
     @property
     def names(self) -> list[str]:
@@ -118,8 +107,10 @@ def read_header(file: Path) -> bytes:
     return head if stop < 0 else head[: stop + 1]
 
 
-def find_delimiter(file: Path) -> str:
-    """Choose the delimiter that occurs most often in the header line; a comma if none does."""
+def find_delimiter(file: Path, given: str | None) -> str:
+    """Return the given delimiter, or the one that is most frequent in the header; or a comma."""
+    if given:
+        return given
     with open_text(file) as stream:
         header = stream.read(MAX_HEADER).split(b"\n", 1)[0].decode("utf-8", "replace")
     # Ignore delimiters inside quoted names.

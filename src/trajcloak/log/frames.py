@@ -24,14 +24,9 @@ NOT_ARROW = (pa.ArrowException, TypeError, ValueError, OverflowError)
 def to_table(source: Any) -> pa.Table | None:
     """Convert a table or frame to an Arrow table; None if it is something else.
 
-    Tables and frames of Arrow, pandas, polars and DuckDB hand over their columns through the
-    Arrow PyCapsule interface; none of these libraries is needed. The index of a pandas frame,
-    if it holds times, becomes the column ``time``, unless there is one.
-
-    Raises
-    ------
-    InputError
-        If a column holds values of several types; names the rows.
+    Tables and frames of Arrow, pandas, polars and DuckDB hand over their columns through the Arrow
+    PyCapsule interface; none of these libraries is needed. The index of a pandas frame, if it holds
+    times, becomes the column ``time``, unless there is one.
     """
     if isinstance(source, pa.Table):
         return source

@@ -22,23 +22,13 @@ WGS84_NAMES = (WGS84, "EPSG:4326")
 
 
 class PointColumn(NamedTuple):
-    """The column of a table that holds points.
-
-    Attributes
-    ----------
-    name : str
-    axes : (str, str)
-        What its coordinates are called: ``lon`` and ``lat``, or ``x`` and ``y``.
-    crs : str or None
-        Their system; None if that is WGS 84, or has no name.
-    has_system : bool
-        False if the table says that the system is not known.
-    """
+    """The column of a table that holds points."""
 
     name: str
+    # What its coordinates are called: ``lon`` and ``lat``, or ``x`` and ``y``.
     axes: tuple[str, str]
-    crs: str | None
-    has_system: bool = True
+    crs: str | None  # Their system; None if that is WGS 84, or has no name.
+    has_system: bool = True  # False if the table says that the system is not known.
 
 
 def find_geometry(schema: pa.Schema) -> PointColumn | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from trajcloak.errors import InputError
-from trajcloak.log.bad_rows import BadRows, Trouble
+from trajcloak.log.bad_rows import BadRows, Trouble, find_bad
 from trajcloak.log.formats import TEXT_BLOCK_BYTES, open_text
 from trajcloak.log.types import MAX_DEPTH
 
@@ -45,16 +45,9 @@ def guess_schema(file: Path) -> pa.Schema:
 def open_lines(
     file: Path, own: list[str], rows_before: int, bad: BadRows
 ) -> Iterator[pa.RecordBatch]:
-    """Stream fields of a file, a batch for each block of lines.
+    """Stream the fields ``own`` of a file, a batch for each block of lines.
 
-    Parameters
-    ----------
-    own
-        The fields to read.
-    rows_before
-        Rows of the log before this file, for messages.
-    bad
-        Notes the lines that cannot be read; they are yielded as rows without values.
+    ``bad`` notes the lines that cannot be read; they are yielded as rows without values.
     """
     schema = guess_schema(file)
     schema = pa.schema([schema.field(name) for name in own])
@@ -71,7 +64,7 @@ def _read_around(lines: list[bytes], schema: pa.Schema, rows_before: int, bad: B
     """Read the lines that can be read, and note the others."""
     found: dict[Trouble, list[int]] = {}
     good = list(lines)
-    for number in _find_bad_lines(lines, schema):
+    for number in find_bad(lambda a, b: _read_rows(lines[a:b], schema) is not None, len(lines)):
         found.setdefault(_explain(lines[number], schema), []).append(number)
         good[number] = b"{}"
     for trouble, numbers in found.items():
@@ -80,20 +73,6 @@ def _read_around(lines: list[bytes], schema: pa.Schema, rows_before: int, bad: B
     if table is None:
         raise pa.ArrowInvalid("lines that can be read one by one, and not together")
     return table
-
-
-def _find_bad_lines(lines: list[bytes], schema: pa.Schema) -> Iterator[int]:
-    """Find the lines that cannot be read, by bisection."""
-    waiting = [(0, len(lines))]
-    while waiting:
-        start, stop = waiting.pop()
-        if _read_rows(lines[start:stop], schema) is not None:
-            continue
-        if stop - start == 1:
-            yield start
-        else:
-            middle = (start + stop) // 2
-            waiting += [(middle, stop), (start, middle)]
 
 
 def _read_blocks(file: Path) -> Iterator[list[bytes]]:

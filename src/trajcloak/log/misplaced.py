@@ -7,9 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import Refusals
-from trajcloak.log.bad_rows import SomeRows
-from trajcloak.log.request_log import RequestLog
-from trajcloak.log.sharded_log import LogFacts, ShardedLog
+from trajcloak.log.sharded_log import LogFacts, RequestLog, ShardedLog
 from trajcloak.options import NULL_ISLAND, SWAPPED
 
 REACH = 4
@@ -39,21 +37,11 @@ class Bulk(NamedTuple):
     reach: float
 
 
-Find: TypeAlias = Callable[[RequestLog, Bulk], Mask]
-
-
 def find_swapped(log: RequestLog, bulk: Bulk | None) -> Mask:
     """Find rows that are far outside the bulk of a log, but inside it with their axes swapped.
 
-    The bulk is around the medians of longitude and latitude; see ``docs/data-model.md``.
-    The order of rows does not matter.
-
-    Parameters
-    ----------
-    log
-        A shard.
-    bulk
-        Bulk of the whole log; None if no row of the log can be swapped.
+    ``bulk`` is that of the whole log, around the medians of longitude and latitude (see
+    ``docs/data-model.md``); None if no row of the log can be swapped.
     """
     if bulk is None:
         return np.zeros(log.num_rows, np.bool_)
@@ -82,27 +70,19 @@ def check_misplaced(log: ShardedLog) -> None:
         return
     bulk = find_bulk(log)
     reasons = []
-    found = SomeRows(log.ask(number_found, find_swapped, bulk) if swapped else (), log.facts.files)
-    if found.count:
+    if swapped and (found := log.find_rows(find_swapped, bulk)).count:
         reasons.append(
             f"{found} far from most others, and would be among them with "
             f"longitude and latitude swapped; expected one connected area; correct the rows, drop "
             f"them with --drop={SWAPPED}, or pass --region to keep them"
         )
-    at_sea = log.ask(number_found, find_null_island, bulk) if at_zero else ()
-    found = SomeRows(at_sea, log.facts.files)
-    if found.count:
+    if at_zero and (found := log.find_rows(find_null_island, bulk)).count:
         reasons.append(
             f"{found} far from all others, at longitude and latitude 0; expected "
             f"one connected area; correct the rows, drop them with --drop={NULL_ISLAND}, or pass "
             f"--region to keep them"
         )
     Refusals(reasons).check()
-
-
-def number_found(log: RequestLog, find: Find, bulk: Bulk) -> npt.NDArray[np.int64]:
-    """Number the rows of a shard that a function finds."""
-    return log.number_rows(np.flatnonzero(find(log, bulk)))
 
 
 def may_be_swapped(log: LogFacts) -> bool:

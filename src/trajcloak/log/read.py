@@ -6,61 +6,44 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from trajcloak.engines.engine import Engine, Handle
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError, OptionError, Refusals
-from trajcloak.kernels.intern import renumber, sort_ids
-from trajcloak.kernels.threads import run_sliced
+from trajcloak.kernels.intern import rank_ids
 from trajcloak.log.bad_rows import BadRows
 from trajcloak.log.clean import clean_shards
 from trajcloak.log.cut_source import CutSource, choose_chunk, cut_source
 from trajcloak.log.exchange import (
-    SentRequests,
     find_part,
     join_rows,
     match_requests,
     split_log,
     split_requests,
 )
-from trajcloak.log.files import (
-    LogPath,
-    LogSystem,
-    choose_columns,
-    count_rows,
-    find_system,
-    stream_batches,
-)
-from trajcloak.log.filter import to_array
+from trajcloak.log.file_columns import LogPath, LogSystem, choose_columns, find_system
+from trajcloak.log.files import count_rows, stream_batches
 from trajcloak.log.recognition import notice_degrees, notice_epochs
-from trajcloak.log.request_log import RequestLog
-from trajcloak.log.request_values import Requests, merge_kinds, to_plain_numbers
-from trajcloak.log.row_checks import (
-    MAX_TIME_SPAN,
-    RowChecker,
-    RowColumns,
-    check_time_span,
-    mixed_ids,
-    no_rows,
-)
+from trajcloak.log.request_values import merge_kinds, to_plain_numbers
+from trajcloak.log.row_checks import RowReader, no_rows
 from trajcloak.log.sharded_log import (
     Change,
     LogFacts,
+    RequestLog,
     ShardedLog,
     add_counts,
     build_shard,
     call_on_shard,
     describe,
     merge_facts,
+    mixed_ids,
     renumber_kinds,
 )
+from trajcloak.log.times import check_time_span
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
-FIRST_ROWS = 1 << 16
 READING, READING_REQUESTS = "reading log", "reading requests"
 
 
@@ -115,40 +98,21 @@ def read_all_rows(
     engine = MemoryEngine(threads, progress)
     read = read_shards(engine, source, columns or LogColumns(), request_log)
     log, facts = build_shard(read.shards[0]), read.facts
-    return replace(
-        log,
-        files=facts.files,
-        refusals=facts.refusals,
-        dropped=facts.dropped,
-        shifted=facts.shifted,
-        unknown_requests=facts.unknown_requests,
-        dropped_requests=facts.dropped_requests,
-    )
+    known_of_all = (
+        "files", "refusals", "dropped", "shifted", "unknown_requests", "dropped_requests",
+    )  # fmt: skip
+    return replace(log, **{name: getattr(facts, name) for name in known_of_all})
 
 
 class ReadCounts(NamedTuple):
-    """What is counted while rows are read.
+    """What is counted while rows are read."""
 
-    Attributes
-    ----------
-    dropped, shifted : dict
-        Rows that were dropped, and local times that were shifted, by reason.
-    num_read : int
-        Location reports, or requests, that were read, dropped ones included.
-    has_integer_ids : bool
-        Whether some file has ids that are numbers.
-    dropped_requests : int
-        Requests of rows that were dropped.
-    bad : BadRows
-        Rows that are refused, and the files that were read.
-    """
-
-    dropped: dict[str, int]
+    dropped: dict[str, int]  # Rows that were dropped, and local times that were shifted, by reason.
     shifted: dict[str, int]
-    num_read: int
-    has_integer_ids: bool
-    dropped_requests: int
-    bad: BadRows
+    num_read: int  # Location reports, or requests, that were read, dropped ones included.
+    has_integer_ids: bool  # Whether some file has ids that are numbers.
+    dropped_requests: int  # Requests of rows that were dropped.
+    bad: BadRows  # Rows that are refused, and the files that were read.
 
 
 def read_shards(
@@ -156,22 +120,13 @@ def read_shards(
 ) -> ShardedLog:
     """Read and check a log, in shards: all rows of a user are in one shard.
 
-    With two inputs the locations are read, checked and cleaned first, as if there were no
-    requests. Then each request is given to the shard of its user, and changes nothing else.
+    With two inputs the locations are read, checked and cleaned first, as if there were no requests.
+    Then each request is given to the shard of its user, and changes nothing else.
 
     Rows that are refused are left out; the ``refusals`` of the facts say what is wrong with them,
     so that whatever else is wrong with the log can be found before it is refused.
 
-    Parameters
-    ----------
-    engine
-        Holds the shards.
-    source
-        As for :func:`read_in_memory`; also a dask DataFrame, for the dask engine.
-    columns
-        What to read.
-    request_log
-        As for :func:`read_in_memory`; like ``source``.
+    Sources are as for :func:`read_in_memory`; for the dask engine, also dask DataFrames.
     """
     if request_log is not None and columns.is_report is not None:
         raise OptionError(
@@ -185,7 +140,8 @@ def read_shards(
             request_source = cut_source(engine, request_log, columns, has_place=False)
     columns = log_source.columns
     if request_log is None and columns.is_report is None:
-        return _number_kinds(_read_locations(engine, log_source, columns, log_source.num_rows))
+        log = _read_locations(engine, log_source, columns, log_source.num_rows)
+        return _number_kinds(log) if columns.requests else log
     # Neither the rows nor the requests of a shard may be more than fit.
     num_rows = max(log_source.num_rows, request_source.num_rows)
     # Raises if the place is to be published.
@@ -203,34 +159,31 @@ def _read_locations(
     """Read rows with a place, and whatever requests they carry; ``num_rows`` decides shards."""
     system = find_system(source.files, columns)
     *rows, counts = _shuffle_rows(engine, source, columns, system, num_rows)
-    total = _add_up(engine.ask(list, [(counts,)])[0])
-    joined = engine.derive(join_rows, [(of_shard, columns) for of_shard in rows])
-    is_there = engine.ask(_is_there, [(shard,) for shard in joined])
+    total = _add_up(engine.collect(counts))
+    joined, facts = engine.shuffle(join_shard, [(of_shard, columns) for of_shard in rows], 2)
+    found = [[s, f] for s, f in zip(joined, engine.collect(facts), strict=True) if f is not None]
     engine.drop(rows)
-    shards = [[shard] for shard, there in zip(joined, is_there, strict=True) if there]
-    if not shards:
+    if not found:
         Refusals(total.bad.explain()).check()
         raise no_rows(total.num_read, source.name, columns.is_report)
-    log = _describe_shards(engine, shards, columns, total)
+    log = _merge_shards(engine, [[s] for s, _ in found], [f for _, f in found], columns, total)
     if system.has_text_ids:
         log = _settle_ids(log, columns, has_integer_ids=total.has_integer_ids)
     num_requests = log.facts.num_requests + total.dropped_requests
     log, dropped = clean_shards(log, columns)
     if dropped:
         total = total._replace(dropped={**total.dropped, **dropped})
-        log = _describe_shards(engine, log.shards, columns, total)
+        log = _merge_shards(engine, log.shards, log.ask(describe), columns, total)
     if not log.facts.geographic and log.facts.crs is None:
         notice_degrees(log.facts.bounds, columns)
     if not log.facts.has_timestamps:
         notice_epochs(log.facts.time_range, columns)
-    facts = replace(
-        log.facts,
-        num_requests=num_requests,
-        dropped_requests=num_requests - log.facts.num_requests,
-    )
-    log = replace(log, facts=facts)
     engine.progress(READING, log.facts.num_rows, log.facts.num_rows)
-    return log
+    dropped_requests = num_requests - log.facts.num_requests
+    return replace(
+        log,
+        facts=replace(log.facts, num_requests=num_requests, dropped_requests=dropped_requests),
+    )
 
 
 def _attach_requests(
@@ -245,7 +198,7 @@ def _attach_requests(
         system = find_system(source.files, columns, has_place=False)
     system = replace(system, has_text_ids=system.has_text_ids or has_text_ids)
     *sent, counts = _shuffle_rows(engine, source, columns, system, num_rows, facts)
-    total = _add_up(engine.ask(list, [(counts,)])[0])
+    total = _add_up(engine.collect(counts))
     jobs = [
         (match_requests, shard, sent[part], columns.requests, system.has_text)
         for shard, part in zip(log.shards, log.ask(find_part, len(sent)), strict=True)
@@ -323,8 +276,7 @@ def read_rows(
     naming = nullcontext() if locations is None else _naming_request_log()
     bad = BadRows()
     with naming, bad.naming_all(), ThreadPoolExecutor(threads) as pool:
-        checker = RowChecker(columns, system, pool, bad, first_row)
-        builder = _RowBuilder(chunk or expected_rows, has_place=system.has_place)
+        reader = RowReader(columns, system, pool, bad, first_row, chunk or expected_rows)
         for batch in stream_batches(
             files,
             columns,
@@ -333,43 +285,40 @@ def read_rows(
             first_row=first_row,
             bad=bad,
         ):
-            builder.add(batch, checker)
-            progress(label, checker.num_read, expected_rows)
-            if chunk is not None and checker.num_read - first_row >= chunk:
-                yield _end_chunk(checker, builder, num_shards, first_row, threads, locations)
-                first_row = checker.num_read
-                checker = RowChecker(columns, system, pool, bad, first_row)
-                builder = _RowBuilder(chunk, has_place=system.has_place)
+            reader.add(batch)
+            progress(label, reader.num_read, expected_rows)
+            if chunk is not None and reader.num_read - reader.first_row >= chunk:
+                yield _end_chunk(reader, num_shards, threads, locations)
+                reader = RowReader(columns, system, pool, bad, reader.num_read, chunk)
         # What is wrong, and where files start, is known of all rows that were read ahead.
-        yield _end_chunk(checker, builder, num_shards, first_row, threads, locations, bad)
+        yield _end_chunk(reader, num_shards, threads, locations, bad)
 
 
 def _end_chunk(
-    checker: RowChecker,
-    builder: "_RowBuilder",
+    reader: RowReader,
     num_shards: int,
-    first_row: int,
     threads: int,
     locations: LogFacts | None,
     bad: BadRows | None = None,
 ) -> list[Any]:
-    found = checker.filter
+    found = reader.filter
     counts = ReadCounts(
         found.dropped,
         {},
         found.num_chosen,
-        checker.has_integer_ids,
+        reader.has_integer_ids,
         found.dropped_requests,
         bad or BadRows(),
     )
     if locations is not None:
-        sent = builder.finish_requests(checker, locations, threads=threads)
-        is_split = num_shards > 1 and checker.has_rows
+        sent = reader.finish_requests(locations, threads)
+        is_split = num_shards > 1 and reader.has_rows
         return [*(split_requests(sent, num_shards) if is_split else [sent] * num_shards), counts]
-    if not checker.has_rows:
+    if not reader.has_rows:
         return [*[None] * num_shards, counts]
-    log = builder.finish(checker, threads=threads)
-    return [*split_log(log, num_shards, first_row), counts._replace(shifted=dict(log.shifted))]
+    log = reader.finish(threads)
+    pieces = split_log(log, num_shards, reader.first_row)
+    return [*pieces, counts._replace(shifted=dict(log.shifted))]
 
 
 def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
@@ -387,8 +336,12 @@ def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
     )
 
 
-def _is_there(log: RequestLog | None) -> bool:
-    return log is not None
+def join_shard(
+    pieces: Sequence[RequestLog | None], columns: LogColumns
+) -> Iterator[tuple[RequestLog | None, LogFacts | None]]:
+    """Join the rows of a shard; yields them and their facts, or nothing twice."""
+    log = join_rows(pieces, columns)
+    yield log, None if log is None else describe(log)
 
 
 def _list_kinds(log: RequestLog) -> pa.Table:
@@ -407,21 +360,23 @@ def _number_kinds(log: ShardedLog) -> ShardedLog:
     return renumber_kinds(log, *merge_kinds(tables))
 
 
-def _describe_shards(
-    engine: Engine, shards: list[list[Handle]], columns: LogColumns, total: ReadCounts
+def _merge_shards(
+    engine: Engine,
+    shards: list[list[Handle]],
+    facts: Sequence[LogFacts],
+    columns: LogColumns,
+    total: ReadCounts,
 ) -> ShardedLog:
     """Build a sharded log with the facts of all shards combined."""
-    described = engine.ask(call_on_shard, [(describe, shard) for shard in shards])
-    facts = merge_facts(described, columns.user, columns.time)
-    facts = replace(
-        facts,
+    merged = replace(
+        merge_facts(facts, columns.user, columns.time),
         dropped=total.dropped,
         shifted=total.shifted,
         files=total.bad.files,
         refusals=tuple(total.bad.explain()),
     )
-    log = ShardedLog(engine, shards, facts, pa.table({}))
-    check_time_span(facts.time_range, columns.time, log.find_ends, facts.files)
+    log = ShardedLog(engine, shards, merged, pa.table({}))
+    check_time_span(merged.time_range, columns.time, log.find_ends, merged.files)
     return log
 
 
@@ -447,71 +402,5 @@ def _has_plain_ids(log: RequestLog) -> bool:
 
 
 def _to_integer_ids(log: RequestLog) -> Change:
-    users = _to_integers_if_plain(log.users)
-    order = sort_ids(users)
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return {"users": users.take(pa.array(order)), "user": rank[log.user]}
-
-
-class _RowBuilder:
-    """Appends checked batches to growing columns."""
-
-    def __init__(self, expected_rows: int, *, has_place: bool) -> None:
-        self._num_rows = 0
-        self._has_place = has_place
-        self._rows = RowColumns.empty(max(expected_rows, FIRST_ROWS), has_place=has_place)
-        self._file_rows: list[range | npt.NDArray[np.int64]] = []
-
-    def add(self, batch: pa.RecordBatch, checker: RowChecker) -> None:
-        batch = checker.filter.apply(batch)
-        start, stop = self._num_rows, self._num_rows + batch.num_rows
-        self._reserve(stop)
-        self._num_rows += checker.check(batch, self._rows.cut(start, stop), start)
-        if self._has_place:
-            self._file_rows.append(checker.filter.rows)
-
-    def finish(self, checker: RowChecker, *, threads: int) -> RequestLog:
-        """Build a log of the rows; there must be one."""
-        requests = checker.pool.submit(checker.requests.finish)
-        users, rows = self._number_users(checker, threads)
-        return checker.build_log(
-            users,
-            rows,
-            requests.result(),
-            np.concatenate([to_array(rows) for rows in self._file_rows])
-            if checker.filter.has_left_out
-            else None,
-        )
-
-    def finish_requests(
-        self, checker: RowChecker, locations: LogFacts, *, threads: int
-    ) -> SentRequests:
-        """Build the requests of a request log, each of which has a row."""
-        requests = checker.requests.finish()
-        users, rows = pa.array([], pa.int64()), self._rows.cut(0, 0)
-        if checker.has_rows:
-            checker.check_like(locations)
-            users, rows = self._number_users(checker, threads)
-        # No instant is that early or late: such a request is outside all windows, and is no
-        # reason to refuse the others. Differences of times must not overflow.
-        time = np.clip(rows.time, -MAX_TIME_SPAN - 1, MAX_TIME_SPAN - 1)
-        return SentRequests(
-            users, Requests(requests.kind, requests.kinds, user=rows.user, time=time)
-        )
-
-    def _number_users(self, checker: RowChecker, threads: int) -> tuple[pa.Array, RowColumns]:
-        """List the users in the order of their ids, and number the rows' users likewise."""
-        users, rank = checker.number_users()
-        rows = self._rows.cut(0, self._num_rows)
-        if rank is not None:
-            run_sliced(lambda a, b: renumber(rows.user[a:b], rank), len(rows.user), threads)
-        return users, rows
-
-    def _reserve(self, rows: int) -> None:
-        size = len(self._rows.user)
-        if rows > size:
-            larger = RowColumns.empty(max(rows, 2 * size), has_place=self._has_place)
-            for name in RowColumns._fields:
-                getattr(larger, name)[:size] = getattr(self._rows, name)
-            self._rows = larger
+    users, rank = rank_ids(_to_integers_if_plain(log.users))
+    return {"users": users, "user": rank[log.user]}

@@ -6,34 +6,17 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from trajcloak.errors import OptionError, warn_caller
-from trajcloak.log.files import (
-    LogFile,
-    LogPath,
-    has_decimal_commas,
-    list_axes,
-    list_files,
-    read_names,
-)
+from trajcloak.log.file_columns import LogFile, LogPath, read_columns
+from trajcloak.log.files import has_decimal_commas, list_files
 from trajcloak.options import TIME_UNITS, LogColumns
 
 
 class UsualNames(NamedTuple):
-    """Usual names of a column, in lower case and with ``_`` between words.
+    """Usual names of a column, in lower case and with ``_`` between words."""
 
-    Attributes
-    ----------
-    what : str
-        What the column holds.
-    option : str
-        The option that names it.
-    first : str
-        The name that is taken even if others are there, too.
-    others : set of str
-    """
-
-    what: str
-    option: str
-    first: str
+    what: str  # What the column holds.
+    option: str  # The option that names it.
+    first: str  # The name that is taken even if others are there, too.
     others: set[str]
 
 
@@ -76,22 +59,11 @@ NEAR_ZERO = 1.0
 def recognise_columns(file: LogFile, columns: LogColumns, *, has_place: bool = True) -> LogColumns:
     """Name the columns of user, time and place that are not named yet.
 
-    Parameters
-    ----------
-    file
-        The first file of the log, which decides.
-    columns
-        What to read; columns that are named stay.
-    has_place
-        Whether the log has a place; false for a request log.
-
-    Raises
-    ------
-    OptionError
-        If several columns may be meant.
+    ``file`` is the first file of the log, which decides. ``has_place`` is false for a request log.
     """
     taken = {*columns.requests, columns.is_report}
-    names = read_names(file, columns.delimiter)
+    there = read_columns(file, columns.delimiter)
+    names = there.names
     present = [name for name in names if name not in taken]
     found: dict[str, Any] = {}
     # A column that is to hold requests, too, is refused later, by name.
@@ -100,8 +72,7 @@ def recognise_columns(file: LogFile, columns: LogColumns, *, has_place: bool = T
     if columns.time is None:
         found["time"] = _find(TIME, present) or _find(TIME, names) or TIME.first
     if has_place and columns.place is None:
-        axes = list_axes(file, columns.delimiter)
-        found |= _find_place([name for name in axes if name not in taken])
+        found |= _find_place([name for name in there.axes if name not in taken])
     return replace(columns, **found) if found else columns
 
 
@@ -153,7 +124,7 @@ def list_other_columns(source: LogPath, columns: LogColumns) -> list[str]:
     file = list_files(source)[0]
     named = recognise_columns(file, columns)
     used = {named.user, named.time, named.is_report, *(named.place or ()), *named.requests}
-    return [name for name in read_names(file, columns.delimiter) if name not in used]
+    return [name for name in read_columns(file, columns.delimiter).names if name not in used]
 
 
 def notice_degrees(bounds: tuple[float, float, float, float], columns: LogColumns) -> None:

@@ -20,27 +20,24 @@ PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]{0,14})\.[0-9]{1,15}$"
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests of a log: those that its rows carry, or those of a second input.
+    """The requests of a log: those that its rows carry, or those of a second input."""
 
-    Attributes
-    ----------
-    kind : (requests,) int32
-        Row of ``kinds`` of each request.
-    kinds : pyarrow.Table
-        The distinct requests, one column per attribute, sorted, null first.
-    row : (requests,) int64 or None
-        One log: row of the log of each request, ascending.
-    user : (requests,) int32 or None
-        Two inputs: position of each request's user in the log's ``users``.
-    time : (requests,) int64 or None
-        Two inputs: when each request was sent, as the times of the log.
-    """
-
-    kind: npt.NDArray[np.int32]
-    kinds: pa.Table
+    kind: npt.NDArray[np.int32]  # (requests,): row of ``kinds`` of each request.
+    kinds: pa.Table  # The distinct requests, one column per attribute, sorted, null first.
+    # (requests,): one log: row of the log of each request, ascending.
     row: npt.NDArray[np.int64] | None = None
+    # (requests,): two inputs: position of each request's user in the log's ``users``.
     user: npt.NDArray[np.int32] | None = None
+    # (requests,): two inputs: when each request was sent, as the times of the log.
     time: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class SentRequests:
+    """Requests of a second input, not matched to the users of the log yet."""
+
+    users: pa.Array  # The distinct ids of their users.
+    requests: Requests  # ``user`` is the position in ``users``.
 
 
 def drop_unsent(requests: Requests) -> Requests:
@@ -77,12 +74,8 @@ def keep_kinds(
 class RequestBuilder:
     """Collects requests batch by batch.
 
-    Parameters
-    ----------
-    names
-        The request attributes; a struct counts as one for each of its fields.
-    has_text
-        Whether a file of the log is text. Then all values become text.
+    ``names`` are the request attributes; a struct counts as one for each of its fields. If a file
+    of the log is text (``has_text``), all values become text.
     """
 
     def __init__(self, names: tuple[str, ...], *, has_text: bool = False) -> None:
@@ -240,17 +233,8 @@ def number_kinds(
 ) -> tuple[npt.NDArray[np.int32], pa.Table]:
     """Number requests by their place among the distinct ones, sorted, null first.
 
-    Parameters
-    ----------
-    columns
-        Values of each attribute, in chunks; emptied on the way, since they may be large.
-    types
-        Type of each attribute.
-
-    Returns
-    -------
-    kind : (requests,) int32
-    kinds : pyarrow.Table
+    ``columns`` are the values of each attribute, in chunks; emptied on the way, since they may be
+    large. Returns the number of each request, and the distinct ones.
     """
     names = list(columns)
     sorted_ = [_sort_codes(columns.pop(name), types[name]) for name in names]
@@ -270,12 +254,7 @@ def merge_kinds(
 ) -> tuple[pa.Table, list[npt.NDArray[np.int32]]]:
     """Merge the distinct requests of several shards.
 
-    Returns
-    -------
-    kinds : pyarrow.Table
-        As in :class:`Requests`.
-    numbers : list of int32 arrays
-        For each table, the row in ``kinds`` of each of its rows.
+    Returns them, and for each table the new number of each of its rows.
     """
     builder = RequestBuilder(tuple(tables[0].column_names))
     for table in tables:

@@ -1,9 +1,8 @@
 """Turn batches of a log into plain columns, and check every row."""
 
 import math
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,28 +11,29 @@ import pyarrow.compute as pc
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array, sort_ids
-from trajcloak.log.bad_rows import BadRows, FileRows, Trouble
+from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array, rank_ids, renumber
+from trajcloak.kernels.threads import run_sliced
+from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
-from trajcloak.log.files import LogSystem
-from trajcloak.log.filter import RowFilter
-from trajcloak.log.request_log import RequestLog
-from trajcloak.log.request_values import RequestBuilder, Requests, to_plain
+from trajcloak.log.file_columns import LogSystem
+from trajcloak.log.filter import RowFilter, to_array
+from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests, to_plain
+from trajcloak.log.sharded_log import LogFacts, RequestLog, mixed_ids
+from trajcloak.log.times import (
+    ISO_FORMS,
+    MAX_TIME_SPAN,
+    check_time_span,
+    choose_time_type,
+    copy_times,
+    find_time_kind,
+    mixed_times,
+    name_times,
+    to_utc,
+)
 from trajcloak.options import LogColumns
 
-if TYPE_CHECKING:
-    from trajcloak.log.sharded_log import LogFacts
-
-MAX_TIME_SPAN = 1 << 62
-
-ISO_FORMS = (
-    "ISO 8601 without a zone, such as 2024-05-06T08:00:00",
-    "ISO 8601 with a zone, such as 2024-05-06T08:00:00+02:00",
-)
-
-
-Moments = npt.NDArray[np.int64]
-"""Microseconds since 1970."""
+FIRST_ROWS = 1 << 16
+"""Rows to make room for where nobody knows how many there are."""
 
 
 class RowColumns(NamedTuple):
@@ -61,26 +61,11 @@ class RowColumns(NamedTuple):
         return RowColumns(self.user[part], self.time[part], self.x[part], self.y[part])
 
 
-class RowChecker:
-    """Checks the rows of a log batch by batch, and numbers their users.
+class RowReader:
+    """Checks the rows of a log batch by batch, numbers their users, and collects them.
 
-    Parameters
-    ----------
-    columns
-        What to read from the files.
-    system
-        What the files say about all rows.
-    pool
-        Checks the columns of a batch in parallel.
-    bad
-        Notes the rows that are refused.
-    first_row
-        How many rows of the log come before.
-
-    Attributes
-    ----------
-    has_integer_ids : bool
-        Whether some file has ids that are numbers, although other files may have text.
+    ``pool`` checks the columns of a batch in parallel. ``bad`` notes the rows that are refused.
+    ``first_row``: rows of the log that come before. ``num_expected``: about how many will be added.
     """
 
     def __init__(
@@ -89,9 +74,14 @@ class RowChecker:
         system: LogSystem,
         pool: ThreadPoolExecutor,
         bad: BadRows,
-        first_row: int = 0,
+        first_row: int,
+        num_expected: int,
     ) -> None:
-        self.pool = pool
+        self.first_row = first_row
+        self._rows = RowColumns.empty(max(num_expected, FIRST_ROWS), has_place=system.has_place)
+        self._num_rows = 0
+        self._file_rows: list[range | npt.NDArray[np.int64]] = []
+        self._pool = pool
         self._bad = bad
         self._columns = columns
         self._system = system
@@ -99,7 +89,8 @@ class RowChecker:
             columns, bad, geographic=system.geographic, has_place=system.has_place
         )
         self.filter.num_read = first_row
-        self.requests = RequestBuilder(columns.requests, has_text=system.has_text)
+        self._requests = RequestBuilder(columns.requests, has_text=system.has_text)
+        # Whether some file has ids that are numbers, although other files may have text.
         self.has_integer_ids = False
         self._ids: IntegerIds | TextIds | None = None
         self._time_kind: tuple[bool, str | None] | None = None
@@ -115,7 +106,25 @@ class RowChecker:
         """How many rows were read so far, dropped ones included."""
         return self.filter.num_read
 
-    def check(self, batch: pa.RecordBatch, rows: RowColumns, first_row: int) -> int:
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch that are neither dropped nor refused."""
+        batch = self.filter.apply(batch)
+        start, stop = self._num_rows, self._num_rows + batch.num_rows
+        self._reserve(stop)
+        self._num_rows += self._check(batch, self._rows.cut(start, stop), start)
+        if self._system.has_place:
+            self._file_rows.append(self.filter.rows)
+
+    def _reserve(self, num_rows: int) -> None:
+        size = len(self._rows.user)
+        if num_rows > size:
+            has_place = self._system.has_place
+            larger = RowColumns.empty(max(num_rows, 2 * size), has_place=has_place)
+            for name in RowColumns._fields:
+                getattr(larger, name)[:size] = getattr(self._rows, name)
+            self._rows = larger
+
+    def _check(self, batch: pa.RecordBatch, rows: RowColumns, first_row: int) -> int:
         """Check the rows of a batch that the filter kept, and write them to ``rows``.
 
         ``first_row`` is the number of the batch's first row, for its requests. Returns how many
@@ -128,14 +137,14 @@ class RowChecker:
         if batch.num_rows == 0:
             # The names and types of the attributes are known even if there is no request.
             if not self._system.has_place:
-                self.requests.add(batch, first_row)
+                self._requests.add(batch, first_row)
             return 0
         rows = rows.cut(0, batch.num_rows)
         # Columns are checked in parallel; if several are bad, the first one is reported.
         jobs = [
-            self.pool.submit(self._add_users, batch.column(0), batch.schema.names[0], rows.user),
-            self.pool.submit(self._add_times, times, batch.schema.names[1], rows.time),
-            self.pool.submit(self.requests.add, batch, first_row),
+            self._pool.submit(self._add_users, batch.column(0), batch.schema.names[0], rows.user),
+            self._pool.submit(self._add_times, times, batch.schema.names[1], rows.time),
+            self._pool.submit(self._requests.add, batch, first_row),
         ]
         wait(jobs)
         for job in jobs:
@@ -148,55 +157,45 @@ class RowChecker:
         return self._ids is not None
 
     @property
-    def time_kind(self) -> tuple[bool, str | None]:
+    def _kind_of_times(self) -> tuple[bool, str | None]:
         """Whether times are timestamps, and their zone; there must be a row."""
         assert self._time_kind is not None
         has_timestamps, zone = self._time_kind
         return has_timestamps, "UTC" if self._columns.tz else zone
 
-    def number_users(self) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
-        """List the users in the order of their ids, and the new number of each old one.
-
-        None instead of new numbers: they are the same as the old ones.
-        """
+    def _number_users(self, threads: int) -> tuple[pa.Array, RowColumns]:
+        """List the users in the order of their ids, and number the rows' users likewise."""
         assert self._ids is not None
-        users = self._ids.distinct()
-        order = sort_ids(users)
-        if not (np.diff(order) != 1).any():
-            return users, None
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        return users.take(pa.array(order)), rank
+        rows = self._rows.cut(0, self._num_rows)
+        users, rank = rank_ids(self._ids.distinct())
+        if (np.diff(rank) != 1).any():
+            run_sliced(lambda a, b: renumber(rows.user[a:b], rank), len(rows.user), threads)
+        return users, rows
 
-    def check_like(self, locations: "LogFacts") -> None:
-        """Raise unless the rows of a request log have times and ids as the locations have.
-
-        Requires: there is a row.
-        """
-        time_column, has_integer_ids = self._columns.time, locations.has_integer_ids
-        times = locations.has_timestamps, locations.zone
-        if self.time_kind != times:
+    def _check_like(self, locations: LogFacts) -> None:
+        """Raise unless the rows of a request log have times and ids as the locations have."""
+        kind, expected = self._kind_of_times, (locations.has_timestamps, locations.zone)
+        if kind != expected:
             raise InputError(
-                f"column '{time_column}' holds {_name_times(self.time_kind)}, and the locations "
-                f"have {_name_times(times)}; expected one kind; convert the times of one"
+                f"column '{self._columns.time}' holds {name_times(kind)}, and the locations have "
+                f"{name_times(expected)}; expected one kind; convert the times of one"
             )
         is_text = isinstance(self._ids, TextIds) and not self.has_integer_ids
-        if is_text == has_integer_ids and not (is_text and self._system.has_text_ids):
+        if is_text == locations.has_integer_ids and not (is_text and self._system.has_text_ids):
             raise InputError(
                 f"column '{self._columns.user}' holds {'text' if is_text else 'numbers'}, and the "
                 f"locations have {'numbers' if is_text else 'text'}; expected one type; convert "
                 f"the user ids of one"
             )
 
-    def build_log(
-        self,
-        users: pa.Array,
-        rows: RowColumns,
-        requests: Requests,
-        file_row: npt.NDArray[np.int64] | None,
-    ) -> RequestLog:
-        """Build a log from rows and what is known about all of them."""
-        has_timestamps, zone = self.time_kind
+    def finish(self, threads: int) -> RequestLog:
+        """Build a log of the rows; there must be one."""
+        counted = self._pool.submit(self._requests.finish)
+        users, rows = self._number_users(threads)
+        file_row = None
+        if self.filter.has_left_out:
+            file_row = np.concatenate([to_array(rows) for rows in self._file_rows])
+        has_timestamps, zone = self._kind_of_times
         check_time_span(
             self._time_range, self._columns.time, lambda: self._time_ends, self._bad.files
         )
@@ -207,7 +206,7 @@ class RowChecker:
             time=rows.time,
             x=rows.x,
             y=rows.y,
-            requests=requests,
+            requests=counted.result(),
             has_text_requests=self._system.has_text,
             has_timestamps=has_timestamps,
             zone=zone,
@@ -221,6 +220,20 @@ class RowChecker:
             step=self._step,
             time_range=self._time_range,
             bounds=(low_x, low_y, high_x, high_y),
+        )
+
+    def finish_requests(self, locations: LogFacts, threads: int) -> SentRequests:
+        """Build the requests of a request log, each of which has a row."""
+        requests = self._requests.finish()
+        users, rows = pa.array([], pa.int64()), self._rows.cut(0, 0)
+        if self.has_rows:
+            self._check_like(locations)
+            users, rows = self._number_users(threads)
+        # No instant is that early or late: such a request is outside all windows, and is no
+        # reason to refuse the others. Differences of times must not overflow.
+        time = np.clip(rows.time, -MAX_TIME_SPAN - 1, MAX_TIME_SPAN - 1)
+        return SentRequests(
+            users, Requests(requests.kind, requests.kinds, user=rows.user, time=time)
         )
 
     def _add_users(self, column: pa.Array, name: str, out: npt.NDArray[np.int32]) -> None:
@@ -248,7 +261,7 @@ class RowChecker:
         intern_array(self._ids, column, out)
 
     def _add_times(self, column: pa.Array, name: str, out: npt.NDArray[np.int64]) -> None:
-        kind = _find_time_kind(column.type)
+        kind = find_time_kind(column.type)
         values = column.cast(pa.int64()).to_numpy()
         if self._time_kind is None:
             self._time_kind = kind
@@ -278,7 +291,7 @@ class RowChecker:
         limits = (180.0, 90.0) if self._system.geographic else (math.inf, math.inf)
         columns = [self._to_floats(batch.column(name), name) for name in batch.schema.names[2:4]]
         jobs = [
-            self.pool.submit(copy_place, values, limit, out[: batch.num_rows])
+            self._pool.submit(copy_place, values, limit, out[: batch.num_rows])
             for values, limit, out in zip(columns, limits, (rows.x, rows.y), strict=True)
         ]
         found = [job.result() for job in jobs]
@@ -339,7 +352,7 @@ class RowChecker:
         if not len(column):
             return batch, column
         # Fractions of a microsecond are cut off.
-        type_ = self._choose_time_type(column, name)
+        type_ = choose_time_type(column, name)
         options = pc.CastOptions(type_, allow_time_truncate=True)
         try:
             return batch, column.cast(options=options)
@@ -358,23 +371,6 @@ class RowChecker:
         wrong[unreadable] = True
         left = self.filter.refuse(batch, wrong, trouble, example)
         return left, column.filter(pa.array(~wrong)).cast(options=options)
-
-    def _choose_time_type(self, column: pa.Array, name: str) -> pa.DataType:
-        type_ = column.type
-        if pa.types.is_integer(type_):
-            return pa.int64()
-        if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-            first = column[0].as_py()
-            zoned = first.endswith("Z") or "+" in first or first[10:].count("-") > 0
-            return pa.timestamp("us", "UTC" if zoned else None)
-        if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
-            # Timestamps with a zone are stored in UTC already.
-            return pa.timestamp("us", getattr(type_, "tz", None))
-        hint = "; or pass --time-unit, if they are numbers since 1970"
-        raise InputError(
-            f"column '{name}' is of type {type_}; expected whole numbers (instants) or timestamps; "
-            f"convert the times{hint if pa.types.is_floating(type_) else ''}"
-        )
 
     def _cast_ids(self, column: pa.Array, name: str) -> pa.Array:
         try:
@@ -403,25 +399,6 @@ class RowChecker:
         return values
 
 
-def check_time_span(
-    time_range: tuple[int, int],
-    name: str | None,
-    find_ends: Callable[[], tuple[int, int]],
-    files: FileRows,
-) -> None:
-    """Raise if times are so far apart that their differences overflow.
-
-    ``find_ends`` numbers the rows with the earliest and the latest time.
-    """
-    low, high = time_range
-    if high - low >= MAX_TIME_SPAN:
-        raise InputError(
-            f"{files.name_two(*find_ends())}: column '{name}' spans more than 2^62 units of time; "
-            f"expected times near to each other; are they in the unit that their type says? "
-            f"correct the rows, or convert the column"
-        )
-
-
 def no_rows(num_read: int, source: object, is_report: str | None) -> InputError:
     """Build the error for a log that is empty, or was dropped completely."""
     if num_read:
@@ -437,72 +414,6 @@ def no_rows(num_read: int, source: object, is_report: str | None) -> InputError:
     return InputError(
         f"{source}: the log has no rows; expected at least one location report; check the path"
     )
-
-
-def _find_time_kind(type_: pa.DataType) -> tuple[bool, str | None]:
-    """Whether times of a type are timestamps, and their zone."""
-    if not pa.types.is_timestamp(type_):
-        return False, None
-    return True, "UTC" if type_.tz else None
-
-
-def mixed_ids(name: str | None) -> InputError:
-    """Build the error for user ids of several types."""
-    return InputError(
-        f"column '{name}' holds numbers in one file and text in another; expected one type; "
-        f"convert the user ids"
-    )
-
-
-def mixed_times(name: str | None, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
-    """Build the error for times of several kinds: timestamps or not, with a zone or without."""
-    names = {_name_times(kind) for kind in kinds}
-    return InputError(
-        f"column '{name}' holds times of different kinds ({', '.join(sorted(names))}); expected "
-        f"one kind; convert the times"
-    )
-
-
-def _name_times(kind: tuple[bool, str | None]) -> str:
-    has_timestamps, zone = kind
-    if not has_timestamps:
-        return "whole numbers"
-    return f"timestamps {'without' if zone is None else 'with'} a zone"
-
-
-def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:
-    """Convert local times to UTC.
-
-    A time that occurs twice, where clocks are put back, means the first one. A time that is
-    skipped, where they are put forward, is moved later by the gap: 02:30 becomes 03:30.
-
-    Returns
-    -------
-    utc
-    num_ambiguous, num_nonexistent
-        How many times occur twice, or are skipped.
-    """
-    times = pa.array(local).cast(pa.timestamp("us"))
-
-    def assume(choice: str) -> Moments:
-        zoned = pc.assume_timezone(times, zone, ambiguous=choice, nonexistent=choice)
-        moments: Moments = zoned.cast(pa.int64()).to_numpy()
-        return moments
-
-    earliest, latest = assume("earliest"), assume("latest")
-    differing = np.flatnonzero(earliest != latest)
-    if not len(differing):
-        return earliest, 0, 0
-    # The two results differ for times that occur twice and for skipped ones. A skipped time
-    # does not come back when the result is converted to local time again.
-    before = pa.array(earliest[differing]).cast(pa.timestamp("us", zone))
-    there = pc.local_timestamp(before).cast(pa.int64()).to_numpy()
-    skipped = there != local[differing]
-    utc = earliest.copy()
-    rows = differing[skipped]
-    utc[rows] = local[rows] - (there[skipped] - earliest[rows])
-    num_skipped = int(skipped.sum())
-    return utc, len(differing) - num_skipped, num_skipped
 
 
 @njit(cache=True, nogil=True)
@@ -521,30 +432,3 @@ def copy_place(values, limit, out):  # type: ignore[no-untyped-def]
         low = min(low, value)
         high = max(high, value)
     return low, high, -1
-
-
-@njit(cache=True, nogil=True)
-def copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
-    """Copy times; returns the least, the greatest, and the greatest common divisor so far.
-
-    ``step`` is the divisor of all differences from ``origin`` in earlier batches; 0: none.
-    """
-    low = values[0]
-    high = values[0]
-    last = origin
-    for i in range(len(values)):
-        time = values[i]
-        out[i] = time
-        if time == last:
-            continue
-        last = time
-        low = min(low, time)
-        high = max(high, time)
-        rest = abs(time - origin)
-        if step == 0:
-            step = rest
-        elif rest % step != 0:
-            # Euclid's algorithm.
-            while rest != 0:
-                step, rest = rest, step % rest
-    return low, high, step

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from trajcloak.engines.engine import Engine, Handle, Job
 from trajcloak.engines.memory import MemoryEngine
-from trajcloak.log.bad_rows import FileRows
-from trajcloak.log.request_log import RequestLog
-from trajcloak.log.row_checks import mixed_ids, mixed_times
+from trajcloak.errors import InputError
+from trajcloak.log.bad_rows import FileRows, SomeRows
+from trajcloak.log.request_values import Requests
+from trajcloak.log.times import mixed_times
 
 Change = dict[str, Any]
 """Fields of a shard that a stage changed; all other fields stay as an earlier stage wrote them."""
@@ -27,23 +28,124 @@ Bounds = tuple[float, float, float, float]
 """Least x and y, greatest x and y."""
 
 
+@dataclass(frozen=True, repr=False)
+class RequestLog:
+    """A checked log; row numbers count from 0 here, from 1 in messages."""
+
+    # The distinct user ids, ascending: integers or text. The order decides ties between identical
+    # trajectories, and nothing else.
+    users: pa.Array
+    user: npt.NDArray[np.int32]  # (rows,): position of each row's user in ``users``.
+    time: npt.NDArray[np.int64]  # (rows,): instants, or microseconds since 1970.
+    x: npt.NDArray[np.float64]  # (rows,): longitude and latitude in degrees, or planar coordinates.
+    y: npt.NDArray[np.float64]
+    requests: Requests
+    has_timestamps: bool  # Whether ``time`` is in microseconds.
+    zone: str | None  # "UTC" where the log's timestamps have a zone.
+    geographic: bool  # Whether ``x`` and ``y`` are longitude and latitude.
+    step: int  # Greatest common divisor of all time differences; 0 if all times are equal.
+    time_range: tuple[int, int]  # The earliest and the latest time.
+    bounds: Bounds  # Least x and y, greatest x and y.
+    # Zone of the clock that windows can follow; None: the zone of ``time`` itself.
+    clock: str | None = None
+    crs: str | None = None  # Coordinate system of ``x`` and ``y``; None if it is not known.
+    # Two inputs: how many requests were left out, because their user is not in ``users``.
+    unknown_requests: int = 0
+    dropped_requests: int = 0  # How many requests were left out with rows that were dropped.
+    # Whether requests were read from a text file, so that their values are all text.
+    has_text_requests: bool = False
+    # How many rows of the files were dropped, by reason.
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    # (rows,): the number, from 0, of each row in the files; None if none was dropped.
+    file_row: npt.NDArray[np.int64] | None = None
+    files: FileRows = field(default_factory=FileRows)  # Which rows are in which file.
+    # What is wrong with rows that were left out: messages about a log that is refused.
+    refusals: tuple[str, ...] = ()
+    # How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
+    shifted: Mapping[str, int] = field(default_factory=dict)
+    # How the log was read, in the words of the manifest.
+    reading: Mapping[str, object] = field(default_factory=dict)
+    # (rows,): planar coordinates, if ``x`` and ``y`` had to be projected.
+    plane_x: npt.NDArray[np.float64] | None = None
+    plane_y: npt.NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        """Show counts only: notebook output gets saved, so no ids."""
+        return (
+            f"{type(self).__name__}(rows={self.num_rows}, users={self.num_users}, "
+            f"requests={self.num_requests})"
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the log has."""
+        return len(self.user)
+
+    @property
+    def num_requests(self) -> int:
+        """How many requests the log has."""
+        return len(self.requests.kind)
+
+    @property
+    def is_one_log(self) -> bool:
+        """Whether requests came with rows of the log, not from a second input."""
+        return self.requests.row is not None
+
+    @property
+    def request_user(self) -> npt.NDArray[np.int32]:
+        """Position of each request's user in ``users``: (requests,) int32."""
+        requests = self.requests
+        if requests.row is not None:
+            return self.user[requests.row]
+        assert requests.user is not None
+        return requests.user
+
+    @property
+    def request_time(self) -> npt.NDArray[np.int64]:
+        """When each request was sent, as in ``time``: (requests,) int64."""
+        requests = self.requests
+        if requests.row is not None:
+            return self.time[requests.row]
+        assert requests.time is not None
+        return requests.time
+
+    @property
+    def num_users(self) -> int:
+        """How many users the log has."""
+        return len(self.users)
+
+    def number_rows(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Number rows as messages do: from 1, over the files in order."""
+        return (rows if self.file_row is None else self.file_row[rows]) + 1
+
+    @property
+    def plane(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Planar coordinates of the rows: projected ones, or ``x`` and ``y`` of a planar log."""
+        if self.plane_x is None or self.plane_y is None:
+            return self.x, self.y
+        return self.plane_x, self.plane_y
+
+    def find_ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Find the earliest and the latest time, each with the number of its first row."""
+        ends = np.array([self.time.argmin(), self.time.argmax()])
+        (early, late), (one, other) = self.time[ends].tolist(), self.number_rows(ends).tolist()
+        return (early, one), (late, other)
+
+    def name_rows(self, rows: npt.NDArray[np.int64]) -> str:
+        """Count rows and name the first few, for a message: ``3 rows (4, 7, 9) are``."""
+        return str(SomeRows([self.number_rows(rows)], self.files))
+
+
 @dataclass(frozen=True)
 class LogFacts:
-    """Facts about a log, or a shard, without its rows; fields as in :class:`RequestLog`.
-
-    Attributes
-    ----------
-    num_requests : int
-        Those of unknown users and of dropped rows included.
-    some_time : int
-        Any time of the shard. Differences of these times between shards are needed to
-        compute the step of the whole log.
-    """
+    """Facts about a log, or a shard, without its rows; fields as in :class:`RequestLog`."""
 
     num_rows: int
     num_users: int
-    num_requests: int
+    num_requests: int  # Those of unknown users and of dropped rows included.
     has_integer_ids: bool
+    # Any time of the shard. Differences of these times between shards are needed to compute the
+    # step of the whole log.
     some_time: int
     has_timestamps: bool
     zone: str | None
@@ -80,13 +182,7 @@ def describe(log: RequestLog) -> LogFacts:
 def merge_facts(
     shards: Sequence[LogFacts], user_column: str | None, time_column: str | None
 ) -> LogFacts:
-    """Combine the facts of all shards into those of the log.
-
-    Raises
-    ------
-    InputError
-        If their ids or times are of different kinds.
-    """
+    """Combine the facts of all shards; raises if their ids or times are of several kinds."""
     one = shards[0]
     if len(shards) == 1:
         return one
@@ -107,6 +203,14 @@ def merge_facts(
     )
 
 
+def mixed_ids(name: str | None) -> InputError:
+    """Build the error for user ids of several types."""
+    return InputError(
+        f"column '{name}' holds numbers in one file and text in another; expected one type; "
+        f"convert the user ids"
+    )
+
+
 def merge_bounds(bounds: Sequence[Bounds]) -> Bounds:
     """Compute the bounds of several boxes together."""
     left, bottom, right, top = zip(*bounds, strict=True)
@@ -123,23 +227,13 @@ def add_counts(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class ShardedLog:
-    """A log in shards.
+    """A log in shards."""
 
-    Attributes
-    ----------
-    engine : Engine
-        Holds the shards.
-    shards : list of list of Handle
-        For each shard, its rows, followed by the changes that later stages made.
-    facts : LogFacts
-    kinds : pyarrow.Table
-        The distinct requests of the whole log.
-    """
-
-    engine: Engine
+    engine: Engine  # Holds the shards.
+    # For each shard, its rows, followed by the changes that later stages made.
     shards: list[list[Handle]]
     facts: LogFacts
-    kinds: pa.Table
+    kinds: pa.Table  # The distinct requests of the whole log.
 
     def ask(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Call ``function(shard, *args)`` for every shard and return the results, small ones."""
@@ -157,6 +251,10 @@ class ShardedLog:
         """Add a :data:`Change` to every shard."""
         shards = [[*shard, more] for shard, more in zip(self.shards, changes, strict=True)]
         return replace(self, shards=shards)
+
+    def find_rows(self, find: Callable[..., npt.NDArray[np.bool_]], *args: Any) -> SomeRows:
+        """Count the rows that ``find(shard, *args)`` marks, and name the first few."""
+        return SomeRows(self.ask(number_marked, find, *args), self.facts.files)
 
     def drop(self) -> None:
         """Free the shards, which are no longer needed."""
@@ -187,6 +285,13 @@ def build_shard(parts: Sequence[Any]) -> RequestLog:
     return replace(log, requests=replace(requests, **renumbered), **changes)
 
 
+def number_marked(
+    log: RequestLog, find: Callable[..., npt.NDArray[np.bool_]], *args: Any
+) -> npt.NDArray[np.int64]:
+    """Number the rows of a shard that a function marks."""
+    return log.number_rows(np.flatnonzero(find(log, *args)))
+
+
 def hold_in_memory(log: RequestLog, engine: MemoryEngine | None = None) -> ShardedLog:
     """Wrap a log in memory as a log of one shard."""
     return ShardedLog(engine or MemoryEngine(1), [[log]], describe(log), log.requests.kinds)
@@ -199,12 +304,11 @@ def renumber_kinds(
 
     ``numbers`` holds, for each shard, the row in ``kinds`` of each of its distinct requests.
     """
-    if len(log.shards) == 1 and np.array_equal(numbers[0], np.arange(kinds.num_rows)):
-        return replace(log.change([log.engine.put({"kinds": kinds})]), kinds=kinds)
-    jobs = [(_renumber, shard, number) for shard, number in zip(log.shards, numbers, strict=True)]
-    changed = log.change(log.engine.derive(call_on_shard, jobs))
+    if not all(np.array_equal(number, np.arange(kinds.num_rows)) for number in numbers):
+        jobs = [(_renumber, *job) for job in zip(log.shards, numbers, strict=True)]
+        log = log.change(log.engine.derive(call_on_shard, jobs))
     shared = log.engine.put({"kinds": kinds})
-    return replace(changed.change([shared] * len(log.shards)), kinds=kinds)
+    return replace(log.change([shared] * len(log.shards)), kinds=kinds)
 
 
 def _renumber(log: RequestLog, number: npt.NDArray[np.int32]) -> Change:

@@ -1,7 +1,6 @@
 """Convert columns to common types, check that values are not damaged, and flatten structs."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from itertools import pairwise
 
 import numpy as np
@@ -10,12 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
-from trajcloak.log.bad_rows import BadRows, Trouble
-from trajcloak.log.formats import WantedColumns
-from trajcloak.options import TIME_UNITS
-
-MAX_EPOCH = 2**62
-"""Microseconds since 1970 that a time may be away."""
+from trajcloak.log.bad_rows import BadRows, Trouble, find_bad
 
 PLAIN = {
     pa.string_view(): pa.string(),
@@ -59,77 +53,6 @@ def find_common_type(type_: pa.DataType) -> pa.DataType:
     return PLAIN.get(type_, type_)
 
 
-def decode_times(
-    column: pa.Array, wanted: WantedColumns, rows_before: int, bad: BadRows
-) -> pa.Array:
-    """Turn numbers since 1970, or text of a given form, into timestamps.
-
-    Times that cannot be read become empty, and are noted in ``bad``. ``rows_before``: rows of
-    the log before the first.
-    """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if wanted.time_unit is not None:
-        times, found = _read_epochs(column, wanted)
-        expected = f"a number since 1970 in {wanted.time_unit}, as --time-unit says"
-    else:
-        times, found = _read_texts(column, wanted)
-        expected = f"a time such as {wanted.time_format}, as --time-format says"
-    lost = pc.and_(column.is_valid(), times.is_null()).to_numpy(zero_copy_only=False)
-    if lost.any():
-        rows = np.flatnonzero(lost)
-        bad.add_unreadable(
-            Trouble(f"column '{wanted.time}' {found}", expected, "correct or remove the row"),
-            rows + rows_before,
-            str(column[int(rows[0])].as_py()),
-        )
-    return times
-
-
-def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
-    assert wanted.time_unit is not None
-    type_, scale = column.type, TIME_UNITS[wanted.time_unit]
-    if not (pa.types.is_integer(type_) or pa.types.is_floating(type_)):
-        raise InputError(
-            f"column '{wanted.time}' is of type {type_}, and --time-unit is "
-            f"'{wanted.time_unit}'; expected numbers since 1970; leave out --time-unit, or convert "
-            f"the times"
-        )
-    kind = pa.int64() if pa.types.is_integer(type_) else pa.float64()
-    numbers = column.cast(kind, safe=False)
-    filled = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    # Not "greater than": NaN is out of range, too.
-    is_bad = ~(np.abs(filled) <= MAX_EPOCH // scale)
-    ticks = np.rint(np.where(is_bad, 0, filled) * scale).astype(np.int64)
-    mask = is_bad | numbers.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC")), "is out of range"
-
-
-def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
-    type_ = column.type
-    if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
-        raise InputError(
-            f"column '{wanted.time}' is of type {type_}, and --time-format is given; expected "
-            f"text; leave out --time-format"
-        )
-    assert wanted.time_format is not None
-    texts = pc.utf8_trim_whitespace(column)
-    if "%f" in wanted.time_format:
-        # Arrow knows no fractions of a second here.
-        times = [_read_text(text, wanted.time_format) for text in texts.to_pylist()]
-        zone = "UTC" if "%z" in wanted.time_format else None
-        return pa.array(times, pa.timestamp("us", zone)), "cannot be read"
-    times = pc.strptime(texts, format=wanted.time_format, unit="us", error_is_null=True)
-    return times, "cannot be read"
-
-
-def _read_text(text: str | None, form: str) -> datetime | None:
-    try:
-        return None if text is None else datetime.strptime(text, form)
-    except ValueError:
-        return None
-
-
 def empty_damaged(batch: pa.RecordBatch, rows_before: int, bad: BadRows) -> pa.RecordBatch:
     """Empty values that are damaged: text that is not UTF-8, or whose bounds are outside the file.
 
@@ -162,7 +85,9 @@ def _split_damaged(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
         indices = pa.array(np.where(wrong | is_empty, 0, index), mask=wrong | is_empty)
         kept = pa.DictionaryArray.from_arrays(indices.cast(column.type.index_type), values)
         return kept, np.flatnonzero(wrong)
-    damaged = np.fromiter(_find_damaged(column), np.int64)
+    damaged = np.fromiter(
+        find_bad(lambda a, b: _is_sound(column.slice(a, b - a)), len(column)), np.int64
+    )
     if not len(damaged):
         return column, damaged
     edges = [-1, *damaged.tolist(), len(column)]
@@ -170,18 +95,6 @@ def _split_damaged(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     for before, after in pairwise(edges):
         pieces += [column.slice(before + 1, after - before - 1), pa.nulls(1, column.type)]
     return pa.concat_arrays(pieces[:-1]), damaged
-
-
-def _find_damaged(column: pa.Array, start: int = 0) -> Iterator[int]:
-    """Yield the positions of damaged values, in order."""
-    if _is_sound(column):
-        return
-    if len(column) == 1:
-        yield start
-        return
-    middle = len(column) // 2
-    yield from _find_damaged(column.slice(0, middle), start)
-    yield from _find_damaged(column.slice(middle), start + middle)
 
 
 def _is_sound(column: pa.Array) -> bool:
@@ -198,13 +111,7 @@ def list_roots(names: Sequence[str], present: Sequence[str]) -> list[str]:
 
 
 def flatten_columns(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
-    """Select attributes of a batch by name; a struct becomes one attribute for each field.
-
-    Raises
-    ------
-    InputError
-        If a field is missing, a struct has none, or two attributes would have one name.
-    """
+    """Select attributes of a batch by name; a struct becomes one attribute for each field."""
     columns: dict[str, pa.Array] = {}
     for name in names:
         fields = list(_walk(name, _find(batch, name)))

@@ -24,38 +24,9 @@ FORMULA = r"^([=+@\t\r'-])"
 _PLACES = ("x", "y", "lon", "lat")
 
 
-def _open_parquet(file: Any, schema: Any, quoting: str) -> Any:
-    places = [name for name in schema.names if name in _PLACES]
-    return pq.ParquetWriter(
-        file,
-        schema,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=[name for name in schema.names if name not in ("user_id", *places)],
-        column_encoding=dict.fromkeys(places, "BYTE_STREAM_SPLIT"),
-    )
-
-
-def _open_csv(file: Any, schema: Any, quoting: str) -> Any:
-    return pa_csv.CSVWriter(
-        file, schema, write_options=pa_csv.WriteOptions(quoting_style=quoting, batch_size=1 << 16)
-    )
-
-
-_FORMATS: dict[str, Callable[[Any, Any, str], Any]] = {".parquet": _open_parquet, ".csv": _open_csv}
-
-
 def check_log_path(path: Path) -> None:
-    """Raise unless a log can be written at a path.
-
-    Raises
-    ------
-    OptionError
-        If the name does not say which format is wanted.
-    OutputError
-        If the path exists already, or its folder does not.
-    """
-    if path.suffix not in _FORMATS:
+    """Raise unless a log can be written at a path: its name says the format, and it is free."""
+    if path.suffix not in (".parquet", ".csv"):
         raise OptionError(
             f"{path}: the name of a log ends in '{path.suffix}'; expected '.parquet' or '.csv'; "
             f"rename the output"
@@ -69,28 +40,39 @@ def log_writer(
 ) -> Iterator[Callable[[Any], None]]:
     """Open a log for writing; yields the function that appends a table.
 
-    The log appears at ``path`` complete or not at all, for its owner only. ``quoting`` is
-    Arrow's style of quoting text in CSV. Use ``"needed"`` for text from foreign files: it may
-    hold commas, and text that looks like a formula gets an apostrophe in front.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written, or the path has been taken meanwhile.
+    The log appears at ``path`` complete or not at all, for its owner only. ``quoting`` is Arrow's
+    style of quoting text in CSV. Use ``"needed"`` for text from foreign files: it may hold commas,
+    and text that looks like a formula gets an apostrophe in front.
     """
+    open_writer = _open_parquet if path.suffix == ".parquet" else _open_csv
     with (
         new_file(path, PRIVATE) as file,
         file.open("wb") as stream,
-        _FORMATS[path.suffix](stream, schema, quoting) as writer,
+        open_writer(stream, schema, quoting) as append,
     ):
-        yield partial(_append, writer, is_foreign=quoting == "needed")
+        yield append
 
 
-def _append(writer: Any, table: Any, *, is_foreign: bool) -> None:
-    if isinstance(writer, pq.ParquetWriter):
-        writer.write_table(table, row_group_size=ROWS_PER_GROUP)
-    else:
-        writer.write_table(_escape_formulas(table) if is_foreign else table)
+@contextmanager
+def _open_parquet(stream: Any, schema: Any, quoting: str) -> Iterator[Callable[[Any], None]]:
+    places = [name for name in schema.names if name in _PLACES]
+    with pq.ParquetWriter(
+        stream,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[name for name in schema.names if name not in ("user_id", *places)],
+        column_encoding=dict.fromkeys(places, "BYTE_STREAM_SPLIT"),
+    ) as writer:
+        yield partial(writer.write_table, row_group_size=ROWS_PER_GROUP)
+
+
+@contextmanager
+def _open_csv(stream: Any, schema: Any, quoting: str) -> Iterator[Callable[[Any], None]]:
+    options = pa_csv.WriteOptions(quoting_style=quoting, batch_size=1 << 16)
+    is_foreign = quoting == "needed"
+    with pa_csv.CSVWriter(stream, schema, write_options=options) as writer:
+        yield lambda table: writer.write_table(_escape_formulas(table) if is_foreign else table)
 
 
 def _escape_formulas(table: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError, OptionError
-from trajcloak.log.files import LogPath
+from trajcloak.log.file_columns import LogPath
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.movement.movement_source import ZIPPED, MovementSource
 from trajcloak.movement.text_formats import (
@@ -26,22 +26,12 @@ from trajcloak.progress_bars import Heard, listening
 
 @dataclass(frozen=True)
 class Format:
-    """A format of movement data.
+    """A format of movement data."""
 
-    Parameters
-    ----------
-    patterns
-        Names of its files, in lower case and without ``.gz``; only such files of a
-        folder are read.
-    has_unique_names
-        Whether a file with such a name can only be of this format.
-    read
-        Yields batches of the log's rows.
-    """
-
+    # Names of its files, in lower case and without ``.gz``; only such files of a folder are read.
     patterns: tuple[str, ...]
-    has_unique_names: bool
-    read: Callable[[MovementSource], Iterator[pa.RecordBatch]]
+    has_unique_names: bool  # Whether a file with such a name can only be of this format.
+    read: Callable[[MovementSource], Iterator[pa.RecordBatch]]  # Yields batches of the log's rows.
 
     def fits(self, file: Path) -> bool:
         """Whether a file's name matches one of the patterns."""
@@ -160,9 +150,11 @@ def _write_log(path: Path, name: str, source: MovementSource) -> ConvertedLog:
     tables = _join_batches(FORMATS[name].read(source))
     first = next(tables, None)
     if first is None:
+        skipped = [f"{reason.replace('_', ' ')}: {n:,}" for reason, n in source.skipped.items()]
         raise InputError(
             f"{source.files[0]}: no points found in {len(source.files)} files; expected at least "
-            f"one ({_list_reasons(source)}); check the files, or pass another --format"
+            f"one (skipped: {', '.join(skipped) or 'none'}); check the files, or pass another "
+            f"--format"
         )
     rows = 0
     users: set[int | str] = set()
@@ -196,11 +188,6 @@ def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _list_reasons(source: MovementSource) -> str:
-    skipped = [f"{reason.replace('_', ' ')}: {n:,}" for reason, n in source.skipped.items()]
-    return f"skipped: {', '.join(skipped) or 'none'}"
-
-
 def check_source(source: LogPath) -> None:
     """Raise if the source is not a path or is an empty list."""
     if not isinstance(source, str | Path | Sequence):
@@ -213,13 +200,7 @@ def check_source(source: LogPath) -> None:
 
 
 def choose_format(source: LogPath, name: str | None) -> str:
-    """Check the name of a format, or find the format from the names of the files.
-
-    Raises
-    ------
-    OptionError
-        If the format is not known, or cannot be found from the names.
-    """
+    """Check the name of a format, or find the format from the names of the files."""
     if name is not None:
         if name not in FORMATS:
             raise OptionError(

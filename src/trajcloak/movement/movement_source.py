@@ -5,7 +5,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,21 +24,10 @@ LIMITS = {"lon": 180, "lat": 90}
 
 
 class MovementSource:
-    """The files of one conversion.
+    """The files of one conversion, in the order in which they are read.
 
-    Parameters
-    ----------
-    files
-        The files, in the order in which they are read.
-    geographic
-        Whether the caller says that x and y are longitude and latitude.
-    progress
-        Called with the stage ``converting``, in bytes.
-
-    Attributes
-    ----------
-    skipped : Counter
-        How many points were skipped, for each reason.
+    ``geographic``: whether the caller says that x and y are longitude and latitude. ``skipped``
+    counts the points that were skipped, for each reason.
     """
 
     def __init__(
@@ -57,15 +46,10 @@ class MovementSource:
             self.skipped[reason] += count
 
     def read_chunks(self, file: Path, size: int) -> Iterator[bytes]:
-        """Yield the bytes of a file, decompressed, in chunks of ``size``.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be opened, or is damaged.
-        """
+        """Yield the bytes of a file, decompressed, in chunks of ``size``."""
+        is_zipped = file.name.lower().endswith(ZIPPED)
         try:
-            with file.open("rb") as raw, _decompress(file, raw) as stream:
+            with file.open("rb") as raw, gzip.open(raw) if is_zipped else raw as stream:
                 while chunk := stream.read(size):
                     yield chunk
                     self._progress(STAGE, self._done + raw.tell(), self._total)
@@ -104,12 +88,6 @@ def check_one_file_per_user(files: Sequence[Path], name_user: Callable[[Path], s
                 f"{file}: names the same user as {other}; expected one file per user; rename one "
                 f"of them, or join them if the user is the same"
             )
-
-
-def _decompress(file: Path, raw: IO[bytes]) -> IO[bytes] | gzip.GzipFile:
-    if file.name.lower().endswith(ZIPPED):
-        return gzip.open(raw)
-    return raw
 
 
 def name_axes(geographic: bool) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from trajcloak.errors import InputError
+from trajcloak.log.bad_rows import find_bad
 from trajcloak.movement.movement_source import (
     MovementSource,
     add_user,
@@ -53,24 +54,12 @@ class BadLine(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class LineLayout:
-    """How the lines of a format are laid out.
+    """How the lines of a format are laid out."""
 
-    Parameters
-    ----------
-    separator
-        The character between two fields.
-    fields
-        Names of the fields, in order.
-    types
-        Types of the fields that are read; others are ignored.
-    header_lines
-        How many lines come before the first point.
-    """
-
-    separator: str
-    fields: tuple[str, ...]
-    types: dict[str, pa.DataType]
-    header_lines: int = 0
+    separator: str  # The character between two fields.
+    fields: tuple[str, ...]  # Names of the fields, in order.
+    types: dict[str, pa.DataType]  # Types of the fields that are read; others are ignored.
+    header_lines: int = 0  # How many lines come before the first point.
 
 
 class _Block(NamedTuple):
@@ -87,24 +76,8 @@ def read_tables(
     """Yield the points of a text file, some megabytes of lines at a time.
 
     If the last line has no line end and cannot be read, it is skipped and counted: the
-    program that wrote the file was stopped.
-
-    Parameters
-    ----------
-    source
-        Where bytes come from and skipped points are counted.
-    file
-        The file.
-    layout
-        How its lines are laid out.
-    shape
-        Checks the fields that were read and turns them into the columns of a log;
-        raises BadLine if a line breaks a rule.
-
-    Raises
-    ------
-    InputError
-        If a line cannot be read or breaks a rule; names the file and the line.
+    program that wrote the file was stopped. ``shape`` checks the fields that were read and turns
+    them into the columns of a log; it raises BadLine if a line breaks a rule.
     """
     for block in _read_blocks(source, file, layout.header_lines):
         try:
@@ -123,7 +96,9 @@ def _read_blocks(source: MovementSource, file: Path, header_lines: int) -> Itera
         stop = text.rfind(b"\n") + 1
         num_lines = text.count(b"\n", 0, stop)
         start = _find_line(text, max(header_lines - line + 1, 0), stop)
-        whole = _strip_line_ends(text[start:stop])
+        whole = text[start:stop]
+        if b" \n" in whole or b"\t\n" in whole:
+            whole = _TRAILING_BLANKS.sub(b"\n", whole)
         if whole.strip():
             yield _Block(line + text.count(b"\n", 0, start), whole, True)
         line, rest = line + num_lines, text[stop:]
@@ -147,13 +122,6 @@ def _unify_line_ends(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
     if held:
         yield b"\n"
-
-
-def _strip_line_ends(text: bytes) -> bytes:
-    """Remove blanks before line ends."""
-    if b" \n" in text or b"\t\n" in text:
-        return _TRAILING_BLANKS.sub(b"\n", text)
-    return text
 
 
 def _find_line(text: bytes, number: int, stop: int) -> int:
@@ -198,16 +166,10 @@ def _explain(
         return None
 
     lines = block.text.split(b"\n")
-    start, stop = 0, len(lines)
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        if find_fault(lines[start:middle]):
-            stop = middle
-        else:
-            start = middle
-    fault = _name_bad_field(lines[start], layout) or str(find_fault(lines[start:stop]))
+    bad = next(find_bad(lambda a, b: find_fault(lines[a:b]) is None, len(lines)))
+    fault = _name_bad_field(lines[bad], layout) or str(find_fault([lines[bad]]))
     return InputError(
-        f"{file}: line {block.first_line + start}: {fault}; correct or remove the line, or pass "
+        f"{file}: line {block.first_line + bad}: {fault}; correct or remove the line, or pass "
         f"another --format"
     )
 
@@ -230,15 +192,9 @@ def _name_bad_field(line: bytes, layout: LineLayout) -> str | None:
 BRINKHOFF = LineLayout(
     separator="\t",
     fields=("action", "id", "report", "class", "time", "x", "y", "speed", "next_x", "next_y"),
-    types={
-        "action": pa.string(),
-        "id": pa.int64(),
-        "class": pa.int64(),
-        "time": pa.int64(),
-        "x": pa.float64(),
-        "y": pa.float64(),
-        "speed": pa.float64(),
-    },
+    types={"action": pa.string()}
+    | dict.fromkeys(("id", "class", "time"), pa.int64())
+    | dict.fromkeys(("x", "y", "speed"), pa.float64()),
 )
 
 
@@ -271,12 +227,8 @@ def _shape_brinkhoff(table: pa.Table) -> pa.Table:
 CABS = LineLayout(
     separator=" ",
     fields=("lat", "lon", "occupied", "time"),
-    types={
-        "lat": pa.float64(),
-        "lon": pa.float64(),
-        "occupied": pa.int64(),
-        "time": pa.int64(),
-    },
+    types=dict.fromkeys(("lat", "lon"), pa.float64())
+    | dict.fromkeys(("occupied", "time"), pa.int64()),
 )
 
 
@@ -324,13 +276,8 @@ def _shape_cabs(table: pa.Table) -> pa.Table:
 GEOLIFE = LineLayout(
     separator=",",
     fields=("lat", "lon", "zero", "feet", "days", "date", "clock"),
-    types={
-        "lat": pa.float64(),
-        "lon": pa.float64(),
-        "feet": pa.float64(),
-        "date": pa.string(),
-        "clock": pa.string(),
-    },
+    types=dict.fromkeys(("lat", "lon", "feet"), pa.float64())
+    | dict.fromkeys(("date", "clock"), pa.string()),
     header_lines=6,
 )
 

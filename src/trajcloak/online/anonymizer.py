@@ -25,15 +25,17 @@ from trajcloak.online.epoch_groups import (
     lay_side_by_side,
 )
 from trajcloak.online.history import ABSENT, Frame, Recorder
-from trajcloak.online.instant_requests import (
-    InstantRequests,
-    build_no_requests,
-    decide_instant,
-)
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.open_instant import NEVER, OpenInstant
 from trajcloak.online.prediction import PREDICTORS, Futures
-from trajcloak.online.published_instant import NO_GROUP, PrivateInstant, PublishedInstant
+from trajcloak.online.published_instant import (
+    NO_GROUP,
+    InstantRequests,
+    PrivateInstant,
+    PublishedInstant,
+    build_no_requests,
+    decide_instant,
+)
 from trajcloak.online.stream_users import StreamUsers
 from trajcloak.options import MBR, PER_INSTANT
 from trajcloak.parts import Parts, PartSettings, build_parts
@@ -317,7 +319,9 @@ class OnlineAnonymizer:
 
     def _forget(self) -> None:
         """Forget users who were not seen for long, so that memory does not grow with time."""
-        self._recorder.trim(self._users.count)
+        # Users whose first report is of an instant that is still open must not change how much
+        # is remembered: whether they are known by now depends on the order of lines.
+        self._recorder.trim(int(self._recorder.is_seen(self._users.count).sum()))
         is_seen = self._recorder.is_seen(self._users.count)
         for opened in self._open.values():
             opened.extend(self._users.count)

@@ -19,15 +19,30 @@ Futures = npt.NDArray[np.int32]
 """(users, futures, instants, 2): the cells of each user at the instants to come, in each of
 several futures, which are equally likely."""
 
-DAMPING = 0.8
-"""Share of its speed that a user keeps from one instant to the next."""
-
 NEAREST = 8
 """Earlier movers whose mean is taken where one future is asked for."""
 
-PER_CELL = 16
-MOST_PER_CELL = 64
-"""Earlier movers in a cell of the index on average, and those of a cell that are looked at."""
+
+class SearchWidth(NamedTuple):
+    """How many earlier movers are looked at for a user.
+
+    Attributes
+    ----------
+    most_users : float
+        Users up to which so many are looked at.
+    per_cell : int
+        Movers in a cell of the index, on average.
+    most_per_cell : int
+        Movers of a cell that are looked at.
+    """
+
+    most_users: float
+    per_cell: int
+    most_per_cell: int
+
+
+WIDTHS = (SearchWidth(100_000, 64, 1024), SearchWidth(float("inf"), 16, 64))
+"""The nearest of many movers are nearer, and predict better, where there is time to find them."""
 
 MOST_RINGS = 3
 """Rings of cells around a user's own that are searched, the next only while movers are missing."""
@@ -65,28 +80,19 @@ class Predictor(Protocol):
         """
 
 
-class Hold:
-    """Everybody stays."""
-
-    name = "hold"
-
-    def predict(
-        self,
-        history: History,
-        users: npt.NDArray[np.int64],
-        length: int,
-        num_futures: int,
-        *,
-        threads: int = 1,
-    ) -> Futures:
-        """Predict the newest place; see :class:`Predictor`."""
-        return np.repeat(history.frames[-1, users][:, None, None], length, axis=2)
-
-
 class Damped:
-    """Everybody goes on as before, slower from instant to instant."""
+    """Everybody goes on as before, slower from instant to instant.
 
-    name = "damped"
+    Parameters
+    ----------
+    name : str
+    kept : float
+        Share of their speed that users keep from one instant to the next; 0: they stay.
+    """
+
+    def __init__(self, name: str = "damped", kept: float = 0.8) -> None:
+        self.name = name
+        self._kept = kept
 
     def predict(
         self,
@@ -99,7 +105,7 @@ class Damped:
     ) -> Futures:
         """Continue the newest movement; see :class:`Predictor`."""
         now = history.frames[-1, users]
-        kept = np.cumsum(DAMPING ** np.arange(1, length + 1))
+        kept = np.cumsum(self._kept ** np.arange(1, length + 1))
         way = find_movement(history)[users][:, None] * kept[:, None]
         futures: Futures = np.rint(now[:, None] + way).astype(np.int32)[:, None]
         return futures
@@ -114,7 +120,7 @@ class Learned:
     :class:`Damped` says.
 
     Time is linear in users and movements: movers are looked up in a grid of places, and of a cell
-    at most :data:`MOST_PER_CELL` are looked at.
+    only so many are looked at as :data:`WIDTHS` says.
     """
 
     name = "learned"
@@ -130,7 +136,8 @@ class Learned:
     ) -> Futures:
         """Continue as earlier movers did; see :class:`Predictor`."""
         count = NEAREST if num_futures == 1 else num_futures
-        index = _build_index(history, length)
+        width = next(w for w in WIDTHS if len(users) <= w.most_users)
+        index = _build_index(history, length, width)
         damped = Damped().predict(history, users, length, 1)[:, 0]
         futures = np.repeat(damped[:, None], num_futures, axis=1)
         asked = _describe(history, len(history.frames) - 1, users)
@@ -146,7 +153,9 @@ class Learned:
         return futures
 
 
-PREDICTORS: dict[str, Predictor] = {p.name: p for p in (Learned(), Damped(), Hold())}
+PREDICTORS: dict[str, Predictor] = {
+    p.name: p for p in (Learned(), Damped(), Damped("hold", kept=0.0))
+}
 
 
 def find_movement(history: History) -> npt.NDArray[np.int32]:
@@ -167,6 +176,8 @@ class MoverIndex(NamedTuple):
         Cells are shifted right by so many bits to cells of the coarse grid.
     side : int
         Cells on a side of the coarse grid.
+    most_per_cell : int
+        Movers of a cell that are looked at.
     first : (side * side + 1,) int64
         Where the movers of each coarse cell begin.
     traits : (movers, 5) int32
@@ -177,13 +188,14 @@ class MoverIndex(NamedTuple):
 
     shift: int
     side: int
+    most_per_cell: int
     first: npt.NDArray[np.int64]
     traits: npt.NDArray[np.int32]
     frame: npt.NDArray[np.int32]
     user: npt.NDArray[np.int32]
 
 
-def _build_index(history: History, length: int) -> MoverIndex:
+def _build_index(history: History, length: int, width: SearchWidth) -> MoverIndex:
     """Index all movements that are known for one instant before and ``length`` after."""
     frames = history.frames
     is_known = frames[..., 0] >= 0
@@ -195,13 +207,14 @@ def _build_index(history: History, length: int) -> MoverIndex:
         user.append(rows.astype(np.int32))
     described = np.concatenate(traits)
     extent = int(frames.max(initial=0)) + 1
-    side = max(1, int(np.sqrt(len(described) / PER_CELL)))
+    side = max(1, int(np.sqrt(len(described) / width.per_cell)))
     shift = max(0, (extent // side).bit_length() - 1)
     side = ((extent - 1) >> shift) + 1
     order, first = group_by_number(_find_places(described, shift, side), side * side)
     return MoverIndex(
         shift,
         side,
+        width.most_per_cell,
         first,
         described[order],
         np.concatenate([np.empty(0, np.int32), *frame])[order],
@@ -292,8 +305,8 @@ def _find_nearest(index, traits, distance, nearest):  # type: ignore[no-untyped-
                     continue
                 begin = index.first[c * index.side + r]
                 end = index.first[c * index.side + r + 1]
-                step = (end - begin + MOST_PER_CELL - 1) // MOST_PER_CELL
-                for mover in range(begin, end, max(1, step)):
+                step = max(1, -(-(end - begin) // index.most_per_cell))
+                for mover in range(begin, end, step):
                     apart = np.int64(0)
                     for i in range(5):
                         by = np.int64(index.traits[mover, i]) - np.int64(traits[i])

@@ -77,14 +77,7 @@ class RequestAnswer:
 
 @dataclass(frozen=True)
 class CountBounds:
-    """How many users of each bundle, or of each part, are counted.
-
-    Attributes
-    ----------
-    lower, upper : (bundles or parts,) int64
-    estimate : (bundles or parts,) float64
-        Between the bounds.
-    """
+    """How many users of each bundle, or of each part, are counted: at least, about, at most."""
 
     lower: Numbers
     estimate: npt.NDArray[np.float64]
@@ -95,28 +88,15 @@ class CountBounds:
         return Answer(int(self.lower.sum()), float(self.estimate.sum()), int(self.upper.sum()))
 
     def add_parts(self, counts: Numbers) -> "CountBounds":
-        """Add up the parts of each bundle, which have no user in common.
-
-        ``counts`` are the numbers of parts of each bundle.
-        """
-        return CountBounds(
-            *(reduce_runs(np.add, b, counts) for b in (self.lower, self.estimate, self.upper))
-        )
+        """Add up the parts of each bundle, so many each, which have no user in common."""
+        return CountBounds(*(reduce_runs(np.add, bound, counts) for bound in vars(self).values()))
 
 
 @dataclass(frozen=True)
 class Presence:
-    """Which users of a window are asked about, instant by instant.
+    """Which users of a window are asked about, at each of the instants at which requests count.
 
-    Attributes
-    ----------
-    window : PublishedWindow
-    instants : list of int
-        Those at which requests count.
-    bounds : list of CountBounds
-        For each of these instants.
-    most : (bundles,) int64
-        Most users of each bundle who can be asked about at any of the instants.
+    ``most`` are, of each bundle, the most users who can be asked about at any of the instants.
     """
 
     window: PublishedWindow
@@ -131,7 +111,7 @@ def bound_present(window: PublishedWindow, step: RouteStep, boxes: CellGrid | No
     ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells.
     """
     bounds = _bound_parts(window, step, boxes, is_only=True)
-    return bounds.add_parts(window.counts_at(step.instant))
+    return bounds.add_parts(window.counts[:, step.instant - window.start])
 
 
 def bound_followers(
@@ -144,14 +124,13 @@ def bound_followers(
     """
     is_only = len(steps) == 1
     bounds = [_bound_parts(window, step, boxes, is_only=is_only) for step in steps]
-    counts = [window.counts_at(step.instant) for step in steps]
+    places = [step.instant - window.start for step in steps]
+    counts = window.counts.T[places]
     if window.keeps_members:
         parts = window.find_parts(steps[0].instant)
         return intersect_bounds(bounds, window.sizes[parts]).add_parts(counts[0])
-    present = np.stack([window.present_at(step.instant) for step in steps])
-    return intersect_bounds(
-        [of_step.add_parts(count) for of_step, count in zip(bounds, counts, strict=True)], present
-    )
+    by_bundle = [of_step.add_parts(count) for of_step, count in zip(bounds, counts, strict=True)]
+    return intersect_bounds(by_bundle, window.present.T[places])
 
 
 def _bound_parts(
@@ -180,20 +159,11 @@ def bound_inside(
 ) -> CountBounds:
     """Bound how many of the users in each rectangle are inside a region.
 
-    Parameters
-    ----------
-    rectangles : (4, rectangles) float64
-        Least x and y, greatest x and y.
-    users : (rectangles,) int64
-    region : Rectangle
-    boxes : CellGrid, optional
-        If rectangles are bounding boxes of their users' cells: the grid of cells.
-    spread : Spread
-        How users are spread over rectangles.
-    is_only : bool
-        Whether no other step is asked about. Otherwise shares of several steps are multiplied, and
-        estimates leave out that somebody is at each side of a box: often the same users are
-        there at all steps, and they would be taken for independent.
+    ``rectangles`` are (4, rectangles): least x and y, greatest x and y. ``boxes`` is the grid of
+    cells, if they are bounding boxes of their users' cells. ``is_only``: no other step is asked
+    about. Otherwise shares of several steps are multiplied, and estimates leave out that somebody
+    is at each side of a box: often the same users are there at all steps, and they would be taken
+    for independent.
     """
     x_min, y_min, x_max, y_max = rectangles
     left, bottom, right, top = region
@@ -295,13 +265,7 @@ def count_by_value(
 ) -> dict[Any, RequestAnswer]:
     """Count requests and their senders by value, without values that nobody can have sent.
 
-    Parameters
-    ----------
-    rows : RequestRows
-    windows : list of Presence
-        Who is asked about, window by window.
-    most_users : int
-        Most users who can be asked about, over all windows.
+    ``most_users`` is how many users can be asked about, over all windows.
     """
     parts = [_count_in_window(rows, window) for window in windows]
     found = {}
@@ -316,7 +280,8 @@ def count_by_value(
 def _count_in_window(rows: RequestRows, presence: Presence) -> tuple[list[Answer], list[Answer]]:
     """Count, for each value, the entries and the users of a window."""
     bundle, column, code, num_entries = _select(rows, presence)
-    users = np.stack([presence.window.present_at(i) for i in presence.instants])[column, bundle]
+    places = np.array(presence.instants) - presence.window.start
+    users = presence.window.present[bundle, places[column]]
     certain = np.stack([b.lower for b in presence.bounds])[column, bundle] == users
     share = np.stack([b.estimate for b in presence.bounds])[column, bundle] / users
     upper = np.stack([b.upper for b in presence.bounds])[column, bundle]

@@ -55,19 +55,8 @@ Steps = Sequence[tuple[Sequence[float], int | str]]
 class PublishedRelease:
     """A release as a consumer sees it; made by :func:`open_published`.
 
-    Attributes
-    ----------
-    path : Path
-        Its folder; in memory, what messages call it.
-    manifest : Manifest
-        The content of ``manifest.json``.
-    windows : list of PublishedWindow
-    times : PublishedTimes
-        The published instants.
-    attributes : list of str
-        Names of the request attributes.
-    requests : PublishedTable
-        The file of the requests.
+    ``path`` is its folder; in memory, what messages call it. ``attributes`` are the names of the
+    request attributes, ``requests`` the file of the requests.
     """
 
     path: Path
@@ -152,13 +141,7 @@ class PublishedRelease:
         return count_by_value(rows, windows, intersect_answers(totals, self._num_users).upper)
 
     def project(self, region: Sequence[float]) -> Rectangle:
-        """Turn a rectangle in degrees into one that holds it, in units of the CRS.
-
-        Parameters
-        ----------
-        region : (west, south, east, north)
-            On WGS 84.
-        """
+        """Turn (west, south, east, north) on WGS 84 into a rectangle of the CRS that holds it."""
         projection = self._build_projection()
         rectangle = check_region(projection.transform_bounds(*check_region(region)))
         self.notice_outside(rectangle)

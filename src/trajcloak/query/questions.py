@@ -140,33 +140,15 @@ def _walk(points: Sequence[Point], reached: list[float], distance: float) -> Poi
 
 @dataclass(frozen=True)
 class PublishedTimes:
-    """The published instants.
+    """The published instants."""
 
-    Attributes
-    ----------
-    ranges : list of (int, int)
-        Half-open ranges of instants, one for each window.
-    moments : (int, int) or None
-        Origin and step in microseconds since 1970; None without timestamps.
-    zone : str or None
-        "UTC" or None.
-    clock : str or None
-        Zone of times without one, and of moments that are written. Default: UTC.
-    """
-
-    ranges: list[tuple[int, int]]
-    moments: tuple[int, int] | None
-    zone: str | None
-    clock: str | None = None
+    ranges: list[tuple[int, int]]  # half-open ranges, one for each window
+    moments: tuple[int, int] | None  # origin and step in microseconds since 1970, if there are any
+    zone: str | None  # "UTC" or None
+    clock: str | None = None  # zone of times without one, and of moments written; default: UTC
 
     def follow_clock(self, zone: str) -> "PublishedTimes":
-        """Read and write times as the clock of a zone shows them.
-
-        Raises
-        ------
-        OptionError
-            If there is no such zone, or times of the release have none.
-        """
+        """Read and write times as the clock of a zone shows them."""
         if not is_zone(zone):
             raise OptionError(
                 f"tz is '{zone}'; expected the name of a time zone, such as Europe/Berlin or UTC; "
@@ -180,18 +162,7 @@ class PublishedTimes:
         return replace(self, clock=zone)
 
     def find_instant(self, time: int | str) -> int:
-        """Find the instant that a time falls into.
-
-        Parameters
-        ----------
-        time : int or str
-            Number of an instant, or a timestamp in ISO 8601.
-
-        Raises
-        ------
-        OptionError
-            If it is neither, or not published.
-        """
+        """Find the published instant that a time, its number or a timestamp, falls into."""
         instant = self._parse_time(time)
         if not any(start <= instant < stop for start, stop in self.ranges):
             raise OptionError(
@@ -268,18 +239,17 @@ class PublishedTimes:
 def place_region(region: Box, crs: Any, system: str | None) -> Rectangle:
     """Turn a region into the rectangle, in the system of a release, that holds it.
 
-    Parameters
-    ----------
-    region
-        Numbers, a box of shapely, or one geometry of GeoPandas, whose own system counts.
-    crs
-        System of the region, if it is not that of the release.
-    system
-        That of the release; None if it is not known.
+    A region is numbers, a box of shapely, or one geometry of GeoPandas, whose own system counts.
+    ``crs`` is its system, if it is not that of the release; ``system`` that of the release, if it
+    is known.
     """
     shape: Any = region
     if hasattr(shape, "total_bounds"):
-        shape, crs = _take_geometry(shape), crs or shape.crs
+        if len(shape) != 1:
+            raise OptionError(
+                f"the region has {len(shape)} geometries; expected one; pass one row of it"
+            )
+        shape, crs = shape.geometry.iloc[0], crs or shape.crs
     edges = to_box(shape)
     if len(edges) != 4:
         raise OptionError(
@@ -299,15 +269,6 @@ def place_points(points: Any, crs: Any, system: str | None) -> list[tuple[float,
         return listed
     transformer = _build_transformer(crs, system)
     return [transformer.transform(x, y) for x, y in listed]
-
-
-def _take_geometry(frame: Any) -> Any:
-    geometries: Sequence[Any] = list(frame.geometry)
-    if len(geometries) != 1:
-        raise OptionError(
-            f"the region has {len(geometries)} geometries; expected one; pass one row of it"
-        )
-    return geometries[0]
 
 
 def _build_transformer(crs: Any, system: str | None) -> pyproj.Transformer:

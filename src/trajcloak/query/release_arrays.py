@@ -41,15 +41,7 @@ MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 
 @dataclass(frozen=True)
 class CellGrid:
-    """The grid of cells that the edges of cloaks lie on.
-
-    Attributes
-    ----------
-    low : (float, float)
-        Its lower left corner.
-    cell : float
-        Side of a cell.
-    """
+    """The grid of cells that the edges of cloaks lie on: lower left corner, and side of a cell."""
 
     low: tuple[float, float]
     cell: float
@@ -81,34 +73,17 @@ class PublishedWindow:
     Each bundle has at each instant a set of requests and one rectangle or, with parts, one
     rectangle for each part. In the release of a stream, members may leave, and a bundle with too
     few members left is silent until the window ends: it has no rectangles.
-
-    Attributes
-    ----------
-    first_id, first_set : int
-        Its first bundle, and its first set, as sets are numbered over all windows.
-    start, stop : int
-        Half-open range of instants.
-    users : (bundles,) int64
-        Of each bundle at the first instant.
-    counts : (bundles, instants) int64
-        Parts of each bundle at each instant; 1 in a release without parts, 0 if it is silent.
-    rectangles : (4, parts of all bundles and instants) float64
-        By bundle, instant and part: least x and y, greatest x and y.
-    sizes : (parts of all bundles and instants,) int64
-        Users of each part.
-    keeps_members : bool
-        Whether a part is there at all instants, with the same users.
     """
 
-    first_id: int
-    first_set: int
-    start: int
+    first_id: int  # its first bundle
+    first_set: int  # its first set, as sets are numbered over all windows
+    start: int  # half-open range of instants
     stop: int
-    users: Numbers
-    counts: Numbers
-    rectangles: Edges
-    sizes: Numbers
-    keeps_members: bool
+    users: Numbers  # of each bundle at the first instant
+    counts: Numbers  # (bundles, instants): parts; 1 in a release without them, 0 if it is silent
+    rectangles: Edges  # (4, parts), by bundle, instant and part: least x and y, greatest x and y
+    sizes: Numbers  # users of each part
+    keeps_members: bool  # whether a part is there at all instants, with the same users
     _spreads: dict[int, Spread] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -135,17 +110,9 @@ class PublishedWindow:
         sums: Numbers = reduce_runs(np.add, self.sizes, self.counts.ravel())
         return sums.reshape(self.counts.shape)
 
-    def present_at(self, instant: int) -> Numbers:
-        """Return the users of each bundle at an instant."""
-        return self.present[:, instant - self.start]
-
-    def counts_at(self, instant: int) -> Numbers:
-        """Return the number of parts of each bundle at an instant."""
-        return self.counts[:, instant - self.start]
-
     def find_parts(self, instant: int) -> Numbers:
         """Find the parts at an instant, by bundle and number."""
-        count = self.counts_at(instant)
+        count = self.counts[:, instant - self.start]
         start = self.first[instant - self.start : -1 : self.stop - self.start]
         parts: Numbers = np.repeat(start - np.cumsum(count) + count, count)
         return parts + np.arange(len(parts))
@@ -181,24 +148,12 @@ def reduce_runs(ufunc: np.ufunc, values: npt.NDArray[Any], counts: Numbers) -> n
 
 @dataclass(frozen=True)
 class RequestRows:
-    """How often each value of an attribute stands in each set of requests.
+    """How often each value of an attribute stands in each set of requests."""
 
-    Attributes
-    ----------
-    first : (sets + 1,) int64
-        Where the values of each set start in ``code``.
-    code : int64
-        The distinct values of each set, as places in ``values``.
-    num_entries : int64
-        How many requests have the value.
-    values : list
-        The attribute's values; None where it is null.
-    """
-
-    first: Numbers
-    code: Numbers
-    num_entries: Numbers
-    values: list[Any]
+    first: Numbers  # (sets + 1,): where the values of each set start in ``code``
+    code: Numbers  # the distinct values of each set, as places in ``values``
+    num_entries: Numbers  # how many requests have the value
+    values: list[Any]  # the attribute's values; None where it is null
 
 
 def read_windows(published: PublishedTable, manifest: Manifest) -> list[PublishedWindow]:
@@ -251,7 +206,7 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
             sizes=sizes[rows],
             keeps_members=epoch is None and (parts is None or parts["per"] == PER_WINDOW),
         )
-        if not _keeps_users(window, may_leave=epoch is not None):
+        if not (_keeps_users(window) if epoch is None else _loses_users(window)):
             raise damage_error(file, "a bundle or a part has other numbers of users at other times")
         windows.append(window)
         first_id += num_bundles
@@ -261,13 +216,24 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
     return windows
 
 
-def _keeps_users(window: PublishedWindow, *, may_leave: bool) -> bool:
-    """Tell whether bundles and parts have the users that they must have at all instants."""
-    if may_leave:
-        # A silent bundle, and a user who has left, do not come back.
-        return bool((window.users > 0).all() and (np.diff(window.present, axis=1) <= 0).all())
-    is_same = bool((window.present == window.users[:, None]).all())
-    return is_same and (not window.keeps_members or _keeps_sizes(window))
+def _loses_users(window: PublishedWindow) -> bool:
+    """Tell whether users only leave: neither they nor silent bundles come back."""
+    return bool((window.users > 0).all() and (np.diff(window.present, axis=1) <= 0).all())
+
+
+def _keeps_users(window: PublishedWindow) -> bool:
+    """Tell whether bundles, and parts that keep their users, are as large at all instants."""
+    if (window.present != window.users[:, None]).any():
+        return False
+    counts = window.counts
+    if not window.keeps_members:
+        return True
+    if (counts != counts[:, :1]).any():
+        return False
+    num_rows = counts.sum(axis=1)
+    origin = np.repeat(np.cumsum(num_rows) - num_rows, num_rows)
+    part = (np.arange(len(origin)) - origin) % np.repeat(counts[:, 0], num_rows)
+    return bool((window.sizes == window.sizes[origin + part]).all())
 
 
 def _find_first_parts(file: Path, table: pa.Table) -> Numbers:
@@ -284,17 +250,6 @@ def _find_first_parts(file: Path, table: pa.Table) -> Numbers:
     if not is_good.all():
         raise damage_error(file, OUT_OF_ORDER)
     return first
-
-
-def _keeps_sizes(window: PublishedWindow) -> bool:
-    """Tell whether parts that keep their users are as many, and as large, at all instants."""
-    counts = window.counts
-    if (counts != counts[:, :1]).any():
-        return False
-    num_rows = counts.sum(axis=1)
-    origin = np.repeat(np.cumsum(num_rows) - num_rows, num_rows)
-    part = (np.arange(len(origin)) - origin) % np.repeat(counts[:, 0], num_rows)
-    return bool((window.sizes == window.sizes[origin + part]).all())
 
 
 def _check_rectangles(file: Path, edges: Edges, users: Numbers, manifest: Manifest) -> None:

@@ -20,30 +20,18 @@ SIDE = 64
 
 
 class Spread(NamedTuple):
-    """Where the users of an instant are likely to be.
+    """Where the users of an instant are likely to be."""
 
-    Attributes
-    ----------
-    low, size : (2,) float64
-        Lower left corner and sides of the box around all rectangles.
-    weight : (SIDE, SIDE) float64
-        Weight of each tile of the box, by column and row. Inside a rectangle, a place is likelier
-        the more it has.
-    """
-
-    low: Floats
-    size: Floats
+    low: Floats  # lower left corner of the box around all rectangles
+    size: Floats  # its sides
+    # Weight of each tile of the box, by column and row. Inside a rectangle, a place is likelier the
+    # more it has.
     weight: Floats
 
     def share(self, rectangles: Floats, region: tuple[float, float, float, float]) -> Floats:
         """Estimate the share of each rectangle's users who are inside a region.
 
-        Parameters
-        ----------
-        rectangles : (4, rectangles) float64
-            Least x and y, greatest x and y; within the box.
-        region
-            The same four edges.
+        ``rectangles`` are (4, rectangles): least x and y, greatest x and y; within the box.
         """
         asked = self._to_tiles(np.array(region, np.float64)[:, None])[:, 0]
         shares: Floats = _find_shares(self.weight, self._to_tiles(rectangles), asked)

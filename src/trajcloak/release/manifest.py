@@ -38,33 +38,17 @@ REASONS = {
 
 @dataclass
 class LeftOut:
-    """Counts who and what is not published, and why.
+    """Counts who and what is not published, and why."""
 
-    Attributes
-    ----------
-    published_users, gone_users : int
-        Users who are published in some window; users who are in no window, for other reasons
-        than suppression.
-    num_suppressed : int
-        Participants left out on purpose, once for each window.
-    num_windows : int
-        Windows in which too few users take part.
-    num_sets : int
-        Sets of requests of written bundles that are not eligible.
-    num_requests : int
-        Requests that fall into a window.
-    user_windows, requests : dict
-        By reason: users, once for each window, and requests. The latter are private.
-    """
-
-    published_users: int = 0
-    gone_users: int = 0
-    num_suppressed: int = 0
-    num_windows: int = 0
-    num_sets: int = 0
-    num_requests: int = 0
+    published_users: int = 0  # Users who are published in some window.
+    gone_users: int = 0  # Users who are in no window, for other reasons than suppression.
+    num_suppressed: int = 0  # Participants left out on purpose, once for each window.
+    num_windows: int = 0  # Windows in which too few users take part.
+    num_sets: int = 0  # Sets of requests of written bundles that are not eligible.
+    num_requests: int = 0  # Requests that fall into a window.
+    # By reason: users, once for each window.
     user_windows: Counter[str] = field(default_factory=Counter)
-    requests: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)  # By reason; private.
 
     def add(self, reason: str, users: int, requests: int) -> None:
         """Count users and requests that are not published."""
@@ -82,27 +66,17 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Totals:
-    """What bundles add up to.
-
-    Attributes
-    ----------
-    bundles, users, smallest : int
-        How many there are, their members, those of the smallest.
-    rows : int
-        How many rectangles are published: one for each bundle, or part, and instant.
-    area, cost : tuple of float
-        Summed area of the rectangles, once each and once for each user in it: floats
-        whose sum is the exact sum of the areas of all bundles.
-    low, high : (2,) uint32
-        Corners of the box around all cloaks, in cells, half open.
-    """
+    """What bundles add up to."""
 
     bundles: int
-    users: int
-    smallest: int
-    rows: int
+    users: int  # Members of all of them.
+    smallest: int  # Members of the smallest.
+    rows: int  # How many rectangles are published: one for each bundle, or part, and instant.
+    # Summed area of the rectangles, once each and once for each user in it: floats whose sum is the
+    # exact sum of the areas of all bundles.
     area: tuple[float, ...]
     cost: tuple[float, ...]
+    # (2,): corners of the box around all cloaks, in cells, half open.
     low: npt.NDArray[np.uint32]
     high: npt.NDArray[np.uint32]
 

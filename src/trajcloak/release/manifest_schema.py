@@ -53,9 +53,6 @@ MAX_TICKS = 2**63 - 1
 LOCATED = ("reported", "interpolated", "held", "missing")
 """How the location of a user at an instant is known."""
 
-_UNIONS = (Union, UnionType)
-"""Of annotated types, and of plain ones."""
-
 
 class Rule(NamedTuple):
     """What is expected of a value of the right type: in words, and as a function."""
@@ -308,10 +305,13 @@ def _find_contradictions(manifest: Manifest) -> Iterator[FieldProblem]:
 
 
 def _find_problems(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:
-    type_ = _narrow(value, type_)
-    if is_typeddict(type_):
-        yield from _find_in_fields(value, type_, field)
-    elif not _is_like(value, type_):
+    choices = _list_choices(type_)
+    if value is None and NoneType in choices:
+        return
+    fields = next(filter(is_typeddict, choices), None)
+    if fields is not None:
+        yield from _find_in_fields(value, fields, field)
+    elif not any(_is_like(value, choice) for choice in choices):
         yield FieldProblem(field, _describe(value), _say_expected(type_))
 
 
@@ -334,10 +334,8 @@ def _find_in_fields(value: Any, type_: Any, field: str) -> Iterator[FieldProblem
         yield FieldProblem(field or "manifest", found, "its own fields only")
 
 
-def _narrow(value: Any, type_: Any) -> Any:
-    """Leave out null of a type with one other choice, unless the value is null."""
-    others = [choice for choice in _list_choices(type_) if choice is not NoneType]
-    return others[0] if len(others) == 1 and value is not None else type_
+def _list_choices(type_: Any) -> tuple[Any, ...]:
+    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
 
 
 def _is_like(value: Any, type_: Any) -> bool:
@@ -349,19 +347,11 @@ def _is_like(value: Any, type_: Any) -> bool:
     if get_origin(type_) is dict:
         kind = get_args(type_)[1]
         return isinstance(value, dict) and all(_is_like(item, kind) for item in value.values())
-    if get_origin(type_) in _UNIONS:
-        return any(_is_like(value, choice) for choice in get_args(type_))
-    if is_typeddict(type_):
-        return not any(_find_in_fields(value, type_, ""))
     if isinstance(value, bool):
         return type_ is bool
     if type_ is float:
         return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     return isinstance(value, type_)
-
-
-def _list_choices(type_: Any) -> tuple[Any, ...]:
-    return get_args(type_) if get_origin(type_) in _UNIONS else (type_,)
 
 
 def _describe(value: Any) -> str:
@@ -373,13 +363,10 @@ def _describe(value: Any) -> str:
 
 def _say_expected(type_: Any) -> str:
     """Say what a type holds, in words."""
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-    if get_origin(type_) is Annotated:
-        said: str = get_args(type_)[1].expected
-        return said
-    if is_typeddict(type_):
-        return "an object"
-    return " or ".join(
-        "null" if choice is NoneType else words.get(choice) or _say_expected(choice)
-        for choice in _list_choices(type_)
-    )
+    words = []
+    for choice in _list_choices(type_):
+        if get_origin(choice) is Annotated:
+            words.append(get_args(choice)[1].expected)
+        else:
+            words.append({bool: "true or false", NoneType: "null"}.get(choice, "an object"))
+    return " or ".join(words)

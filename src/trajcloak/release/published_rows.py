@@ -33,32 +33,16 @@ Piece = tuple[int, slice]
 
 @dataclass(frozen=True)
 class ReleaseHead:
-    """What all rows of a release share.
+    """What all rows of a release share."""
 
-    Attributes
-    ----------
-    crs : str or None
-        Coordinate system of the cloaks.
-    kinds : pyarrow.Table
-        The distinct requests that are published.
-    region : Region
-    moments : (int, int) or None
-        Origin and step of the instants in microseconds; None without timestamps.
-    zone : str or None
-        "UTC" or None.
-    box : sequence of float
-        Around all cloaks: x_min, y_min, x_max, y_max.
-    parts_per : {"window", "instant"} or None
-        What a part keeps its members for; None without parts.
-    """
-
-    crs: str | None
-    kinds: pa.Table
+    crs: str | None  # Coordinate system of the cloaks.
+    kinds: pa.Table  # The distinct requests that are published.
     region: Region
+    # Origin and step of the instants in microseconds; None without timestamps.
     moments: tuple[int, int] | None
-    zone: str | None
-    box: Sequence[float]
-    parts_per: str | None = None
+    zone: str | None  # "UTC" or None.
+    box: Sequence[float]  # Around all cloaks: x_min, y_min, x_max, y_max.
+    parts_per: str | None = None  # What a part keeps its members for; None without parts.
 
     def encode(self, name: str, parts: Sequence[tuple[Bundles, int, slice]]) -> pa.Buffer:
         """Encode a row group of a file.

@@ -34,11 +34,6 @@ MAX_MANIFEST_BYTES = 1 << 20
 def read_manifest(path: str | Path) -> Manifest:
     """Read the manifest of a release; every field is there, and of the right type.
 
-    Raises
-    ------
-    InputError
-        If there is none, or it cannot be used.
-
     Examples
     --------
     >>> manifest = read_manifest("release")
@@ -74,21 +69,11 @@ def parse_manifest(file: Path) -> Any:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A Parquet file of a release that can be read safely; made by :func:`open_table`.
+    """A Parquet file of a release that can be read safely; made by :func:`open_table`."""
 
-    Attributes
-    ----------
-    file : Path
-        Its name in messages.
-    schema : pyarrow.Schema
-        The names and types of its columns.
-    content : Path or pyarrow.Buffer
-        Where it is: on disk, or in memory.
-    """
-
-    file: Path
-    schema: pa.Schema
-    content: Path | pa.Buffer
+    file: Path  # Its name in messages.
+    schema: pa.Schema  # The names and types of its columns.
+    content: Path | pa.Buffer  # Where it is: on disk, or in memory.
 
     def check_types(self, types: Mapping[str, pa.DataType]) -> None:
         """Raise unless the file has these columns, among others."""

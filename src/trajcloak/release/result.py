@@ -1,7 +1,7 @@
 """The result of a run: a release to be written, and the private policy."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,27 +33,13 @@ from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
 
 @dataclass(frozen=True)
 class BundleRange:
-    """Some bundles of a window, in order.
+    """Some bundles of a window, in order."""
 
-    Attributes
-    ----------
-    handle : Handle
-        Of :class:`trajcloak.bundling.runs.RankedBundles`; or of a run, a list of
-        :class:`trajcloak.bundling.runs.WindowResult`.
-    place : int or None
-        Which one of the run; None if the handle is no run.
-    length : int
-        Instants of the window.
-    totals : Totals
-    shown : ShownKinds
-        The distinct requests that the bundles show.
-    """
-
-    handle: Handle
-    place: int | None
-    length: int
+    handle: Handle  # Of a list of :class:`trajcloak.bundles.Bundles`.
+    place: int  # Which one of the list.
+    length: int  # Instants of the window.
     totals: Totals
-    shown: ShownKinds
+    shown: ShownKinds  # The distinct requests that the bundles show.
 
     @property
     def num_requests(self) -> int:
@@ -63,17 +49,10 @@ class BundleRange:
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """What a run made: bundles to publish, and the private policy.
+    """What a run made: bundles to publish, and the private policy."""
 
-    Attributes
-    ----------
-    manifest : dict
-        The content of ``manifest.json``.
-    figures : dict
-        What became of the requests of the log. Private: no part of what is published.
-    """
-
-    manifest: dict[str, Any]
+    manifest: dict[str, Any]  # The content of ``manifest.json``.
+    # What became of the requests of the log. Private: no part of what is published.
     figures: dict[str, Any]
     _head: ReleaseHead = field(compare=False)
     _ranges: Sequence[BundleRange] = field(compare=False)
@@ -87,7 +66,7 @@ class RunResult:
     @cached_property
     def windows(self) -> list[Bundles]:
         """The bundles, window by window, or range by range of a large window."""
-        return [get_bundles(self._engine.read(r.handle), r.place) for r in self._ranges]
+        return [self._engine.read(r.handle)[r.place] for r in self._ranges]
 
     @cached_property
     def policy(self) -> pa.Table:
@@ -122,11 +101,6 @@ class RunResult:
         """Write the release folder and, if asked for, the policy file: both or neither.
 
         With parts per instant, ``policy.parquet`` comes with ``policy-parts.parquet``.
-
-        Raises
-        ------
-        OutputError
-            If a path exists already or cannot be written.
         """
         policy = None if policy is None else Path(policy)
         private = name_private_files(policy, self._head.parts_per)
@@ -134,32 +108,28 @@ class RunResult:
         self._engine.publish(self._write, Path(release), private)
         progress(WRITING, 1, 1)
 
-    def _write_private(self, private: Sequence[Path], stack: ExitStack) -> None:
-        """Write the policy; its files get their names when the stack is closed."""
-        for name, path in zip((POLICY_FILE, PARTS_FILE), private, strict=False):
-            file = stack.enter_context(new_file(path, PRIVATE))
-            with file.open("wb") as stream:
-                self._write_file(name, stream)
-
     def _write(self, release: Path, private: Sequence[Path]) -> None:
         check_outputs(release, private)
         with ExitStack() as stack:
+            # Everything gets its final name when the stack is closed.
             folder = stack.enter_context(new_folder(release))
-            self._write_private(private, stack)
-            for name in (BUNDLES_FILE, REQUESTS_FILE):
-                with (folder / name).open("wb") as stream:
+            files = {name: folder / name for name in (BUNDLES_FILE, REQUESTS_FILE)}
+            for name, path in zip((POLICY_FILE, PARTS_FILE), private, strict=False):
+                files[name] = stack.enter_context(new_file(path, PRIVATE))
+            for name, file in files.items():
+                with file.open("wb") as stream:
                     self._write_file(name, stream)
             write_manifest(self.manifest, folder)
 
     def _count_rows(self, name: str) -> list[int]:
         """Count the rows of each range in a file."""
-        if name == BUNDLES_FILE:
-            return [r.totals.rows for r in self._ranges]
-        if name == REQUESTS_FILE:
-            return [r.num_requests for r in self._ranges]
-        if name == PARTS_FILE:
-            return [r.totals.users * r.length for r in self._ranges]
-        return [r.totals.users for r in self._ranges]
+        count: dict[str, Callable[[BundleRange], int]] = {
+            BUNDLES_FILE: lambda r: r.totals.rows,
+            REQUESTS_FILE: lambda r: r.num_requests,
+            POLICY_FILE: lambda r: r.totals.users,
+            PARTS_FILE: lambda r: r.totals.users * r.length,
+        }
+        return list(map(count[name], self._ranges))
 
     def _write_file(self, name: str, stream: BinaryIO) -> None:
         """Have the row groups of a file encoded, and join them."""
@@ -181,36 +151,19 @@ class RunResult:
         join_row_groups((engine.read(group) for group in groups), stream)
 
 
-def get_bundles(value: Any, place: int | None) -> Bundles:
-    """Take the bundles of a :class:`BundleRange` out of what its handle refers to."""
-    bundles: Bundles = value.bundles if place is None else value[place].ranked.bundles
-    return bundles
-
-
-def replace_bundles(value: Any, place: int | None, bundles: Bundles) -> Any:
-    """Put other bundles of a :class:`BundleRange` into what its handle refers to."""
-    if place is None:
-        return value._replace(bundles=bundles)
-    result = value[place]._replace(ranked=value[place].ranked._replace(bundles=bundles))
-    return [*value[:place], result, *value[place + 1 :]]
-
-
 def encode_group(
-    values: Sequence[Any],
+    runs: Sequence[Sequence[Bundles]],
     head: ReleaseHead,
     name: str,
-    parts: Sequence[tuple[int, int | None, int, slice]],
+    parts: Sequence[tuple[int, int, int, slice]],
 ) -> pa.Buffer:
     """Encode a row group of a file.
 
-    ``parts`` are: which of the values, the place in it, the id of the first bundle, the rows.
+    ``parts`` are: which of the runs, the place in it, the id of the first bundle, the rows.
     """
     return head.encode(
         name,
-        [
-            (get_bundles(values[number], place), first_id, rows)
-            for number, place, first_id, rows in parts
-        ],
+        [(runs[number][place], first_id, rows) for number, place, first_id, rows in parts],
     )
 
 

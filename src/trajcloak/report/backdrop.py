@@ -32,24 +32,12 @@ DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2
 
 @dataclass(frozen=True)
 class Backdrop:
-    """Straight lines, ready to be drawn.
+    """Straight lines, ready to be drawn."""
 
-    Attributes
-    ----------
-    ends : (lines, 4) int64
-        x and y of both ends, in steps of the region.
-    is_main : (lines,) bool
-        Whether each is drawn stronger: main roads, and all of an outline.
-    words : str
-        What is drawn, and how many lines, for the reader.
-    in_metres : bool
-        Whether its coordinates, and so the release's, are known to be metres.
-    """
-
-    ends: Ints
-    is_main: npt.NDArray[np.bool_]
-    words: str
-    in_metres: bool = False
+    ends: Ints  # (lines, 4): x and y of both ends, in steps of the region
+    is_main: npt.NDArray[np.bool_]  # drawn stronger: main roads, and all of an outline
+    words: str  # what is drawn, for the reader
+    in_metres: bool = False  # whether its coordinates, and so the release's, are known to be
 
     def to_dict(self) -> dict[str, Any]:
         """Pack it for the page."""
@@ -64,21 +52,10 @@ def build_backdrop(
     network: str | os.PathLike[str] | None,
     outline: str | os.PathLike[str] | None,
 ) -> Backdrop | None:
-    """Read a road network and an outline, and clip them to the release's region.
+    """Read a road network and a GeoJSON outline, and clip them to the release's region.
 
-    Parameters
-    ----------
-    release
-        Degrees are projected as the release was; other coordinates are taken as its own.
-    network
-        As ``trajcloak generate`` takes it: ``city`` or a path.
-    outline
-        A GeoJSON file.
-
-    Raises
-    ------
-    InputError
-        If one cannot be read, or nothing of it is inside the region.
+    ``network`` is what ``trajcloak generate`` takes: ``city`` or a path. Degrees are projected as
+    the release was; other coordinates are taken as its own.
     """
     parts: list[Backdrop] = []
     if network is not None:
@@ -151,19 +128,7 @@ def clip_lines(ends: Floats, side: float) -> tuple[Floats, Ints]:
 
 
 def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float64]:
-    """Read the lines of a file: (lines, 4), x and y of both ends.
-
-    Parameters
-    ----------
-    path
-    release
-        Its projection is applied to degrees; without one, coordinates are taken as they are.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or holds no line.
-    """
+    """Read the lines of a GeoJSON file, projected as a release: x and y of both ends."""
     try:
         lines = [
             np.array([point[:2] for point in line], np.float64).reshape(-1, 2)
@@ -180,8 +145,7 @@ def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float6
     if release.manifest["crs"] is not None:
         lines = [np.array(release.project_points([*map(tuple, line)])) for line in lines]
     ends = np.concatenate([np.concatenate([line[:-1], line[1:]], axis=1) for line in lines])
-    finite: npt.NDArray[np.float64] = ends[np.isfinite(ends).all(axis=1)]
-    return finite
+    return np.asarray(ends[np.isfinite(ends).all(axis=1)])
 
 
 def _find_lines(content: dict[str, Any]) -> Iterator[Any]:

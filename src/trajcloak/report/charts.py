@@ -22,15 +22,7 @@ MOST_ROWS = 60
 
 
 class Axis(NamedTuple):
-    """One axis.
-
-    Attributes
-    ----------
-    name : str
-        What it measures, with the unit.
-    labels : sequence of (float, str)
-        Positions, as shares of its length, and the text at each.
-    """
+    """What an axis measures, with the unit, and texts at shares of its length."""
 
     name: str
     labels: Sequence[tuple[float, str]]
@@ -41,17 +33,8 @@ def draw_histogram(
 ) -> Element:
     """Draw how many values are in each range.
 
-    Parameters
-    ----------
-    name
-        Id of the figure.
-    title
-        Heading.
-    histogram
-    x_name, y_name
-        What the axes measure.
-    note
-        What the chart shows, in a sentence.
+    ``name`` is the id of the figure, ``x_name`` and ``y_name`` say what the axes measure, ``note``
+    says in a sentence what the chart shows.
     """
     edges, counts = histogram.edges, histogram.counts
     top = _choose_top(float(counts.max()))
@@ -117,18 +100,7 @@ def draw_series(
 
 
 class Bar(NamedTuple):
-    """One bar of a share.
-
-    Attributes
-    ----------
-    name : str
-    share : float
-        From 0 to 1.
-    words : str
-        The share as text.
-    note : str
-        Text below the bar.
-    """
+    """A share from 0 to 1, the same in words, and a note below its bar."""
 
     name: str
     share: float

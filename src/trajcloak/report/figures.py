@@ -27,15 +27,8 @@ TOLERANCE = 1e-9
 """Relative difference of sums of areas that rounding explains."""
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """How many values are in each of some half-open ranges; the last one is closed.
-
-    Attributes
-    ----------
-    edges : (bars + 1,) float64
-    counts : (bars,) int64
-    """
+class Histogram(NamedTuple):
+    """How many values are in each of some half-open ranges; the last one is closed."""
 
     edges: Floats
     counts: Ints
@@ -43,64 +36,36 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Figures:
-    """What is counted in a release.
+    """What is counted in a release."""
 
-    Attributes
-    ----------
-    sizes : Histogram
-        Bundles by their number of users.
-    sides : Histogram
-        Rectangles, one for each cloak or part, by their sides, each with both.
-    instant : (instants,) int64
-        The published instants, those of all windows.
-    users, requests : (instants,) int64
-        Published users and requests of each instant.
-    cost_by_instant : (instants,) float64
-        Sum, over users, of the area of the rectangle that each is in.
-    num_bundles, smallest, largest : int
-    num_sets : int
-        Sets of requests, one for each bundle and instant.
-    cost, mean_area : float
-    area_breaks, size_breaks : list
-        Where the classes of the map's colours end: areas of rectangles, users of bundles.
-    digests : dict
-        SHA-256 of each file of the release.
-    """
-
-    sizes: Histogram
-    sides: Histogram
-    instant: Ints
-    users: Ints
-    requests: Ints
-    cost_by_instant: Floats
+    sizes: Histogram  # bundles by their number of users
+    sides: Histogram  # rectangles, one for each cloak or part, by their sides, each with both
+    instant: Ints  # the published instants, those of all windows
+    users: Ints  # published users of each instant
+    requests: Ints  # published requests of each instant
+    cost_by_instant: Floats  # sum, over users, of the area of the rectangle that each is in
     num_bundles: int
     smallest: int
     largest: int
-    num_sets: int
+    num_sets: int  # sets of requests, one for each bundle and instant
     cost: float
     mean_area: float
-    area_breaks: list[float]
-    size_breaks: list[int]
-    digests: dict[str, str]
+    area_breaks: list[float]  # where the classes of the map's colours end: areas of rectangles
+    size_breaks: list[int]  # the same for users of bundles
+    digests: dict[str, str]  # SHA-256 of each file of the release
 
 
 def count_figures(release: PublishedRelease, requests: Ints) -> Figures:
-    """Count the figures of a release.
-
-    Parameters
-    ----------
-    release : PublishedRelease
-    requests : (instants,) int64
-        Number of requests at each published instant.
-    """
+    """Count the figures of a release; ``requests`` are those of each published instant."""
     windows = release.windows
-    areas = [_compute_areas(window) for window in windows]
+    sides = [window.rectangles[2:] - window.rectangles[:2] for window in windows]
+    areas = [width * height for width, height in sides]
     users = np.concatenate([window.users for window in windows])
     costs = [_add_by_instant(area * w.sizes, w) for area, w in zip(areas, windows, strict=True)]
     every_area = np.concatenate(areas)
     return Figures(
         sizes=build_size_histogram(users),
-        sides=build_side_histogram(windows),
+        sides=_build_side_histogram(np.concatenate([both.ravel() for both in sides])),
         instant=np.concatenate([np.arange(window.start, window.stop) for window in windows]),
         users=np.concatenate([window.present.sum(axis=0) for window in windows]),
         requests=requests,
@@ -126,18 +91,10 @@ def digest_files(files: Iterable[Path]) -> list[str]:
     return digests
 
 
-def _compute_areas(window: PublishedWindow) -> Floats:
-    """Compute the area of each rectangle of a window."""
-    x_min, y_min, x_max, y_max = window.rectangles
-    areas: Floats = (x_max - x_min) * (y_max - y_min)
-    return areas
-
-
 def _add_by_instant(values: Floats, window: PublishedWindow) -> Floats:
     """Add up values of a window's rectangles, instant by instant."""
-    by_bundle = reduce_runs(np.add, values, window.counts.ravel()).reshape(window.counts.shape)
-    sums: Floats = by_bundle.sum(axis=0)
-    return sums
+    by_bundle = reduce_runs(np.add, values, window.counts.ravel())
+    return np.asarray(by_bundle.reshape(window.counts.shape).sum(axis=0))
 
 
 def build_size_histogram(users: Ints) -> Histogram:
@@ -149,9 +106,8 @@ def build_size_histogram(users: Ints) -> Histogram:
     return Histogram(edges.astype(np.float64), counts)
 
 
-def build_side_histogram(windows: list[PublishedWindow]) -> Histogram:
-    """Count rectangles by their sides, from 0 to a round number."""
-    sides = np.concatenate([(w.rectangles[2:] - w.rectangles[:2]).ravel() for w in windows])
+def _build_side_histogram(sides: Floats) -> Histogram:
+    """Count sides of rectangles, from 0 to a round number."""
     step = round_up(float(sides.max()) / MOST_BARS)
     bars = max(1, math.ceil(float(sides.max()) / step))
     counts, edges = np.histogram(sides, bars, (0, bars * step))
@@ -176,12 +132,8 @@ def choose_area_breaks(areas: Floats) -> list[float]:
     A class ends at the area of a square whose side has two significant digits.
     """
     shares = np.arange(1, CLASSES) / CLASSES
-    sides = {_two_digits(side) for side in np.sqrt(np.quantile(areas, shares))}
+    sides = {float(f"{side:.2g}") for side in np.sqrt(np.quantile(areas, shares))}
     return [side * side for side in sorted(sides)]
-
-
-def _two_digits(value: float) -> float:
-    return float(f"{value:.2g}")
 
 
 def choose_size_breaks(users: Ints) -> list[int]:
@@ -192,17 +144,7 @@ def choose_size_breaks(users: Ints) -> list[int]:
 
 
 class PublicCheck(NamedTuple):
-    """The outcome of one check.
-
-    Attributes
-    ----------
-    name : str
-    passed : bool
-    detail : str
-        What was found.
-    asks : str
-        What the check asks for.
-    """
+    """The outcome of one check: what was found, and what the check asks for."""
 
     name: str
     passed: bool
@@ -277,7 +219,7 @@ def _check_cloaks(release: PublishedRelease) -> PublicCheck:
 
 
 def _check_parts(release: PublishedRelease) -> list[PublicCheck]:
-    """Check the sizes of parts, in a release that has them."""
+    """Check the sizes of parts, if there are any."""
     parts = release.manifest["parts"]
     if parts is None:
         return []

@@ -1,18 +1,26 @@
-"""What the map shows: which bundles, and which of their requests."""
+"""What the map shows: which bundles, which of their requests, and how dense users are."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.query import PublishedRelease
-from trajcloak.query.release_arrays import PublishedWindow, encode_values, read_request_table
+from trajcloak.query.release_arrays import (
+    CellGrid,
+    PublishedWindow,
+    build_cell_grid,
+    encode_values,
+    read_request_table,
+)
 from trajcloak.shown_text import show_text
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 MOST_RECTANGLES = 250_000
 """Rectangles on the map, over all windows and instants; what a page can hold."""
@@ -35,23 +43,25 @@ LONGEST_VALUE = 200
 FREQUENT = 8
 """Values of an attribute that are listed with their numbers."""
 
+MOST_SQUARES = 2_000_000
+"""Squares of all instants on the page, a byte each."""
+
+FINEST, COARSEST = 128, 16
+"""Most and fewest squares along the longer side of the map."""
+
+CAP = 0.998
+"""Share of squares that are not empty whose colour is not the strongest one."""
+
+SHADES = 255
+
 
 @dataclass(frozen=True)
 class DrawnWindow:
-    """The part of a window that the map shows.
+    """The part of a window that the map shows."""
 
-    Attributes
-    ----------
-    number : int
-        The window's place in the release, from 0.
-    window : PublishedWindow
-    bundle : int64
-        The bundles, counted from the window's first, ascending.
-    """
-
-    number: int
+    number: int  # the window's place in the release, from 0
     window: PublishedWindow
-    bundle: Ints
+    bundle: Ints  # counted from the window's first, ascending
 
 
 def choose_drawn(
@@ -87,50 +97,28 @@ def space_evenly(total: int, most: int) -> Ints:
 
 @dataclass(frozen=True)
 class AttributeSummary:
-    """One request attribute.
-
-    Attributes
-    ----------
-    name : str
-    num_values : int
-        Different values, null among them.
-    frequent : list of (str, int)
-        The most frequent values, and how many entries of the release have each.
-    rare : list of str
-        The values, null aside, that fewer than ``rare_below`` bundles of some window show.
-    """
+    """One request attribute."""
 
     name: str
-    num_values: int
-    frequent: list[tuple[str, int]]
-    rare: list[str]
+    num_values: int  # different values, null among them
+    frequent: list[tuple[str, int]]  # the most frequent values, and how many entries have each
+    rare: list[str]  # values, null aside, that too few bundles of some window show
 
 
 @dataclass(frozen=True)
 class ReleaseRequests:
-    """All requests of a release.
-
-    Attributes
-    ----------
-    bundle, instant, kind : (requests,) int64
-        ``kind`` is an index into ``kinds``.
-    kinds : list of list of str
-        The different requests, a text for each attribute.
-    attributes : list of AttributeSummary
-    """
+    """All requests of a release."""
 
     bundle: Ints
     instant: Ints
-    kind: Ints
-    kinds: list[list[str]]
+    kind: Ints  # index into ``kinds``
+    kinds: list[list[str]]  # the different requests, a text for each attribute
     attributes: list[AttributeSummary]
 
     def count_by_instant(self, release: PublishedRelease) -> Ints:
         """Count the requests at each published instant."""
-        instants = [np.arange(window.start, window.stop) for window in release.windows]
-        found, number = np.unique(self.instant, return_counts=True)
-        counts = dict(zip(found.tolist(), number.tolist(), strict=True))
-        return np.array([counts.get(i, 0) for i in np.concatenate(instants).tolist()], np.int64)
+        counts = np.bincount(self.instant, minlength=release.windows[-1].stop)
+        return np.concatenate([counts[window.start : window.stop] for window in release.windows])
 
 
 def read_requests(release: PublishedRelease) -> ReleaseRequests:
@@ -165,12 +153,7 @@ def read_requests(release: PublishedRelease) -> ReleaseRequests:
 def find_rare(code: Ints, bundle: Ints, release: PublishedRelease) -> Ints:
     """Find the values that too few bundles show, in any window where they are shown.
 
-    Parameters
-    ----------
-    code, bundle : (requests,) int64
-        The number of each request's value, and its bundle.
-    release
-        Its manifest says how many bundles are enough, and its windows which bundles they have.
+    ``code`` is the number of each request's value.
     """
     first = [window.first_id for window in release.windows]
     num_bundles = first[-1] + len(release.windows[-1].users)
@@ -197,23 +180,12 @@ def _describe(name: str, code: Ints, values: list[str], rare: list[str]) -> Attr
 
 @dataclass(frozen=True)
 class ListedRequests:
-    """The requests of the bundles on the map.
+    """The requests of the bundles on the map, window by window."""
 
-    Attributes
-    ----------
-    totals : list of (instants * bundles,) int64
-        How many each bundle has at each instant; one array for each window.
-    codes : list of int64
-        The first ``most`` of each, bundle by bundle; indices into ``kinds``.
-    kinds : list of list of str
-    most : int
-        Requests of a bundle and instant that are listed.
-    """
-
-    totals: list[Ints]
-    codes: list[Ints]
+    totals: list[Ints]  # how many each bundle has at each instant
+    codes: list[Ints]  # the first ``most`` of each, bundle by bundle; indices into ``kinds``
     kinds: list[list[str]]
-    most: int
+    most: int  # requests of a bundle and instant that are listed
 
 
 def list_drawn(requests: ReleaseRequests, drawn: Sequence[DrawnWindow]) -> ListedRequests:
@@ -258,3 +230,106 @@ def _select(requests: ReleaseRequests, drawn: DrawnWindow) -> tuple[Ints, Ints, 
     totals = np.bincount(slot, minlength=len(bundle) * length)
     rank = np.arange(len(slot)) - (np.cumsum(totals) - totals)[slot]
     return totals, kind, rank
+
+
+@dataclass(frozen=True)
+class DensityGrid:
+    """The squares in which users are counted: their lower left corner and side are in cells."""
+
+    low: tuple[float, float]
+    side: float
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class MapDensity:
+    """The density surface of the windows on the map.
+
+    ``greatest`` is the expected users of a square with the strongest colour; ``shades``, of each
+    window, are by instant, row and column.
+    """
+
+    grid: DensityGrid
+    greatest: float
+    shades: list[Ints]
+
+
+def build_density_grid(bounds: Sequence[int], num_instants: int) -> DensityGrid:
+    """Choose squares that cover a box, as small as the page can hold for so many instants.
+
+    Examples
+    --------
+    >>> build_density_grid([0, 100, 640, 420], 30)
+    DensityGrid(low=(0.0, 100.0), side=5.0, columns=128, rows=64)
+    """
+    width, height = bounds[2] - bounds[0], bounds[3] - bounds[1]
+    fitting = int(np.sqrt(MOST_SQUARES / num_instants))
+    side = max(width, height) / min(max(fitting, COARSEST), FINEST)
+    columns, rows = (max(1, int(np.ceil(extent / side))) for extent in (width, height))
+    return DensityGrid((float(bounds[0]), float(bounds[1])), side, columns, rows)
+
+
+def compute_density(window: PublishedWindow, cells: CellGrid, grid: DensityGrid) -> Floats:
+    """Count the expected users of each square: (instants, rows, columns).
+
+    Every rectangle spreads its users evenly over its area. The share of a rectangle in a column
+    of squares changes only where the rectangle starts and where it ends; these changes, times those
+    along rows, are noted down and then summed up.
+    """
+    length = window.stop - window.start
+    corner = np.array([*grid.low, *grid.low])[:, None]
+    x_min, y_min, x_max, y_max = (cells.to_cells(window.rectangles) - corner) / grid.side
+    weight = window.sizes / ((x_max - x_min) * (y_max - y_min))
+    instant = np.repeat(np.tile(np.arange(length), len(window.users)), window.counts.ravel())
+    # An edge on the last line, or after rounding beyond it, changes nothing inside.
+    shape = length, grid.rows + 2, grid.columns + 2
+    changes = np.zeros(length * shape[1] * shape[2])
+    for (row, height), (column, width) in product(
+        _list_changes(y_min, y_max, grid.rows), _list_changes(x_min, x_max, grid.columns)
+    ):
+        place = (instant * shape[1] + row) * shape[2] + column
+        changes += np.bincount(place, weight * height * width, minlength=len(changes))
+    sums = changes.reshape(shape).cumsum(axis=1).cumsum(axis=2)
+    return np.asarray(np.maximum(sums[:, : grid.rows, : grid.columns], 0.0))
+
+
+def _list_changes(start: Floats, stop: Floats, number: int) -> list[tuple[Ints, Floats]]:
+    """List where, and by how much, the overlap with squares along an axis changes.
+
+    Between two squares it grows by what the first square misses of a rectangle that starts
+    there, then by the rest of 1; where the rectangle stops, it falls likewise.
+    """
+    changes = []
+    for edge, sign in ((start, 1.0), (stop, -1.0)):
+        square = np.clip(np.floor(edge), 0, number).astype(np.int64)
+        share = edge - square
+        changes += [(square, sign * (1 - share)), (square + 1, sign * share)]
+    return changes
+
+
+def shade(density: Floats, greatest: float) -> Ints:
+    """Turn expected users into shades: 0 for none, growing with their square root."""
+    share = np.sqrt(np.minimum(density / greatest, 1.0))
+    shades: Ints = np.ceil(share * SHADES - 1e-6).astype(np.int64)
+    return shades
+
+
+def find_bounds(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> list[int]:
+    """Find the box around all rectangles of the windows on the map, in cells."""
+    grid = build_cell_grid(release.manifest)
+    low = np.min([part.window.rectangles[:2].min(axis=1) for part in drawn], axis=0)
+    high = np.max([part.window.rectangles[2:].max(axis=1) for part in drawn], axis=0)
+    cells: list[int] = grid.to_cells(np.concatenate([low, high])).tolist()
+    return cells
+
+
+def build_density(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> MapDensity:
+    """Compute the density surface, of all bundles of each window on the map."""
+    cells = build_cell_grid(release.manifest)
+    num_instants = sum(part.window.stop - part.window.start for part in drawn)
+    grid = build_density_grid(find_bounds(release, drawn), num_instants)
+    densities = [compute_density(part.window, cells, grid) for part in drawn]
+    somebody = np.concatenate([density[density > 0] for density in densities])
+    greatest = float(np.quantile(somebody, CAP))
+    return MapDensity(grid, greatest, [shade(density, greatest) for density in densities])

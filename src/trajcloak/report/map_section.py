@@ -9,10 +9,9 @@ import numpy as np
 from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
-from trajcloak.report.density import MapDensity, find_bounds
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, section
-from trajcloak.report.map_contents import DrawnWindow, ListedRequests
+from trajcloak.report.map_contents import DrawnWindow, ListedRequests, MapDensity, find_bounds
 from trajcloak.report.sections import describe_instant
 from trajcloak.shown_text import show_text
 
@@ -28,7 +27,7 @@ def build_map_section(
     backdrop: str | None,
 ) -> Element:
     """Build the map's controls, its legend and the panel of the chosen bundle."""
-    cell = build_cell_grid(release.manifest).cell
+    square = density.grid.side * build_cell_grid(release.manifest).cell
     return section(
         "map",
         "Where users were",
@@ -63,7 +62,7 @@ def build_map_section(
                         element("p", id="place", class_="note"),
                         _build_legend(
                             "density",
-                            _name_density(density, cell, unit),
+                            f"expected users in a square with sides of {unit.length(square)}",
                             label_density(density.greatest),
                             scale="d",
                         ),
@@ -192,10 +191,6 @@ def _build_group(name: str, *buttons: tuple[str, str, str]) -> Element:
     )
     return element("span", element("span", f"{name} ", class_="name"), *made, class_="group",
                    role="group", aria_label=name)  # fmt: skip
-
-
-def _name_density(density: MapDensity, cell: float, unit: Unit) -> str:
-    return f"expected users in a square with sides of {unit.length(density.grid.side * cell)}"
 
 
 def label_density(greatest: float) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trajcloak.attackers import ATTACKERS, Attack, Breach, Finding, attack_release
-from trajcloak.auditor import AuditReport, audit_files
+from trajcloak.auditor import CHECKS, AuditReport, audit_files
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import read_in_memory
 from trajcloak.log.files import list_files
@@ -42,30 +42,7 @@ KNOWS = {
 }
 """What each attacker knows, in a few words."""
 
-MEANINGS = {
-    "release folder": "The release has its three files, and nothing else.",
-    "manifest": "The manifest can be read, and has settings that a release can have.",
-    "log": "The log can be read as the settings say; all its places are inside the region.",
-    "policy": "The policy file is outside the release; only its owner can read it; it names users "
-    "of the log.",
-    "one bundle per user": "Everybody who takes part is in exactly one bundle of each window.",
-    "at least k users": "Every bundle has at least k members.",
-    "cloaks": "Every member is inside the area of the bundle at every instant. The numbers of "
-    "bundles tell nothing about people.",
-    "possible senders": "At least k members can have sent each published request.",
-    "bundles": "The published areas are exactly those that follow from log and policy file.",
-    "requests": "The published requests are exactly those that were sent, less those that the "
-    "rules withhold.",
-    "figures": "Every number of the manifest, computed again, is the same.",
-    "bytes": "The files hold nothing else, not even where readers do not look.",
-    "replay": "The algorithm, run again, makes the same groups: no request has chosen them.",
-}
-"""What each check of the audit asks for."""
-
-POLICIES = {
-    "k-inside": "Snapshots, k-inside",
-    "bulk-dp": "Snapshots, bulk-dp",
-}
+POLICIES = {"k-inside": "Snapshots, k-inside", "bulk-dp": "Snapshots, bulk-dp"}
 """Policies that hide each instant on its own."""
 
 MOST_FILES = 12
@@ -74,18 +51,10 @@ MOST_FILES = 12
 
 @dataclass(frozen=True)
 class PrivateFindings:
-    """What audit and attack found.
+    """What audit and attack found; ``digests`` are the SHA-256 of the log and of the policy file.
 
-    Attributes
-    ----------
-    audit : AuditReport
-    attack : Attack or None
-        None if it was not asked for, or the audit failed.
-    sent : dict or None
-        What became of the requests of the log, as :attr:`trajcloak.Release.figures`. None if the
-        release has no request attributes, or the audit failed.
-    digests : dict
-        SHA-256 of the log and of the policy file.
+    ``sent`` is what became of the requests of the log, as :attr:`trajcloak.Release.figures`. After
+    a failed audit there is neither that nor an attack.
     """
 
     audit: AuditReport
@@ -135,12 +104,7 @@ def audit_and_attack(
     sent = None
     if release.attributes:
         sent = recount_requests(
-            read,
-            release,
-            policy,
-            vocabulary=vocabulary,
-            threads=choose_threads(threads),
-            progress=progress,
+            read, release, policy, vocabulary, threads=choose_threads(threads), progress=progress
         )
     return PrivateFindings(report, found, sent, digests)
 
@@ -176,7 +140,7 @@ def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[E
 def _build_audit_section(report: AuditReport) -> Element:
     """Show every check of the audit."""
     rows: TableRows = (
-        [check.name, show_result(check.passed), MEANINGS[check.name], check.detail]
+        [check.name, show_result(check.passed), CHECKS[check.name], check.detail]
         for check in report.checks
     )
     return section(

@@ -18,10 +18,9 @@ from trajcloak.quantities import Unit
 from trajcloak.query import PublishedRelease, open_published
 from trajcloak.release.reading import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
-from trajcloak.report.density import build_density
 from trajcloak.report.figures import check_release, count_figures
 from trajcloak.report.html_elements import Element, element, render, to_script
-from trajcloak.report.map_contents import choose_drawn, list_drawn, read_requests
+from trajcloak.report.map_contents import build_density, choose_drawn, list_drawn, read_requests
 from trajcloak.report.map_section import build_map_data, build_map_section
 from trajcloak.report.private_part import (
     PrivateFindings,
@@ -38,7 +37,7 @@ from trajcloak.report.sections import (
     build_origin_section,
     build_requests_section,
 )
-from trajcloak.report.verdict import UNSAFE, AuditOutcome, build_header, judge, list_allowed
+from trajcloak.report.verdict import UNSAFE, build_header, judge, list_allowed
 
 STAGE = "writing report"
 
@@ -121,22 +120,7 @@ def write_report_page(
 ) -> Report:
     """Write one HTML page about a release; see :func:`trajcloak.write_report`.
 
-    Parameters
-    ----------
-    release, path, policy, vocabulary, network, outline, attack, threads
-        As for :func:`trajcloak.write_report`.
-    log, request_log
-        Files.
-    columns
-        Which columns of the log mean what.
-    progress
-        Called with the progress of each stage.
-
-    Examples
-    --------
-    >>> report = write_report_page("release", "report.html")
-    >>> report.passed, report.private
-    (True, False)
+    Logs are files; ``columns`` say which of their columns mean what.
     """
     path, sources, requests = Path(path), _list_sources(log), _list_sources(request_log)
     if bool(sources) != (policy is not None):
@@ -182,20 +166,11 @@ def build_page(
     drawn = choose_drawn(release)
     density = build_density(release, drawn)
     checks = check_release(release, figures, unit)
-    audited = None
-    if found is not None:
-        results = found.audit.checks
-        audited = AuditOutcome(len(results), tuple(c.name for c in results if not c.passed))
+    audited = None if found is None else {c.name: c.passed for c in found.audit.checks}
     verdict = judge(manifest, checks, audited)
+    streets = None if backdrop is None else f" {backdrop.words}"
     sections = [
-        build_map_section(
-            release,
-            figures,
-            drawn,
-            unit,
-            density,
-            None if backdrop is None else f" {backdrop.words}",
-        ),
+        build_map_section(release, figures, drawn, unit, density, streets),
         build_figures_section(release, figures, unit),
         build_guarantee_section(manifest, figures),
         *([] if found is None else build_private_sections(found, manifest)),
@@ -246,8 +221,8 @@ def _build_warning() -> Element:
 def _build_contents(sections: list[Element]) -> Element:
     names = [part.get("id", "") for part in sections]
     links = (
-        element("li", element("a", CONTENTS[n], href=f"#{n}", title=part[0].text))
-        for n, part in zip(names, sections, strict=True)
+        element("li", element("a", CONTENTS[name], href=f"#{name}", title=part[0].text))
+        for name, part in zip(names, sections, strict=True)
     )
     return element(
         "nav",

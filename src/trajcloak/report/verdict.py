@@ -22,28 +22,10 @@ MOST_RARE = 20
 """Rare values of an attribute that are listed one by one."""
 
 
-class AuditOutcome(NamedTuple):
-    """The outcome of an audit.
-
-    Attributes
-    ----------
-    num_checks : int
-    failed : tuple of str
-        Names of the checks that failed.
-    """
-
-    num_checks: int
-    failed: tuple[str, ...]
-
-
 class Verdict(NamedTuple):
-    """The finding that the page begins with.
+    """What the page begins with: the finding, its source, and whether the release is safe.
 
-    Attributes
-    ----------
-    state : {"safe", "stated", "caution", "unsafe"}
-    headline, status, answer : str
-        The finding; where it comes from; the answer to whether the release is safe.
+    ``state`` is ``SAFE``, ``STATED``, ``CAUTION`` or ``UNSAFE``.
     """
 
     state: str
@@ -52,19 +34,22 @@ class Verdict(NamedTuple):
     answer: str
 
 
-def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome | None) -> Verdict:
-    """Judge a release by what is known here."""
+def judge(
+    manifest: Manifest, checks: list[PublicCheck], audited: Mapping[str, bool] | None
+) -> Verdict:
+    """Judge a release by its own checks and, if there was an audit, by what passed there."""
     failed = [check for check in checks if not check.passed]
     senders = f"every published request has at least {manifest['k']:,} possible senders"
     rare = describe_rare(manifest) if manifest["parameters"]["rare"] == KEEP else ""
-    if audited and audited.failed:
-        of_all = f"{len(audited.failed)} of {audited.num_checks} checks"
+    if audited is not None and not all(audited.values()):
+        names = [name for name, passed in audited.items() if not passed]
+        of_all = f"{len(names)} of {len(audited)} checks"
         return Verdict(
             UNSAFE,
             "Do not publish this release",
             f"Audit failed: {of_all}",
-            f"No. {of_all} against the log failed: {', '.join(audited.failed)}. The audit below "
-            f"says what was found.",
+            f"No. {of_all} against the log failed: {', '.join(names)}. The audit below says what "
+            f"was found.",
         )
     if failed:
         return Verdict(
@@ -74,16 +59,16 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
             f"No. Its files do not say what they must: {failed[0].name} "
             f"({failed[0].detail}). The checks below have the rest.",
         )
-    names = ", ".join(list_allowed(manifest))
-    if audited:
+    allowed = ", ".join(list_allowed(manifest))
+    if audited is not None:
         capital = senders[0].upper() + senders[1:]
-        passed = f"Audited against the log: all {audited.num_checks} checks passed"
-        if names:
+        passed = f"Audited against the log: all {len(audited)} checks passed"
+        if allowed:
             return Verdict(
                 CAUTION,
-                f"k-anonymous, with attributes allowed by hand: {names}",
+                f"k-anonymous, with attributes allowed by hand: {allowed}",
                 f"{passed}; no check is about what was allowed by hand",
-                f"Only if the values of {names} name nobody and no place. {capital}, as "
+                f"Only if the values of {allowed} name nobody and no place. {capital}, as "
                 f"an audit against log and policy file found. But these values were published "
                 f"whatever they look like (--allow), and one that names its sender gives them "
                 f"away among however many. Somebody has to look at them.",
@@ -94,15 +79,15 @@ def judge(manifest: Manifest, checks: list[PublicCheck], audited: AuditOutcome |
             passed,
             f"Yes, in the sense of sender k\u2011anonymity with {show_k(manifest['k'])}. An audit "
             f"computed from log and policy file, with code of its own, what must have been "
-            f"published, and compared it byte for byte: all {audited.num_checks} checks "
+            f"published, and compared it byte for byte: all {len(audited)} checks "
             f"hold.{rare}",
         )
-    if names:
+    if allowed:
         return Verdict(
             CAUTION,
-            f"By its own account, {senders}, with attributes allowed by hand: {names}",
+            f"By its own account, {senders}, with attributes allowed by hand: {allowed}",
             "Not audited on this page: that takes the private log",
-            f"Only if the values of {names} name nobody and no place: they were published "
+            f"Only if the values of {allowed} name nobody and no place: they were published "
             f"whatever they look like (--allow). The files agree with each other: all "
             f"{len(checks)} checks that need no log hold. Whether every bundle really has that "
             f"many users can be seen only with the log.",
@@ -157,10 +142,7 @@ def build_header(
         element(
             "div",
             _card("Is it safe?", element("p", verdict.answer)),
-            _card(
-                "Against whom?",
-                element("p", describe_attacker(manifest)),
-            ),
+            _card("Against whom?", element("p", describe_attacker(manifest))),
             _card("On which figures?", _list_figures(figures, manifest)),
             _card("What was left out?", *describe_left_out(manifest, figures.num_sets)),
             class_="cards",
@@ -249,11 +231,8 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
 
     ``num_sets`` is how many sets of requests the release has, empty ones included.
     """
-    withheld, suppressed, made = (
-        manifest["withheld"],
-        manifest["suppressed"],
-        manifest["parameters"],
-    )
+    withheld, made = manifest["withheld"], manifest["parameters"]
+    suppressed = manifest["suppressed"]
     everyone, dropped = manifest["ingest"]["users"], sum(manifest["ingest"]["dropped"].values())
     share = f" ({show_share(withheld['sets'] / max(num_sets, 1))})"
     rules = [

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.bundles import KindMap, count_by_kind, count_shown
-from trajcloak.engines.engine import Engine, Handle
+from trajcloak.bundles import Bundles, KindMap, ShownKinds, count_by_kind, count_shown
+from trajcloak.engines.engine import Engine
 from trajcloak.errors import InputError, OptionError
 from trajcloak.log.request_values import infer_types, merge_kinds
 from trajcloak.options import KEEP, OTHER, Options
-from trajcloak.release.result import BundleRange, get_bundles, replace_bundles
+from trajcloak.release.result import BundleRange
 from trajcloak.requests.link_safe import keep_unlinked
 from trajcloak.requests.suspicions import is_bytes
 
@@ -32,63 +32,35 @@ Kinds = npt.NDArray[np.int32]
 
 @dataclass
 class RequestCounts:
-    """What becomes of the requests in eligible sets, counted with repetitions; private.
+    """What becomes of the requests in eligible sets, counted with repetitions; private."""
 
-    Attributes
-    ----------
-    vocabulary, rare, link_safe : int
-        Withheld by each rule.
-    published : int
-        Those whose set shows them.
-    replaced : int
-        Published ones with a value replaced.
-    kept_rare : int
-        Published ones that would be rare, had ``rare="keep"`` not been asked for.
-    rare_kinds : int
-        Distinct requests that are rare in a window, summed over windows.
-    """
-
+    # Withheld by each rule.
     vocabulary: int = 0
     rare: int = 0
     link_safe: int = 0
-    published: int = 0
-    replaced: int = 0
-    kept_rare: int = 0
-    rare_kinds: int = 0
+
+    published: int = 0  # Those whose set shows them.
+    replaced: int = 0  # Published ones with a value replaced.
+    kept_rare: int = 0  # Published ones that would be rare, had ``rare="keep"`` not been asked for.
+    rare_kinds: int = 0  # Distinct requests that are rare in a window, summed over windows.
 
 
 class DecidedRequests(NamedTuple):
-    """What is published of the requests.
+    """What is published of the requests."""
 
-    Attributes
-    ----------
-    windows : list of list of BundleRange
-        The bundles of each window with the requests that are published.
-    kinds : pyarrow.Table
-        The distinct requests that bundles refer to, sorted, null first.
-    counts : RequestCounts
-    """
-
+    # The bundles of each window with the requests that are published.
     windows: list[list[BundleRange]]
-    kinds: pa.Table
+    kinds: pa.Table  # The distinct requests that bundles refer to, sorted, null first.
     counts: RequestCounts
 
 
 @dataclass
 class WindowKinds:
-    """The distinct requests of a window while the rules are applied; all numbers are the log's.
+    """The distinct requests of a window while the rules are applied; all numbers are the log's."""
 
-    Attributes
-    ----------
-    kind, sent
-        Those in eligible sets, ascending, and how often each was sent.
-    number
-        What each has become; -1: withheld.
-    """
-
-    kind: Kinds
-    sent: npt.NDArray[np.int64]
-    number: npt.NDArray[np.int32] = field(init=False)
+    kind: Kinds  # Those in eligible sets, ascending.
+    sent: npt.NDArray[np.int64]  # How often each was sent.
+    number: npt.NDArray[np.int32] = field(init=False)  # What each has become; -1: withheld.
 
     def __post_init__(self) -> None:
         self.number = self.kind.copy()
@@ -111,19 +83,9 @@ def decide_requests(
 ) -> DecidedRequests:
     """Apply the rules to the eligible sets of all windows.
 
-    Parameters
-    ----------
-    engine
-        Holds the bundles.
-    windows
-        The bundles of each window with all requests of their eligible sets.
-    found
-        The distinct requests of each window.
-    kinds
-        The distinct requests of the log.
-    asked
-    is_text
-        Whether types are to be found from the text that is published.
+    ``windows`` are the bundles of each window with all requests of their eligible sets, ``found``
+    the distinct requests of each window, ``kinds`` those of the log. If it ``is_text``, types are
+    found from the text that is published.
     """
     counts = RequestCounts()
     if not kinds.num_columns:
@@ -146,9 +108,8 @@ def decide_requests(
             counts.rare += of_window.keep(~rare)
     if asked.link_safe:
         masks = [_mark(of_window.number, kinds.num_rows) for of_window in found]
-        for of_window, safe in zip(
-            found, keep_unlinked(engine, windows, masks, asked.k), strict=True
-        ):
+        unlinked = keep_unlinked(engine, windows, masks, asked.k)
+        for of_window, safe in zip(found, unlinked, strict=True):
             counts.link_safe += of_window.keep(safe)
     for of_window, is_changed in zip(found, changed, strict=True):
         counts.published += int(of_window.sent[of_window.number >= 0].sum())
@@ -183,14 +144,6 @@ def check_request_options(kinds: pa.Table, asked: Options) -> None:
     """Raise if the options do not fit the request attributes, whatever was sent.
 
     ``kinds`` are the distinct requests of the log, of which names and types matter.
-
-    Raises
-    ------
-    OptionError
-        If the vocabulary has lists for other attributes than the requests have, or ``allow``
-        names another one.
-    InputError
-        If values are bytes, which cannot be compared or replaced as text.
     """
     names = kinds.column_names
     for name in asked.allow:
@@ -316,10 +269,10 @@ ValueCounts = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
 
 def _count_values(
-    value: Any, place: int | None, codes: Sequence[npt.NDArray[np.int32]], kept: KindMap
+    run: Sequence[Bundles], place: int, codes: Sequence[npt.NDArray[np.int32]], kept: KindMap
 ) -> ValueCounts:
     """Count the bundles of a range that show each value in a request that is not withheld."""
-    bundles = get_bundles(value, place)
+    bundles = run[place]
     is_left = np.zeros(len(codes[0]), np.bool_)
     is_left[kept.kind] = kept.number >= 0
     counts = []
@@ -343,47 +296,32 @@ def _apply(
     ):
         return [list(ranges) for ranges in windows]
     # A handle may hold a run of windows, which is changed as a whole.
-    handles: dict[int, Handle] = {}
-    places: dict[int, list[int | None]] = {}
-    chosen: dict[int, list[KindMap]] = {}
+    runs: dict[int, list[tuple[BundleRange, KindMap]]] = {}
     for ranges, kept in zip(windows, maps, strict=True):
         for r in ranges:
-            handles[id(r.handle)] = r.handle
-            places.setdefault(id(r.handle), []).append(r.place)
-            chosen.setdefault(id(r.handle), []).append(kept)
-    jobs = [(handles[key], places[key], chosen[key]) for key in handles]
-    changed, shown = engine.shuffle(renumber_requests, jobs, 2)
-    new_handle = dict(zip(handles, changed, strict=True))
-    new_shown = {
-        (key, place): found
-        for key, of_handle in zip(
-            handles, engine.ask(get_value, [(s,) for s in shown]), strict=True
-        )
-        for place, found in zip(places[key], of_handle, strict=True)
-    }
-    result = [
-        [
-            replace(r, handle=new_handle[id(r.handle)], shown=new_shown[id(r.handle), r.place])
-            for r in ranges
-        ]
-        for ranges in windows
+            runs.setdefault(id(r.handle), []).append((r, kept))
+    handles = [run[0][0].handle for run in runs.values()]
+    jobs = [
+        (handle, [r.place for r, _ in run], [kept for _, kept in run])
+        for handle, run in zip(handles, runs.values(), strict=True)
     ]
-    engine.drop(list(handles.values()))
-    return result
+    changed, shown = engine.shuffle(renumber_requests, jobs, 2)
+    new = {}
+    for run, handle, of_run in zip(runs.values(), changed, engine.collect(shown), strict=True):
+        for (r, _), of_range in zip(run, of_run, strict=True):
+            new[id(r)] = replace(r, handle=handle, shown=of_range)
+    engine.drop(handles)
+    return [[new[id(r)] for r in ranges] for ranges in windows]
 
 
 def renumber_requests(
-    value: Any, places: Sequence[int | None], maps: Sequence[KindMap]
-) -> Iterator[list[Any]]:
+    run: Sequence[Bundles | None], places: Sequence[int], maps: Sequence[KindMap]
+) -> Iterator[tuple[list[Bundles | None], list[ShownKinds]]]:
     """Give the requests of some bundles new numbers; yields the bundles, and what they show."""
-    shown = []
+    changed, shown = list(run), []
     for place, kept in zip(places, maps, strict=True):
-        bundles = get_bundles(value, place).renumber(kept)
+        bundles = run[place]
+        assert bundles is not None
+        changed[place] = bundles = bundles.renumber(kept)
         shown.append(count_shown(bundles))
-        value = replace_bundles(value, place, bundles)
-    yield [value, shown]
-
-
-def get_value(value: Any) -> Any:
-    """Return a value that an engine holds."""
-    return value
+    yield changed, shown

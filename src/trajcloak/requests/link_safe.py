@@ -6,15 +6,16 @@ at least k users of each of these bundles are left.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trajcloak.bundles import Bundles
 from trajcloak.engines.engine import Engine
 from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
-from trajcloak.release.result import BundleRange, get_bundles
+from trajcloak.release.result import BundleRange
 
 Users = npt.NDArray[np.int32]
 """Numbers of users."""
@@ -23,40 +24,22 @@ Marks = npt.NDArray[np.bool_]
 
 
 class Possible(NamedTuple):
-    """Users who may have sent a request, in the windows that show it so far.
+    """Users who may have sent a request, in the windows that show it so far."""
 
-    Attributes
-    ----------
-    user : int32
-        Members of the bundles that show it, bundle after bundle, as far as they are possible
-        senders in all windows.
-    bundle : int64
-        Numbers the bundle of each; ascending.
-    num_bundles : int
-    """
-
+    # Members of the bundles that show it, bundle after bundle, as far as they are possible senders
+    # in all windows.
     user: Users
-    bundle: npt.NDArray[np.int64]
+    bundle: npt.NDArray[np.int64]  # Numbers the bundle of each; ascending.
     num_bundles: int
 
 
 class Members(NamedTuple):
-    """Who could have sent each request of a range of bundles.
+    """Who could have sent each request of a range of bundles."""
 
-    Attributes
-    ----------
-    ids : pyarrow.Array
-        Ids of members, bundle after bundle.
-    senders : list of (int, int32, int32)
-        For each distinct request its number, the positions in ``ids`` of those who have a row
-        at every instant where their bundle shows it, and the bundle of each.
-    num_bundles : list of int
-        How many bundles show each.
-    """
-
-    ids: pa.Array
-    senders: list[tuple[int, Users, Users]]
-    num_bundles: list[int]
+    ids: pa.Array  # Ids of members, bundle after bundle.
+    # For each distinct request its number, the positions in ``ids`` of those who have a row at
+    # every instant where their bundle shows it, the bundle of each, and how many bundles show it.
+    senders: list[tuple[int, Users, Users, int]]
 
 
 def keep_unlinked(
@@ -64,15 +47,7 @@ def keep_unlinked(
 ) -> list[Marks]:
     """Mark, for each window, the distinct requests that stay safe against linking.
 
-    Parameters
-    ----------
-    engine
-        Holds the bundles.
-    windows
-        The bundles of each window.
-    shown
-        The distinct requests that each window would show.
-    k
+    ``shown`` marks those that each window would show.
     """
     numbers: IntegerIds | TextIds | None = None
     possible: dict[int, Possible] = {}
@@ -86,9 +61,7 @@ def keep_unlinked(
                 numbers = IntegerIds() if is_integer else TextIds()
             number = np.empty(len(members.ids), np.int32)
             intern_array(numbers, members.ids, number)
-            for (kind, position, bundle), count in zip(
-                members.senders, members.num_bundles, strict=True
-            ):
+            for kind, position, bundle, count in members.senders:
                 one = Possible(number[position], bundle.astype(np.int64), count)
                 found[kind] = _join(found[kind], one) if kind in found else one
         kept = np.zeros_like(marks)
@@ -123,14 +96,14 @@ def narrow(before: Possible | None, here: Possible, k: int) -> Possible | None:
     return left if counts.min(initial=k) >= k else None
 
 
-def list_senders(value: Any, place: int | None, kinds: npt.NDArray[np.int64]) -> Members:
+def list_senders(run: Sequence[Bundles], place: int, kinds: npt.NDArray[np.int64]) -> Members:
     """List who could have sent each of some distinct requests, in a range of bundles."""
-    bundles = get_bundles(value, place)
+    bundles = run[place]
     length = bundles.stop - bundles.start
     last = np.cumsum(bundles.sizes)
     order = np.argsort(bundles.request_kind, kind="stable")
     edges = np.searchsorted(bundles.request_kind[order], np.append(kinds, kinds + 1))
-    senders, num_bundles = [], []
+    senders = []
     for kind, start, stop in zip(
         kinds.tolist(), edges[: len(kinds)], edges[len(kinds) :], strict=True
     ):
@@ -151,6 +124,5 @@ def list_senders(value: Any, place: int | None, kinds: npt.NDArray[np.int64]) ->
             needed[np.cumsum(is_first) - 1, instant] = True
             is_possible = (bundles.has_row[position] | ~needed[rank]).all(axis=1)
             position, rank = position[is_possible], rank[is_possible]
-        senders.append((kind, position.astype(np.int32), rank.astype(np.int32)))
-        num_bundles.append(len(shows))
-    return Members(bundles.ids, senders, num_bundles)
+        senders.append((kind, position.astype(np.int32), rank.astype(np.int32), len(shows)))
+    return Members(bundles.ids, senders)

@@ -96,23 +96,10 @@ def match_patterns(values: pa.Array) -> list[str]:
 def check_values(
     log: ShardedLog, ranges: Sequence[BundleRange], kinds: pa.Table, allow: Sequence[str]
 ) -> None:
-    """Raise if an attribute looks like identifiers or places, and is not allowed.
+    """Raise if an attribute looks like identifiers or places, and is not among ``allow``.
 
-    Parameters
-    ----------
-    log
-        Knows the ids of users.
-    ranges
-        The bundles of all windows, with the requests of their eligible sets.
-    kinds
-        The distinct requests of the log.
-    allow
-        Names of attributes to publish whatever they look like.
-
-    Raises
-    ------
-    InputError
-        If an attribute is refused.
+    ``ranges`` are the bundles of all windows, with the requests of their eligible sets; ``kinds``
+    are the distinct requests of the log, which knows the ids of users.
     """
     sets = np.zeros(kinds.num_rows, np.int64)
     for r in ranges:

@@ -6,6 +6,7 @@ from numba import njit
 
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log import RequestLog
+from trajcloak.options import HOLD
 from trajcloak.space import find_cell
 from trajcloak.trajectories.grid import TimeGrid
 from trajcloak.trajectories.layout import Layout
@@ -29,33 +30,25 @@ def scatter_reports(
 ) -> npt.NDArray[np.uint32]:
     """Write the cells of all reports whose time is exactly an instant of a window.
 
-    Parameters
-    ----------
-    rows
-        The rows to look at; None: all.
-    start, stop
-        The window's instants.
-
-    Returns
-    -------
-    cells : (users, stop - start, 2) uint32
-        UNKNOWN where a user has no such report.
+    Looks at all ``rows``, or at all rows of the log if they are None. Returns (users, stop - start,
+    2) cells, UNKNOWN where a user has no such report.
     """
     shape = log.num_users, stop - start, 2
     cells = np.empty(shape, np.uint32)
     run_sliced(lambda a, b: cells[a:b].fill(UNKNOWN), log.num_users, threads)
-    region, grid = layout.region, layout.grid
-    where = region.x_min, region.y_min, region.cell, 1 << region.height
-    when = grid.origin + start * grid.every, grid.every
-    chosen = np.empty(0, np.int64) if rows is None else rows
+    when, where = layout.grid.starting_at(start), _find_where(layout)
     run_sliced(
-        lambda a, b: _scatter(
-            log.user, log.time, *log.plane, chosen, rows is None, when, where, a, b, cells
-        ),
+        lambda a, b: _scatter(log.user, log.time, *log.plane, rows, when, where, a, b, cells),
         log.num_rows if rows is None else len(rows),
         threads,
     )
     return cells
+
+
+def _find_where(layout: Layout) -> tuple[float, float, float, int]:
+    """Return the region's corner, the side of a cell, and the cells per axis."""
+    region = layout.region
+    return region.x_min, region.y_min, region.cell, 1 << region.height
 
 
 def count_known(cells: npt.NDArray[np.uint32], threads: int) -> npt.NDArray[np.int64]:
@@ -73,9 +66,7 @@ def mark_rows(
     ``rows`` are the rows to look at; None: all.
     """
     marks = np.zeros((log.num_users, stop - start), np.bool_)
-    chosen = np.empty(0, np.int64) if rows is None else rows
-    when = grid.origin + start * grid.every, grid.every
-    _mark_rows(log.user, log.time, chosen, rows is None, when, marks)
+    _mark_rows(log.user, log.time, rows, grid.starting_at(start), marks)
     return marks
 
 
@@ -88,21 +79,15 @@ def collect_requests(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Find sender, instant and kind of a window's requests, if their sender takes part.
 
-    Parameters
-    ----------
-    start : int
-        The window's first instant; the result counts instants from it.
-    chosen : int64
-        Positions of the window's requests in ``log.requests``.
-    user : (n,) int32
-        The participants; senders are given as positions in this array.
+    ``chosen`` are the positions of the window's requests in ``log.requests``. Instants are counted
+    from ``start``; senders are positions in ``user``, the participants.
     """
     position = np.full(log.num_users, _NO_ROW, np.int32)
     position[user] = np.arange(len(user), dtype=np.int32)
-    when = grid.origin + start * grid.every, grid.every
     sender, instant, kind = (np.empty(len(chosen), np.int32) for _ in range(3))
     requests = log.requests
     user_of, time = (log.user, log.time) if log.is_one_log else (requests.user, requests.time)
+    when = grid.starting_at(start)
     count = _collect(
         user_of, time, requests.row, requests.kind, chosen, position, when, sender, instant, kind
     )
@@ -117,42 +102,24 @@ def complete_users(
     start: int,
     stop: int,
     margin: int,
-    hold: bool,
     done: npt.NDArray[np.bool_],
     cells: npt.NDArray[np.uint32],
 ) -> int:
     """Fill the unknown cells of users who are not done, by interpolation or by holding.
 
-    Parameters
-    ----------
-    rows
-        All rows of the window and of ``margin`` instants on both sides; None: all.
-    timeline
-        Needed for ``hold`` if not all rows are given.
-    margin
-        How many instants around the window can matter for interpolation.
-    hold
-        Also fill gaps longer than the layout's ``max_gap``, with the last place before the gap
-        or, if there is none, the first place after it.
-    done : (users,) bool
-        Users who need nothing filled.
-    cells : (users, stop - start, 2) uint32
-        Filled in place.
-
-    Returns
-    -------
-    int
-        How many cells were filled by holding.
+    ``rows`` are all rows of the window and of ``margin`` instants on both sides; None: all. With
+    ``missing="hold"``, gaps longer than the layout's ``max_gap`` are filled, too, with the last
+    place before the gap or, if there is none, the first place after it; that needs a ``timeline``
+    unless all rows are given. Returns how many cells were filled so.
     """
-    grid, region = layout.grid, layout.region
+    grid, hold = layout.grid, layout.asked.missing == HOLD
     lacking = np.flatnonzero(~done)
     number = np.full(log.num_users, _NO_ROW, np.int32)
     number[lacking] = np.arange(len(lacking), dtype=np.int32)
     bins = stop - start + 2 * margin
     first = np.full((len(lacking), bins), _NO_ROW, np.int64)
     last = np.full((len(lacking), bins), _NO_ROW, np.int64)
-    low = start - margin
-    when = grid.origin + low * grid.every, grid.every
+    when = grid.starting_at(start - margin)
     chosen = np.arange(log.num_rows) if rows is None else rows
     _index_reports(log.user, log.time, chosen, number, when, first, last)
     earlier = np.full(len(lacking), _NO_ROW, np.int64)
@@ -160,20 +127,20 @@ def complete_users(
     if hold and timeline is not None:
         edges = when[0], when[0] + bins * grid.every
         _find_nearest(log.time, *timeline, lacking, edges, earlier, later)
-    where = region.x_min, region.y_min, region.cell, 1 << region.height
     held = _complete(
         log.time, *log.plane, first, last, earlier, later,
-        when, where, margin, layout.max_gap, hold, lacking, cells,
+        when, _find_where(layout), margin, layout.max_gap, hold, lacking, cells,
     )  # fmt: skip
     return int(held)
 
 
 @njit(cache=True, nogil=True)
-def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells):  # type: ignore[no-untyped-def]
+def _scatter(user, time, x, y, rows, when, where, begin, end, cells):  # type: ignore[no-untyped-def]
     """Write the cell of each report whose time is exactly an instant of the window.
 
-    ``when`` is the window's first moment and the step; ``where`` the region's corner, the side
-    of a cell and the cells per axis. Rows of other times are skipped (instant -1).
+    ``rows`` are the rows to look at; None: all, which numba compiles on its own. ``when`` and
+    ``where`` are as ``starting_at`` and ``_find_where`` return them. Rows of other times are
+    skipped (instant -1).
     """
     origin, every = when
     low_x, low_y, cell, num_cells = where
@@ -181,7 +148,7 @@ def _scatter(user, time, x, y, rows, all_rows, when, where, begin, end, cells): 
     last_time = origin - 1
     instant = np.int64(-1)
     for i in range(begin, end):
-        row = i if all_rows else rows[i]
+        row = i if rows is None else rows[i]
         # Neighbouring rows often share a time: divide only where it changes.
         if time[row] != last_time:
             last_time = time[row]
@@ -325,11 +292,11 @@ def _complete(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _mark_rows(user, time, rows, all_rows, when, marks):  # type: ignore[no-untyped-def]
+def _mark_rows(user, time, rows, when, marks):  # type: ignore[no-untyped-def]
     """Mark user and instant of each row; rows outside the instants are ignored."""
     first, every = when
-    for i in range(len(time) if all_rows else len(rows)):
-        row = i if all_rows else rows[i]
+    for i in range(len(time if rows is None else rows)):
+        row = i if rows is None else rows[i]
         instant = (time[row] - first) // every
         if 0 <= instant < marks.shape[1]:
             marks[user[row], instant] = True

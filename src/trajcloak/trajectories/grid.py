@@ -54,21 +54,16 @@ Ranges = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """Instant i is the time from ``origin + i * every`` up to the next instant.
+    """Instant i is the time from ``origin + i * every`` up to the next instant."""
 
-    Attributes
-    ----------
-    origin, every : int
-        In the log's own unit: instants, or microseconds.
-    num_instants : int
-    on_grid : bool
-        Whether every report of the log is exactly at the start of an instant.
-    """
-
-    origin: int
+    origin: int  # In the log's own unit: instants, or microseconds.
     every: int
     num_instants: int
-    on_grid: bool
+    on_grid: bool  # Whether every report of the log is exactly at the start of an instant.
+
+    def starting_at(self, instant: int) -> tuple[int, int]:
+        """Return the moment of an instant, and the step, as kernels take them."""
+        return self.origin + instant * self.every, self.every
 
 
 def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
@@ -107,13 +102,8 @@ def format_duration(value: int, *, has_timestamps: bool) -> int | str:
 def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -> TimeGrid:
     """Choose the grid of instants of a log.
 
-    Parameters
-    ----------
-    log : ShardedLog
-    every : int, optional
-        Default: the step of the log's times, if its reports fill that grid.
-    hold : bool
-        Whether users are located before their first report.
+    Default of ``every``: the step of the log's times, if its reports fill that grid. ``hold``:
+    whether users are located before their first report.
     """
     low, high = log.facts.time_range
     if every is None:
@@ -208,17 +198,11 @@ def cut_windows(
     align: str | None = None,
     hours: str | None = None,
 ) -> Ranges:
-    """Cut the instants of a log into windows.
+    """Cut the instants of a log into windows of at most ``length`` instants.
 
-    Parameters
-    ----------
-    length
-        Most instants in a window; default: no limit.
-    align
-        ``day``: a new window starts at each midnight.
-    hours
-        Hours of the day, such as ``07:00-10:00,16:00-19:00``: a new window starts at the
-        start of each stretch, and instants outside are in no window.
+    With ``align="day"`` a new window starts at each midnight. With ``hours``, such as
+    ``07:00-10:00,16:00-19:00``, one starts at the start of each stretch of the day, and instants
+    outside are in no window.
     """
     if hours is None and align != DAY:
         return _check_number(log, _cut(np.array([[0, grid.num_instants]]), length))

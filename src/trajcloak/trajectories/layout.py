@@ -29,39 +29,21 @@ DEFAULT_GAP = 2
 
 
 class Layout(NamedTuple):
-    """What is decided for the whole log before its shards are cut into windows.
-
-    Attributes
-    ----------
-    asked : Options
-    grid : TimeGrid
-    max_gap : int
-        In the unit of the log's times.
-    ranges : Ranges
-        The instants of each window.
-    region : Region
-    crs : str or None
-        Coordinate system of the plane; None if it is not known.
-    is_one_window : bool
-        Whether all rows of the log are in one window.
-    """
+    """What is decided for the whole log before its shards are cut into windows."""
 
     asked: Options
     grid: TimeGrid
-    max_gap: int
-    ranges: Ranges
+    max_gap: int  # In the unit of the log's times.
+    ranges: Ranges  # The instants of each window.
     region: Region
-    crs: str | None
-    is_one_window: bool
+    crs: str | None  # Coordinate system of the plane; None if it is not known.
+    is_one_window: bool  # Whether all rows of the log are in one window.
 
 
 def lay_out(log: ShardedLog, asked: Options) -> tuple[ShardedLog, Layout]:
     """Choose instants, windows and region, and place the log on the plane.
 
-    Raises
-    ------
-    TrajcloakError
-        If the log cannot be laid out; says what is wrong with times and with places.
+    If that cannot be done, the error says what is wrong with times and with places.
     """
     check_height(asked.height)
     facts = log.facts
@@ -116,37 +98,19 @@ def _parse(text: str | None, log: ShardedLog, name: str) -> int | None:
 
 
 class CheckedLog(NamedTuple):
-    """A log that can be bundled.
+    """A log that can be bundled."""
 
-    Attributes
-    ----------
-    log : ShardedLog
-        On the plane.
-    layout : Layout
-    reports : Reports or None
-        How the rows of each user follow each other; None if each user very probably has one row
-        at each instant.
-    """
-
-    log: ShardedLog
+    log: ShardedLog  # On the plane.
     layout: Layout
+    # How the rows of each user follow each other; None if each user very probably has one row at
+    # each instant.
     reports: Reports | None
 
 
 def check_log(log: ShardedLog, asked: Options, refusals: Refusals) -> CheckedLog:
     """Lay out a log in time and space, and check its rows.
 
-    Parameters
-    ----------
-    log
-    asked
-    refusals
-        What is wrong with the log so far.
-
-    Raises
-    ------
-    TrajcloakError
-        If anything is wrong; says everything that is.
+    Raises an error that says everything that is wrong, with what ``refusals`` hold already.
     """
     placed, layout = log, None
     with refusals.collecting():

@@ -28,27 +28,14 @@ its bin, since most gaps equal the one before."""
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports of users, each compared with the same user's report before it.
+    """Reports of users, each compared with the same user's report before it."""
 
-    Attributes
-    ----------
-    gaps : (NUM_BINS,) int64
-        How many gaps are in each bin; see :func:`round_gap`.
-    num_long : int
-        Gaps above the limit that was asked about.
-    num_repeated : int
-        Rows with the user and the time of an earlier row.
-    num_conflicts : int
-        Repeated rows whose place differs from the earlier row's.
-    conflict : (int, int) or None
-        The rows of the first conflict, numbered as in messages.
-    """
-
+    # (NUM_BINS,): how many gaps are in each bin; see :func:`round_gap`.
     gaps: npt.NDArray[np.int64]
-    num_long: int
-    num_repeated: int
-    num_conflicts: int
-    conflict: tuple[int, int] | None
+    num_long: int  # Gaps above the limit that was asked about.
+    num_repeated: int  # Rows with the user and the time of an earlier row.
+    num_conflicts: int  # Repeated rows whose place differs from the earlier row's.
+    conflict: tuple[int, int] | None  # The rows of the first conflict, numbered as in messages.
 
     def plus(self, other: "Reports") -> "Reports":
         """Add the reports of other users."""

@@ -138,22 +138,13 @@ def list_common_gaps(log: RequestLog) -> dict[int, int]:
 
 
 class GapCounts(NamedTuple):
-    """How many gaps there are.
-
-    Attributes
-    ----------
-    total : int
-    fitting, fitting_few : int
-        Multiples of a step; of these, at most ``FEW_STEPS`` steps.
-    near, short : int
-        About the step, as of a loose schedule; shorter than that.
-    """
+    """How many gaps there are."""
 
     total: int
-    fitting: int
-    fitting_few: int
-    near: int
-    short: int
+    fitting: int  # Multiples of a step.
+    fitting_few: int  # Of these, at most ``FEW_STEPS`` steps.
+    near: int  # About the step, as of a loose schedule.
+    short: int  # Shorter than that.
 
 
 def _add_up_gaps(log: ShardedLog, step: int) -> GapCounts:

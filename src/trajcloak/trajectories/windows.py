@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.log import RequestLog, sort_rows
+from trajcloak.log import RequestLog
+from trajcloak.log.clean import group_by_user
 from trajcloak.options import HOLD
 from trajcloak.trajectories.fill import (
     Timeline,
@@ -29,60 +30,30 @@ MAX_TICKS = 2**63 - 1
 
 @dataclass(frozen=True)
 class Window:
-    """The users who take part in a window, their trajectories and their requests.
-
-    Attributes
-    ----------
-    number : int
-    start, stop : int
-        Half-open range of instants.
-    user : (n,) int32
-        Position of each participant in the shard's ``users``, ascending.
-    reported : (n,) bool
-        Whether the participant has a report in the window.
-    has_row : (n, stop - start) bool or None
-        Whether the participant may have sent a request at each instant: in one log, whether
-        a row of theirs is in the instant. None: all may at all instants.
-    cells : (n, stop - start, 2) uint32
-        Cell of each participant at each instant, x and y.
-    request_user : int32
-        The participant (row of ``cells``) who sent each request.
-    request_instant : int32
-        Its instant, counted from ``start``.
-    request_kind : int32
-        Row of ``log.requests.kinds``.
-    left_out_users : int
-        Users with a report in the window who do not take part.
-    left_out_requests : int
-        Requests that those users sent in the window.
-    located : Located
-        How the locations of all users of the shard are known at its instants.
-    """
+    """The users who take part in a window, their trajectories and their requests."""
 
     number: int
-    start: int
+    start: int  # Half-open range of instants.
     stop: int
+    # (n,): position of each participant in the shard's ``users``, ascending.
     user: npt.NDArray[np.int32]
-    reported: npt.NDArray[np.bool_]
+    reported: npt.NDArray[np.bool_]  # (n,): whether the participant has a report in the window.
+    # (n, stop - start): whether the participant may have sent a request at each instant: in one
+    # log, whether a row of theirs is in the instant. None: all may at all instants.
     has_row: npt.NDArray[np.bool_] | None
+    # (n, stop - start, 2): cell of each participant at each instant, x and y.
     cells: npt.NDArray[np.uint32]
-    request_user: npt.NDArray[np.int32]
-    request_instant: npt.NDArray[np.int32]
-    request_kind: npt.NDArray[np.int32]
-    left_out_users: int
-    left_out_requests: int
+    request_user: npt.NDArray[np.int32]  # The participant (row of ``cells``) who sent each request.
+    request_instant: npt.NDArray[np.int32]  # Its instant, counted from ``start``.
+    request_kind: npt.NDArray[np.int32]  # Row of ``log.requests.kinds``.
+    left_out_users: int  # Users with a report in the window who do not take part.
+    left_out_requests: int  # Requests that those users sent in the window.
+    # How the locations of all users of the shard are known at its instants.
     located: Located = field(default_factory=Located)
 
 
 class WindowCutter:
-    """Cuts a shard into windows; may be called in any order and from several threads.
-
-    Parameters
-    ----------
-    log
-        A shard with planar coordinates.
-    layout
-    """
+    """Cuts a shard on the plane into windows, in any order and from several threads."""
 
     def __init__(self, log: RequestLog, layout: Layout) -> None:
         self._log = log
@@ -213,9 +184,7 @@ def _build_cells(
         margin = min(-(-max_gap // grid.every), grid.num_instants)
         around = None if rows is None else rows.between(start - margin, stop + margin)
         timeline = rows.timeline if hold and rows is not None else None
-        held = complete_users(
-            log, layout, around, timeline, start, stop, margin, hold, known, cells
-        )
+        held = complete_users(log, layout, around, timeline, start, stop, margin, known, cells)
         found = count_known(cells, threads)
         known = found == stop - start
     completed = int(found.sum())
@@ -236,9 +205,7 @@ class _RowsByTime:
             self._time = log.time[self._order]
         self.timeline: Timeline | None = None
         if is_held:
-            order = sort_rows(log)
-            users = np.arange(log.num_users + 1)
-            self.timeline = order, np.searchsorted(log.user[order], users)
+            self.timeline = group_by_user(log)
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""

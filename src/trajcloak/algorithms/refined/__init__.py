@@ -3,18 +3,18 @@
 For ``mbr`` cloaks:
 
 1. Cut the trajectories into blocks of near neighbours (:mod:`.blocks`).
-2. Bundle each block greedily (:mod:`.greedy`). Short trajectories are bundled by cuts instead
-   (:mod:`.cuts`); then, round after round, a few neighbouring bundles are taken together and
-   divided again by cuts (:mod:`.divide`).
+2. Bundle each block greedily (:mod:`.first_bundles`). Short trajectories are bundled by cuts
+   instead; then, round after round, a few neighbouring bundles are taken together and divided
+   again by cuts (:mod:`.divide_anew`).
 3. Round after round, gather neighbouring bundles into groups, different ones each time
    (:mod:`.rounds`), and let them exchange trajectories while that lowers the cost
    (:mod:`.improve`).
 
 For ``quad`` cloaks: start from the bundles of ``traj-anon``; round after round, divide a few
-neighbouring bundles again (:mod:`.divide`), by a tree that follows their trajectories
-(:mod:`.adaptive`); then step 3, with the areas of the smallest (semi-)quadrants as cost.
+neighbouring bundles again (:mod:`.divide_anew`), by a tree that follows their trajectories; then
+step 3, with the areas of the smallest (semi-)quadrants as cost.
 
-If users are to be left out (:mod:`.left_out`), these are the most expensive bundles at the
+If users are to be left out, these are the most expensive bundles at the
 end. The other bundles then exchange their most expensive members for members of those.
 
 The result is compared with the bundles of ``traj-anon``, and the cheaper ones are returned. So
@@ -28,19 +28,17 @@ If members are divided anew at every instant, that is done later, too. The more 
 has, the smaller are its parts: bundles are then made of half as many again as asked for.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from trajcloak.algorithms.policy import Policy
-from trajcloak.algorithms.refined.blocks import build_blocks
-from trajcloak.algorithms.refined.boxes import Points, build_points, move_to_origin, pad_instants
-from trajcloak.algorithms.refined.cuts import bundle_by_cuts
-from trajcloak.algorithms.refined.divide import divide_anew
-from trajcloak.algorithms.refined.greedy import bundle_block
+from trajcloak.algorithms.refined.boxes import build_points
+from trajcloak.algorithms.refined.divide_anew import divide_anew
+from trajcloak.algorithms.refined.first_bundles import bundle_blocks
 from trajcloak.algorithms.refined.grouping import group_parts
-from trajcloak.algorithms.refined.left_out import choose_left_out, leave_out
 from trajcloak.algorithms.refined.rounds import (
     LEVELS,
     Effort,
@@ -51,7 +49,6 @@ from trajcloak.algorithms.refined.rounds import (
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
 from trajcloak.cloaks import build_cloaks, compute_areas, group_members
-from trajcloak.kernels.threads import run_all
 from trajcloak.options import PER_INSTANT, PER_WINDOW, QUAD
 from trajcloak.progress import Progress, silent
 
@@ -164,7 +161,7 @@ class Refined:
         short = length <= SHORT
         bundle = of_tree
         if cloak != QUAD:
-            bundle = _bundle_blocks(points, k, max(effort.block, 20 * k), short, threads)
+            bundle = bundle_blocks(points, k, max(effort.block, 20 * k), short, threads)
         if cloak == QUAD or short:
             bundle = divide_anew(
                 cells, points, bundle, k, cloak, effort.divisions, threads, progress
@@ -176,18 +173,68 @@ class Refined:
         nobody = np.zeros(int(bundle.max()) + 1, np.bool_)
         improve_bundles(cells, points, bundle, nobody, k, cloak, effort, threads, progress)
         areas = compute_areas(build_cloaks(cells, bundle, cloak, threads)).sum(axis=1)
-        left_out = choose_left_out(
+        left_out = _choose_left_out(
             areas, np.bincount(bundle), self.suppress_above, self.max_suppressed
         )
         if left_out.any() and not left_out.all():
             # The bundles are good already: make only changes that lower the cost.
             effort = effort._replace(heat=0.0)
             improve_bundles(cells, points, bundle, left_out, k, cloak, effort, threads, progress)
-        return leave_out(bundle, left_out)
+        return _leave_out(bundle, left_out)
 
     def _total(self, policy: Policy) -> float:
         """Compute the cost, plus the price of every trajectory in no bundle."""
         return policy.cost() + (self.suppress_above or 0.0) * policy.num_suppressed
+
+
+def _choose_left_out(
+    areas: npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.int64],
+    price: float | None,
+    share: float | None,
+) -> npt.NDArray[np.bool_]:
+    """Choose the most expensive bundles.
+
+    Parameters
+    ----------
+    areas : (bundles,) float64
+        Cost of each bundle per member.
+    sizes : (bundles,) int64
+    price : float, optional
+        Leave out every bundle whose members cost at least this much.
+    share : float, optional
+        Leave out the most expensive bundles, as long as they hold at most this share of all.
+
+    Examples
+    --------
+    >>> areas, sizes = np.array([9.0, 2.0, 5.0]), np.array([3, 4, 3])
+    >>> _choose_left_out(areas, sizes, 5.0, None)
+    array([ True, False,  True])
+    >>> _choose_left_out(areas, sizes, None, 0.35)
+    array([ True, False, False])
+    """
+    if price is not None:
+        return areas >= price
+    budget = math.floor((share or 0.0) * int(sizes.sum()))
+    by_cost = np.argsort(-areas, kind="stable")
+    left_out = np.zeros(len(areas), np.bool_)
+    left_out[by_cost] = np.cumsum(sizes[by_cost]) <= budget
+    return left_out
+
+
+def _leave_out(
+    bundle: npt.NDArray[np.int32], left_out: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int32]:
+    """Remove the bundles that are left out, and number the others from 0 again.
+
+    Examples
+    --------
+    >>> _leave_out(np.array([0, 1, 2, 1], np.int32), np.array([True, False, False]))
+    array([-1,  0,  1,  0], dtype=int32)
+    """
+    number = np.cumsum(~left_out, dtype=np.int32) - 1
+    number[left_out] = -1
+    return number[bundle]
 
 
 def enlarge_bundles(k: int, least: int, count: int) -> int:
@@ -220,30 +267,3 @@ def _bundle_parts(
     number[in_order] = np.arange(len(of_part)) - first[of_part[in_order]]
     bundle = of_part[part]
     return Policy(bundle, build_cloaks(cells, bundle, cloak, threads), number[part][:, None])
-
-
-def _bundle_blocks(
-    points: Points, k: int, size: int, short: bool, threads: int
-) -> npt.NDArray[np.int32]:
-    """Bundle trajectories block by block of ``size``, short ones by cuts, others greedily."""
-    rows = np.arange(len(points), dtype=np.int32)
-    blocks = build_blocks(points, rows, size, 0.5, threads)
-
-    def bundle_near(block: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        near_points = points[block]
-        shape = move_to_origin(near_points)
-        found: npt.NDArray[np.int32]
-        if short:
-            found = bundle_by_cuts(near_points, k, shape)
-        else:
-            found = bundle_block(pad_instants(near_points), k, shape)
-        return found
-
-    bundle = np.empty(len(points), np.int32)
-    first = 0
-    for block, found in zip(
-        blocks, run_all(bundle_near, [(block,) for block in blocks], threads), strict=True
-    ):
-        bundle[block] = first + found
-        first += int(found.max()) + 1
-    return bundle

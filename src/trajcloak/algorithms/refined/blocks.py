@@ -3,7 +3,13 @@
 Recursive bisection along the principal direction, which is found by power iteration
 on a sample. Sums are plain loops in a fixed order, so that the cuts are the same on
 every machine and for any number of threads.
+
+:func:`build_blocks` cuts rows that are all in memory. For blocks that different workers bundle,
+:func:`choose_planes` finds the cuts on a sample: the block of a trajectory then depends only on
+which side of each plane it is, so no worker needs the others' rows.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +45,7 @@ def build_blocks(
     blocks: list[npt.NDArray[np.int32]] = []
     level = [(order, share)]
     while level:
-        halves = run_all(lambda rows, part: _halve(points, rows, part, size), level, threads)
+        halves = run_all(lambda rows, part: _cut_by_rank(points, rows, part, size), level, threads)
         level = []
         for rows, rest in halves:
             for half in (rows, rest):
@@ -50,22 +56,125 @@ def build_blocks(
     return blocks
 
 
-def _halve(
+def _cut_by_rank(
     points: Points, rows: npt.NDArray[np.int32], share: float, size: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Cut rows in two along their principal direction."""
+    """Cut rows in two along their principal direction, a share of them on the first side."""
     if len(rows) <= size:
         return rows, rows[:0]
     num_blocks = -(-len(rows) // size)
     cut = len(rows) * (num_blocks // 2) // num_blocks if share == 0.5 else int(len(rows) * share)
-    along = project_rows(points, rows, find_direction(points, rows))
+    along = _project_rows(points, rows, _find_direction(points, rows))
     # A stable sort splits ties the same way on every machine; a partition does not.
     placed = np.argsort(along, kind="stable")
     return rows[np.sort(placed[:cut])], rows[np.sort(placed[cut:])]
 
 
+class Planes(NamedTuple):
+    """A binary tree of planes, parents before children; node 0 is the root.
+
+    Attributes
+    ----------
+    direction : (nodes, 2 * instants) float64
+    edge : (nodes,) float64
+        How far along its direction a node's plane is.
+    below, above : (nodes,) int32
+        Next step for trajectories before the plane, and for the others: a node, or block
+        ``b``, written as ``-1 - b``.
+    """
+
+    direction: npt.NDArray[np.float64]
+    edge: npt.NDArray[np.float64]
+    below: npt.NDArray[np.int32]
+    above: npt.NDArray[np.int32]
+
+    @property
+    def num_blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self.edge) + 1
+
+
+def choose_planes(points: Points, weight: npt.NDArray[np.int64], most: int) -> Planes:
+    """Cut a sample into up to ``most`` blocks of about equal weight, by recursive bisection.
+
+    Parameters
+    ----------
+    points : Points
+        The sample, in an order that does not depend on the order of users.
+    weight
+        How many trajectories of the log are equal to each of the sample.
+    most
+    """
+    nodes: list[list[object]] = []
+    num_blocks = 0
+
+    def cut(rows: npt.NDArray[np.int32], most: int) -> int:
+        nonlocal num_blocks
+        found = None if most == 1 or len(rows) < 2 else _cut_by_plane(points, weight, rows, most)
+        if found is None:
+            num_blocks += 1
+            return -num_blocks
+        direction, edge, is_below = found
+        number = len(nodes)
+        nodes.append([direction, edge, 0, 0])
+        nodes[number][2] = cut(rows[is_below], most // 2)
+        nodes[number][3] = cut(rows[~is_below], most - most // 2)
+        return number
+
+    cut(np.arange(len(points), dtype=np.int32), most)
+    width = points.shape[1] * points.shape[2]
+    direction, edge, below, above = zip(*nodes, strict=True) if nodes else ((), (), (), ())
+    return Planes(
+        np.array(direction, np.float64).reshape(-1, width),
+        np.array(edge, np.float64),
+        np.array(below, np.int32),
+        np.array(above, np.int32),
+    )
+
+
+def _cut_by_plane(
+    points: Points, weight: npt.NDArray[np.int64], rows: npt.NDArray[np.int32], most: int
+) -> tuple[npt.NDArray[np.float64], float, npt.NDArray[np.bool_]] | None:
+    """Find a plane with ``most // 2`` of ``most`` blocks before it; None if all rows are equal.
+
+    Returns the plane's direction, its edge, and which rows are before it.
+    """
+    direction = _find_direction(points, rows)
+    along = _project_rows(points, rows, direction)
+    order = np.argsort(along, kind="stable")
+    before = np.cumsum(weight[rows[order]])
+    wanted = before[-1] * (most // 2) / most
+    places = np.flatnonzero(np.diff(along[order]) > 0)
+    if not len(places):
+        return None
+    place = int(places[np.abs(before[places] - wanted).argmin()])
+    edge = float(along[order[place + 1]])
+    return direction, edge, along < edge
+
+
+def join_small(planes: Planes, counts: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int32]:
+    """Join blocks of fewer than k trajectories with their siblings in the tree of planes.
+
+    Returns the new number of each block.
+    """
+    number = np.zeros(len(counts), np.int32)
+
+    def join(node: int) -> list[list[int]]:
+        """List the joined blocks below a node."""
+        if node < 0:
+            return [[-1 - node]]
+        sides = [join(int(planes.below[node])), join(int(planes.above[node]))]
+        if all(counts[block].sum() >= k for side in sides for block in side):
+            return sides[0] + sides[1]
+        return [[b for side in sides for block in side for b in block]]
+
+    for joined, blocks in enumerate(join(0 if len(planes.edge) else -1)):
+        number[blocks] = joined
+    return number
+
+
 @njit(cache=True, nogil=True)
-def find_direction(points, rows):  # type: ignore[no-untyped-def]
+def _find_direction(points, rows):  # type: ignore[no-untyped-def]
     """Find the direction in which a sample of the rows varies most, by power iteration.
 
     Index ``c`` is ``axis * instants + instant``. O(instants) per row of the sample.
@@ -110,7 +219,7 @@ def find_direction(points, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def project_rows(points, rows, direction):  # type: ignore[no-untyped-def]
+def _project_rows(points, rows, direction):  # type: ignore[no-untyped-def]
     """Compute how far along a direction each row lies."""
     _, axes, length = points.shape
     along = np.empty(len(rows))
@@ -122,3 +231,21 @@ def project_rows(points, rows, direction):  # type: ignore[no-untyped-def]
                 total += point[i] * direction[axis * length + i]
         along[r] = total
     return along
+
+
+@njit(cache=True, nogil=True)
+def find_blocks(points, planes):  # type: ignore[no-untyped-def]
+    """Find the block of each trajectory."""
+    n, axes, length = points.shape
+    blocks = np.zeros(n, np.int32)
+    for row in range(n):
+        # Down from the root; with a single block there is none.
+        node = np.int32(0) if len(planes.edge) else np.int32(-1)
+        while node >= 0:
+            along = 0.0
+            for axis in range(axes):
+                for i in range(length):
+                    along += points[row, axis, i] * planes.direction[node, axis * length + i]
+            node = planes.below[node] if along < planes.edge[node] else planes.above[node]
+        blocks[row] = -1 - node
+    return blocks

@@ -20,6 +20,7 @@ from trajcloak.algorithms.refined.boxes import (
     empty_boxes,
     pad_instants,
 )
+from trajcloak.algorithms.refined.first_bundles import order_farthest_first
 from trajcloak.algorithms.refined.improve import LEAST_GAIN, draw_exponential, find_neighbours
 from trajcloak.algorithms.refined.rounds import SHARES
 from trajcloak.cloaks import build_bounding_boxes, group_members
@@ -89,7 +90,7 @@ def _group_blocks(parts: PartBoxes, k: int, threads: int) -> npt.NDArray[np.int3
     bundle = np.empty(len(rows), np.int32)
     first = 0
     jobs = [(parts.take(block), k) for block in blocks]
-    for block, found in zip(blocks, run_all(_group_block, jobs, threads), strict=True):
+    for block, found in zip(blocks, run_all(_group_greedily, jobs, threads), strict=True):
         bundle[block] = first + found
         first += int(found.max()) + 1
     return bundle
@@ -126,8 +127,7 @@ def _exchange_parts(
     run_all(exchange, list(enumerate(groups)), threads)
 
 
-@njit(cache=True, nogil=True)
-def _group_block(parts, k):  # type: ignore[no-untyped-def]
+def _group_greedily(parts: PartBoxes, k: int) -> npt.NDArray[np.int32]:
     """Group the parts of a block; returns the bundle of each, from 0.
 
     A bundle starts with the part farthest from the block's centre, and takes others until it has
@@ -136,36 +136,43 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
 
     Requires: at least k users. O(instants) for each two parts.
     """
-    low, high, users = parts
-    count, length = len(users) - 1, low.shape[2]
+    farthest_first = order_farthest_first((parts.low + parts.high)[:-1])
+    bundle: npt.NDArray[np.int32] = _take_nearest_parts(parts, farthest_first, k)
+    return bundle
+
+
+@njit(cache=True, nogil=True)
+def _take_nearest_parts(parts, order, k):  # type: ignore[no-untyped-def]
+    """Group parts; ``order`` lists them in the order in which they start bundles."""
+    users = parts.users
+    count = len(order)
     bundle = np.full(count, -1, np.int32)
-    boxes = empty_boxes(count, length)
+    boxes = empty_boxes(count, parts.low.shape[2])
     total = np.zeros(count, np.int64)
     areas = np.zeros(count)
     num_bundles = 0
     left = users.sum()
-    for start in _order_by_distance(low[:count], high[:count]):
+    for start in order:
         if bundle[start] >= 0:
             continue
         if left < k:
             break
         b = num_bundles
         num_bundles += 1
-        boxes.low[b] = low[start]
-        boxes.high[b] = high[start]
+        _clear_box(boxes, b)
         added = start
         while True:
             bundle[added] = b
             total[b] += users[added]
-            boxes.low[b] = np.minimum(boxes.low[b], low[added])
-            boxes.high[b] = np.maximum(boxes.high[b], high[added])
+            _add_part(boxes, b, parts, added)
             areas[b] = area(boxes.low, boxes.high, b, WIDE)
             if total[b] >= k:
                 break
             least = np.inf
             for p in range(count):
                 if bundle[p] < 0:
-                    grown = _area_with(boxes, b, parts, p)
+                    # ``count`` is the empty part: nobody leaves.
+                    grown = _area_exchanged(boxes, b, parts, count, p)
                     if grown < least:
                         least = grown
                         added = p
@@ -174,41 +181,13 @@ def _group_block(parts, k):  # type: ignore[no-untyped-def]
         if bundle[p] < 0:
             least = np.inf
             for b in range(num_bundles):
-                grown = _area_with(boxes, b, parts, p)
+                grown = _area_exchanged(boxes, b, parts, count, p)
                 rise = grown * (total[b] + users[p]) - areas[b] * total[b]
                 if rise < least:
                     least = rise
                     bundle[p] = b
             total[bundle[p]] += users[p]
     return bundle
-
-
-@njit(cache=True, nogil=True)
-def _order_by_distance(low, high):  # type: ignore[no-untyped-def]
-    """List parts, the one farthest from the mean of all first."""
-    count, axes, length = low.shape
-    distance = np.zeros(count)
-    for axis in range(axes):
-        for i in range(length):
-            middle = low[:, axis, i] + high[:, axis, i].astype(np.float64)
-            apart = middle - middle.sum() / count
-            distance += apart * apart
-    return np.argsort(-distance, kind="mergesort")
-
-
-@njit(cache=True, nogil=True)
-def _area_with(boxes, b, parts, coming):  # type: ignore[no-untyped-def]
-    """Sum the areas around bundle ``b`` and one more part."""
-    total = np.uint64(0)
-    for i in range(parts.low.shape[2]):
-        total += cover_area(
-            min(boxes.low[b, 0, i], parts.low[coming, 0, i]),
-            max(boxes.high[b, 0, i], parts.high[coming, 0, i]),
-            min(boxes.low[b, 1, i], parts.low[coming, 1, i]),
-            max(boxes.high[b, 1, i], parts.high[coming, 1, i]),
-            WIDE,
-        )
-    return np.float64(total)
 
 
 @njit(cache=True, nogil=True)
@@ -274,23 +253,34 @@ def _exchange_in_group(parts, held, counts, k, heat, seed):  # type: ignore[no-u
 @njit(cache=True, nogil=True)
 def _renew(parts, held, counts, boxes, total, areas, b):  # type: ignore[no-untyped-def]
     """Compute box, users and area of bundle ``b`` again."""
-    low, low2, high, high2 = boxes.low[b], boxes.low2[b], boxes.high[b], boxes.high2[b]
-    low[:] = low2[:] = np.uint32(0xFFFFFFFF)
-    high[:] = high2[:] = np.uint32(0)
+    _clear_box(boxes, b)
     total[b] = 0
     for j in range(counts[b]):
-        p = held[b, j]
-        total[b] += parts.users[p]
-        for axis in range(2):
-            for i in range(low.shape[1]):
-                # The second least before the least: it needs the old one.
-                least = parts.low[p, axis, i]
-                low2[axis, i] = min(low2[axis, i], max(low[axis, i], least))
-                low[axis, i] = min(low[axis, i], least)
-                greatest = parts.high[p, axis, i]
-                high2[axis, i] = max(high2[axis, i], min(high[axis, i], greatest))
-                high[axis, i] = max(high[axis, i], greatest)
+        total[b] += parts.users[held[b, j]]
+        _add_part(boxes, b, parts, held[b, j])
     areas[b] = area(boxes.low, boxes.high, b, WIDE)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _clear_box(boxes, b):  # type: ignore[no-untyped-def]
+    """Make the box of bundle ``b`` empty."""
+    boxes.low[b] = boxes.low2[b] = np.uint32(0xFFFFFFFF)
+    boxes.high[b] = boxes.high2[b] = np.uint32(0)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_part(boxes, b, parts, p):  # type: ignore[no-untyped-def]
+    """Grow the box of bundle ``b`` by part ``p``."""
+    low, low2, high, high2 = boxes
+    for axis in range(2):
+        for i in range(low.shape[2]):
+            # The second least before the least: it needs the old one.
+            least = parts.low[p, axis, i]
+            low2[b, axis, i] = min(low2[b, axis, i], max(low[b, axis, i], least))
+            low[b, axis, i] = min(low[b, axis, i], least)
+            greatest = parts.high[p, axis, i]
+            high2[b, axis, i] = max(high2[b, axis, i], min(high[b, axis, i], greatest))
+            high[b, axis, i] = max(high[b, axis, i], greatest)
 
 
 @njit(cache=True, nogil=True)

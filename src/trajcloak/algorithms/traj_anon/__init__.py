@@ -90,7 +90,7 @@ class TrajAnon:
         rows = solve_rows(tree, k, threads)
         progress("bundling", 2, 3)
         passed_up = solve_configuration(tree, rows, k, self._suppress(tree, rows))
-        bundle, node = assign_bundles(tree, keys, passed_up)
+        bundle, node = assign_bundles(tree, keys.order, passed_up)
         progress("bundling", 3, 3)
         return bundle, tree, node
 

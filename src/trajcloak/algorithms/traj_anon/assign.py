@@ -1,7 +1,5 @@
 """Turn a configuration into bundles, by one of the policies that have this configuration."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -11,67 +9,20 @@ from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys
 from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP, Cloaks
 
 
-def assign_bundles(
-    tree: GTree, keys: SortedKeys, passed_up: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Map each trajectory to a bundle, in key order.
-
-    A node bundles the last of the trajectories that it receives and passes the
-    first ones up. All policies of a configuration cost the same (Lemma 1 of the
-    paper); this one uses nothing but the key order.
-
-    Returns
-    -------
-    bundle : (n,) int32
-        By trajectory row; -1: suppressed.
-    node : (bundles,) int32
-        The node that each bundle belongs to.
-    """
-    bundle, node = _assign(tree, keys.order, passed_up)
-    return bundle, node
-
-
-def assign_places(
-    tree: GTree, passed_up: npt.NDArray[np.int64], num_places: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Map each place of the key order to a bundle; otherwise like :func:`assign_bundles`."""
-    bundle, node = _assign(tree, np.arange(num_places, dtype=np.int32), passed_up)
-    return bundle, node
-
-
-def build_node_cloaks(
-    cells: npt.NDArray[np.uint32],
-    keys: SortedKeys,
-    layout: KeyLayout,
-    height: int,
-    tree: GTree,
-    node: npt.NDArray[np.int32],
-) -> Cloaks:
-    """Build the cloak sequences of the given nodes."""
-    sample = keys.order[tree.start[node]]
-    return build_prefix_cloaks(cells, sample, tree.depth[node], layout, height)
-
-
-def build_prefix_cloaks(
-    cells: npt.NDArray[np.uint32],
-    rows: npt.NDArray[np.integer[Any]],
-    depth: npt.NDArray[np.int32],
-    layout: KeyLayout,
-    height: int,
-) -> Cloaks:
-    """Build the cloak sequence of the first ``depth`` bits of each row's key."""
-    cloaks: Cloaks = _node_cloaks(cells, rows, depth, layout.column, height)
-    return cloaks
-
-
 @njit(cache=True, nogil=True)
-def _assign(tree, order, passed_up):  # type: ignore[no-untyped-def]
-    """Sweep the key order once, with a stack of the places that are not bundled yet.
+def assign_bundles(tree, order, passed_up):  # type: ignore[no-untyped-def]
+    """Map each trajectory to a bundle, in key order; returns bundles by row, and their nodes.
 
-    Requires: nodes in postorder, so that the places a node receives are on top of the stack.
+    A node bundles the last of the trajectories that it receives and passes the first ones up.
+    All policies of a configuration cost the same (Lemma 1 of the paper); this one uses nothing
+    but the key order. The bundle of a suppressed trajectory is -1.
+
+    Requires: nodes in postorder, so that the places a node receives are on top of the stack;
+    ``order`` is the row at each place.
     Ensures: a node's bundle holds what it receives less what it passes up (C(m) of the
     paper). O(n) time and memory.
     """
+    # Sweep the key order once, with a stack of the places that are not bundled yet.
     n = len(order)
     num_nodes = len(tree.start)
     bundle = np.full(n, -1, np.int32)
@@ -102,12 +53,27 @@ def _assign(tree, order, passed_up):  # type: ignore[no-untyped-def]
     return bundle, bundle_node[:num_bundles].copy()
 
 
-@njit(cache=True, nogil=True)
-def _node_cloaks(cells, sample, depth, column, height):  # type: ignore[no-untyped-def]
-    """Build cloaks from one trajectory of each node: key bits below its depth become free.
+def build_node_cloaks(
+    cells: npt.NDArray[np.uint32],
+    keys: SortedKeys,
+    layout: KeyLayout,
+    height: int,
+    tree: GTree,
+    node: npt.NDArray[np.int32],
+) -> Cloaks:
+    """Build the cloak sequences of the given nodes."""
+    sample = keys.order[tree.start[node]]
+    cloaks: Cloaks = build_prefix_cloaks(cells, sample, tree.depth[node], layout, height)
+    return cloaks
 
-    ``fixed[2 * instant + axis]`` counts the leading bits of a coordinate that the node fixes;
-    a cloak's side is 2 to the number of the others. O(key bits) per node.
+
+@njit(cache=True, nogil=True)
+def build_prefix_cloaks(cells, sample, depth, layout, height):  # type: ignore[no-untyped-def]
+    """Build the cloak sequence of the first ``depth`` bits of the key of each row of a sample.
+
+    Key bits below the depth become free: ``fixed[2 * instant + axis]`` counts the leading bits of a
+    coordinate that are fixed, and a cloak's side is 2 to the number of the others. O(key bits) for
+    each row.
     """
     length = cells.shape[1]
     cloaks = np.empty((len(sample), length, 4), np.uint32)
@@ -115,7 +81,7 @@ def _node_cloaks(cells, sample, depth, column, height):  # type: ignore[no-untyp
     for b in range(len(sample)):
         fixed[:] = 0
         for bit in range(depth[b]):
-            fixed[column[bit]] += np.uint32(1)
+            fixed[layout.column[bit]] += np.uint32(1)
         for i in range(length):
             for axis, first, stop in ((0, X_START, X_STOP), (1, Y_START, Y_STOP)):
                 free = np.uint32(height) - fixed[2 * i + axis]

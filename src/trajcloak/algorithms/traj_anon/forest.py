@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.algorithms.traj_anon.assign import assign_places
+from trajcloak.algorithms.traj_anon.assign import assign_bundles
 from trajcloak.algorithms.traj_anon.gtree import (
     GTree,
     TreeItems,
@@ -22,10 +22,10 @@ from trajcloak.algorithms.traj_anon.gtree import (
 from trajcloak.algorithms.traj_anon.keys import KeyLayout, SortedKeys
 from trajcloak.algorithms.traj_anon.solve import (
     CostRows,
+    fill_rows,
     lay_out_rows,
     solve_configuration,
     solve_rows,
-    solve_rows_above,
 )
 from trajcloak.algorithms.traj_anon.suppression import (
     count_held,
@@ -42,37 +42,21 @@ ROUNDS_AHEAD = 5
 
 
 class Forest(NamedTuple):
-    """The subtrees that are wholly inside a range.
+    """The subtrees that are wholly inside a range."""
 
-    Attributes
-    ----------
-    tree : GTree
-        The nodes of all subtrees, subtree after subtree.
-    rows : CostRows
-    items : TreeItems
-        The items of the range. ``common`` of the first is shared with the range before.
-    root : (items,) int64
-        Root node of each item that is a subtree; -1: the item is loose trajectories.
-    """
-
-    tree: GTree
+    tree: GTree  # The nodes of all subtrees, subtree after subtree.
     rows: CostRows
+    # The items of the range. ``common`` of the first is shared with the range before.
     items: TreeItems
+    # (items,): root node of each item that is a subtree; -1: the item is loose trajectories.
     root: npt.NDArray[np.int64]
 
 
 class Summary(NamedTuple):
-    """What a range hands to the top.
-
-    Attributes
-    ----------
-    items : TreeItems
-    rows : list of float64 arrays
-        Cost row of the root of each item that is a subtree.
-    """
+    """What a range hands to the top."""
 
     items: TreeItems
-    rows: list[npt.NDArray[np.float64]]
+    rows: list[npt.NDArray[np.float64]]  # Cost row of the root of each item that is a subtree.
 
 
 def build_forest(
@@ -80,15 +64,8 @@ def build_forest(
 ) -> Forest:
     """Solve the subtrees that are wholly inside a range.
 
-    Parameters
-    ----------
-    keys
-        The keys of the range.
-    layout, k
-    before, after
-        How many leading bits the first key shares with the last key of the range before,
-        and the last key with the first of the range after; -1 where there is no such range.
-    threads
+    ``before`` is how many leading bits the first key shares with the last key of the range before,
+    ``after`` the same of the last key and the range after; -1 where there is no such range.
     """
     common = round_to_levels(keys.common, layout)
     before, after = round_to_levels(np.array([before, after], np.int32), layout).tolist()
@@ -167,24 +144,14 @@ def count_held_below(forest: Forest, prices: Sequence[float]) -> list[int]:
 
 
 class Top(NamedTuple):
-    """The tree above the subtrees of all ranges.
-
-    Attributes
-    ----------
-    tree : GTree
-    rows : CostRows
-    items : TreeItems
-    node : (items,) int64
-        Node of each item that is a subtree; -1: the item is loose trajectories.
-    per_range : (ranges,) int64
-        Number of items of each range.
-    """
+    """The tree above the subtrees of all ranges."""
 
     tree: GTree
     rows: CostRows
     items: TreeItems
+    # (items,): node of each item that is a subtree; -1: the item is loose trajectories.
     node: npt.NDArray[np.int64]
-    per_range: npt.NDArray[np.int64]
+    per_range: npt.NDArray[np.int64]  # (ranges,): number of items of each range.
 
 
 def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
@@ -207,7 +174,7 @@ def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
     given = [row for r in ranges for row in r.rows]
     for number, row in zip(node[solved].tolist(), given, strict=True):
         rows.cost[rows.first[number] : rows.first[number + 1]] = row
-    solve_rows_above(tree, k, rows, np.flatnonzero(~is_item))
+    fill_rows(tree, k, rows, np.flatnonzero(~is_item))
     per_range = np.array([len(r.items.depth) for r in ranges], np.int64)
     return Top(tree, rows, items, node, per_range)
 
@@ -215,15 +182,10 @@ def build_top(ranges: Sequence[Summary], layout: KeyLayout, k: int) -> Top:
 def decide(
     top: Top, k: int, price: float | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Read the configuration off the top's rows, and how many each item passes up.
+    """Read off the top's rows how many trajectories each node and each item passes up.
 
-    Returns
-    -------
-    passed_up : (nodes,) int64
-        For each node of the top; -1: no bundle is formed there or above.
-    of_item : (items,) int64
-        For each item; -1 for loose trajectories, and for subtrees that decide themselves
-        whom to leave out.
+    Of nodes, -1 means that no bundle is formed there or above; of items, that they are loose
+    trajectories, or a subtree that decides itself whom to leave out.
     """
     chosen = (
         suppress_nobody(top.tree) if price is None else suppress_above(top.tree, top.rows, price)
@@ -253,16 +215,10 @@ def find_top_price(
 def assign_top(
     top: Top, passed_up: npt.NDArray[np.int64], of_item: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Bundle the trajectories that the ranges pass up.
+    """Bundle the trajectories that the ranges pass up, range after range in key order.
 
-    Returns
-    -------
-    bundle : int32
-        Bundle of each passed-up trajectory, range after range in key order; -1: left out.
-    node : (bundles,) int64
-        Node of the top of each bundle.
-    per_range : (ranges,) int64
-        How many trajectories each range passes up.
+    Returns the bundle of each (-1: left out), the node of each bundle, and how many trajectories
+    each range passes up.
     """
     sizes = np.diff(top.items.first).astype(np.int64)
     count = np.where(top.node < 0, sizes, np.maximum(of_item, 0))
@@ -276,7 +232,7 @@ def assign_top(
     idle[top.node[top.node >= 0]] = NOT_SET
     idle[start == stop] = NOT_SET
     tree = top.tree._replace(start=start, stop=stop)
-    bundle, node = assign_places(tree, idle, int(first[-1]))
+    bundle, node = assign_bundles(tree, np.arange(first[-1], dtype=np.int32), idle)
     ends = np.cumsum(top.per_range)
     return bundle, node.astype(np.int64), first[ends] - first[ends - top.per_range]
 
@@ -284,22 +240,10 @@ def assign_top(
 def assign_forest(
     forest: Forest, keys: SortedKeys, k: int, of_item: npt.NDArray[np.int64], price: float | None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Form the bundles of a range's subtrees.
+    """Form the bundles of a range's subtrees, for what :func:`decide` found for its items.
 
-    Parameters
-    ----------
-    of_item : (items,) int64
-        The result of :func:`decide`, for the items of this range.
-    price
-        As given to :func:`decide`.
-
-    Returns
-    -------
-    bundle : (n,) int32
-        By trajectory row; -1: passed up, or left out.
-    node : (bundles,) int32
-    passed_up : int64
-        Rows of the trajectories that are passed up, in key order.
+    Returns the bundle of each row (-1: passed up, or left out), the node of each bundle, and the
+    rows of the trajectories that are passed up, in key order.
     """
     tree = forest.tree
     chosen = np.full(len(tree.start), NOT_SET, np.int64)
@@ -308,7 +252,8 @@ def assign_forest(
     is_decided = (forest.root >= 0) & (of_item >= 0)
     chosen[forest.root[is_decided]] = of_item[is_decided]
     configuration = solve_configuration(tree, forest.rows, k, chosen)
-    bundle, node = assign_places(tree, configuration, len(keys.order))
+    place = np.arange(len(keys.order), dtype=np.int32)
+    bundle, node = assign_bundles(tree, place, configuration)
     rises = np.repeat(is_decided | (forest.root < 0), np.diff(forest.items.first))
     passed_up = keys.order[(bundle < 0) & rises].astype(np.int64)
     by_row = np.empty_like(bundle)

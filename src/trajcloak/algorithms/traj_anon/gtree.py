@@ -21,45 +21,28 @@ class GTree(NamedTuple):
     order. The subtree of node m is the nodes ``m - below[m] + 1`` up to m, so
     the last child of m, if it has one, is m - 1, and the child before child c is
     c - below[c].
-
-    Attributes
-    ----------
-    start, stop : (nodes,) int32
-        Half-open range of places; ``stop - start`` is d(m) of the paper.
-    depth : (nodes,) int32
-        Number of key bits that the node's trajectories share.
-    loose : (nodes,) int32
-        How many of them are in no child of the node.
-    below : (nodes,) int32
-        How many nodes the subtree has, the node itself among them.
-    area : (nodes,) float64
-        Summed area of the node's cloak sequence, in cells.
     """
 
+    # (nodes,): half-open range of places; ``stop - start`` is d(m) of the paper.
     start: npt.NDArray[np.int32]
     stop: npt.NDArray[np.int32]
-    depth: npt.NDArray[np.int32]
-    loose: npt.NDArray[np.int32]
+    depth: npt.NDArray[np.int32]  # (nodes,): number of key bits that the node's trajectories share.
+    loose: npt.NDArray[np.int32]  # (nodes,): how many of them are in no child of the node.
+    # (nodes,): how many nodes the subtree has, the node itself among them.
     below: npt.NDArray[np.int32]
-    area: npt.NDArray[np.float64]
+    area: npt.NDArray[np.float64]  # (nodes,): summed area of the node's cloak sequence, in cells.
 
 
 class TreeItems(NamedTuple):
-    """The items that a tree is built over, in key order: trajectories, or solved subtrees.
+    """The items that a tree is built over, in key order: trajectories, or solved subtrees."""
 
-    Attributes
-    ----------
-    common : (items,) int32
-        Number of leading key bits that an item shares with the item before; -1 at item 0.
-    first : (items + 1,) int
-        Place of the first trajectory of each item; at last, the number of all trajectories.
-    depth : (items,) int32
-        For a subtree, the number of key bits that its trajectories share; -1: the item is
-        loose trajectories, which are in no node below the item's parent.
-    """
-
+    # (items,): number of leading key bits that an item shares with the item before; -1 at item 0.
     common: npt.NDArray[np.int32]
+    # (items + 1,): place of the first trajectory of each item; at last, the number of all
+    # trajectories.
     first: npt.NDArray[np.integer[Any]]
+    # (items,): for a subtree, the number of key bits that its trajectories share; -1: the item is
+    # loose trajectories, which are in no node below the item's parent.
     depth: npt.NDArray[np.int32]
 
 
@@ -88,16 +71,7 @@ def build_areas(layout: KeyLayout) -> npt.NDArray[np.float64]:
 
 
 def build_gtree(keys: SortedKeys, layout: KeyLayout, k: int) -> GTree:
-    """Build the tree over sorted keys; its last node is the root.
-
-    Parameters
-    ----------
-    keys : SortedKeys
-        At least k keys.
-    layout : KeyLayout
-        Its ``bits_per_level`` decides which prefixes are nodes.
-    k : int
-    """
+    """Build the tree over sorted keys, at least k; its last node is the root."""
     n = len(keys.common)
     items = TreeItems(
         round_to_levels(keys.common, layout),

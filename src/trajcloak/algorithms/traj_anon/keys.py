@@ -37,21 +37,12 @@ TILE = 256
 
 
 class KeyLayout(NamedTuple):
-    """Which bit of which coordinate each bit of a key is.
+    """Which bit of which coordinate each bit of a key is."""
 
-    Attributes
-    ----------
-    column : (bits,) int32
-        ``2 * instant + axis`` of each key bit.
-    shift : (bits,) uint32
-        How far right to shift the cell number so that the bit becomes its lowest.
-    bits_per_level : int
-        Prefixes whose length is a multiple of this are nodes of the tree.
-    """
-
-    column: npt.NDArray[np.int32]
+    column: npt.NDArray[np.int32]  # (bits,): ``2 * instant + axis`` of each key bit.
+    # (bits,): how far right to shift the cell number so that the bit becomes its lowest.
     shift: npt.NDArray[np.uint32]
-    bits_per_level: int = 1
+    bits_per_level: int = 1  # Prefixes whose length is a multiple of this are nodes of the tree.
 
     @property
     def num_bits(self) -> int:
@@ -60,33 +51,21 @@ class KeyLayout(NamedTuple):
 
 
 class SortedKeys(NamedTuple):
-    """Trajectories in key order.
+    """Trajectories in key order."""
 
-    Attributes
-    ----------
-    order : (n,) int32
-        Row of the trajectory at each place of the order; equal keys in row order.
-    common : (n,) int32
-        Number of leading key bits that a place shares with the place before;
-        -1 at place 0.
-    """
-
+    # (n,): row of the trajectory at each place of the order; equal keys in row order.
     order: npt.NDArray[np.int32]
+    # (n,): number of leading key bits that a place shares with the place before; -1 at place 0.
     common: npt.NDArray[np.int32]
 
 
 def build_layout(length: int, height: int, tree: str = "usb") -> KeyLayout:
     """Lay a key out in the order in which a tree of the paper splits space.
 
-    Parameters
-    ----------
-    length, height : int
-    tree : {"usb", "usb-instant", "us", "u"}
-        ``usb``, the binary US-tree: level by level, first x at all instants, then y.
-        All uniform quadrant and semi-quadrant sequences are nodes (section 4.2.2).
-        ``usb-instant``: level by level, x and y of one instant after the other
-        (section 4.1.3). ``us``: the same, both at once, a 4-way split. ``u``: all
-        instants at once, up to 4^length children.
+    ``usb``, the binary US-tree: level by level, first x at all instants, then y. All uniform
+    quadrant and semi-quadrant sequences are nodes (section 4.2.2). ``usb-instant``: level by level,
+    x and y of one instant after the other (section 4.1.3). ``us``: the same, both at once, a 4-way
+    split. ``u``: all instants at once, up to 4^length children.
     """
     axes = (height, 2, length) if tree == "usb" else (height, length, 2)
     level, *rest = (part.ravel() for part in np.indices(axes, dtype=np.int32))
@@ -99,15 +78,7 @@ def build_layout(length: int, height: int, tree: str = "usb") -> KeyLayout:
 
 
 def sort_keys(cells: npt.NDArray[np.uint32], layout: KeyLayout, threads: int) -> SortedKeys:
-    """Sort trajectories by key, ties in row order.
-
-    Parameters
-    ----------
-    cells : (n, instants, 2) uint32
-    layout : KeyLayout
-    threads : int
-        Changes the time, never the result.
-    """
+    """Sort trajectories by key, ties in row order; threads never change the result."""
     n = len(cells)
     flat = cells.reshape(n, -1)
     order = np.arange(n, dtype=np.int32)

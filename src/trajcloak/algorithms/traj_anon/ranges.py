@@ -21,25 +21,17 @@ SLACK = 0.25
 
 
 class Sample(NamedTuple):
-    """A sample of the distinct keys.
-
-    Attributes
-    ----------
-    words : Words
-    weight : (keys,) int64
-        How many trajectories have each key.
-    """
+    """A sample of the distinct keys."""
 
     words: Words
-    weight: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.int64]  # (keys,): how many trajectories have each key.
 
 
 def build_words(
     cells: npt.NDArray[np.uint32], rows: npt.NDArray[np.int64], layout: KeyLayout
 ) -> Words:
     """Build the whole keys of some trajectories."""
-    flat = _flatten(cells)
-    words: Words = _build_words(flat, rows, layout)
+    words: Words = _build_words(_flatten(cells), rows, layout)
     return words
 
 
@@ -54,16 +46,8 @@ def draw_distinct(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Draw distinct trajectories, each with probability ``rate``, by a hash of its cells.
 
-    The draw depends on the trajectories alone, not on which shards hold them.
-
-    Returns
-    -------
-    hashes : uint64
-        Of the drawn trajectories, ascending.
-    rows : int64
-        A row with each of them.
-    weight : int64
-        How many rows have each of them.
+    The draw depends on the trajectories alone, not on which shards hold them. Returns the hashes of
+    the drawn trajectories, ascending, a row with each of them, and how many rows have it.
     """
     hashes = _hash_trajectories(_flatten(cells))
     chosen = np.flatnonzero(hashes <= np.uint64(min(rate, 1.0) * (2.0**64 - 2.0**12)))
@@ -113,12 +97,6 @@ def route(
     return ranges
 
 
-def count_common(one: Words, other: Words) -> npt.NDArray[np.int32]:
-    """Count the leading bits that keys share, pair by pair."""
-    common: npt.NDArray[np.int32] = _count_common(one, other)
-    return common
-
-
 def _flatten(cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return cells.reshape(len(cells), 2 * cells.shape[1])
 
@@ -157,7 +135,8 @@ def _hash_trajectories(flat):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _count_common(one, other):  # type: ignore[no-untyped-def]
+def count_common(one, other):  # type: ignore[no-untyped-def]
+    """Count the leading bits that keys share, pair by pair."""
     common = np.empty(len(one), np.int32)
     for i in range(len(one)):
         common[i] = one.shape[1] * WORD_BITS

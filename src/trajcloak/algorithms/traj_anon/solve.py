@@ -22,18 +22,11 @@ whole tree at once."""
 
 
 class CostRows(NamedTuple):
-    """Least cost by node and by number passed up.
+    """Least cost by node and by number passed up."""
 
-    Attributes
-    ----------
-    cost : float64
-        The rows one after the other; infinite where u cannot be passed up.
-    first : (nodes + 1,) int64
-        Where the row of each node starts in ``cost``.
-    """
-
+    # The rows one after the other; infinite where u cannot be passed up.
     cost: npt.NDArray[np.float64]
-    first: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]  # (nodes + 1,): where the row of each node starts in ``cost``.
 
 
 def solve_rows(
@@ -41,20 +34,13 @@ def solve_rows(
 ) -> CostRows:
     """Fill the row of every node, children before parents.
 
-    Parameters
-    ----------
-    tree : GTree
-    k : int
-    threads : int
-        Changes the time, never the result.
-    limit : (nodes,) int64, optional
-        The most that each node may pass up. Default: 2k - 2, the smallest limit that
-        cannot miss the optimum. Others serve for comparison.
+    ``limit`` is the most that each node may pass up. Default: 2k - 2, the smallest limit that
+    cannot miss the optimum; others serve for comparison.
     """
     rows = lay_out_rows(tree, k, limit)
     subtrees, top = _cut_subtrees(tree, threads * SUBTREES_PER_THREAD if threads > 1 else 1)
-    run_all(lambda nodes: _fill_rows(tree, k, rows, nodes), [(s,) for s in subtrees], threads)
-    _fill_rows(tree, k, rows, top)
+    run_all(lambda nodes: fill_rows(tree, k, rows, nodes), [(s,) for s in subtrees], threads)
+    fill_rows(tree, k, rows, top)
     return rows
 
 
@@ -68,28 +54,14 @@ def lay_out_rows(tree: GTree, k: int, limit: npt.NDArray[np.int64] | None = None
     return CostRows(np.empty(first[-1], np.float64), first)
 
 
-def solve_rows_above(tree: GTree, k: int, rows: CostRows, nodes: npt.NDArray[np.int64]) -> None:
-    """Fill the rows of ``nodes``, ascending; the rows of all other nodes are filled already."""
-    _fill_rows(tree, k, rows, nodes)
-
-
 def solve_configuration(
     tree: GTree, rows: CostRows, k: int, top_passed_up: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Read the cheapest configuration off the rows, parents before children.
+    """Read the cheapest configuration, C(m) of the paper, off the rows, parents before children.
 
-    Parameters
-    ----------
-    tree, rows, k
-        As given to, and returned by, :func:`solve_rows`.
-    top_passed_up : (nodes,) int64
-        How many trajectories each maximal node passes up; -1 for all other nodes.
-        Where nobody is suppressed, the root alone is maximal and passes up 0.
-
-    Returns
-    -------
-    passed_up : (nodes,) int64
-        C(m) of the paper. Above the maximal nodes no bundle is formed.
+    ``top_passed_up`` is how many trajectories each maximal node passes up, -1 for all other nodes.
+    Where nobody is suppressed, the root alone is maximal and passes up 0. Above the maximal nodes
+    no bundle is formed.
     """
     passed_up = top_passed_up.copy()
     _read_configuration(tree, k, rows, passed_up)
@@ -119,7 +91,7 @@ def _cut_subtrees(
 
 
 @njit(cache=True, nogil=True)
-def _fill_rows(tree, k, rows, nodes):  # type: ignore[no-untyped-def]
+def fill_rows(tree, k, rows, nodes):  # type: ignore[no-untyped-def]
     """Fill the rows of ``nodes``, which are in postorder (Algorithm 1 of the paper).
 
     Requires: the rows of children that are not among ``nodes`` are filled.
@@ -196,7 +168,7 @@ def _pool_children(tree, k, rows, node):  # type: ignore[no-untyped-def]
 def _read_configuration(tree, k, rows, passed_up):  # type: ignore[no-untyped-def]
     """Set ``passed_up`` of all nodes below the maximal nodes, whose own is set already.
 
-    Ensures: the choices reach the costs of ``_fill_rows``; among equals the smallest
+    Ensures: the choices reach the costs of ``fill_rows``; among equals the smallest
     pool, then the fewest from the child that comes first in the loop. Nodes above
     the maximal nodes keep -1.
     """

@@ -24,13 +24,7 @@ def suppress_nobody(tree: GTree) -> npt.NDArray[np.int64]:
 
 
 def suppress_above(tree: GTree, rows: CostRows, price: float) -> npt.NDArray[np.int64]:
-    """Leave out whoever costs at least ``price`` (summed cloak area, in cells).
-
-    Returns
-    -------
-    top_passed_up : (nodes,) int64
-        For :func:`trajcloak.algorithms.traj_anon.solve.solve_configuration`.
-    """
+    """Choose the maximal nodes if whoever costs at least ``price`` (in cells) is left out."""
     top = np.full(len(tree.start), -1, np.int64)
     _choose_maximal(tree, rows, price, top)
     return top
@@ -66,21 +60,10 @@ def find_price(
 ) -> float | None:
     """Find the lowest price at which at most ``budget`` trajectories are left out.
 
-    Parameters
-    ----------
-    high
-        A price at which nobody is left out.
-    budget
-    count
-        Counts who is left out at each of some prices; the number never grows with the price.
-    rounds_ahead
-        How many steps of the bisection to ask about in one call of ``count``, where a call
-        takes long. All prices that these steps may need are counted, so the result is the same.
-
-    Returns
-    -------
-    float or None
-        None: no price below ``high`` was found; leave out nobody.
+    ``count`` counts who is left out at each of some prices, nobody at ``high``; the number never
+    grows with the price. Where a call of it takes long, it is asked for all prices that the next
+    ``rounds_ahead`` steps of the bisection may need. Returns None if no price below ``high`` was
+    found, so that nobody is to be left out.
     """
     low = 0.0
     best = None

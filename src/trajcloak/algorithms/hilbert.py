@@ -1,4 +1,7 @@
-"""Hilbert-based clustering: nearest neighbours by Hilbert indexes, overlaps merged."""
+"""``hilbert-clustering``: nearest neighbours by Hilbert indexes, overlaps merged.
+
+One of the clustering rivals of section 5.2 of the paper.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +22,6 @@ def cluster_along_curve(
 
     The distance of two trajectories is the sum, over instants, of the difference of
     the Hilbert indexes of their cells; the curve visits every cell of the grid.
-
-    Returns
-    -------
-    cluster : (n,) int32
-        By trajectory, numbered from 0.
     """
     n = len(cells)
     indexes = build_indexes(cells, height)
@@ -44,21 +42,17 @@ def cluster_along_curve(
 
     progress("finding neighbours", 0, n)
     run_all(search, build_slices(n, SLICES), threads)
-    merged = _merge(neighbours)
     label = np.empty(n, np.int32)
-    label[order] = merged
+    label[order] = _merge(neighbours)
     return label
 
 
-def build_indexes(cells: npt.NDArray[np.uint32], height: int) -> npt.NDArray[np.int64]:
-    """Compute the Hilbert index of every cell: (n, instants) int64, below 4**height."""
-    indexes: npt.NDArray[np.int64] = _hilbert(cells, height)
-    return indexes
-
-
 @njit(cache=True, nogil=True)
-def _hilbert(cells, height):  # type: ignore[no-untyped-def]
-    """Walk down the quadrants of each cell, turning x and y as the curve turns in them."""
+def build_indexes(cells, height):  # type: ignore[no-untyped-def]
+    """Compute the Hilbert index of every cell: (n, instants) int64, below 4**height.
+
+    Walks down the quadrants of each cell, turning x and y as the curve turns in them.
+    """
     n, length, _ = cells.shape
     out = np.empty((n, length), np.int64)
     for t in range(n):

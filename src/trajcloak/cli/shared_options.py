@@ -1,17 +1,12 @@
-"""Options, progress bars and output that several commands share."""
+"""Options that several commands share."""
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial, wraps
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from trajcloak.cli.grouped import (
     BAD_ROWS,
@@ -21,16 +16,14 @@ from trajcloak.cli.grouped import (
     REQUESTS,
     TIMES,
     WORK,
+    combine,
     option,
 )
-from trajcloak.cli.standard_input import name_in_messages, take_standard_input
-from trajcloak.errors import InputError, OptionError, TrajcloakError
+from trajcloak.cli.standard_input import take_standard_input
+from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 PATH = click.Path(path_type=Path)
 
@@ -44,6 +37,10 @@ TIME_DEFAULTS = {
     "missing": "withhold",
 }
 """What holds where a time option is not given."""
+
+
+AS_RELEASED = dict.fromkeys(TIME_DEFAULTS, "as the release says")
+"""The same, for commands that read the log of a release."""
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
@@ -115,30 +112,27 @@ threads_option = option(
 )
 
 
-def parts_options(function: F) -> F:
-    """Add the options that say how members of bundles are shown."""
-    for add in (
-        option(
-            "--parts-per",
-            group=BUNDLES,
-            default="window",
-            show_default=True,
-            type=click.Choice(["window", "instant"]),
-            help="Parts keep their members for the whole window, or are made anew at every "
-            "instant; then refined makes bundles of half as many users again, unless --members "
-            "is given.",
-        ),
-        option(
-            "--parts",
-            group=BUNDLES,
-            type=int,
-            metavar="M",
-            help="Show the members of each bundle in parts of at least M users, each with its own "
-            "areas; requests stay with the bundle.  [default: one area for all members]",
-        ),
-    ):
-        function = add(function)
-    return function
+parts_options = combine(
+    option(
+        "--parts",
+        group=BUNDLES,
+        type=int,
+        metavar="M",
+        help="Show the members of each bundle in parts of at least M users, each with its own "
+        "areas; requests stay with the bundle.  [default: one area for all members]",
+    ),
+    option(
+        "--parts-per",
+        group=BUNDLES,
+        default="window",
+        show_default=True,
+        type=click.Choice(["window", "instant"]),
+        help="Parts keep their members for the whole window, or are made again at every "
+        "instant; then refined makes bundles of half as many users again, unless --members "
+        "is given.",
+    ),
+)
+"""How members of bundles are shown."""
 
 
 def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
@@ -239,20 +233,25 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
 
 def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
     """Add the options that divide the time of a log into instants and windows."""
-    for add in (
+    add = combine(
         option(
-            "--windows",
+            "--every",
             group=TIMES,
-            metavar="HOURS",
-            help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
-            f"[default: {defaults['windows']}]",
+            metavar="DURATION",
+            help="Time from one instant to the next, such as 60s or 5m.  "
+            f"[default: {defaults['every']}]",
         ),
         option(
-            "--align",
+            "--length",
             group=TIMES,
-            type=click.Choice(["none", "day"]),
-            help="Let windows start anew at midnight of --tz: none or day.  "
-            f"[default: {defaults['align']}]",
+            type=int,
+            help=f"Instants in a window.  [default: {defaults['length']}]",
+        ),
+        option(
+            "--max-gap",
+            group=TIMES,
+            metavar="DURATION",
+            help=f"Longest gap to interpolate.  [default: {defaults['max_gap']}]",
         ),
         option(
             "--missing",
@@ -262,27 +261,21 @@ def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) ->
             f"known location.  [default: {defaults['missing']}]",
         ),
         option(
-            "--max-gap",
+            "--align",
             group=TIMES,
-            metavar="DURATION",
-            help=f"Longest gap to interpolate.  [default: {defaults['max_gap']}]",
+            type=click.Choice(["none", "day"]),
+            help="Start a new window at midnight of --tz: none or day.  "
+            f"[default: {defaults['align']}]",
         ),
         option(
-            "--length",
+            "--windows",
             group=TIMES,
-            type=int,
-            help=f"Instants in a window.  [default: {defaults['length']}]",
+            metavar="HOURS",
+            help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
+            f"[default: {defaults['windows']}]",
         ),
-        option(
-            "--every",
-            group=TIMES,
-            metavar="DURATION",
-            help="Time from one instant to the next, such as 60s or 5m.  "
-            f"[default: {defaults['every']}]",
-        ),
-    ):
-        function = add(function)
-    return function
+    )
+    return add(function)
 
 
 def request_options(function: F) -> F:
@@ -384,94 +377,3 @@ def _is_same(name: str, asked: Any, made: Any) -> bool:
     except OptionError:
         return True
     return bool(read(asked) == found)
-
-
-def print_error(error: TrajcloakError) -> None:
-    """Print an error: words wrapped on a terminal, one line in a file.
-
-    If a log is refused for several reasons, each has a line.
-    """
-    if len(error.reasons) == 1:
-        _print_message("Error:", "bold red", error.with_options)
-        return
-    _print_message("Error:", "bold red", f"the log is refused for {len(error.reasons)} reasons:")
-    for number, reason in enumerate(error.reasons, 1):
-        _print_message(f"  {number}.", "bold", reason)
-
-
-def print_note(message: str) -> None:
-    """Print a note about what is probably meant otherwise."""
-    _print_message("Note:", "bold yellow", message)
-
-
-def _print_message(sign: str, style: str, message: str) -> None:
-    text = Text.assemble((sign, style), " ", name_in_messages(message))
-    err.print(text, soft_wrap=not err.is_terminal)
-
-
-def print_json(content: dict[str, Any]) -> None:
-    """Print one JSON object on standard output."""
-    click.echo(json.dumps(content, indent=2))
-
-
-def ingest_facts(ingest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """List what was read of a log, and how many locations are known; zeros are left out."""
-    interval = ingest["interval"]
-    located = ingest["user_instants"]
-    everywhere = sum(located.values()) or 1
-    return [
-        ("rows read", f"{ingest['rows']:,}"),
-        *chain.from_iterable(
-            _unless_zero(f"rows dropped ({reason.replace('_', ' ')})", number)
-            for reason, number in ingest["dropped"].items()
-        ),
-        *_unless_zero(
-            "repeated times", ingest["repeated"], "{:,} rows (one location, all requests kept)"
-        ),
-        ("users", f"{ingest['users']:,}"),
-        ("first instant", show_time(ingest["start"])),
-        ("last instant ends", show_time(ingest["end"])),
-        ("instants of the log", f"{ingest['instants']:,}"),
-        ("time between reports", "none" if interval is None else _quantiles(interval)),
-        *_unless_zero("longer than max-gap", ingest["long_gaps"]),
-        *(
-            (f"locations {how}", f"{number / everywhere:.1%} ({number:,})")
-            for how, number in located.items()
-            if number or how == "missing"
-        ),
-        ("coordinates", ingest["crs"] or "planar"),
-        ("time zone", ingest["zone"] or "none"),
-        *chain.from_iterable(
-            _unless_zero(f"{what} local times", ingest[what])
-            for what in ("ambiguous", "nonexistent")
-        ),
-    ]
-
-
-def _unless_zero(name: str, number: int, text: str = "{:,}") -> list[tuple[str, str]]:
-    return [(name, text.format(number))] if number else []
-
-
-def show_time(time: int | str) -> str:
-    """Write a time of a manifest for people: ``2024-05-06 08:00:00``."""
-    return re.sub(r"\.0+(?=[Z+-]|$)", "", str(time)).replace("T", " ", 1)
-
-
-def show_duration(duration: int | str) -> str:
-    """Write a duration of a manifest for people: ``12h`` instead of ``43200s``.
-
-    Examples
-    --------
-    >>> [show_duration(text) for text in ("60s", "300s", "43200s", "1500ms", 7)]
-    ['60s', '5min', '12h', '1500ms', '7']
-    """
-    seconds = re.fullmatch(r"([0-9]+)s", str(duration))
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds and int(seconds[1]) > 60 and int(seconds[1]) % length == 0:
-            return f"{int(seconds[1]) // length}{unit}"
-    return str(duration)
-
-
-def _quantiles(interval: Mapping[str, Any]) -> str:
-    median, low, high = (show_duration(interval[name]) for name in ("median", "p5", "p95"))
-    return f"{median} (90% from {low} to {high})"

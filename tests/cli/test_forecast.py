@@ -2,7 +2,7 @@
 
 import pytest
 
-from trajcloak.cli.command_progress import Forecast
+from trajcloak.cli.printing import Forecast
 
 
 def ask_all(steps):

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import division
-from trajcloak.algorithms.instant_division import divide_places
+from trajcloak.algorithms.division import divide_places
 from trajcloak.algorithms.refined.boxes import SEMI_QUADRANT, WIDE
-from trajcloak.algorithms.refined.cuts import bundle_by_cuts
+from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts
 from zoo import examples
 
 PLACES = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=2, max_size=8)

@@ -1,4 +1,11 @@
-"""Fast and slow clustering: grow clusters of k around random centres."""
+"""``fast-clustering`` and ``slow-clustering``: clusters of k around random centres.
+
+Fast clustering takes a random trajectory and the k - 1 nearest to it. Slow clustering adds k - 1
+trajectories one by one, each time the one that least raises the cluster's cost. Cost and distance
+(section 5.2 of the paper) are sums, over instants, of the logarithm of the area of a bounding
+rectangle. Areas are counted in cells, as they are published, so the least area is one cell and its
+logarithm is 0: two locations in one cell, or on a line, need no rule of their own.
+"""
 
 from typing import NamedTuple
 
@@ -6,77 +13,127 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from trajcloak.algorithms.clustering.cluster_boxes import (
-    Columns,
-    cost_with,
-    costs_with_each,
-    grow_box,
-    start_box,
-)
-from trajcloak.kernels.heap import build_heap, sift_down
+from trajcloak.kernels.sort import build_heap, sift_down
 from trajcloak.progress import Progress
+
+CHUNK = 16
+"""Instants whose areas are multiplied before a logarithm is taken: 16 areas of at
+most 2^48 cells each stay below the largest float64."""
 
 CLUSTERS_PER_CALL = 64
 SAME = 1e-9
 """Sums of logarithms that are closer than this differ by rounding alone."""
 
+Columns = npt.NDArray[np.float32]
+"""(2 x instants, n): x of the first instant, y of the first, x of the second, ...
+A cell number is below 2^24 and exact in float32."""
+
 
 class _Pool(NamedTuple):
-    """Trajectories that are in no cluster yet; they are kept at the front of the arrays.
+    """Trajectories that are in no cluster yet; they are kept at the front of the arrays."""
 
-    Attributes
-    ----------
-    columns : (2 x instants, n) float32
-    number : (n,) int64
-        Which trajectory each column holds.
-    rank : (n,) int64
-        Place of each trajectory in the random order of centres.
-    """
-
-    columns: Columns
-    number: npt.NDArray[np.int64]
-    rank: npt.NDArray[np.int64]
+    columns: Columns  # (2 x instants, n)
+    number: npt.NDArray[np.int64]  # (n,): which trajectory each column holds.
+    rank: npt.NDArray[np.int64]  # (n,): place of each trajectory in the random order of centres.
 
 
 def grow_clusters(
-    columns: Columns, k: int, centres: npt.NDArray[np.int64], *, slow: bool, progress: Progress
+    cells: npt.NDArray[np.uint32],
+    height: int,
+    k: int,
+    threads: int,
+    progress: Progress,
+    *,
+    slow: bool,
+    seed: int,
 ) -> npt.NDArray[np.int32]:
-    """Cluster trajectories.
+    """Cluster trajectories; the seed decides the order in which they become centres.
 
-    Parameters
-    ----------
-    columns : Columns
-        Overwritten: also used as scratch space.
-    k : int
-    centres : (n,) int64
-        The order in which trajectories are tried as centres.
-    slow : bool
-        Add the trajectory that least raises the cluster's cost, one by one;
-        otherwise the k - 1 nearest to the centre at once.
-    progress : Progress
-
-    Returns
-    -------
-    cluster : (n,) int32
-        By trajectory. Fewer than k that are left at the end join the clusters
-        whose cost they raise least.
+    Fewer than k that are left at the end join the clusters whose cost they raise least.
     """
-    n = columns.shape[1]
-    rank = np.empty(n, np.int64)
-    rank[centres] = np.arange(n)
+    columns = build_columns(cells)
+    n = len(cells)
+    rank = np.argsort(np.random.default_rng(seed).permutation(n))
     pool = _Pool(columns, np.arange(n), rank)
     label = np.full(n, -1, np.int32)
     num_clusters = n // k
     boxes = np.empty((num_clusters, len(columns), 2), np.float32)
     count = n
-    stage = "clustering"
     for first in range(0, num_clusters, CLUSTERS_PER_CALL):
-        progress(stage, first, num_clusters)
+        progress("clustering", first, num_clusters)
         stop = min(first + CLUSTERS_PER_CALL, num_clusters)
         count = _grow_range(pool, count, k, first, stop, slow, label, boxes)
     _place_leftovers(pool, count, label, boxes)
-    progress(stage, num_clusters, num_clusters)
+    progress("clustering", num_clusters, num_clusters)
     return label
+
+
+def build_columns(cells: npt.NDArray[np.uint32]) -> Columns:
+    """Lay trajectories out instant by instant, so that loops over them can be vectorised."""
+    return np.ascontiguousarray(cells.reshape(len(cells), -1).T, dtype=np.float32)
+
+
+@njit(cache=True, nogil=True)
+def start_box(columns, member, box):  # type: ignore[no-untyped-def]
+    """Set ``box`` (2 x instants, 2), the least and greatest cells, to one trajectory."""
+    for c in range(len(columns)):
+        box[c, 0] = columns[c, member]
+        box[c, 1] = columns[c, member]
+
+
+@njit(cache=True, nogil=True)
+def grow_box(columns, member, box):  # type: ignore[no-untyped-def]
+    """Grow a box to hold one more trajectory."""
+    for c in range(len(columns)):
+        box[c, 0] = min(box[c, 0], columns[c, member])
+        box[c, 1] = max(box[c, 1], columns[c, member])
+
+
+@njit(cache=True, nogil=True)
+def cost_with(columns, member, box):  # type: ignore[no-untyped-def]
+    """Sum the logarithms of the areas of a box grown by one trajectory."""
+    total = 0.0
+    product = 1.0
+    for c in range(0, len(columns), 2):
+        x = columns[c, member]
+        y = columns[c + 1, member]
+        width = max(box[c, 1], x) - min(box[c, 0], x) + np.float32(1)
+        height = max(box[c + 1, 1], y) - min(box[c + 1, 0], y) + np.float32(1)
+        product *= np.float64(width) * np.float64(height)
+        if c % (2 * CHUNK) == 2 * (CHUNK - 1):
+            total += np.log2(product)
+            product = 1.0
+    return total + np.log2(product)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def costs_with_each(columns, count, box, product, costs):  # type: ignore[no-untyped-def]
+    """Fill ``costs[:count]`` with :func:`cost_with` of the first ``count`` trajectories.
+
+    Does the same operations in the same order as :func:`cost_with`, so the numbers are
+    equal, but the innermost loop runs over trajectories and is vectorised. ``product`` is
+    scratch space.
+    """
+    for i in range(count):
+        costs[i] = 0.0
+        product[i] = 1.0
+    for c in range(0, len(columns), 2):
+        xs = columns[c]
+        ys = columns[c + 1]
+        low_x = box[c, 0]
+        high_x = box[c, 1]
+        low_y = box[c + 1, 0]
+        high_y = box[c + 1, 1]
+        for i in range(count):
+            width = max(high_x, xs[i]) - min(low_x, xs[i]) + np.float32(1)
+            height = max(high_y, ys[i]) - min(low_y, ys[i]) + np.float32(1)
+            product[i] *= np.float64(width) * np.float64(height)
+        if c % (2 * CHUNK) == 2 * (CHUNK - 1):
+            for i in range(count):
+                costs[i] += np.log2(product[i])
+                product[i] = 1.0
+    for i in range(count):
+        costs[i] += np.log2(product[i])
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,243 @@
+"""The columns of the files of a log: which there are, which are read, what they say of all rows."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from trajcloak.errors import InputError, OptionError
+from trajcloak.log.formats import (
+    ARROW,
+    CSV,
+    JSON,
+    NAMES,
+    PARQUET,
+    WantedColumns,
+    find_delimiter,
+    find_kind,
+    find_partitions,
+    read_header,
+)
+from trajcloak.log.geometry import PointColumn, choose_system, find_geometry, name_points
+from trajcloak.log.lines import guess_schema
+from trajcloak.log.types import find_common_type, list_roots
+from trajcloak.options import LogColumns, holds_fixed, marks_and_holds
+
+UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
+"""Errors that Arrow raises on files that it cannot read; UnicodeError for names of columns."""
+
+LIKE_A_VALUE = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
+"""A name of a column that is probably a number or a time."""
+
+LogPath: TypeAlias = Any
+"""A file, a glob, a folder, or a list of those; or a table or frame that supports Arrow."""
+
+LogFile: TypeAlias = Any
+"""A part of a log: a path, or an Arrow table."""
+
+
+class FileColumns(NamedTuple):
+    """The columns of a file: its own, those that names of its folders give, and its points'."""
+
+    file: LogFile
+    schema: pa.Schema
+    folders: dict[str, str]  # By name, the value in all rows.
+    points: PointColumn | None
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that can be read."""
+        axes = () if self.points is None else self.points.axes
+        own = self.schema.names
+        return [*own, *(name for name in dict.fromkeys([*self.folders, *axes]) if name not in own)]
+
+    @property
+    def axes(self) -> list[str]:
+        """The columns that may hold a coordinate: those of the points of a file, or else all."""
+        return self.names if self.points is None else list(self.points.axes)
+
+    def find_own(self, wanted: Sequence[str]) -> list[str]:
+        """List the wanted columns that the file itself has, and its points if they are needed."""
+        own = [name for name in wanted if name in self.schema.names]
+        if self.points is not None and set(self.points.axes) & set(wanted):
+            own.append(self.points.name)
+        return own
+
+
+def read_columns(file: LogFile, delimiter: str | None = None) -> FileColumns:
+    """Read the names and types of a file's columns; raises if names are not UTF-8."""
+    try:
+        schema = _open_schema(file, delimiter)
+        for field in schema:
+            find_common_type(field.type)
+        list(schema.names)
+    except UNREADABLE as error:
+        raise unreadable(file, error) from None
+    folders = find_partitions(file) if isinstance(file, Path) else {}
+    return FileColumns(file, schema, folders, find_geometry(schema))
+
+
+def _open_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
+    if isinstance(file, pa.Table):
+        return file.schema
+    kind = find_kind(file)
+    if kind == PARQUET:
+        return pq.read_schema(file)
+    if kind == ARROW:
+        with open_ipc(file) as reader:
+            return reader.schema
+    if kind == JSON:
+        return guess_schema(file)
+    header = pa.BufferReader(read_header(file))
+    parse = pyarrow.csv.ParseOptions(delimiter=find_delimiter(file, delimiter))
+    return pyarrow.csv.read_csv(header, parse_options=parse).schema
+
+
+def open_ipc(file: Path) -> Any:
+    """Open an Arrow file, or else an Arrow stream.
+
+    Not memory-mapped: pages that were read would count as memory in use.
+    """
+    try:
+        return pa.ipc.open_file(pa.OSFile(str(file)))
+    except pa.ArrowInvalid:
+        return pa.ipc.open_stream(pa.OSFile(str(file)))
+
+
+def find_crs(file: LogFile, columns: LogColumns) -> str | None:
+    """Find the coordinate system that the caller states, or else the points of a file."""
+    geometry = read_columns(file, columns.delimiter).points
+    if columns.crs is not None or geometry is None or columns.place != geometry.axes:
+        return columns.crs
+    if not geometry.has_system:
+        raise InputError(
+            f"{_label(file)}: column '{geometry.name}' holds points, and its coordinate system "
+            f"is not known; expected one, such as EPSG:4326; set it there, or pass --crs"
+        )
+    return geometry.crs
+
+
+def choose_columns(file: LogFile, columns: LogColumns, *, has_place: bool) -> WantedColumns:
+    """Choose the columns to read; those of user, time and place are named."""
+    assert columns.user is not None
+    assert columns.time is not None
+    wanted = WantedColumns(
+        columns.user,
+        columns.time,
+        (columns.place or ()) if has_place else (),
+        tuple(list_roots(columns.requests, read_columns(file, columns.delimiter).names)),
+        columns.is_report,
+        columns.time_unit,
+        columns.time_format,
+        columns.delimiter,
+    )
+    for name in wanted.names:
+        if wanted.names.count(name) > 1:
+            if name == columns.is_report:
+                raise marks_and_holds(name)
+            raise OptionError(
+                f"column '{name}' is to hold two of user, time, place and request; expected a "
+                f"column for each, and to publish neither user, time nor place; name other columns"
+            )
+    return wanted
+
+
+def check_columns(found: FileColumns, wanted: WantedColumns) -> None:
+    """Raise unless a file has each column once, and no request column is its points."""
+    names = found.names
+    points = name_points(found.schema)
+    if points in wanted.requests:
+        raise holds_fixed(points)
+    missing = [name for name in wanted.names if name not in names]
+    repeated = [name for name in wanted.names if names.count(name) > 1]
+    if missing or repeated:
+        raise InputError(
+            f"{_label(found.file)}: {_describe_missing(missing, repeated)}"
+            f"{_list_found(found.file, names)}{_suggest(missing, names)}; expected each once; name "
+            f"the columns to use with --user, --time, --lon, --lat, --x, --y, --request or "
+            f"--is-report"
+        )
+
+
+def _describe_missing(missing: Sequence[str], repeated: Sequence[str]) -> str:
+    if repeated:
+        return f"there are several columns '{repeated[0]}'"
+    listed = " and ".join(f"'{name}'" for name in missing)
+    return f"there is no column {listed}" if len(missing) == 1 else f"there are no columns {listed}"
+
+
+def _list_found(file: LogFile, names: Sequence[str]) -> str:
+    """List the columns of a file, unless its first line seems to be a user's row."""
+    is_csv = isinstance(file, Path) and find_kind(file) == CSV
+    if is_csv and any(LIKE_A_VALUE.fullmatch(name.strip()) for name in names):
+        return " in its first line, which looks like a row and not like a header"
+    return f" among {', '.join(names)}"
+
+
+def _suggest(missing: Sequence[str], names: Sequence[str]) -> str:
+    """Suggest columns of similar names, or another delimiter."""
+    # A column whose name has those of several columns was not cut.
+    if any(sum(part in re.split(r"\W", name) for part in missing) > 1 for name in names):
+        return " (are they separated otherwise? pass --delimiter)"
+    close = [match for name in missing for match in get_close_matches(name, names, 1)]
+    return f" (did you mean {' and '.join(map(repr, close))}?)" if close else ""
+
+
+def _label(file: LogFile) -> str:
+    return str(file) if isinstance(file, Path) else "the table"
+
+
+def unreadable(file: LogFile, error: Exception) -> InputError:
+    """Build the error for a file that cannot be read."""
+    if isinstance(file, pa.Table):
+        return InputError(
+            "the table cannot be read; expected columns of plain types; write it to a .parquet file"
+        )
+    if isinstance(error, PermissionError):
+        return InputError(
+            f"{file}: cannot be opened; expected permission to read it; ask its owner, or change "
+            f"its mode"
+        )
+    if file.is_file() and file.stat().st_size == 0:
+        return InputError(f"{file}: the file is empty; expected a header and rows; make it again")
+    kind = find_kind(file)
+    assert kind is not None
+    return InputError(
+        f"{file}: cannot be read; expected {NAMES[kind]}; the file is damaged or of another kind: "
+        f"make it again, or rename it"
+    )
+
+
+@dataclass(frozen=True)
+class LogSystem:
+    """What the files of a log say about all of its rows."""
+
+    crs: str | None  # Coordinate system; None if it is not known.
+    geographic: bool  # Whether coordinates are degrees.
+    has_text: bool  # Whether a file is text: CSV or JSON lines. Then all request values are text.
+    # Whether ids may be numbers written as text: in CSV files or in names of folders.
+    has_text_ids: bool
+    # Whether rows have a place; false for a request log, of which only the rows with a request
+    # are read.
+    has_place: bool = True
+
+
+def find_system(
+    files: Sequence[LogFile], columns: LogColumns, *, has_place: bool = True
+) -> LogSystem:
+    """Find out what the files of a log say; the first file decides the coordinate system."""
+    paths = [file for file in files if isinstance(file, Path)]
+    kinds = {find_kind(file) for file in paths}
+    has_text_ids = CSV in kinds or any(find_partitions(file) for file in paths)
+    crs, geographic = None, False
+    if has_place:
+        crs, geographic = choose_system(
+            find_crs(files[0], columns), geographic=columns.lon is not None
+        )
+    return LogSystem(crs, geographic, bool(kinds & {CSV, JSON}), has_text_ids, has_place)

@@ -1,0 +1,223 @@
+"""Times of a log: read from numbers and text, of one kind, in UTC, near to each other."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from trajcloak.errors import InputError
+from trajcloak.log.bad_rows import BadRows, FileRows, Trouble
+from trajcloak.log.formats import WantedColumns
+from trajcloak.options import TIME_UNITS
+
+MAX_EPOCH = 2**62
+"""Microseconds since 1970 that a time may be away."""
+
+MAX_TIME_SPAN = 1 << 62
+
+ISO_FORMS = (
+    "ISO 8601 without a zone, such as 2024-05-06T08:00:00",
+    "ISO 8601 with a zone, such as 2024-05-06T08:00:00+02:00",
+)
+
+
+Moments = npt.NDArray[np.int64]
+"""Microseconds since 1970."""
+
+
+def find_timestamp_type(text: str) -> pa.DataType:
+    """Find the type of times that are written like ``text``: with or without a zone."""
+    has_zone = text.endswith("Z") or "+" in text or text[10:].count("-") > 0
+    return pa.timestamp("us", "UTC" if has_zone else None)
+
+
+def choose_time_type(column: pa.Array, name: str) -> pa.DataType:
+    """Choose the type to convert times to: whole numbers, or timestamps in microseconds."""
+    type_ = column.type
+    if pa.types.is_integer(type_):
+        return pa.int64()
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return find_timestamp_type(column[0].as_py())
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        # Timestamps with a zone are stored in UTC already.
+        return pa.timestamp("us", getattr(type_, "tz", None))
+    hint = "; or pass --time-unit, if they are numbers since 1970"
+    raise InputError(
+        f"column '{name}' is of type {type_}; expected whole numbers (instants) or timestamps; "
+        f"convert the times{hint if pa.types.is_floating(type_) else ''}"
+    )
+
+
+def decode_times(
+    column: pa.Array, wanted: WantedColumns, rows_before: int, bad: BadRows
+) -> pa.Array:
+    """Turn numbers since 1970, or text of a given form, into timestamps.
+
+    Times that cannot be read become empty, and are noted in ``bad``. ``rows_before``: rows of
+    the log before the first.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if wanted.time_unit is not None:
+        times, found = _read_epochs(column, wanted)
+        expected = f"a number since 1970 in {wanted.time_unit}, as --time-unit says"
+    else:
+        times, found = _read_texts(column, wanted)
+        expected = f"a time such as {wanted.time_format}, as --time-format says"
+    lost = pc.and_(column.is_valid(), times.is_null()).to_numpy(zero_copy_only=False)
+    if lost.any():
+        rows = np.flatnonzero(lost)
+        bad.add_unreadable(
+            Trouble(f"column '{wanted.time}' {found}", expected, "correct or remove the row"),
+            rows + rows_before,
+            str(column[int(rows[0])].as_py()),
+        )
+    return times
+
+
+def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
+    assert wanted.time_unit is not None
+    type_, scale = column.type, TIME_UNITS[wanted.time_unit]
+    if not (pa.types.is_integer(type_) or pa.types.is_floating(type_)):
+        raise InputError(
+            f"column '{wanted.time}' is of type {type_}, and --time-unit is "
+            f"'{wanted.time_unit}'; expected numbers since 1970; leave out --time-unit, or convert "
+            f"the times"
+        )
+    kind = pa.int64() if pa.types.is_integer(type_) else pa.float64()
+    numbers = column.cast(kind, safe=False)
+    filled = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    # Not "greater than": NaN is out of range, too.
+    is_bad = ~(np.abs(filled) <= MAX_EPOCH // scale)
+    ticks = np.rint(np.where(is_bad, 0, filled) * scale).astype(np.int64)
+    mask = is_bad | numbers.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC")), "is out of range"
+
+
+def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
+    type_ = column.type
+    if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
+        raise InputError(
+            f"column '{wanted.time}' is of type {type_}, and --time-format is given; expected "
+            f"text; leave out --time-format"
+        )
+    assert wanted.time_format is not None
+    texts = pc.utf8_trim_whitespace(column)
+    if "%f" in wanted.time_format:
+        # Arrow knows no fractions of a second here.
+        times = [_read_text(text, wanted.time_format) for text in texts.to_pylist()]
+        zone = "UTC" if "%z" in wanted.time_format else None
+        return pa.array(times, pa.timestamp("us", zone)), "cannot be read"
+    times = pc.strptime(texts, format=wanted.time_format, unit="us", error_is_null=True)
+    return times, "cannot be read"
+
+
+def _read_text(text: str | None, form: str) -> datetime | None:
+    try:
+        return None if text is None else datetime.strptime(text, form)
+    except ValueError:
+        return None
+
+
+def find_time_kind(type_: pa.DataType) -> tuple[bool, str | None]:
+    """Whether times of a type are timestamps, and their zone."""
+    if not pa.types.is_timestamp(type_):
+        return False, None
+    return True, "UTC" if type_.tz else None
+
+
+def mixed_times(name: str | None, kinds: Iterable[tuple[bool, str | None]]) -> InputError:
+    """Build the error for times of several kinds: timestamps or not, with a zone or without."""
+    names = {name_times(kind) for kind in kinds}
+    return InputError(
+        f"column '{name}' holds times of different kinds ({', '.join(sorted(names))}); expected "
+        f"one kind; convert the times"
+    )
+
+
+def name_times(kind: tuple[bool, str | None]) -> str:
+    """Name the kind of times in a message."""
+    has_timestamps, zone = kind
+    if not has_timestamps:
+        return "whole numbers"
+    return f"timestamps {'without' if zone is None else 'with'} a zone"
+
+
+def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:
+    """Convert local times to UTC.
+
+    A time that occurs twice, where clocks are put back, means the first one. A time that is
+    skipped, where they are put forward, is moved later by the gap: 02:30 becomes 03:30. Also
+    returns how many times occur twice, and how many are skipped.
+    """
+    times = pa.array(local).cast(pa.timestamp("us"))
+
+    def assume(choice: str) -> Moments:
+        zoned = pc.assume_timezone(times, zone, ambiguous=choice, nonexistent=choice)
+        moments: Moments = zoned.cast(pa.int64()).to_numpy()
+        return moments
+
+    earliest, latest = assume("earliest"), assume("latest")
+    differing = np.flatnonzero(earliest != latest)
+    if not len(differing):
+        return earliest, 0, 0
+    # The two results differ for times that occur twice and for skipped ones. A skipped time
+    # does not come back when the result is converted to local time again.
+    before = pa.array(earliest[differing]).cast(pa.timestamp("us", zone))
+    there = pc.local_timestamp(before).cast(pa.int64()).to_numpy()
+    skipped = there != local[differing]
+    utc = earliest.copy()
+    rows = differing[skipped]
+    utc[rows] = local[rows] - (there[skipped] - earliest[rows])
+    num_skipped = int(skipped.sum())
+    return utc, len(differing) - num_skipped, num_skipped
+
+
+def check_time_span(
+    time_range: tuple[int, int],
+    name: str | None,
+    find_ends: Callable[[], tuple[int, int]],
+    files: FileRows,
+) -> None:
+    """Raise if times are so far apart that their differences overflow.
+
+    ``find_ends`` numbers the rows with the earliest and the latest time.
+    """
+    low, high = time_range
+    if high - low >= MAX_TIME_SPAN:
+        raise InputError(
+            f"{files.name_two(*find_ends())}: column '{name}' spans more than 2^62 units of time; "
+            f"expected times near to each other; are they in the unit that their type says? "
+            f"correct the rows, or convert the column"
+        )
+
+
+@njit(cache=True, nogil=True)
+def copy_times(values, origin, step, out):  # type: ignore[no-untyped-def]
+    """Copy times; returns the least, the greatest, and the greatest common divisor so far.
+
+    ``step`` is the divisor of all differences from ``origin`` in earlier batches; 0: none.
+    """
+    low = values[0]
+    high = values[0]
+    last = origin
+    for i in range(len(values)):
+        time = values[i]
+        out[i] = time
+        if time == last:
+            continue
+        last = time
+        low = min(low, time)
+        high = max(high, time)
+        rest = abs(time - origin)
+        if step == 0:
+            step = rest
+        elif rest % step != 0:
+            # Euclid's algorithm.
+            while rest != 0:
+                step, rest = rest, step % rest
+    return low, high, step
