@@ -3,20 +3,19 @@
 Three areas are shown, each once for every user and instant: that of the user's own part, which
 counts of users and moves rest on; that of all parts of the bundle together, which is where a
 request comes from; and that of the box around the bundle. ``--network PATH`` (repeatable) adds road
-networks, given as ``trajcloak generate`` takes them. A run that misses a target ends with exit
-code 1.
+networks, given as ``trajcloak generate`` takes them, each with users who set out again and again,
+and with users on their first trip. A run that misses a target ends with exit code 1.
 """
 
 import argparse
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from refined import LARGE, SMALL, Targets, dense
+from refined import LARGE, SMALL, Targets, dense, list_networks
 from run import LENGTH, RESULTS, K, console, measure, print_targets
 from trajcloak.algorithms import Policy, build_algorithm
 from trajcloak.cloaks import compute_union_areas
@@ -40,7 +39,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     targets: Targets = []
     logs: list[tuple[str, dict[str, Any]]] = [("city", {"seed": 101})]
-    logs += [(Path(path).stem, {"seed": 104, "network": path}) for path in asked.network]
+    logs += list_networks(asked.network)
     for name, options in logs:
         compare_settings(name, *dense(name, SMALL, **options), targets)
     measure_large(asked.largest, targets)

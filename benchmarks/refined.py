@@ -47,16 +47,23 @@ def main() -> None:
         ("smaller city", {"seed": 103, "junctions": 5000}),
         ("city, first trips", {"seed": 108, "on_arrival": "stay"}),
     ]
-    for path in asked.network:
-        logs.append((Path(path).stem, {"seed": 104, "network": path}))
-        first = {"seed": 109, "network": path, "on_arrival": "stay"}
-        logs.append((f"{Path(path).stem}, first trips", first))
-    compare_networks(logs, targets)
+    compare_networks(logs + list_networks(asked.network), targets)
     compare_sizes(targets)
     compare_settings(targets)
     measure_large(asked.largest, targets)
     print_gaps()
     sys.exit(print_targets(targets))
+
+
+def list_networks(paths: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """List two logs for each road network: of users on many trips, and on their first."""
+    logs: list[tuple[str, dict[str, Any]]] = []
+    for path in paths:
+        name = Path(path).stem
+        logs.append((name, {"seed": 104, "network": path}))
+        first = {"seed": 109, "network": path, "on_arrival": "stay"}
+        logs.append((f"{name}, first trips", first))
+    return logs
 
 
 def dense(name: str, users: int, **options: Any) -> tuple[np.ndarray, int]:
