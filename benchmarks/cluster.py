@@ -132,7 +132,7 @@ def run_on_cluster(log: Path, release: Path, asked: argparse.Namespace) -> dict[
         startup = time.perf_counter() - started
         pids = [*engine.client.run(os.getpid).values(), os.getpid()]
         idle = [psutil.Process(pid).memory_info().rss for pid in pids[:-1]]
-        with _Watcher(pids, engine.scratch.folder) as watcher:
+        with _Watcher(pids, engine.folder) as watcher:
             stages = engine.progress = _Stages()
             engine._sizes = Sizes(asked.rows, asked.rows)
             before = [_count_seconds(pid) for pid in pids]

@@ -90,9 +90,6 @@ class MeasuringEngine(StoredEngine):
         """Run calls one after another."""
         return [self._run(call) for call in calls]
 
-    def close(self) -> None:
-        """Leave the files to the caller."""
-
     def _run(self, call: Call) -> Any:
         name = _name_function(call)
         counting = replace(call, function=self._count_mapped(call, name))

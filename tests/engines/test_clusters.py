@@ -10,7 +10,7 @@ from distributed import Client
 import trajcloak as tc
 from clusters import write_certificates
 from trajcloak.engines.dask import connect, open_dask
-from trajcloak.engines.workers import KEPT_MEMORY
+from trajcloak.engines.stored import KEPT_MEMORY
 
 pytestmark = pytest.mark.cluster
 

@@ -188,7 +188,7 @@ def test_a_full_scratch_folder_is_named(tmp_path, dask_engine):
     finally:
         dask_engine.client.run(limit_files, -1)
     assert list_tree(tmp_path) == before
-    assert not list(dask_engine.scratch.folder.rglob("*.unfinished"))
+    assert not list(dask_engine.folder.rglob("*.unfinished"))
 
 
 def test_a_scratch_folder_that_goes_away_in_mid_run_is_named(tmp_path, dask_engine):
@@ -197,7 +197,7 @@ def test_a_scratch_folder_that_goes_away_in_mid_run_is_named(tmp_path, dask_engi
 
     def remove(stage: str, done: int, total: int) -> None:
         if stage == "bundling windows":
-            shutil.rmtree(dask_engine.scratch.folder, ignore_errors=True)
+            shutil.rmtree(dask_engine.folder, ignore_errors=True)
 
     dask_engine.progress = remove
     with pytest.raises(tc.OutputError, match=r"No such file.*choose another scratch="):
@@ -209,7 +209,7 @@ def test_shards_stay_in_files_and_are_dropped_when_nobody_needs_them(tmp_path, d
     path = write_log(tmp_path, draw_skewed(3, "even", 90, 3))
     dask_engine._sizes = Sizes(60, 60)
     made = anonymize_on(dask_engine, path, COLUMNS, Options(k=4, **OPTIONS))
-    folder = dask_engine.scratch.folder
+    folder = dask_engine.folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     made.write(tmp_path / "release")
     left = {stage.name.split("-", 1)[1] for stage in folder.iterdir()}
@@ -253,7 +253,7 @@ def test_a_run_whose_values_go_away_leaves_nothing(tmp_path, dask_engine):
     path = write_log(tmp_path, clustered_rows())
     before = list_tree(tmp_path)
     result = anonymize_on(dask_engine, path, COLUMNS, Options(k=3, **OPTIONS))
-    dask_engine.scratch.close()
+    dask_engine.close()
     with pytest.raises(tc.OutputError, match="scratch="):
         result.write(tmp_path / "release", tmp_path / "policy.parquet")
     assert list_tree(tmp_path) == before

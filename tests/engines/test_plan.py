@@ -149,9 +149,6 @@ class TwoWorkers(StoredEngine):
     def run_calls(self, calls, stage, label):
         return [call.run() for call in calls]
 
-    def close(self):
-        pass
-
 
 @pytest.mark.parametrize("num_rows", [1, 10**7, 10**9, 3 * 10**10])
 def test_shards_are_larger_only_where_they_would_be_too_many(num_rows):

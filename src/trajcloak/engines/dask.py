@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trajcloak.engines.engine import Sizes
 from trajcloak.engines.shard_files import Piece, Pieces, Scratch
-from trajcloak.engines.stored import Call, StoringCall
-from trajcloak.engines.workers import (
+from trajcloak.engines.stored import (
     KEPT_MEMORY,
-    WorkersEngine,
+    Call,
+    StoredEngine,
+    StoringCall,
     choose_parent,
     raise_failed,
     run_on_worker,
@@ -29,25 +29,11 @@ Client: TypeAlias = Any
 TIMEOUT = "30s"
 
 
-class DaskEngine(WorkersEngine):
-    """Runs calls on the workers of a cluster.
+class DaskEngine(StoredEngine):
+    """Runs calls on the workers of the cluster that a client is connected to."""
 
-    Parameters
-    ----------
-    client
-        Connected to the cluster.
-    scratch, progress, sizes
-        As :class:`trajcloak.engines.workers.WorkersEngine` takes them.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        scratch: Scratch,
-        progress: Progress = silent,
-        sizes: Sizes | None = None,
-    ) -> None:
-        super().__init__(scratch, progress, sizes)
+    def __init__(self, client: Client, scratch: Scratch, progress: Progress = silent) -> None:
+        super().__init__(scratch, progress)
         self.client = client
 
     @property
@@ -138,7 +124,6 @@ def open_dask(
     tls: Sequence[Path | None] = (None, None, None),
     *,
     progress: Progress = silent,
-    sizes: Sizes | None = None,
     memory_limit: int | str = "auto",
 ) -> Iterator[DaskEngine]:
     """Connect to a cluster, or start one on this machine for the while.
@@ -154,8 +139,8 @@ def open_dask(
     tls
         Files of the certification authority, of the client's certificate and of its key;
         default: those of dask's own configuration. A cluster on this machine makes its own.
-    progress, sizes
-        As :class:`DaskEngine` takes them.
+    progress
+        Called as work is done.
     memory_limit
         Bytes that each process may use; default: its share.
 
@@ -175,7 +160,7 @@ def open_dask(
             client = stack.enter_context(_start(workers, memory_limit))
         else:
             client = stack.enter_context(connect(scheduler, tls))
-        yield DaskEngine(client, folder, progress, sizes)
+        yield DaskEngine(client, folder, progress)
 
 
 @contextmanager

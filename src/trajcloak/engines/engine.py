@@ -7,12 +7,14 @@ differ in where shards wait between two stages, and in who calls the functions.
 """
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
-from trajcloak.progress import Progress
+from trajcloak.errors import OptionError
+from trajcloak.progress import Progress, silent
 
 Handle: TypeAlias = Any
 """Reference to a value in memory or in a scratch file."""
@@ -54,37 +56,44 @@ class Sizes:
         return self.rows == sys.maxsize
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Holds shards, and calls functions on them.
 
     Functions are pure, so that a call whose worker is lost can be repeated.
+
+    Attributes
+    ----------
+    threads : int
+        How many threads a function may use.
+    progress : callable
+        Listener for the stages of the plan.
+    inner_progress : callable
+        Listener that is passed into functions; silent where they run in other processes.
     """
 
-    @property
-    def threads(self) -> int:
-        """How many threads a function may use."""
+    threads = 1
+
+    def __init__(self, progress: Progress = silent) -> None:
+        self.progress = progress
+        self.inner_progress: Progress = silent
 
     @property
     def parallel(self) -> int:
         """How many calls run side by side."""
+        return 1
 
-    @property
-    def progress(self) -> Progress:
-        """Listener for the stages of the plan."""
-
-    @property
-    def inner_progress(self) -> Progress:
-        """Listener that is passed into functions; silent where they run in other processes."""
-
+    @abstractmethod
     def choose_sizes(self, num_rows: int) -> Sizes:
         """Choose how much a call works on for a log of so many rows."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Free everything that the engine holds."""
 
+    @abstractmethod
     def put(self, value: Any) -> Handle:
         """Store a value that many jobs share, so that it is not sent with each of them."""
 
+    @abstractmethod
     def ask(
         self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
     ) -> list[Any]:
@@ -93,6 +102,7 @@ class Engine(Protocol):
         ``label`` names the stage for progress.
         """
 
+    @abstractmethod
     def derive(
         self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
     ) -> Sequence[Handle]:
@@ -101,6 +111,7 @@ class Engine(Protocol):
         The sequence as a whole is a handle of the list of values.
         """
 
+    @abstractmethod
     def shuffle(
         self,
         function: Callable[..., Any],
@@ -113,12 +124,22 @@ class Engine(Protocol):
         Returns, of each part, a handle of the list of its pieces from all jobs.
         """
 
+    def store_frame(self, frame: Any, convert: Callable[[Any], Any]) -> Sequence[Handle]:
+        """Store the partitions of a dask DataFrame, each converted by a function."""
+        raise OptionError(
+            "the log is a dask DataFrame; expected a cluster to work on; pass --engine, a "
+            "distributed.Client"
+        )
+
     def collect(self, handles: Sequence[Handle]) -> list[Any]:
         """Read values that are small, such as those that a shuffle yields beside large ones."""
+        return list(self.read(handles))
 
+    @abstractmethod
     def read(self, handle: Handle) -> Any:
         """Read a value."""
 
+    @abstractmethod
     def drop(self, handles: Sequence[Handle]) -> None:
         """Free the values of a stage, which nobody needs any more."""
 
@@ -129,11 +150,4 @@ class Engine(Protocol):
         private: Sequence[Path],
     ) -> None:
         """Have a release and private files written: all appear complete, or none."""
-
-
-@runtime_checkable
-class TakesFrames(Protocol):
-    """An engine that reads frames whose partitions are on its workers."""
-
-    def store_frame(self, frame: Any, convert: Callable[[Any], Any]) -> Sequence[Handle]:
-        """Store the partitions of a frame, each converted by a function."""
+        write(release, private)

@@ -58,7 +58,8 @@ class FolderEngine(StoredEngine):
     Parameters
     ----------
     folder
-        The private folder, opened by :func:`open_work_folder`.
+        The private folder, opened by :func:`open_work_folder`; a :class:`Scratch` is removed with
+        the engine.
     memory
         Most bytes that the process may take.
     threads
@@ -67,40 +68,21 @@ class FolderEngine(StoredEngine):
         Called as work is done.
     sizes
         Default: such that a call fits into the memory.
-    scratch
-        The folder, if it is to be removed with the engine.
     """
 
     synced = True
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | Scratch,
         memory: int,
         threads: int | None = None,
         progress: Progress = silent,
         sizes: Sizes | None = None,
-        scratch: Scratch | None = None,
     ) -> None:
         super().__init__(folder, progress, sizes)
-        self._scratch = scratch
         self.memory = memory - RESERVED
-        self._threads = choose_threads(threads)
-
-    @property
-    def threads(self) -> int:
-        """All, since calls run one after another."""
-        return self._threads
-
-    @property
-    def parallel(self) -> int:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        return 1
-
-    def close(self) -> None:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        if self._scratch is not None:
-            self._scratch.close()
+        self.threads = choose_threads(threads)
 
     def choose_sizes(self, num_rows: int) -> Sizes:
         """Choose shards, and runs of windows, that fit into the memory."""

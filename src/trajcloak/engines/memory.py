@@ -2,17 +2,16 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from trajcloak.engines.engine import Handle, Job, Sizes
+from trajcloak.engines.engine import Engine, Handle, Job, Sizes
 from trajcloak.kernels.threads import choose_threads, run_all
 from trajcloak.progress import Progress, silent
 
 WHOLE = Sizes(sys.maxsize, sys.maxsize)
 
 
-class MemoryEngine:
+class MemoryEngine(Engine):
     """Calls functions in threads; a handle is the value itself.
 
     Parameters
@@ -28,18 +27,14 @@ class MemoryEngine:
     def __init__(
         self, threads: int | None = None, progress: Progress = silent, sizes: Sizes = WHOLE
     ) -> None:
-        self.threads = choose_threads(threads)
-        self.progress = progress
+        super().__init__(progress)
         self.inner_progress = progress
-        self.parallel = 1
+        self.threads = choose_threads(threads)
         self._sizes = sizes
 
     def choose_sizes(self, num_rows: int) -> Sizes:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return self._sizes
-
-    def close(self) -> None:
-        """See :class:`trajcloak.engines.engine.Engine`."""
 
     def put(self, value: Any) -> Handle:
         """See :class:`trajcloak.engines.engine.Engine`."""
@@ -64,10 +59,6 @@ class MemoryEngine:
         chunks = [chunk for job in jobs for chunk in function(*job)]
         return [[chunk[part] for chunk in chunks] for part in range(parts)]
 
-    def collect(self, handles: Sequence[Handle]) -> list[Any]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        return list(handles)
-
     def read(self, handle: Handle) -> Any:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return handle
@@ -76,12 +67,3 @@ class MemoryEngine:
         """See :class:`trajcloak.engines.engine.Engine`."""
         if isinstance(handles, list):
             handles.clear()
-
-    def publish(
-        self,
-        write: Callable[[Path, Sequence[Path]], None],
-        release: Path,
-        private: Sequence[Path],
-    ) -> None:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        write(release, private)

@@ -55,8 +55,7 @@ def open_engine(
             )
         return MemoryEngine(threads, progress)
     limit = parse_memory(memory)
-    folder = Scratch(Path(scratch or tempfile.gettempdir()))
-    return FolderEngine(folder.folder, limit, threads, progress, scratch=folder)
+    return FolderEngine(Scratch(Path(scratch or tempfile.gettempdir())), limit, threads, progress)
 
 
 def _is_of(engine: Any, package: str) -> bool:

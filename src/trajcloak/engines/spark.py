@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from trajcloak.engines.engine import Sizes
 from trajcloak.engines.shard_files import Scratch
 from trajcloak.engines.spark_start import (
     Context,
@@ -23,8 +22,13 @@ from trajcloak.engines.spark_start import (
     is_local,
     start_spark,
 )
-from trajcloak.engines.stored import Call
-from trajcloak.engines.workers import WorkersEngine, choose_parent, raise_failed, run_on_worker
+from trajcloak.engines.stored import (
+    Call,
+    StoredEngine,
+    choose_parent,
+    raise_failed,
+    run_on_worker,
+)
 from trajcloak.errors import OptionError
 from trajcloak.kernels.threads import default_threads
 from trajcloak.progress import Progress, silent
@@ -68,25 +72,11 @@ REMEDIES = {
 """What to say if Spark gives up, by words of its error. The error itself is not shown."""
 
 
-class SparkEngine(WorkersEngine):
-    """Runs calls on the executors of Spark, each as a task of its own.
+class SparkEngine(StoredEngine):
+    """Runs calls on the executors of Spark, each as a task of its own."""
 
-    Parameters
-    ----------
-    context
-        Connected to Spark.
-    scratch, progress, sizes
-        As :class:`trajcloak.engines.workers.WorkersEngine` takes them.
-    """
-
-    def __init__(
-        self,
-        context: Context,
-        scratch: Scratch,
-        progress: Progress = silent,
-        sizes: Sizes | None = None,
-    ) -> None:
-        super().__init__(scratch, progress, sizes)
+    def __init__(self, context: Context, scratch: Scratch, progress: Progress = silent) -> None:
+        super().__init__(scratch, progress)
         self.context = context
         self.pool = context.getLocalProperty(POOL)
 
@@ -235,11 +225,7 @@ def connect_spark(
 
 @contextmanager
 def open_spark(
-    scratch: Path,
-    master: str | None = None,
-    *,
-    progress: Progress = silent,
-    sizes: Sizes | None = None,
+    scratch: Path, master: str | None = None, *, progress: Progress = silent
 ) -> Iterator[SparkEngine]:
     """Start a Spark of one's own, and stop it at the end.
 
@@ -250,8 +236,8 @@ def open_spark(
     master
         URL of the master; default: this machine, with all cores. What else a cluster needs is
         read from ``spark-defaults.conf``, as Spark does.
-    progress, sizes
-        As :class:`SparkEngine` takes them.
+    progress
+        Called as work is done.
 
     Raises
     ------
@@ -269,4 +255,4 @@ def open_spark(
         context = stack.enter_context(
             start_spark(master or f"local[{default_threads()}]", folder.folder)
         )
-        yield SparkEngine(context, folder, progress, sizes)
+        yield SparkEngine(context, folder, progress)

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trajcloak.engines.workers import KEPT_MEMORY
+from trajcloak.engines.stored import KEPT_MEMORY
 from trajcloak.errors import OptionError
 
 Context: TypeAlias = Any

@@ -1,22 +1,42 @@
 """What engines share whose shards wait in files: the folder engine, dask and Spark.
 
-Such an engine only has to run calls, see :meth:`StoredEngine.run_calls`.
+Such an engine only has to run calls, see :meth:`StoredEngine.run_calls`. On workers, calls must
+not log what they work on, see :class:`Failed`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trajcloak.engines.engine import Handle, Job, Sizes
-from trajcloak.engines.shard_files import Piece, Pieces, explained, remove_folder, write_chunks
+from trajcloak.engines.engine import Engine, Handle, Job, Sizes
+from trajcloak.engines.shard_files import (
+    Piece,
+    Pieces,
+    Scratch,
+    explained,
+    remove_folder,
+    write_chunks,
+)
+from trajcloak.errors import OptionError
 from trajcloak.progress import Progress, silent
 
 SHARD_ROWS = 1 << 22
 RUN_CELLS = 1 << 22
 MAX_SHARDS = 1 << 11
 """Shards exchange as many pieces as there are pairs of them, so very large logs get larger ones."""
+
+KEPT_MEMORY = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+"""Has the C library keep freed memory, which workers need again for the next call.
+
+Fresh memory has to be found and cleared first. Dask asks for the opposite, for workers that
+hold values. Variables that are set already count more than either.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,16 +88,45 @@ def read_handles(argument: Any) -> Any:
     return [read_handles(item) for item in argument] if isinstance(argument, list) else argument
 
 
-class StoredEngine(ABC):
+@dataclass(frozen=True)
+class Failed:
+    """What a call returns that did not end well.
+
+    An exception that leaves a function would be logged by the worker together with the
+    function's arguments, which hold users and places (invariant 6 of ``docs/guarantee.md``).
+    """
+
+    error: Exception
+
+
+def run_on_worker(call: Call) -> Any:
+    """Run a call on a worker; an error is returned, not raised."""
+    try:
+        return call.run()
+    except Exception as error:
+        return Failed(error)
+
+
+def raise_failed(values: list[Any]) -> list[Any]:
+    """Raise the error of the first call that failed; otherwise return all values."""
+    for value in values:
+        if isinstance(value, Failed):
+            raise value.error
+    return values
+
+
+class StoredEngine(Engine):
     """Base of the engines whose shards wait in files.
 
     A process holds what its running function needs, and nothing else. Each stage ends before
-    the next one begins.
+    the next one begins. A worker that is lost takes no shard with it: only the call that it was
+    running is repeated. Workers see the files of the log and the folder under the same paths as
+    the client.
 
     Parameters
     ----------
     folder
-        Private folder for the files.
+        Private folder for the files; a :class:`Scratch` is removed with the engine.
     progress
         Called as work is done.
     sizes
@@ -88,23 +137,13 @@ class StoredEngine(ABC):
     """Whether files must survive a machine that goes down."""
 
     def __init__(
-        self, folder: Path, progress: Progress = silent, sizes: Sizes | None = None
+        self, folder: Path | Scratch, progress: Progress = silent, sizes: Sizes | None = None
     ) -> None:
-        self.folder = folder
-        self.progress = progress
-        self.inner_progress: Progress = silent
+        super().__init__(progress)
+        self._scratch = folder if isinstance(folder, Scratch) else None
+        self.folder = folder.folder if isinstance(folder, Scratch) else folder
         self._sizes = sizes
         self._num_stages = 0
-
-    @property
-    def threads(self) -> int:
-        """One for each function: several run side by side."""
-        return 1
-
-    @property
-    @abstractmethod
-    def parallel(self) -> int:
-        """See :class:`trajcloak.engines.engine.Engine`."""
 
     @abstractmethod
     def run_calls(self, calls: Sequence[Call], stage: Path, label: str | None) -> list[Any]:
@@ -121,9 +160,10 @@ class StoredEngine(ABC):
         rows = -(-num_rows // min(MAX_SHARDS, num_shards))
         return Sizes(max(1, rows), max(RUN_CELLS, rows))
 
-    @abstractmethod
     def close(self) -> None:
-        """See :class:`trajcloak.engines.engine.Engine`."""
+        """Remove the scratch folder."""
+        if self._scratch is not None:
+            self._scratch.close()
 
     def put(self, value: Any) -> Piece:
         """See :class:`trajcloak.engines.engine.Engine`."""
@@ -155,27 +195,14 @@ class StoredEngine(ABC):
         stage = self._store(function, jobs, label, is_generator=True)
         return [Pieces(stage, len(jobs), part) for part in range(parts)]
 
-    def collect(self, handles: Sequence[Handle]) -> list[Any]:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        return list(self.read(handles))
-
     def read(self, handle: Handle) -> Any:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return read_handles(handle)
 
     def drop(self, handles: Sequence[Handle]) -> None:
-        """See :class:`trajcloak.engines.engine.Engine`."""
+        """Remove files while the plan goes on."""
         for stage in {handle.stage for handle in handles}:
-            remove_folder(stage)
-
-    def publish(
-        self,
-        write: Callable[[Path, Sequence[Path]], None],
-        release: Path,
-        private: Sequence[Path],
-    ) -> None:
-        """See :class:`trajcloak.engines.engine.Engine`."""
-        write(release, private)
+            remove_folder(stage, waits=False)
 
     def _store(
         self,
@@ -203,3 +230,18 @@ class StoredEngine(ABC):
         with explained(stage):
             stage.mkdir(exist_ok=True)
         return stage
+
+
+def choose_parent(scratch: str | Path | None, default: Path | None) -> Path:
+    """Choose the folder in which the scratch folder is made.
+
+    ``default`` is None where workers may be on other machines.
+    """
+    if scratch is not None:
+        return Path(scratch)
+    if default is not None:
+        return default
+    raise OptionError(
+        "no scratch folder is given, and the workers may be on other machines; expected a folder "
+        "that client and workers share, as private as the log; pass scratch"
+    )

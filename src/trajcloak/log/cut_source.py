@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from trajcloak.engines.engine import Engine, Sizes, TakesFrames
-from trajcloak.errors import OptionError
+from trajcloak.engines.engine import Engine, Sizes
 from trajcloak.log.file_columns import LogFile, LogPath
 from trajcloak.log.files import count_by_reading, count_rows, list_files, read_parquet_metadata
 from trajcloak.log.formats import PARQUET, find_kind
@@ -43,11 +42,6 @@ def cut_source(
 ) -> CutSource:
     """List the files of a log, count its rows, and cut it into pieces that one call reads."""
     if hasattr(source, "to_delayed"):
-        if not isinstance(engine, TakesFrames):
-            raise OptionError(
-                "the log is a dask DataFrame; expected a cluster to work on; pass --engine, a "
-                "distributed.Client"
-            )
         tables = engine.store_frame(source, to_table)
         counts = engine.ask(len, [(table,) for table in tables])
         first_rows = accumulate([0, *counts])
