@@ -129,7 +129,7 @@ def run_stream(
             threads=1,
         )
         cut = (text[start:stop] for start, stop in pairwise(edges))
-        for some in cut_lines(cut, parser.count_long):
+        for some in cut_lines(cut, parser.skipped):
             for one in some:
                 line = parser.parse(one)
                 if line is None:

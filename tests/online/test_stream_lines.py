@@ -81,6 +81,6 @@ def test_lines_that_are_too_long_take_no_memory():
     for size in (10, 1000, LONGEST_LINE, len(text)):
         pieces = [text[i : i + size] for i in range(0, len(text), size)]
         parser = LineParser([])
-        lines = [line for some in cut_lines(pieces, parser.count_long) for line in some]
+        lines = [line for some in cut_lines(pieces, parser.skipped) for line in some]
         assert [line for line in lines if line] == [b"one", b"two", b"three"]
         assert parser.skipped == {"too long": 2}

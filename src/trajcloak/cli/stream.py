@@ -200,7 +200,7 @@ def command(
         known = None if opened.start is None else opened.start.geographic
         parser = LineParser(requests, line_format, geographic=known)
         try:
-            for lines in cut_lines(pieces, parser.count_long):
+            for lines in cut_lines(pieces, parser.skipped):
                 for text in lines:
                     line = parser.parse(text)
                     if line is None:

@@ -36,7 +36,7 @@ from trajcloak.online.published_instant import (
     build_no_requests,
     decide_instant,
 )
-from trajcloak.online.stream_users import StreamUsers
+from trajcloak.online.stream_users import StreamUsers, add_users
 from trajcloak.options import MBR, PER_INSTANT
 from trajcloak.parts import Parts, PartSettings, build_parts
 from trajcloak.requests.decide import check_vocabulary
@@ -183,10 +183,10 @@ class OnlineAnonymizer:
 
     def _add_newcomers(self) -> None:
         """Make room for users who were numbered since; they are in no group."""
-        more = self._users.count - len(self._latest)
-        self._latest = np.append(self._latest, np.full(more, NEVER))
-        self._missed = np.append(self._missed, np.full(more, self._asked.hold, np.int32))
-        self._group = np.append(self._group, np.full(more, NO_GROUP, np.int32))
+        count = self._users.count
+        self._latest = add_users(self._latest, count, NEVER)
+        self._missed = add_users(self._missed, count, self._asked.hold)
+        self._group = add_users(self._group, count, NO_GROUP)
 
     def _select_open(
         self, time: npt.NDArray[np.int64], is_good: npt.NDArray[np.bool_]

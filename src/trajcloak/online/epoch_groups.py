@@ -119,15 +119,8 @@ def form_groups(
     """
     members = min(members, len(cells))
     policy = Refined(effort).solve(cells, height, members, MBR, threads=threads)
-    return _number(cells, policy.bundle, threads)
-
-
-def _number(
-    cells: npt.NDArray[np.uint32], group: npt.NDArray[np.int32], threads: int
-) -> npt.NDArray[np.int32]:
-    """Number groups in the order of their cloaks."""
-    cloaks = build_cloaks(cells, group, MBR, threads)
-    order = order_by_cloaks(cloaks, np.bincount(group).astype(np.int32))
+    cloaks = build_cloaks(cells, policy.bundle, MBR, threads)
+    order = order_by_cloaks(cloaks, policy.sizes)
     number = np.empty(len(order), np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
-    return number[group]
+    return number[policy.bundle]

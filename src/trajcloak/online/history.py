@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.online.stream_users import add_users
+
 ABSENT = -1
 """Cell of a user whose location is not known."""
 
@@ -42,16 +44,14 @@ class Recorder:
 
     def add(self, frame: Frame) -> None:
         """Add the newest instant, which may have more users than those before."""
-        speed = np.zeros(len(frame), np.int32)
-        speed[: len(self._top_speed)] = self._top_speed
+        # A copy: what look_back has returned is not changed.
+        speed = add_users(self._top_speed, len(frame), 0).copy()
         if self._frames:
-            before = self._frames[-1]
-            now = frame[: len(before)]
-            is_known = (before[:, 0] >= 0) & (now[:, 0] >= 0)
-            way = now[is_known].astype(np.float64) - before[is_known]
+            before = add_users(self._frames[-1], len(frame), ABSENT)
+            is_known = (before[:, 0] >= 0) & (frame[:, 0] >= 0)
+            way = frame[is_known].astype(np.float64) - before[is_known]
             length = np.sqrt((way * way).sum(axis=1)).astype(np.int32)
-            rows = np.flatnonzero(is_known)
-            speed[rows] = np.maximum(speed[rows], length)
+            speed[is_known] = np.maximum(speed[is_known], length)
         self._top_speed = speed
         self._frames.append(frame)
 
@@ -68,33 +68,16 @@ class Recorder:
         return seen
 
     def renumber(self, order: npt.NDArray[np.int64]) -> None:
-        """Keep these users only, in this order."""
-        self._frames = [_take(frame, order) for frame in self._frames]
-        speed = np.zeros(int(order.max(initial=-1)) + 1, np.int32)
-        speed[: len(self._top_speed)] = self._top_speed[: len(speed)]
-        self._top_speed = speed[order]
+        """Keep these users only, in this order, which may name users who came later."""
+        num_users = int(order.max(initial=-1)) + 1
+        self._frames = [add_users(frame, num_users, ABSENT)[order] for frame in self._frames]
+        self._top_speed = add_users(self._top_speed, num_users, 0)[order]
 
     def get_frame(self, back: int, num_users: int) -> Frame:
         """Return the instant that is so many before the newest, for so many users."""
-        return _extend(self._frames[-1 - back], num_users)
+        return add_users(self._frames[-1 - back], num_users, ABSENT)
 
     def look_back(self, num_users: int) -> History:
         """Return all instants that are kept."""
-        frames = np.stack([_extend(frame, num_users) for frame in self._frames])
-        speed = np.zeros(num_users, np.int32)
-        speed[: len(self._top_speed)] = self._top_speed
-        return History(frames, speed)
-
-
-def _extend(frame: Frame, num_users: int) -> Frame:
-    """Add users whose location is not known."""
-    if len(frame) == num_users:
-        return frame
-    longer = np.full((num_users, 2), ABSENT, np.int32)
-    longer[: len(frame)] = frame
-    return longer
-
-
-def _take(frame: Frame, order: npt.NDArray[np.int64]) -> Frame:
-    """Take the users of a frame in an order that may name users who came later."""
-    return _extend(frame, max(len(frame), int(order.max(initial=-1)) + 1))[order]
+        frames = np.stack([add_users(frame, num_users, ABSENT) for frame in self._frames])
+        return History(frames, add_users(self._top_speed, num_users, 0))

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numba import njit
 
 from trajcloak.online.history import ABSENT
+from trajcloak.online.stream_users import add_users
 
 NEVER = np.iinfo(np.int64).min
 """Time of the last report of a user who has not reported."""
@@ -38,11 +39,9 @@ class OpenInstant:
 
     def extend(self, num_users: int) -> None:
         """Add users who have not reported."""
-        more = num_users - len(self.time)
-        if more > 0:
-            self.time = np.concatenate([self.time, np.full(more, NEVER)])
-            self.cell = np.concatenate([self.cell, np.full((more, 2), ABSENT, np.int32)])
-            self.is_repeated = np.concatenate([self.is_repeated, np.zeros(more, np.bool_)])
+        self.time = add_users(self.time, num_users, NEVER)
+        self.cell = add_users(self.cell, num_users, ABSENT)
+        self.is_repeated = add_users(self.is_repeated, num_users, False)
 
     def renumber(self, order: npt.NDArray[np.int64]) -> None:
         """Keep these users only, in this order."""

@@ -106,7 +106,7 @@ class Damped:
         """Continue the newest movement; see :class:`Predictor`."""
         now = history.frames[-1, users]
         kept = np.cumsum(self._kept ** np.arange(1, length + 1))
-        way = find_movement(history)[users][:, None] * kept[:, None]
+        way = find_movement(history.frames)[users][:, None] * kept[:, None]
         futures: Futures = np.rint(now[:, None] + way).astype(np.int32)[:, None]
         return futures
 
@@ -158,11 +158,11 @@ PREDICTORS: dict[str, Predictor] = {
 }
 
 
-def find_movement(history: History) -> npt.NDArray[np.int32]:
+def find_movement(frames: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Find how far each user went from the instant before the newest; 0 where it is not known."""
-    if len(history.frames) < 2:
-        return np.zeros_like(history.frames[-1])
-    before, now = history.frames[-2:]
+    if len(frames) < 2:
+        return np.zeros_like(frames[-1])
+    before, now = frames[-2:]
     is_known = (before[:, :1] >= 0) & (now[:, :1] >= 0)
     return np.where(is_known, now - before, 0).astype(np.int32)
 
@@ -227,7 +227,7 @@ def _describe(history: History, t: int, users: npt.NDArray[np.integer]) -> npt.N
 
     All five are lengths, and differences in them count alike; other weights predicted no better.
     """
-    moved = find_movement(History(history.frames[max(0, t - 1) : t + 1], history.top_speed))
+    moved = find_movement(history.frames[max(0, t - 1) : t + 1])
     return np.concatenate(
         [history.frames[t, users], moved[users], history.top_speed[users, None]], axis=1
     )

@@ -8,12 +8,13 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 OWN = "trajcloak"
 
+TOO_LONG = "too long"
 LONGEST_LINE = 1 << 16
 LONGEST_VALUE = 1000
 """Bytes of a line, and characters of an id or a request value."""
@@ -97,10 +98,6 @@ class LineParser:
         except LineError as error:
             self.skipped[str(error)] += 1
             return None
-
-    def count_long(self) -> None:
-        """Count a line that is too long to be looked at."""
-        self.skipped["too long"] += 1
 
     def _read_own(self, line: bytes) -> StreamLine:
         content = _read_object(line)
@@ -212,11 +209,11 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def cut_lines(pieces: Iterable[bytes], count_long: Callable[[], None]) -> Iterator[list[bytes]]:
+def cut_lines(pieces: Iterable[bytes], skipped: Counter[str]) -> Iterator[list[bytes]]:
     """Cut pieces of text into lines, a list for each piece.
 
-    Lines longer than :data:`LONGEST_LINE` are counted and left out, so that memory is bounded. A
-    last line without an end is not used: it may be cut off.
+    Lines longer than :data:`LONGEST_LINE` are counted in ``skipped`` and left out, so that memory
+    is bounded. A last line without an end is not used: it may be cut off.
     """
     rest, is_long = b"", False
     for piece in pieces:
@@ -224,10 +221,8 @@ def cut_lines(pieces: Iterable[bytes], count_long: Callable[[], None]) -> Iterat
         if is_long and lines:
             lines[0], is_long = b"", False
         usable = [line for line in lines if len(line) <= LONGEST_LINE]
-        for _ in range(len(lines) - len(usable)):
-            count_long()
+        skipped[TOO_LONG] += len(lines) - len(usable)
         if len(rest) > LONGEST_LINE or is_long:
-            if not is_long:
-                count_long()
+            skipped[TOO_LONG] += not is_long
             rest, is_long = b"", True
         yield usable

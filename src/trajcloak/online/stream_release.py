@@ -1,11 +1,10 @@
 """The release of a stream: its finished epochs, written anew when one more is finished."""
 
-import math
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from trajcloak.online.epoch_files import (
 )
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.stream_state import StreamStart, StreamState, replace_private, sync
-from trajcloak.online.stream_users import StreamUsers
+from trajcloak.online.stream_users import StreamUsers, add_users
 from trajcloak.options import PER_INSTANT, PER_WINDOW, LogColumns, Options
 from trajcloak.output import check_new
 from trajcloak.release.manifest import LeftOut, Totals, build_manifest, merge_totals, sum_exactly
@@ -37,11 +36,20 @@ from trajcloak.release.reading import (
 )
 from trajcloak.release.result import write_manifest
 from trajcloak.release.row_groups import ROWS_PER_GROUP, join_row_groups
-from trajcloak.trajectories import Ingest, Layout, TimeGrid, format_duration, format_moment
-from trajcloak.trajectories.ingest import DROPPED, QUANTILES, Located
-from trajcloak.trajectories.reports import round_gap
+from trajcloak.trajectories import Layout, Located, TimeGrid, build_ingest
+from trajcloak.trajectories.reports import add_gaps
 
 ZONE = "UTC"
+
+
+class FinishedEpoch(NamedTuple):
+    """An epoch that is published: its folder, and what is in it."""
+
+    folder: Path
+    first_id: int  # The number of its first bundle.
+    num_rectangles: int
+    num_requests: int
+    totals: Totals
 
 
 class StreamRelease:
@@ -73,11 +81,8 @@ class StreamRelease:
         self._policy = policy
         self._start: StreamStart = state.start
         self._asked = options
-        # Of each epoch that is published: its folder, its rows of bundles and requests, its totals.
-        self._folders: list[Path] = []
-        self._sizes: list[tuple[int, int]] = []
-        self._totals: list[Totals] = []
-        self._num_requests = self._num_silent = self._num_rows = self._last_epoch = 0
+        self._epochs: list[FinishedEpoch] = []
+        self._num_silent = self._num_rows = self._last_epoch = 0
         self._kinds = pa.table({name: pa.array([], pa.string()) for name in names})
         self._users = StreamUsers()
         # Of each user: the last instant with a row, and whether they are published.
@@ -90,7 +95,7 @@ class StreamRelease:
     @property
     def num_bundles(self) -> int:
         """How many bundles the finished epochs have."""
-        return sum(totals.bundles for totals in self._totals)
+        return sum(epoch.totals.bundles for epoch in self._epochs)
 
     def add(self, folder: Path) -> None:
         """Add a finished epoch."""
@@ -99,12 +104,11 @@ class StreamRelease:
         members = pq.read_table(folder / POLICY_FILE, columns=["user_id", "bundle_id"])
         self._is_published[self._users.number(members["user_id"])] = True
         columns, cells = read_cloaks(folder)
-        sizes = np.bincount(members["bundle_id"].to_numpy() - self.num_bundles)
-        self._totals.append(self._add_up(columns, cells, sizes))
+        first_id = self.num_bundles
+        sizes = np.bincount(members["bundle_id"].to_numpy() - first_id)
+        totals = self._add_up(columns, cells, sizes)
         shown = pq.read_table(folder / SHOWN_REQUESTS_FILE)
-        self._folders.append(folder)
-        self._sizes.append((len(cells), shown.num_rows))
-        self._num_requests += shown.num_rows
+        self._epochs.append(FinishedEpoch(folder, first_id, len(cells), shown.num_rows, totals))
         num_sets = len(np.unique(columns["bundle"] * np.int64(2**32) + columns["instant"]))
         self._num_silent += len(sizes) * self._asked.epoch - num_sets
         if self._kinds.num_columns:
@@ -118,9 +122,8 @@ class StreamRelease:
             for batch in file.iter_batches(columns=["user_id", "time"]):
                 table = pa.Table.from_batches([batch])
                 user = self._users.number(table["user_id"])
-                more = self._users.count - len(self._seen)
-                self._seen = np.append(self._seen, np.full(more, -1))
-                self._is_published = np.append(self._is_published, np.zeros(more, np.bool_))
+                self._seen = add_users(self._seen, self._users.count, -1)
+                self._is_published = add_users(self._is_published, self._users.count, False)
                 instant = (table["time"].cast(pa.int64()).to_numpy() - origin) // every
                 # A user has one row at an instant, and a batch may hold several instants.
                 for now in np.unique(instant):
@@ -152,10 +155,10 @@ class StreamRelease:
 
     def write(self) -> None:
         """Write the release of all finished epochs, and the private policy; none: nothing."""
-        if not self._totals:
+        if not self._epochs:
             return
         asked, start = self._asked, self._start
-        total = merge_totals(self._totals)
+        total = merge_totals([epoch.totals for epoch in self._epochs])
         head = ReleaseHead(
             start.crs,
             self._kinds,
@@ -198,22 +201,22 @@ class StreamRelease:
             name_private_files(self._policy, parts_per),
             strict=False,
         ):
-            parts = (pa.memory_map(str(f / name)).read_buffer() for f in self._folders)
+            parts = (pa.memory_map(str(e.folder / name)).read_buffer() for e in self._epochs)
             with replace_private(file) as stream:
                 join_row_groups(parts, stream)
 
     def _encode_bundles(self, head: ReleaseHead) -> Iterator[pa.Buffer]:
         """Encode the rows of bundles, a row group at a time."""
-        first_ids = self._list_first_ids()
-        for pieces in cut_groups([rows for rows, _ in self._sizes], ROWS_PER_GROUP):
+        for pieces in cut_groups([e.num_rectangles for e in self._epochs], ROWS_PER_GROUP):
             encoded = []
             for place, rows in pieces:
-                columns, cells = read_cloaks(self._folders[place])
+                epoch = self._epochs[place]
+                columns, cells = read_cloaks(epoch.folder)
                 part = [] if head.parts_per is None else [columns["part"][rows]]
                 encoded.append(
                     head.build_bundle_columns(
-                        int(self._folders[place].name),
-                        first_ids[place] + columns["bundle"][rows].astype(np.int64),
+                        int(epoch.folder.name),
+                        epoch.first_id + columns["bundle"][rows].astype(np.int64),
                         columns["instant"][rows].astype(np.int64),
                         part,
                         cells[rows],
@@ -224,12 +227,12 @@ class StreamRelease:
 
     def _encode_requests(self, head: ReleaseHead) -> Iterator[pa.Buffer]:
         """Encode the rows of requests, a row group at a time."""
-        first_ids = self._list_first_ids()
         names = self._kinds.column_names
-        for pieces in cut_groups([rows for _, rows in self._sizes], ROWS_PER_GROUP):
+        for pieces in cut_groups([e.num_requests for e in self._epochs], ROWS_PER_GROUP):
             encoded = []
             for place, rows in pieces:
-                shown = pq.read_table(self._folders[place] / SHOWN_REQUESTS_FILE)
+                epoch = self._epochs[place]
+                shown = pq.read_table(epoch.folder / SHOWN_REQUESTS_FILE)
                 # By instant in the file; by bundle first in the release.
                 order = np.lexsort([shown["instant"].to_numpy(), shown["bundle"].to_numpy()])
                 shown = shown.take(pa.array(order[rows]))
@@ -238,18 +241,13 @@ class StreamRelease:
                     _, (_, kind) = merge_kinds([self._kinds, shown.select(names)])
                 encoded.append(
                     head.build_request_columns(
-                        int(self._folders[place].name),
-                        first_ids[place] + shown["bundle"].to_numpy().astype(np.int64),
+                        int(epoch.folder.name),
+                        epoch.first_id + shown["bundle"].to_numpy().astype(np.int64),
                         shown["instant"].to_numpy(),
                         kind,
                     )
                 )
             yield head.encode_rows(REQUESTS_FILE, encoded)
-
-    def _list_first_ids(self) -> list[int]:
-        counts = [totals.bundles for totals in self._totals]
-        first: list[int] = np.cumsum([0, *counts[:-1]]).tolist()
-        return first
 
     def build_manifest(self) -> dict[str, Any]:
         """Build the content of ``manifest.json``."""
@@ -272,17 +270,25 @@ class StreamRelease:
         left_out = LeftOut(
             published_users=int(self._is_published.sum()),
             gone_users=int((~self._is_published).sum()),
-            num_windows=num_windows - len(self._folders),
+            num_windows=num_windows - len(self._epochs),
             num_sets=self._num_silent,
         )
+        gaps = {length * asked.every: count for length, count in self._gaps.items()}
+        missing = facts.num_users * grid.num_instants - facts.num_rows
         manifest = build_manifest(
             facts,
             layout,
-            [(asked.epoch, totals) for totals in self._totals],
+            [(asked.epoch, epoch.totals) for epoch in self._epochs],
             left_out,
-            self._build_ingest(facts, grid),
+            build_ingest(
+                facts,
+                grid,
+                asked.every,
+                Located(facts.num_rows, 0, 0, missing),
+                add_gaps(gaps, asked.every),
+            ),
             self._kinds.column_names,
-            self._num_requests,
+            facts.num_requests,
             0,
         )
         manifest["parameters"]["stream"] = asked.describe()
@@ -307,7 +313,7 @@ class StreamRelease:
         return LogFacts(
             num_rows=self._num_rows,
             num_users=self._users.count,
-            num_requests=self._num_requests,
+            num_requests=sum(epoch.num_requests for epoch in self._epochs),
             has_integer_ids=False,
             some_time=start.origin,
             has_timestamps=True,
@@ -325,37 +331,4 @@ class StreamRelease:
             unknown_requests=0,
             dropped_requests=0,
             has_text_requests=False,
-        )
-
-    def _build_ingest(self, facts: LogFacts, grid: TimeGrid) -> Ingest:
-        num_gaps, interval = self._gaps.total(), None
-        if num_gaps:
-            lengths = sorted(self._gaps)
-            counts = np.cumsum([self._gaps[length] for length in lengths])
-            wanted = {
-                n: max(1, math.ceil(round(s * 100) * num_gaps / 100)) for n, s in QUANTILES.items()
-            }
-            interval = {
-                name: format_duration(
-                    round_gap(lengths[int(np.searchsorted(counts, rank))] * grid.every),
-                    has_timestamps=True,
-                )
-                for name, rank in wanted.items()
-            }
-        missing = facts.num_users * grid.num_instants - facts.num_rows
-        return Ingest(
-            rows=facts.num_rows,
-            dropped=dict.fromkeys(DROPPED, 0),
-            repeated=0,
-            users=facts.num_users,
-            start=format_moment(facts, grid.origin),
-            end=format_moment(facts, grid.origin + grid.num_instants * grid.every),
-            instants=grid.num_instants,
-            interval=interval,
-            long_gaps=num_gaps - self._gaps[1],
-            user_instants=Located(facts.num_rows, 0, 0, missing),
-            crs=facts.crs,
-            zone=ZONE,
-            ambiguous=0,
-            nonexistent=0,
         )

@@ -72,9 +72,10 @@ class StreamState:
 
     def decide(self, start: StreamStart) -> None:
         """Store where and when the stream begins."""
-        _write_whole(
-            self.path / SETTINGS_FILE, {"settings": self._settings, "start": asdict(start)}
-        )
+        content = {"settings": self._settings, "start": asdict(start)}
+        with replace_private(self.path / SETTINGS_FILE) as stream:
+            stream.write(json.dumps(content).encode())
+        sync(self.path)
         self.start = start
 
     def get_started(self, epoch: int) -> Path:
@@ -163,13 +164,6 @@ def _read_start(path: Path, settings: Mapping[str, Any]) -> StreamStart | None:
         )
     start = stored["start"]
     return StreamStart(**{**start, "region": Region(**start["region"])})
-
-
-def _write_whole(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a file that is there complete, and on disk, or not at all."""
-    with replace_private(file) as stream:
-        stream.write(json.dumps(content).encode())
-    sync(file.parent)
 
 
 @contextmanager

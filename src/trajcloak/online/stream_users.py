@@ -1,5 +1,7 @@
 """Users of a stream, numbered."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -27,8 +29,7 @@ class StreamUsers:
             ids = ids.cast(pa.int64())
         if not self.count:
             self._ids = IntegerIds() if ids.type == pa.int64() else TextIds()
-        user = np.empty(len(ids), np.int32)
-        intern_array(self._ids, ids, user)
+        user = intern_array(self._ids, ids)
         self.count = max(self.count, int(user.max(initial=-1)) + 1)
         return user
 
@@ -55,3 +56,11 @@ class StreamUsers:
         self.count = 0
         self.number(pa.chunked_array([ids.take(pa.array(order))]))
         return order
+
+
+def add_users(values: npt.NDArray[Any], num_users: int, value: object) -> npt.NDArray[Any]:
+    """Lengthen an array, which has a row for each user, to so many users at least."""
+    more = num_users - len(values)
+    if more <= 0:
+        return values
+    return np.concatenate([values, np.full((more, *values.shape[1:]), value, values.dtype)])

@@ -1,5 +1,6 @@
 """Compare consecutive reports of each user: gaps, repeated times, conflicts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -83,6 +84,15 @@ def compare_reports(log: RequestLog, long: int, threads: int) -> Reports:
         found = _compare_slices(log, sort_rows(log), False, long, slices)
     assert found is not None
     return found
+
+
+def add_gaps(counts: Mapping[int, int], long: int) -> Reports:
+    """Add up gaps that were counted already, by their lengths; no report is repeated."""
+    gaps = np.zeros(NUM_BINS, np.int64)
+    for gap, count in counts.items():
+        gaps[_bin_of_gap(gap)] += count
+    num_long = sum(count for gap, count in counts.items() if gap > long)
+    return Reports(gaps, num_long, 0, 0, None)
 
 
 def check_conflicts(reports: Reports, files: FileRows) -> None:
