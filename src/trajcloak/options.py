@@ -138,14 +138,14 @@ class LogColumns:
             "tz", self.tz, "the name of a time zone, such as Europe/Berlin or UTC", is_zone
         )
         if self.time_unit is not None:
-            _check_choice("time_unit", self.time_unit, TIME_UNITS)
+            check_choice("time_unit", self.time_unit, TIME_UNITS)
         if self.time_unit is not None and self.time_format is not None:
             raise OptionError(
                 "both a unit and a format of times are given; expected one of them; pass "
                 "--time-unit for numbers, or --time-format for text"
             )
         for reason in self.drop:
-            _check_choice("drop", reason, DROPPABLE)
+            check_choice("drop", reason, DROPPABLE)
         _check_given("delimiter", self.delimiter, "one character, such as ; or |", _is_delimiter)
         expected = "a rectangle: its least x, least y, greatest x and greatest y"
         _check_given("clip", self.clip, expected, _is_rectangle)
@@ -227,18 +227,18 @@ class Options:
         expected = (
             f"a whole number of at least {MIN_K}: with fewer, a bundle would give its sender away"
         )
-        _check("k", self.k, expected, lambda k: _is_whole(k) and k >= MIN_K)
-        _check_choice("cloak", self.cloak, CLOAKS)
+        check_setting("k", self.k, expected, lambda k: _is_whole(k) and k >= MIN_K)
+        check_choice("cloak", self.cloak, CLOAKS)
         if self.algorithm == AUTO:
             object.__setattr__(self, "algorithm", DEFAULT_ALGORITHMS[self.cloak])
         if not is_custom(self.algorithm):
-            _check_choice("algorithm", self.algorithm, ALGORITHMS)
-        _check_choice("missing", self.missing, MISSING)
-        _check_choice("align", self.align, ALIGNMENTS)
-        _check_choice("tree", self.tree, TREES)
-        _check_choice("effort", self.effort, EFFORTS)
-        _check_choice("parts_per", self.parts_per, PARTS_PER)
-        _check_choice("rare", self.rare, RARE)
+            check_choice("algorithm", self.algorithm, ALGORITHMS)
+        check_choice("missing", self.missing, MISSING)
+        check_choice("align", self.align, ALIGNMENTS)
+        check_choice("tree", self.tree, TREES)
+        check_choice("effort", self.effort, EFFORTS)
+        check_choice("parts_per", self.parts_per, PARTS_PER)
+        check_choice("rare", self.rare, RARE)
         if self.tree != TREES[0] and self.algorithm != "traj-anon":
             raise OptionError(
                 f"tree is '{self.tree}' and the algorithm {self.algorithm}; expected traj-anon, "
@@ -246,8 +246,8 @@ class Options:
             )
         for name in ("length", "height", "members", "rare_below"):
             if getattr(self, name) is not None:
-                _check_number(name, getattr(self, name), 1, MAX_NUMBER)
-        _check_number("seed", self.seed, 0, MAX_SEED)
+                check_number(name, getattr(self, name), 1, MAX_NUMBER)
+        check_number("seed", self.seed, 0, MAX_SEED)
         if self.members is not None and self.members < self.k:
             raise OptionError(
                 f"members is {self.members} and k is {self.k}; expected at least k members in a "
@@ -281,7 +281,7 @@ class Options:
                 )
             return
         # At most the least number of users in a bundle.
-        _check_number("parts", self.parts, MIN_PART, self.bundle_size)
+        check_number("parts", self.parts, MIN_PART, self.bundle_size)
         if self.parts == self.bundle_size:
             object.__setattr__(self, "parts", None)
             object.__setattr__(self, "parts_per", PER_WINDOW)
@@ -322,7 +322,7 @@ def is_zone(name: object) -> bool:
         return False
 
 
-def _check(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
+def check_setting(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
     """Raise if the value of a setting cannot be used."""
     if not is_good(value):
         shown = f"'{value}'" if isinstance(value, str) else repr(value)
@@ -332,16 +332,20 @@ def _check(name: str, value: Any, expected: str, is_good: Callable[[Any], bool])
 
 def _check_given(name: str, value: Any, expected: str, is_good: Callable[[Any], bool]) -> None:
     if value is not None:
-        _check(name, value, expected, is_good)
+        check_setting(name, value, expected, is_good)
 
 
-def _check_choice(name: str, value: Any, known: Collection[str]) -> None:
-    _check(name, value, f"one of {', '.join(known)}", lambda given: given in known)
+def check_choice(name: str, value: Any, known: Collection[str]) -> None:
+    """Raise if the value of a setting is not one of those known."""
+    check_setting(name, value, f"one of {', '.join(known)}", lambda given: given in known)
 
 
-def _check_number(name: str, value: Any, low: int, high: int) -> None:
-    expected = f"a whole number from {low} to {high}"
-    _check(name, value, expected, lambda given: _is_whole(given) and low <= given <= high)
+def check_number(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """Raise if the value of a setting is not a whole number within limits."""
+    limits = f"of at least {low}" if high is None else f"from {low} to {high}"
+    top = math.inf if high is None else high
+    expected = f"a whole number {limits}"
+    check_setting(name, value, expected, lambda given: _is_whole(given) and low <= given <= top)
 
 
 def _is_whole(value: object) -> bool:

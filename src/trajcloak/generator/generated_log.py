@@ -3,7 +3,6 @@
 User ids are a seeded scramble of the users' numbers, so that their order says nothing.
 """
 
-import operator
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from trajcloak.generator.simulation import Simulation, TiedRoutesError
 from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
 from trajcloak.kernels.threads import default_threads, run_sliced
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
+from trajcloak.options import check_choice, check_number, check_setting
 from trajcloak.progress import Progress
 from trajcloak.progress_bars import Heard, listening
 
@@ -97,20 +97,20 @@ class GeneratorOptions:
     on_arrival: str
 
     def __post_init__(self) -> None:
-        _check_whole_number("users", self.users, 1, 1 << ID_BITS)
-        _check_whole_number("length", self.length, 1, (1 << 31) - 1)
-        _check_whole_number("seed", self.seed, 0, (1 << 64) - 1)
-        _check_whole_number("every_seconds", self.every_seconds, 1, _LONGEST_STEP)
-        _check_whole_number("junctions", self.junctions, FEWEST_JUNCTIONS, MOST_JUNCTIONS)
-        _check_whole_number("classes", self.classes, 1, MOST_CLASSES)
-        _check_choice("speed", self.speed, tuple(SPEED_DIVISORS))
-        _check_choice("on_arrival", self.on_arrival, ON_ARRIVAL)
-        share = self.request_share
-        if not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise OptionError(
-                f"request_share is {share!r}; expected a number from 0 to 1; pass 0.2 for one "
-                f"request in five locations"
-            )
+        check_number("users", self.users, 1, 1 << ID_BITS)
+        check_number("length", self.length, 1, (1 << 31) - 1)
+        check_number("seed", self.seed, 0, (1 << 64) - 1)
+        check_number("every_seconds", self.every_seconds, 1, _LONGEST_STEP)
+        check_number("junctions", self.junctions, FEWEST_JUNCTIONS, MOST_JUNCTIONS)
+        check_number("classes", self.classes, 1, MOST_CLASSES)
+        check_choice("speed", self.speed, tuple(SPEED_DIVISORS))
+        check_choice("on_arrival", self.on_arrival, ON_ARRIVAL)
+        check_setting(
+            "request_share",
+            self.request_share,
+            "a number from 0 to 1",
+            lambda share: isinstance(share, int | float) and 0 <= share <= 1,
+        )
 
 
 def generate_log(
@@ -345,26 +345,6 @@ def _draw_block(options: GeneratorOptions, first_instant: int, moments: Any, pla
 
     run_sliced(draw, options.users, default_threads())
     return requests.ravel()
-
-
-def _check_whole_number(name: str, value: int, low: int, high: int) -> None:
-    try:
-        is_good = low <= operator.index(value) <= high
-    except TypeError:
-        is_good = False
-    if not is_good:
-        raise OptionError(
-            f"{name} is {value!r}; expected a whole number from {low} to {high}; "
-            f"pass --{name.replace('_', '-')} such a number"
-        )
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise OptionError(
-            f"{name} is {value!r}; expected {' or '.join(choices)}; "
-            f"pass --{name.replace('_', '-')} one of them"
-        )
 
 
 def user_ids(seed: int, users: int) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
-from trajcloak.errors import OptionError
+from trajcloak.options import check_number
 
 T = TypeVar("T")
 
@@ -26,10 +26,7 @@ def choose_threads(threads: int | None) -> int:
     """
     if threads is None:
         return default_threads()
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise OptionError(
-            f"threads is {threads}; expected a whole number of at least 1; pass another --threads"
-        )
+    check_number("threads", threads, 1)
     return threads
 
 

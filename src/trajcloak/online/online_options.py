@@ -6,7 +6,7 @@ from typing import Any
 
 from trajcloak.errors import OptionError
 from trajcloak.online.prediction import PREDICTORS, Predictor
-from trajcloak.options import DROP, KEEP, MIN_K
+from trajcloak.options import DROP, KEEP, MIN_K, MIN_PART, check_choice, check_number
 from trajcloak.trajectories import format_duration
 
 
@@ -62,15 +62,14 @@ class OnlineOptions:
     def __post_init__(self) -> None:
         for name, least in (
             ("k", MIN_K), ("every", 1), ("epoch", 1), ("lag", 0), ("late", 0), ("hold", 0),
-            ("rare_below", 1), ("parts", 2),
+            ("rare_below", 1),
         ):  # fmt: skip
-            value = getattr(self, name)
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            if not (is_whole and value >= least) and (name, value) != ("parts", None):
-                raise OptionError(
-                    f"{name} is {value}; expected a whole number of at least {least}; pass another "
-                    f"--{name.replace('_', '-')}"
-                )
+            check_number(name, getattr(self, name), least)
+        if self.parts is not None:
+            check_number("parts", self.parts, MIN_PART)
+        check_choice("rare", self.rare, (DROP, KEEP))
+        if not hasattr(self.predictor, "predict"):
+            check_choice("predictor", self.predictor, tuple(PREDICTORS))
         if self.lag >= self.epoch:
             raise OptionError(
                 f"lag is {self.lag} and the epoch {self.epoch}; expected a lag shorter than the "
@@ -88,15 +87,6 @@ class OnlineOptions:
                 "hold is asked for with one input; expected two inputs: a user without a report "
                 "cannot have sent a request with it; leave out --hold"
             )
-        for name, value, known in (
-            ("predictor", self.predictor, tuple(PREDICTORS)),
-            ("rare", self.rare, (DROP, KEEP)),
-        ):
-            if value not in known and not hasattr(value, "predict"):
-                raise OptionError(
-                    f"{name} is '{value}'; expected one of {', '.join(known)}; pass another "
-                    f"--{name}"
-                )
 
     def describe(self) -> dict[str, Any]:
         """Describe what only streams are published with, as the manifest does."""
