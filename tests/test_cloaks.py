@@ -17,9 +17,9 @@ from trajcloak.cloaks import (
     build_covering_quads,
     compute_areas,
     compute_union_areas,
-    group_members,
     order_by_cloaks,
 )
+from trajcloak.kernels.sort import group_by_number
 from zoo import as_trajectories, draw_uniform
 
 LARGEST = 2**32 - 1
@@ -141,7 +141,7 @@ def test_no_quads():
     st_numpy.arrays(np.int32, st.integers(0, 60), elements=st.integers(-1, 7)), st.integers(8, 10)
 )
 def test_members_are_listed_bundle_after_bundle(bundle, num_bundles):
-    members, first = group_members(bundle, num_bundles)
+    members, first = group_by_number(bundle, num_bundles)
     assert len(first) == num_bundles + 1
     assert first[0] == 0
     assert first[-1] == len(members)
@@ -151,7 +151,7 @@ def test_members_are_listed_bundle_after_bundle(bundle, num_bundles):
 
 
 def test_members_of_no_bundles():
-    members, first = group_members(np.full(4, -1, np.int32), 0)
+    members, first = group_by_number(np.full(4, -1, np.int32), 0)
     assert members.tolist() == []
     assert first.tolist() == [0]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numba import njit
 
 from trajcloak.algorithms.policy import Policy
-from trajcloak.cloaks import Cloaks, group_members, order_by_cloaks
+from trajcloak.cloaks import Cloaks, order_by_cloaks
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.log.request_values import compress_numbers
@@ -171,8 +171,6 @@ class NotPublished:
 
     Attributes
     ----------
-    is_suppressed : (n,) bool
-        Whether each participant is suppressed.
     reported : int
         Suppressed participants who have a report in the window.
     suppressed_requests : int
@@ -185,7 +183,6 @@ class NotPublished:
         Distinct requests in eligible sets, ascending, and how often each was sent.
     """
 
-    is_suppressed: npt.NDArray[np.bool_]
     reported: int
     suppressed_requests: int
     few_reporters: int
@@ -255,10 +252,9 @@ def build_bundles(
     number = np.full(policy.num_bundles + 1, -1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
-    is_suppressed = bundle < 0
     is_eligible = find_eligible(window, bundle, len(order), k)
     entries, counts = _gather_requests(window, bundle, is_eligible, num_kinds, threads)
-    grouped, _ = group_members(bundle, len(order))
+    grouped, _ = group_by_number(bundle, len(order))
     bundles = Bundles(
         window=window.number,
         start=window.start,
@@ -273,8 +269,7 @@ def build_bundles(
         parts=None if parts is None else parts.take(order, grouped),
     )
     not_published = NotPublished(
-        is_suppressed,
-        int(window.reported[is_suppressed].sum()),
+        int(window.reported[bundle < 0].sum()),
         *counts[:2],
         int((~is_eligible).sum()),
         *counts[2:],

@@ -33,7 +33,7 @@ def build_bounding_boxes(
         Each bundle has at least one trajectory.
     threads : int
     """
-    members, first = group_members(bundle, num_bundles)
+    members, first = group_by_number(bundle, num_bundles)
     boxes = np.empty((num_bundles, cells.shape[1], 4), np.uint32)
     run_sliced(
         lambda start, stop: _fill_boxes(cells, members, first, start, stop, boxes),
@@ -76,21 +76,6 @@ def build_cloaks(
     """Cover the trajectories of each bundle: bounding boxes, or (semi-)quadrants."""
     boxes = build_bounding_boxes(cells, bundle, int(bundle.max()) + 1, threads)
     return boxes if cloak == MBR else build_covering_quads(boxes)
-
-
-def group_members(
-    bundle: npt.NDArray[np.int32], num_bundles: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """List the members of all bundles, bundle after bundle.
-
-    Returns
-    -------
-    members : int32
-        Rows of the trajectories, each bundle's in ascending order.
-    first : (num_bundles + 1,) int64
-        Where each bundle's members start in ``members``.
-    """
-    return group_by_number(bundle, num_bundles)
 
 
 def compute_areas(cloaks: Cloaks) -> npt.NDArray[np.float64]:

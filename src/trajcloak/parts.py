@@ -23,8 +23,8 @@ from trajcloak.cloaks import (
     Y_STOP,
     Cloaks,
     build_covering_quads,
-    group_members,
 )
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.options import PER_INSTANT, QUAD
 
@@ -167,7 +167,7 @@ def build_parts(
             threads,
             per_instant=settings.per == PER_INSTANT,
         )
-    members, first = group_members(policy.bundle, policy.num_bundles)
+    members, first = group_by_number(policy.bundle, policy.num_bundles)
     counts = np.empty((policy.num_bundles, part.shape[1]), np.int32)
     run_sliced(
         lambda start, stop: _count_parts(part, members, first, start, stop, counts),

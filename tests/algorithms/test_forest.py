@@ -23,7 +23,7 @@ from trajcloak.algorithms.traj_anon.ranges import (
     sample_keys,
 )
 from trajcloak.algorithms.traj_anon.solve import solve_rows
-from trajcloak.cloaks import group_members
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.options import TREES
 
 HEIGHT = 4
@@ -56,11 +56,11 @@ def solve_apart(cells, cuts, k, tree, price):
     told = np.split(of_item, np.cumsum(top.per_range)[:-1])
     for part, forest, sorted_keys, items in zip(rows, forests, keys, told, strict=True):
         bundle, of_node, up = assign_forest(forest, sorted_keys, k, items, price)
-        members, first = group_members(bundle, len(of_node))
+        members, first = group_by_number(bundle, len(of_node))
         bundles += [frozenset(part[m].tolist()) for m in np.split(members, first[1:-1]) if len(m)]
         risen.append(part[up])
     assert [len(part) for part in risen] == rising.tolist()
-    members, first = group_members(top_bundle, len(node))
+    members, first = group_by_number(top_bundle, len(node))
     risen = np.concatenate(risen)
     bundles += [frozenset(risen[m].tolist()) for m in np.split(members, first[1:-1]) if len(m)]
     return top, set(bundles)

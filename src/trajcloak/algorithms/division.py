@@ -26,7 +26,7 @@ from trajcloak.algorithms.refined.boxes import (
 )
 from trajcloak.algorithms.refined.first_bundles import bundle_by_cuts
 from trajcloak.algorithms.refined.improve import IMPROVE_GROUP, Group, copy_trajectory
-from trajcloak.cloaks import group_members
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.options import QUAD
 
@@ -79,7 +79,7 @@ def divide_bundles(
     """
     length = cells.shape[1]
     part = np.full((len(cells), length if per_instant else 1), -1, np.int32)
-    members, first = group_members(bundle, num_bundles)
+    members, first = group_by_number(bundle, num_bundles)
     if cloak == QUAD:
         shape = SEMI_QUADRANT
     else:

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,7 +68,6 @@ class Unpublished(NamedTuple):
     shard, user : int32
         The shard and the position of each suppressed user.
     counts : NotPublished
-        Without ``is_suppressed``.
     """
 
     shard: npt.NDArray[np.int32]
@@ -103,7 +101,7 @@ def bundle_input(
 
     ``rank`` is that of :class:`RankedBundles`, as the policy numbers bundles.
     """
-    bundles, left_out, order = build_bundles(
+    bundles, counts, order = build_bundles(
         given.window,
         given.ids,
         policy,
@@ -115,12 +113,8 @@ def bundle_input(
         keeps_rows=task.keeps_rows,
         threads=threads,
     )
-    gone = left_out.is_suppressed
-    unpublished = Unpublished(
-        given.shard[gone],
-        given.window.user[gone],
-        replace(left_out, is_suppressed=np.empty(0, np.bool_)),
-    )
+    gone = policy.bundle < 0
+    unpublished = Unpublished(given.shard[gone], given.window.user[gone], counts)
     return RankedBundles(bundles, None if rank is None else rank[order]), unpublished
 
 

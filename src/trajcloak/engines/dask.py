@@ -16,6 +16,7 @@ from trajcloak.engines.stored import (
     StoredEngine,
     StoringCall,
     choose_parent,
+    import_extra,
     raise_failed,
     run_on_worker,
 )
@@ -151,7 +152,7 @@ def open_dask(
     OutputError
         If nothing can be written into the scratch folder.
     """
-    import_distributed()
+    import_extra("distributed", "dask")
     with ExitStack() as stack:
         # Closed last, when no worker of a cluster on this machine can be writing.
         folder = Scratch(scratch)
@@ -166,7 +167,7 @@ def open_dask(
 @contextmanager
 def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
     """Start a cluster on this machine."""
-    distributed = import_distributed()
+    distributed = import_extra("distributed", "dask")
     import dask
 
     environment = {
@@ -193,7 +194,7 @@ def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
 
 def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
     """Connect to a scheduler, encrypted if certificates are given or configured."""
-    distributed = import_distributed()
+    distributed = import_extra("distributed", "dask")
     ca, certificate, key = (None if file is None else str(file) for file in tls)
     security = None
     if ca is not None or certificate is not None or key is not None:
@@ -214,21 +215,3 @@ def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
         f"{scheduler}: no scheduler answers ({name}); expected the address of one, such as "
         f"tls://host:8786; check --scheduler and the certificates (--tls-ca, --tls-cert, --tls-key)"
     )
-
-
-def import_distributed() -> Any:
-    """Import dask's scheduler.
-
-    Raises
-    ------
-    OptionError
-        If it is not installed.
-    """
-    try:
-        import distributed
-    except ImportError:
-        raise OptionError(
-            "dask is not installed; expected it for --engine=dask; install it with "
-            "pip install 'trajcloak[dask]'"
-        ) from None
-    return distributed

@@ -18,7 +18,6 @@ from trajcloak.engines.shard_files import Scratch
 from trajcloak.engines.spark_start import (
     Context,
     check_java,
-    import_pyspark,
     is_local,
     start_spark,
 )
@@ -26,6 +25,7 @@ from trajcloak.engines.stored import (
     Call,
     StoredEngine,
     choose_parent,
+    import_extra,
     raise_failed,
     run_on_worker,
 )
@@ -200,11 +200,6 @@ def connect_spark(
 
     The default of ``scratch`` is the system's folder for temporary files if the master is
     ``local``; otherwise workers may be on other machines, and there is none.
-
-    Raises
-    ------
-    OptionError
-        If the session is one of Spark Connect's, or there is no scratch folder.
     """
     try:
         context = session.sparkContext
@@ -246,7 +241,7 @@ def open_spark(
     OutputError
         If nothing can be written into the scratch folder.
     """
-    import_pyspark()
+    import_extra("pyspark", "spark")
     check_java()
     with ExitStack() as stack:
         # Closed last, when no worker on this machine can be writing.

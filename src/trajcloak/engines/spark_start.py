@@ -178,13 +178,7 @@ def _explain_start(master: str, error: Exception) -> OptionError:
 
 
 def check_master(master: str) -> None:
-    """Check that a master of Spark's own answers: Spark itself would try for a minute or more.
-
-    Raises
-    ------
-    OptionError
-        If none does.
-    """
+    """Raise if no master of Spark's own answers: Spark itself would try for a minute or more."""
     if not master.startswith("spark://"):
         return
     for address in master.removeprefix("spark://").split(","):
@@ -198,32 +192,8 @@ def check_master(master: str) -> None:
     )
 
 
-def import_pyspark() -> Any:
-    """Import Spark's client.
-
-    Raises
-    ------
-    OptionError
-        If it is not installed.
-    """
-    try:
-        import pyspark
-    except ImportError:
-        raise OptionError(
-            "Spark is not installed; expected it for --engine=spark; install it with "
-            "pip install 'trajcloak[spark]'"
-        ) from None
-    return pyspark
-
-
 def check_java() -> None:
-    """Check that the Java that Spark would start is there, and new enough.
-
-    Raises
-    ------
-    OptionError
-        If it is not.
-    """
+    """Raise unless the Java that Spark would start is there, and new enough."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     found = "is not installed" if home is None else "is not in JAVA_HOME"

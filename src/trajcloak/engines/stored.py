@@ -7,6 +7,7 @@ not log what they work on, see :class:`Failed`.
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +246,14 @@ def choose_parent(scratch: str | Path | None, default: Path | None) -> Path:
         "no scratch folder is given, and the workers may be on other machines; expected a folder "
         "that client and workers share, as private as the log; pass scratch"
     )
+
+
+def import_extra(package: str, engine: str) -> Any:
+    """Import the package of an engine, which is installed only with the extra of that name."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise OptionError(
+            f"{package} is not installed; expected it for --engine={engine}; install it with "
+            f"pip install 'trajcloak[{engine}]'"
+        ) from None

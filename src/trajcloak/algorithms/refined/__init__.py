@@ -48,7 +48,8 @@ from trajcloak.algorithms.refined.rounds import (
 )
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.keys import build_layout, sort_keys
-from trajcloak.cloaks import build_cloaks, compute_areas, group_members
+from trajcloak.cloaks import build_cloaks, compute_areas
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.options import PER_INSTANT, PER_WINDOW, QUAD
 from trajcloak.progress import Progress, silent
 
@@ -262,7 +263,7 @@ def _bundle_parts(
 ) -> Policy:
     """Make bundles of parts; ``part`` is that of each trajectory, numbered over all bundles."""
     of_part = group_parts(cells, part, k, threads)
-    in_order, first = group_members(of_part, int(of_part.max()) + 1)
+    in_order, first = group_by_number(of_part, int(of_part.max()) + 1)
     number = np.empty_like(of_part)
     number[in_order] = np.arange(len(of_part)) - first[of_part[in_order]]
     bundle = of_part[part]

@@ -23,7 +23,8 @@ from trajcloak.algorithms.traj_anon.assign import assign_bundles
 from trajcloak.algorithms.traj_anon.gtree import GTree
 from trajcloak.algorithms.traj_anon.solve import solve_configuration, solve_rows
 from trajcloak.algorithms.traj_anon.suppression import suppress_nobody
-from trajcloak.cloaks import build_cloaks, compute_areas, group_members
+from trajcloak.cloaks import build_cloaks, compute_areas
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.options import QUAD
 from trajcloak.progress import Progress
@@ -100,7 +101,7 @@ def _divide_groups(
     threads: int,
 ) -> npt.NDArray[np.int32]:
     """Divide every group of bundles again, if that lowers its cost."""
-    members, first = group_members(bundle, len(costs))
+    members, first = group_by_number(bundle, len(costs))
     divided = bundle.copy()
     counts = np.empty(len(groups), np.int32)
 

@@ -23,7 +23,8 @@ from trajcloak.algorithms.refined.boxes import (
 from trajcloak.algorithms.refined.first_bundles import order_farthest_first
 from trajcloak.algorithms.refined.improve import LEAST_GAIN, draw_exponential, find_neighbours
 from trajcloak.algorithms.refined.rounds import SHARES
-from trajcloak.cloaks import build_bounding_boxes, group_members
+from trajcloak.cloaks import build_bounding_boxes
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import run_all
 
 BLOCK = 400
@@ -106,7 +107,7 @@ def _exchange_parts(
     threads: int,
 ) -> None:
     """Let neighbouring bundles exchange parts; changes ``bundle`` in place."""
-    members, first = group_members(bundle, int(bundle.max()) + 1)
+    members, first = group_by_number(bundle, int(bundle.max()) + 1)
     starts = first[:-1]
     # Twice the centre of the box around a bundle.
     middles = np.minimum.reduceat(parts.low[members], starts)

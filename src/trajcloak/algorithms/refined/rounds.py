@@ -14,8 +14,8 @@ from trajcloak.cloaks import (
     build_bounding_boxes,
     build_covering_quads,
     compute_areas,
-    group_members,
 )
+from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import build_slices, run_all
 from trajcloak.options import QUAD
 from trajcloak.progress import Progress
@@ -217,7 +217,7 @@ def _run_round(
     threads: int,
 ) -> None:
     """Gather neighbouring bundles into groups and improve each group."""
-    members, first = group_members(bundle, len(boxes))
+    members, first = group_by_number(bundle, len(boxes))
     # Twice the centre of a box: a whole number, and just as good to compare.
     middles = np.ascontiguousarray((boxes[..., :2] + boxes[..., 2:]).transpose(0, 2, 1))
     share = SHARES[number % len(SHARES)]
