@@ -24,70 +24,42 @@ MARKS_PER_REQUEST = 16
 
 
 class KindMap(NamedTuple):
-    """What becomes of some distinct requests; all others are withheld.
+    """What becomes of some distinct requests; all others are withheld."""
 
-    Attributes
-    ----------
-    kind : int32
-        Their numbers, ascending.
-    number : int32
-        The new number of each; -1: withheld.
-    """
-
-    kind: npt.NDArray[np.int32]
-    number: npt.NDArray[np.int32]
+    kind: npt.NDArray[np.int32]  # Their numbers, ascending.
+    number: npt.NDArray[np.int32]  # The new number of each; -1: withheld.
 
 
 class ShownKinds(NamedTuple):
-    """The distinct requests that some bundles of a window show.
+    """The distinct requests that some bundles of a window show."""
 
-    Attributes
-    ----------
-    kind : int32
-        Their numbers, ascending.
-    bundles, sets : int64
-        How many bundles, and how many sets, show each.
-    """
-
-    kind: npt.NDArray[np.int32]
-    bundles: npt.NDArray[np.int64]
-    sets: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int32]  # Their numbers, ascending.
+    bundles: npt.NDArray[np.int64]  # How many bundles show each.
+    sets: npt.NDArray[np.int64]  # How many sets show each.
 
 
 @dataclass(frozen=True, repr=False)
 class Bundles:
-    """Bundles of one window, numbered from 0 in order of their cloak sequences.
-
-    Attributes
-    ----------
-    window : int
-    start, stop : int
-        Half-open range of instants.
-    cloaks : (bundles, instants, 4) uint32
-        Cells, as :data:`trajcloak.cloaks.Cloaks`. With parts: the boxes around them.
-    sizes : (bundles,) int32
-    request_bundle, request_instant, request_kind : int32
-        The distinct requests of each bundle and instant, in that order. Instants
-        count from ``start``.
-    ids : pyarrow.Array
-        Ids of the members, bundle after bundle, ascending in each bundle. Private.
-    has_row : (members, instants) bool or None
-        As in :class:`trajcloak.trajectories.Window`, in the order of ``ids``; also None if
-        requests need not be safe against linking, for which alone it is kept. Private.
-    parts : Parts or None
-        What is published instead of the cloaks, if members are shown in parts.
-    """
+    """Bundles of one window, numbered from 0 in order of their cloak sequences."""
 
     window: int
-    start: int
+    start: int  # Half-open range of instants.
     stop: int
+    # (bundles, instants, 4): cells, as :data:`trajcloak.cloaks.Cloaks`. With parts: the boxes
+    # around them.
     cloaks: Cloaks
-    sizes: npt.NDArray[np.int32]
+    sizes: npt.NDArray[np.int32]  # (bundles,)
+    # The distinct requests of each bundle and instant, in that order. Instants count from
+    # ``start``.
     request_bundle: npt.NDArray[np.int32]
     request_instant: npt.NDArray[np.int32]
     request_kind: npt.NDArray[np.int32]
+    # Ids of the members, bundle after bundle, ascending in each bundle. Private.
     ids: pa.Array
+    # (members, instants): as in :class:`trajcloak.trajectories.Window`, in the order of ``ids``;
+    # also None if requests need not be safe against linking, for which alone it is kept. Private.
     has_row: npt.NDArray[np.bool_] | None = None
+    # What is published instead of the cloaks, if members are shown in parts.
     parts: Parts | None = None
 
     def __repr__(self) -> str:
@@ -167,28 +139,14 @@ def join_bundles(found: Sequence[Bundles]) -> Bundles:
 
 @dataclass(frozen=True)
 class NotPublished:
-    """What is not published of a window, or not yet decided; private.
+    """What is not published of a window, or not yet decided; private."""
 
-    Attributes
-    ----------
-    reported : int
-        Suppressed participants who have a report in the window.
-    suppressed_requests : int
-        Requests of suppressed participants.
-    few_reporters : int
-        Requests of the others in sets that are not eligible.
-    sets : int
-        How many sets are not eligible.
-    kind, sent : int32, int64
-        Distinct requests in eligible sets, ascending, and how often each was sent.
-    """
-
-    reported: int
-    suppressed_requests: int
-    few_reporters: int
-    sets: int
-    kind: npt.NDArray[np.int32]
-    sent: npt.NDArray[np.int64]
+    reported: int  # Suppressed participants who have a report in the window.
+    suppressed_requests: int  # Requests of suppressed participants.
+    few_reporters: int  # Requests of the others in sets that are not eligible.
+    sets: int  # How many sets are not eligible.
+    kind: npt.NDArray[np.int32]  # Distinct requests in eligible sets, ascending.
+    sent: npt.NDArray[np.int64]  # How often each was sent.
 
 
 def build_bundles(
@@ -211,33 +169,13 @@ def build_bundles(
     its instant (invariant 8). A bundle with too few users stops the run (invariant 3): that
     would be a defect of the algorithm, never of the log.
 
-    Parameters
-    ----------
-    window : Window
-    ids : pyarrow.Array
-        Ids of the window's participants, ascending.
-    policy : Policy
-        For the window's participants, in the same order.
-    num_kinds : int
-        How many distinct requests the log has.
-    k : int
-    members : int, optional
-        Least number of users in a bundle; default: k.
-    settings : PartSettings, optional
-        How members are shown in parts; default: one cloak for all members.
-    cloak : {"quad", "mbr"}
-        Kind of the rectangles of parts.
-    keeps_rows : bool
-        Whether to keep who has a row at which instant.
-    threads : int
-        Changes the time, never the result.
+    ``ids`` are those of the window's participants, ascending; the policy has them in the same
+    order. ``num_kinds`` is how many distinct requests the log has. A bundle has at least
+    ``members`` users, by default k. They are shown in parts as ``settings`` say, whose rectangles
+    are of the kind ``cloak``; by default in one cloak. ``keeps_rows``: whether to keep who has a
+    row at which instant. ``threads`` changes the time, never the result.
 
-    Returns
-    -------
-    bundles : Bundles
-    not_published : NotPublished
-    order : int64
-        The number of each bundle in the policy.
+    Returns also what is not published, and the number of each bundle in the policy.
     """
     sizes, least = policy.sizes, members or k
     if len(sizes) and int(sizes.min()) < least:

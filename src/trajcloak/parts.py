@@ -30,41 +30,23 @@ from trajcloak.options import PER_INSTANT, QUAD
 
 
 class PartSettings(NamedTuple):
-    """How members are shown in parts.
+    """How members are shown in parts."""
 
-    Attributes
-    ----------
-    users : int
-        Least number of members of a part.
-    per : {"window", "instant"}
-        Whether a part keeps its members for the whole window, or for one instant.
-    """
-
-    users: int
-    per: str
+    users: int  # Least number of members of a part.
+    per: str  # Whether a part keeps its members for the whole window, or for one instant.
 
 
 @dataclass(frozen=True, repr=False)
 class Parts:
-    """The parts of some bundles of a window, at each instant.
+    """The parts of some bundles of a window, at each instant."""
 
-    Attributes
-    ----------
-    counts : (bundles, instants) int32
-        How many parts each bundle has at each instant.
-    cloaks : (rows, 4) uint32
-        Their rectangles, in order of bundle, instant and part; cells, as
-        :data:`trajcloak.cloaks.Cloaks`.
-    sizes : (rows,) int32
-        Members of each part.
-    part : (members, 1) or (members, instants) int32
-        The part of each member of each bundle, from 0; one column if parts keep their members
-        for the whole window. Private.
-    """
-
-    counts: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]  # (bundles, instants): how many parts there are.
+    # (rows, 4): their rectangles, in order of bundle, instant and part; cells, as
+    # :data:`trajcloak.cloaks.Cloaks`.
     cloaks: npt.NDArray[np.uint32]
-    sizes: npt.NDArray[np.int32]
+    sizes: npt.NDArray[np.int32]  # (rows,): members of each part.
+    # (members, 1) or (members, instants): the part of each member of each bundle, from 0; one
+    # column if parts keep their members for the whole window. Private.
     part: npt.NDArray[np.int32]
 
     @property
@@ -140,21 +122,11 @@ def build_parts(
 ) -> Parts:
     """Show the members of a policy's bundles in parts.
 
-    Parameters
-    ----------
-    cells : (n, instants, 2) uint32
-    policy : Policy
-        Its own parts are taken, if it has any.
-    settings : PartSettings
-    cloak : {"quad", "mbr"}
-    threads : int
-        Changes the time, never the result.
+    ``cells`` is (n, instants, 2). If the policy has parts of its own, they are taken. ``cloak`` is
+    the kind of the rectangles; ``threads`` changes the time, never the result.
 
-    Returns
-    -------
-    Parts
-        Bundles as the policy numbers them; ``part`` is that of each trajectory, in the order of
-        ``cells``, -1 if it is in no bundle.
+    Bundles are as the policy numbers them; ``part`` is that of each trajectory, in the order of
+    ``cells``, -1 if it is in no bundle.
     """
     part = policy.part
     if part is None:

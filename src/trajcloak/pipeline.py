@@ -137,27 +137,10 @@ def anonymize_files(
     The files are those that a run in memory would have made. Its work stands in a private
     folder beside the release until the release is complete.
 
-    Parameters
-    ----------
-    source, columns, request_log
-        As for :func:`trajcloak.read_log`; files only.
-    release, policy
-        What to write.
-    asked
-        How to anonymize.
-    memory
-        Most memory that the process may take, such as ``4GiB``.
-    resume
-        Continue a run that was interrupted, with the same log and options. If there is
-        nothing to continue, start anew.
-    threads, progress
-        As for :func:`anonymize_log`.
-
-    Raises
-    ------
-    TrajcloakError
-        As :func:`trajcloak.anonymize`; also if memory is too little for a window, or if an
-        interrupted run is in the way.
+    The log comes in files only. ``memory`` is the most that the process may take, such as
+    ``4GiB``. ``resume``: continue a run that was interrupted, with the same log and options; if
+    there is nothing to continue, start anew. Otherwise an interrupted run that is in the way is an
+    error.
     """
     limit = parse_memory(memory)
     threads = choose_threads(threads)
@@ -366,17 +349,9 @@ def _count_left_out(engine: Engine, bundled: BundledLog, members: int) -> LeftOu
 
 @dataclass(frozen=True)
 class Prepared:
-    """A log in memory, laid out in time and space, ready to be cut into windows.
+    """A log in memory, laid out in time and space, ready to be cut into windows."""
 
-    Attributes
-    ----------
-    log : RequestLog
-        On the plane.
-    layout : Layout
-    threads : int
-    """
-
-    log: RequestLog
+    log: RequestLog  # On the plane.
     layout: Layout
     threads: int
 

@@ -43,32 +43,17 @@ SAMPLE = 64
 
 
 class BundledLog(NamedTuple):
-    """The bundles of all windows.
+    """The bundles of all windows."""
 
-    Attributes
-    ----------
-    ranges : list of list of BundleRange
-        Of each window; none where too few users take part, or all are suppressed.
-    unpublished : list of list of Unpublished
-        Of each window.
-    num_users : list of int
-        Participants of each window.
-    located : Located
-    presences : list of list of Handle
-        Of each shard, its :class:`ShardPresence`, run by run if it is the only shard.
-    num_blocks : int
-        Blocks of ``refined`` in all windows; 0 if none was taken apart.
-    inputs : sequence of Handle
-        What is to be dropped when presences are not needed any more.
-    """
-
+    # Of each window; none where too few users take part, or all are suppressed.
     ranges: list[list[BundleRange]]
-    unpublished: list[list[Unpublished]]
-    num_users: list[int]
+    unpublished: list[list[Unpublished]]  # Of each window.
+    num_users: list[int]  # Participants of each window.
     located: Located
+    # Of each shard, its :class:`ShardPresence`, run by run if it is the only shard.
     presences: list[list[Handle]]
-    num_blocks: int
-    inputs: Sequence[Handle]
+    num_blocks: int  # Blocks of ``refined`` in all windows; 0 if none was taken apart.
+    inputs: Sequence[Handle]  # What is to be dropped when presences are not needed any more.
 
 
 def bundle_windows(

@@ -56,42 +56,21 @@ TOO_LARGE = 2.0
 
 @dataclass(frozen=True)
 class LargeWindow:
-    """A window whose participants are spread over shards.
-
-    Attributes
-    ----------
-    number : int
-    length : int
-        Instants of the window.
-    num_users : int
-        Participants.
-    inputs : sequence of Handle
-        Of a list with the :class:`WindowInput` of each shard.
-    """
+    """A window whose participants are spread over shards."""
 
     number: int
-    length: int
-    num_users: int
-    inputs: Sequence[Handle]
+    length: int  # Instants of the window.
+    num_users: int  # Participants.
+    inputs: Sequence[Handle]  # Of a list with the :class:`WindowInput` of each shard.
 
 
 @dataclass(frozen=True)
 class BundledWindow:
-    """Bundles of a large window, range by range.
+    """Bundles of a large window, range by range."""
 
-    Attributes
-    ----------
-    ranked : sequence of Handle
-        Of :class:`RankedBundles`.
-    unpublished : sequence of Handle
-        Of :class:`Unpublished`.
-    num_blocks : int
-        How many blocks were bundled without regard to the others.
-    """
-
-    ranked: Sequence[Handle]
-    unpublished: Sequence[Handle]
-    num_blocks: int = 1
+    ranked: Sequence[Handle]  # Of :class:`RankedBundles`.
+    unpublished: Sequence[Handle]  # Of :class:`Unpublished`.
+    num_blocks: int = 1  # How many blocks were bundled without regard to the others.
 
 
 class SortedRange(NamedTuple):
@@ -102,21 +81,12 @@ class SortedRange(NamedTuple):
 
 
 class RangeDecision(NamedTuple):
-    """What is decided for a range, when the top of the tree is solved.
+    """What is decided for a range, when the top of the tree is solved."""
 
-    Attributes
-    ----------
-    of_item : int64
-        How many trajectories each item passes up.
-    top_bundle : int32
-        The top's bundle of each trajectory that the range passes up; -1: it is left out.
-    first_place : int
-        How many trajectories are in the ranges before.
-    """
-
-    of_item: npt.NDArray[np.int64]
+    of_item: npt.NDArray[np.int64]  # How many trajectories each item passes up.
+    # The top's bundle of each trajectory that the range passes up; -1: it is left out.
     top_bundle: npt.NDArray[np.int32]
-    first_place: int
+    first_place: int  # How many trajectories are in the ranges before.
 
 
 class PassedUp(NamedTuple):

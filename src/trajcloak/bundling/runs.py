@@ -32,61 +32,32 @@ BUNDLING = "bundling windows"
 
 
 class BundlingTask(NamedTuple):
-    """What is public about the bundling of windows.
-
-    Attributes
-    ----------
-    k, cloak
-        As asked for.
-    region : Region
-    members : int
-        Least number of users in a bundle.
-    algorithm : Algorithm
-    num_kinds : int
-        Distinct requests of the log.
-    keeps_rows : bool
-        Whether bundles keep who has a row at which instant.
-    parts : PartSettings or None
-        How members are shown in parts.
-    """
+    """What is public about the bundling of windows."""
 
     k: int
-    members: int
+    members: int  # Least number of users in a bundle.
     region: Region
     cloak: str
     algorithm: Algorithm
-    num_kinds: int
-    keeps_rows: bool
-    parts: PartSettings | None
+    num_kinds: int  # Distinct requests of the log.
+    keeps_rows: bool  # Whether bundles keep who has a row at which instant.
+    parts: PartSettings | None  # How members are shown in parts.
 
 
 class Unpublished(NamedTuple):
-    """What is not published of some participants of a window.
+    """What is not published of some participants of a window."""
 
-    Attributes
-    ----------
-    shard, user : int32
-        The shard and the position of each suppressed user.
-    counts : NotPublished
-    """
-
-    shard: npt.NDArray[np.int32]
+    shard: npt.NDArray[np.int32]  # The shard and the position of each suppressed user.
     user: npt.NDArray[np.int32]
     counts: NotPublished
 
 
 class RankedBundles(NamedTuple):
-    """Bundles of a window, all or some.
-
-    Attributes
-    ----------
-    bundles : Bundles
-    rank : (bundles, 2) int64 or None
-        Where a bundle stands among all of its window if cloaks and sizes are the same; None
-        if these are all.
-    """
+    """Bundles of a window, all or some."""
 
     bundles: Bundles
+    # (bundles, 2): where a bundle stands among all of its window if cloaks and sizes are the
+    # same; None if these are all.
     rank: npt.NDArray[np.int64] | None = None
 
 

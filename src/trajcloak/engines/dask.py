@@ -129,28 +129,11 @@ def open_dask(
 ) -> Iterator[DaskEngine]:
     """Connect to a cluster, or start one on this machine for the while.
 
-    Parameters
-    ----------
-    scratch
-        A folder that client and workers share: shards wait in a private folder inside it.
-    scheduler
-        Address of its scheduler; default: a cluster of processes on this machine.
-    workers
-        How many processes to start; default: one for each core.
-    tls
-        Files of the certification authority, of the client's certificate and of its key;
-        default: those of dask's own configuration. A cluster on this machine makes its own.
-    progress
-        Called as work is done.
-    memory_limit
-        Bytes that each process may use; default: its share.
-
-    Raises
-    ------
-    OptionError
-        If dask is not installed, or the scheduler cannot be reached.
-    OutputError
-        If nothing can be written into the scratch folder.
+    ``scratch`` is a folder that client and workers share: shards wait in a private folder inside
+    it. ``scheduler`` is the address of the cluster's scheduler; by default ``workers`` processes
+    are started on this machine, one for each core, each of which may use ``memory_limit`` bytes.
+    ``tls`` are the files of the certification authority, of the client's certificate and of its
+    key; default: those of dask's own configuration. A cluster on this machine makes its own.
     """
     import_extra("distributed", "dask")
     with ExitStack() as stack:

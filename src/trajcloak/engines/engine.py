@@ -31,23 +31,15 @@ class Sizes:
 
     ``refined`` is the exception: a window of several blocks is bundled block by block, and
     the manifest says so.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of the log in a shard.
-    cells : int
-        Users times instants in a run of windows, or in a part of a window that is taken apart.
-    bundles : int
-        Least number of bundles of k users in a block of ``refined``, however long the window
-        is: bundles cannot reach across the edges of a block.
-    window_cells : int
-        Users times instants of a window that is bundled whole, at most.
     """
 
-    rows: int
+    rows: int  # Rows of the log in a shard.
+    # Users times instants in a run of windows, or in a part of a window that is taken apart.
     cells: int
+    # Least number of bundles of k users in a block of ``refined``, however long the window is:
+    # bundles cannot reach across the edges of a block.
     bundles: int = 400
+    # Users times instants of a window that is bundled whole, at most.
     window_cells: int = sys.maxsize
 
     @property

@@ -55,19 +55,8 @@ MAX_SHARDS = 1 << 12
 class FolderEngine(StoredEngine):
     """Runs calls in this process, one after another, each with all threads.
 
-    Parameters
-    ----------
-    folder
-        The private folder, opened by :func:`open_work_folder`; a :class:`Scratch` is removed with
-        the engine.
-    memory
-        Most bytes that the process may take.
-    threads
-        Default: all cores.
-    progress
-        Called as work is done.
-    sizes
-        Default: such that a call fits into the memory.
+    ``folder`` is private, opened by :func:`open_work_folder`; a :class:`Scratch` is removed with
+    the engine. The process may take ``memory`` bytes, for which sizes are chosen.
     """
 
     synced = True
@@ -179,17 +168,8 @@ def open_work_folder(
     error, and if the run is ended from outside, it is kept.
 
     Yields the memory that sizes are chosen for: that of the interrupted run, whose shards are
-    taken over.
-
-    Parameters
-    ----------
-    folder
-    fingerprint
-        What must be the same for a run to be continued.
-    memory
-        Most bytes that the process may take.
-    resume
-        Whether to continue; if there is nothing to continue, the run starts anew.
+    taken over. ``fingerprint`` is what must be the same for a run to be continued. ``resume``:
+    whether to continue; if there is nothing to continue, the run starts anew.
     """
     _take(folder, resume)
     with _locked(folder):

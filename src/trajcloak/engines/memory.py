@@ -14,14 +14,7 @@ WHOLE = Sizes(sys.maxsize, sys.maxsize)
 class MemoryEngine(Engine):
     """Calls functions in threads; a handle is the value itself.
 
-    Parameters
-    ----------
-    threads
-        Default: all cores.
-    progress
-        Called as work is done.
-    sizes
-        Default: the whole log is one shard.
+    By default all cores are used, and the whole log is one shard.
     """
 
     def __init__(

@@ -22,12 +22,7 @@ def open_engine(
 ) -> Engine:
     """Build the engine for a cluster, for bounded memory, or for this process.
 
-    Parameters
-    ----------
-    engine
-        A ``distributed.Client``, a ``SparkSession``, or None.
-    memory, scratch, threads, progress
-        As :func:`trajcloak.anonymize` takes them.
+    ``engine`` is a ``distributed.Client``, a ``SparkSession``, or None.
     """
     if engine is not None and memory is not None:
         raise OptionError(

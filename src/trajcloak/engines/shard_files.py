@@ -211,15 +211,7 @@ def remove_folder(folder: Path, *, waits: bool = True) -> None:
 class Scratch:
     """A private folder, removed when it is closed, garbage collected, or at exit.
 
-    Parameters
-    ----------
-    parent
-        Where to make it: a folder that the workers see under the same path.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be made there.
+    ``parent`` is where to make it: a folder that the workers see under the same path.
     """
 
     def __init__(self, parent: Path) -> None:

@@ -224,22 +224,9 @@ def open_spark(
 ) -> Iterator[SparkEngine]:
     """Start a Spark of one's own, and stop it at the end.
 
-    Parameters
-    ----------
-    scratch
-        A folder that client and workers share: shards wait in a private folder inside it.
-    master
-        URL of the master; default: this machine, with all cores. What else a cluster needs is
-        read from ``spark-defaults.conf``, as Spark does.
-    progress
-        Called as work is done.
-
-    Raises
-    ------
-    OptionError
-        If pyspark or Java is missing, or Spark does not start.
-    OutputError
-        If nothing can be written into the scratch folder.
+    ``scratch`` is a folder that client and workers share: shards wait in a private folder inside
+    it. ``master`` is the URL of the master; default: this machine, with all cores. What else a
+    cluster needs is read from ``spark-defaults.conf``, as Spark does.
     """
     import_extra("pyspark", "spark")
     check_java()

@@ -42,17 +42,10 @@ hold values. Variables that are set already count more than either.
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function.
-
-    Attributes
-    ----------
-    function : callable
-    job : tuple
-        Its arguments. Handles among them are read just before the call.
-    """
+    """A call of a function."""
 
     function: Callable[..., Any]
-    job: Job
+    job: Job  # Its arguments. Handles among them are read just before the call.
 
     def run(self) -> Any:
         """Call the function."""
@@ -61,20 +54,12 @@ class Call:
 
 @dataclass(frozen=True)
 class StoringCall(Call):
-    """A call whose value is written to a file.
-
-    Attributes
-    ----------
-    path : Path
-    is_generator : bool
-        Whether the function yields chunks of pieces. Otherwise its value is the only piece.
-    synced : bool
-        As :func:`trajcloak.engines.shard_files.write_chunks` takes it.
-    """
+    """A call whose value is written to a file."""
 
     path: Path
+    # Whether the function yields chunks of pieces. Otherwise its value is the only piece.
     is_generator: bool
-    synced: bool = False
+    synced: bool = False  # As :func:`trajcloak.engines.shard_files.write_chunks` takes it.
 
     def run(self) -> None:
         """Call the function and write what it returns or yields."""
@@ -124,14 +109,8 @@ class StoredEngine(Engine):
     running is repeated. Workers see the files of the log and the folder under the same paths as
     the client.
 
-    Parameters
-    ----------
-    folder
-        Private folder for the files; a :class:`Scratch` is removed with the engine.
-    progress
-        Called as work is done.
-    sizes
-        Default: such that a call needs some hundred megabytes.
+    ``folder`` is private; a :class:`Scratch` is removed with the engine. By default, ``sizes`` are
+    such that a call needs some hundred megabytes.
     """
 
     synced = False

@@ -32,17 +32,10 @@ LOCATION_SCHEMA = pa.schema(
 
 
 class EpochFiles:
-    """Writes the files of an epoch, instant by instant.
+    """Writes the files of an epoch, instant by instant, into an empty folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Empty.
-    names : sequence of str
-        The request attributes.
-    region : Region
-    moments : (int, int)
-        Origin and step of the instants, in microseconds.
+    ``names`` are the request attributes; ``moments`` are origin and step of the instants, in
+    microseconds.
     """
 
     def __init__(
@@ -67,12 +60,8 @@ class EpochFiles:
     def write_policy(self, instant: PublishedInstant, first_id: int) -> None:
         """Write who is in which bundle; it is on disk when this returns.
 
-        Parameters
-        ----------
-        instant : PublishedInstant
-            The first of the epoch.
-        first_id : int
-            The number of the first bundle, as all epochs number them.
+        ``instant`` is the first of the epoch; ``first_id`` is the number of the first bundle, as
+        all epochs number them.
         """
         private = instant.private
         member = np.flatnonzero(private.group != NO_GROUP)

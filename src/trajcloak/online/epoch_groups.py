@@ -17,24 +17,16 @@ from trajcloak.options import MBR
 
 
 class GroupingEffort(NamedTuple):
-    """How hard to try to form good groups.
+    """How hard to try to form good groups."""
 
-    Attributes
-    ----------
-    most_cells : int
-        Users times instants of an epoch up to which this effort is made.
-    num_futures : int
-        Futures that groups are formed for. The expected size of a cloak depends on how sure the
-        ways of its members are, which few futures cannot show: with 2, 4, 8 of them and W = 5, the
-        cost was 2.9, 2.4, 2.1 times that of hindsight, and 2.4 with one that is the mean; with 8
-        and 16 of them and W = 10, it was 4.8 and 4.5 times that of hindsight.
-    level : str
-        Effort of :class:`trajcloak.algorithms.refined.Refined`.
-    """
-
+    # Users times instants of an epoch up to which this effort is made.
     most_cells: float
+    # Futures that groups are formed for. The expected size of a cloak depends on how sure the
+    # ways of its members are, which few futures cannot show: with 2, 4, 8 of them and W = 5, the
+    # cost was 2.9, 2.4, 2.1 times that of hindsight, and 2.4 with one that is the mean; with 8
+    # and 16 of them and W = 10, it was 4.8 and 4.5 times that of hindsight.
     num_futures: int
-    level: str
+    level: str  # Effort of :class:`trajcloak.algorithms.refined.Refined`.
 
 
 EFFORTS_ONLINE = (
@@ -94,13 +86,8 @@ def lay_side_by_side(
     All futures stand one after another, as if they were more instants, and what is known is
     repeated as often: then the summed area of a group's cloaks is that of all futures.
 
-    Parameters
-    ----------
-    known : (users, instants, 2) int32
-    futures : Futures
-        Predictions may leave the region; they are moved to its edge.
-    height : int
-        The region's side has ``2**height`` cells.
+    ``known`` is (users, instants, 2). Predictions may leave the region, whose side has
+    ``2**height`` cells; they are moved to its edge.
     """
     num_users, num_futures, length, _ = futures.shape
     repeated = np.tile(known, (1, num_futures if length else 1, 1))

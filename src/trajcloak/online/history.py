@@ -18,17 +18,10 @@ MOST_MOVEMENTS = 2_000_000
 
 
 class History(NamedTuple):
-    """The last instants, the newest last; a value, not changed once it is made.
+    """The last instants, the newest last; a value, not changed once it is made."""
 
-    Attributes
-    ----------
-    frames : (instants, users, 2) int32
-        See :data:`Frame`.
-    top_speed : (users,) int32
-        The longest way that each user went from one instant to the next, as far as is known.
-    """
-
-    frames: npt.NDArray[np.int32]
+    frames: npt.NDArray[np.int32]  # (instants, users, 2): see :data:`Frame`.
+    # (users,): the longest way that each went from one instant to the next, as far as is known.
     top_speed: npt.NDArray[np.int32]
 
 

@@ -19,23 +19,15 @@ class OpenInstant:
     """The last report of each user in an instant, and the requests that were sent in it.
 
     What is kept is the same in whatever order lines arrive.
-
-    Attributes
-    ----------
-    time : (users,) int64
-        Of the last report; NEVER where there is none.
-    cell : (users, 2) int32
-        Of that report. If a user has several at that time, the greatest by x, then y.
-    is_repeated : (users,) bool
-        Whether there are several reports of the user at that time.
-    requests : list of pyarrow.Table
-        As they came.
     """
 
+    # (users,): of the last report; NEVER where there is none.
     time: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    # (users, 2): of that report. If a user has several at that time, the greatest by x, then y.
     cell: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 2), np.int32))
+    # (users,): whether there are several reports of the user at that time.
     is_repeated: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
-    requests: list[pa.Table] = field(default_factory=list)
+    requests: list[pa.Table] = field(default_factory=list)  # As they came.
 
     def extend(self, num_users: int) -> None:
         """Add users who have not reported."""

@@ -24,21 +24,11 @@ NEAREST = 8
 
 
 class SearchWidth(NamedTuple):
-    """How many earlier movers are looked at for a user.
+    """How many earlier movers are looked at for a user."""
 
-    Attributes
-    ----------
-    most_users : float
-        Users up to which so many are looked at.
-    per_cell : int
-        Movers in a cell of the index, on average.
-    most_per_cell : int
-        Movers of a cell that are looked at.
-    """
-
-    most_users: float
-    per_cell: int
-    most_per_cell: int
+    most_users: float  # Users up to which so many are looked at.
+    per_cell: int  # Movers in a cell of the index, on average.
+    most_per_cell: int  # Movers of a cell that are looked at.
 
 
 WIDTHS = (SearchWidth(100_000, 64, 1024), SearchWidth(float("inf"), 16, 64))
@@ -168,30 +158,15 @@ def find_movement(frames: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 class MoverIndex(NamedTuple):
-    """Earlier movers by the cell of a coarse grid that they were in.
+    """Earlier movers by the cell of a coarse grid that they were in."""
 
-    Attributes
-    ----------
-    shift : int
-        Cells are shifted right by so many bits to cells of the coarse grid.
-    side : int
-        Cells on a side of the coarse grid.
-    most_per_cell : int
-        Movers of a cell that are looked at.
-    first : (side * side + 1,) int64
-        Where the movers of each coarse cell begin.
-    traits : (movers, 5) int32
-        As :func:`_describe` gives them.
-    frame, user : (movers,) int32
-        Where the mover is in the history.
-    """
-
-    shift: int
-    side: int
-    most_per_cell: int
+    shift: int  # Cells are shifted right by so many bits to cells of the coarse grid.
+    side: int  # Cells on a side of the coarse grid.
+    most_per_cell: int  # Movers of a cell that are looked at.
+    # (side * side + 1,): where the movers of each coarse cell begin.
     first: npt.NDArray[np.int64]
-    traits: npt.NDArray[np.int32]
-    frame: npt.NDArray[np.int32]
+    traits: npt.NDArray[np.int32]  # (movers, 5): as :func:`_describe` gives them.
+    frame: npt.NDArray[np.int32]  # (movers,): where each mover is in the history.
     user: npt.NDArray[np.int32]
 
 

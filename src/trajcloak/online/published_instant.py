@@ -27,19 +27,11 @@ CLOAK_SCHEMA = pa.schema(
 
 
 class InstantRequests(NamedTuple):
-    """The distinct requests that each group shows at an instant, by group, then by kind.
+    """The distinct requests that each group shows at an instant, by group, then by kind."""
 
-    Attributes
-    ----------
-    group, kind : int32
-        The group's number, and a row of ``kinds``.
-    kinds : pyarrow.Table
-        The distinct requests, sorted, null first.
-    """
-
-    group: npt.NDArray[np.int32]
-    kind: npt.NDArray[np.int32]
-    kinds: pa.Table
+    group: npt.NDArray[np.int32]  # The group's number.
+    kind: npt.NDArray[np.int32]  # A row of ``kinds``.
+    kinds: pa.Table  # The distinct requests, sorted, null first.
 
     def to_table(self) -> pa.Table:
         """List what is shown, one request of a group a row: ``bundle_id`` and the attributes."""
@@ -48,26 +40,14 @@ class InstantRequests(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class PrivateInstant:
-    """Who was where at an instant, in which group, and what was sent; private.
+    """Who was where at an instant, in which group, and what was sent; private."""
 
-    Attributes
-    ----------
-    ids : pyarrow.Array
-        Ids of the users whose location is known.
-    cells : (users, 2) int32
-    group : (users,) int32
-        Number of the group in which each is published; -1: in none.
-    part : (users,) int32 or None
-        Part of the group, if parts are asked for; -1: in none.
-    sent : pyarrow.Table or None
-        All requests of the instant: ``user_id``, ``time`` and attributes.
-    """
-
-    ids: pa.Array
-    cells: npt.NDArray[np.int32]
-    group: npt.NDArray[np.int32]
+    ids: pa.Array  # Ids of the users whose location is known.
+    cells: npt.NDArray[np.int32]  # (users, 2)
+    group: npt.NDArray[np.int32]  # (users,): the group in which each is published; -1: in none.
+    # (users,): the part of the group, if parts are asked for; -1: in none.
     part: npt.NDArray[np.int32] | None
-    sent: pa.Table | None
+    sent: pa.Table | None  # All requests of the instant: ``user_id``, ``time`` and attributes.
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,21 +138,11 @@ def decide_instant(
 ) -> tuple[InstantRequests, int]:
     """Choose the requests that are published, by groups, never by senders.
 
-    See invariant 8 of ``docs/guarantee.md``.
+    See invariant 8 of ``docs/guarantee.md``. ``sent`` are the attributes of the requests of an
+    instant, ``group`` the group in which each may be shown; -1: in none.
 
-    Parameters
-    ----------
-    sent : pyarrow.Table
-        The attributes of the requests of an instant.
-    group : (requests,) int32
-        The group in which each may be shown; -1: in none.
-    asked : OnlineOptions
-
-    Returns
-    -------
-    InstantRequests
-    int
-        How many of ``sent`` are not shown, repetitions of shown ones not counted; private.
+    Returns also how many of ``sent`` are not shown, repetitions of shown ones not counted, which
+    is private.
     """
     is_empty = np.all([sent[name].is_null().to_numpy() for name in sent.column_names], axis=0)
     is_shown = (group >= 0) & ~is_empty

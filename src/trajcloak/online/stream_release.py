@@ -57,15 +57,8 @@ class StreamRelease:
 
     Memory is bounded by the users of the stream and the distinct requests that are shown.
 
-    Parameters
-    ----------
-    path, policy : Path
-        Of the release, and of the private policy file.
-    state : StreamState
-        Its start is decided.
-    options : OnlineOptions
-    names : sequence of str
-        The request attributes.
+    It stands at ``path``, and the private policy file at ``policy``. The start of ``state`` is
+    decided; ``names`` are the request attributes.
     """
 
     def __init__(

@@ -51,26 +51,11 @@ class Stream:
     What is published is a function of the lines in their order; it does not matter in which pieces
     they arrive.
 
-    Parameters
-    ----------
-    state : StreamState
-    release, policy : Path
-        Where the release, and the private policy file, are to stand.
-    options : OnlineOptions
-        Times in microseconds.
-    names : sequence of str
-        The request attributes.
-    box : (x_min, y_min, x_max, y_max), optional
-        What the region is to hold, as reports give places. Default: it is fitted to where users
-        are at the first instant, with room around.
-    height : int, optional
-        The region's side has ``2**height`` cells.
-    threads : int, optional
-
-    Attributes
-    ----------
-    counts : Counter
-        Lines that were not used, by reason; private.
+    The release, and the private policy file, are to stand at ``release`` and ``policy``. Times of
+    ``options`` are in microseconds; ``names`` are the request attributes. ``box`` is what the
+    region is to hold, as reports give places: x_min, y_min, x_max, y_max. By default the region is
+    fitted to where users are at the first instant, with room around. Its side has ``2**height``
+    cells.
     """
 
     def __init__(
@@ -293,15 +278,8 @@ def choose_stream_region(
 ) -> tuple[Region, str | None]:
     """Choose the region of a stream, and the coordinate system of the plane.
 
-    Parameters
-    ----------
-    places : (users, 2) float64
-        Where users are at first, as they report it.
-    box : (x_min, y_min, x_max, y_max), optional
-        What the region is to hold.
-    height : int, optional
-    geographic : bool
-        Whether places are longitudes and latitudes.
+    ``places``, (users, 2), are where users are at first, as they report it; ``box`` is what the
+    region is to hold, if it is given.
     """
     crs, (x, y) = None, places.T
     if geographic:

@@ -31,33 +31,18 @@ PRIVATE_FOLDER = 0o700
 
 @dataclass(frozen=True)
 class StreamStart:
-    """Where and when a stream began; all of it is public.
+    """Where and when a stream began; all of it is public."""
 
-    Attributes
-    ----------
-    origin : int
-        When instant 0 begins, in microseconds since 1970.
-    region : Region
-    crs : str or None
-        Coordinate system of the plane; None if it is not known.
-    geographic : bool
-        Whether reports have longitude and latitude.
-    """
-
-    origin: int
+    origin: int  # When instant 0 begins, in microseconds since 1970.
     region: Region
-    crs: str | None
-    geographic: bool
+    crs: str | None  # Coordinate system of the plane; None if it is not known.
+    geographic: bool  # Whether reports have longitude and latitude.
 
 
 class StreamState:
     """What a stream keeps on disk; made by :func:`open_state`.
 
-    Attributes
-    ----------
-    path : Path
-    start : StreamStart or None
-        None until it is decided.
+    ``start`` is None until it is decided.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any], start: StreamStart | None) -> None:
@@ -109,12 +94,7 @@ class StreamState:
 def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]:
     """Open the state of a stream, or create it; one run at a time.
 
-    Raises
-    ------
-    OptionError
-        If the state is that of a stream with other settings, or stands inside a release.
-    OutputError
-        If it, or the release, cannot be written, or another run uses it.
+    Raises an error if the stream was begun with other settings, or stands inside a release.
     """
     check_outside_releases(path, "the state of the stream", "state")
     settings = json.loads(json.dumps(settings, default=str))
