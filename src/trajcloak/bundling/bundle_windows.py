@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,18 +42,51 @@ SAMPLE = 64
 """Bundles of each part that are drawn to find where to cut their order."""
 
 
-class BundledLog(NamedTuple):
-    """The bundles of all windows."""
+class BundledLog:
+    """The bundles of all windows, whose ``lengths`` are given, as they are found."""
 
-    # Of each window; none where too few users take part, or all are suppressed.
-    ranges: list[list[BundleRange]]
-    unpublished: list[list[Unpublished]]  # Of each window.
-    num_users: list[int]  # Participants of each window.
-    located: Located
-    # Of each shard, its :class:`ShardPresence`, run by run if it is the only shard.
-    presences: list[list[Handle]]
-    num_blocks: int  # Blocks of ``refined`` in all windows; 0 if none was taken apart.
-    inputs: Sequence[Handle]  # What is to be dropped when presences are not needed any more.
+    def __init__(self, lengths: Sequence[int]) -> None:
+        # Of each window; none where too few users take part, or all are suppressed.
+        self.ranges: list[list[BundleRange]] = [[] for _ in lengths]
+        self.unpublished: list[list[Unpublished]] = [[] for _ in lengths]
+        self.num_users: list[int] = []  # Participants of each window.
+        self.located = Located()
+        # Of each shard, its :class:`ShardPresence`, run by run if it is the only shard.
+        self.presences: list[list[Handle]] = []
+        # What is to be dropped when presences are not needed any more.
+        self.inputs: Sequence[Handle] = ()
+        self._lengths = lengths
+        self._num_blocks = [1] * len(lengths)
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of ``refined`` in all windows; 0 if none was taken apart."""
+        numbers = [n for n, found in zip(self._num_blocks, self.ranges, strict=True) if found]
+        return sum(numbers) if max(numbers, default=1) > 1 else 0
+
+    def add_runs(
+        self, runs: Sequence[range], handles: Sequence[Handle], summaries: Sequence[Any]
+    ) -> None:
+        """Add windows that were bundled whole; see :data:`trajcloak.bundling.runs.RunResults`."""
+        for run, handle, windows in zip(runs, handles, summaries, strict=True):
+            for place, (number, (total, unpublished)) in enumerate(zip(run, windows, strict=True)):
+                if unpublished is not None:
+                    self.unpublished[number].append(unpublished)
+                if total is not None:
+                    length = self._lengths[number]
+                    self.ranges[number].append(BundleRange(handle, place, length, *total))
+
+    def add_large(
+        self, engine: Engine, window: LargeWindow, bundled: BundledWindow, region: Region
+    ) -> None:
+        """Add a window that was taken apart."""
+        number = window.number
+        ordered, totals = order_bundles(engine, bundled.ranked, region)
+        for of_range, total in zip(ordered, engine.collect(totals), strict=True):
+            if total is not None:
+                self.ranges[number].append(BundleRange(of_range, 0, window.length, *total))
+        self.unpublished[number] += engine.collect(bundled.unpublished)
+        self._num_blocks[number] = bundled.num_blocks
 
 
 def bundle_windows(
@@ -70,7 +103,7 @@ def bundle_windows(
     engine = log.engine
     lengths = np.diff(layout.ranges)[:, 0].tolist()
     runs = choose_runs([log.facts.num_users * n for n in lengths], sizes.cells, engine.parallel)
-    found = _Found(lengths)
+    found = BundledLog(lengths)
     shared, rest = engine.put(task), (engine.threads, engine.inner_progress)
     fits = all(log.facts.num_users * n <= sizes.cells for n in lengths)
     if len(log.shards) == 1 and len(lengths) != 1 and fits:
@@ -78,17 +111,24 @@ def bundle_windows(
         jobs = [(bundle_shard, log.shards[0], layout, run, shared, *rest) for run in runs]
         results, summaries, presence, counted = engine.shuffle(call_on_shard, jobs, 4, BUNDLING)
         counts = engine.collect(counted)
-        num_users = list(chain.from_iterable(of_run for of_run, _ in counts))
+        found.num_users = list(chain.from_iterable(of_run for of_run, _ in counts))
+        found.located = _add_located(counts)
+        found.presences = [list(presence)]
         found.add_runs(runs, results, engine.collect(summaries))
-        let_go(located := _add_located(counts))
-        return found.finish(num_users, located, [list(presence)])
+        let_go(found.located)
+        return found
     cut_jobs = [
         (cut_shard, shard, number, layout, runs, *rest) for number, shard in enumerate(log.shards)
     ]
-    *inputs, presence, counted = engine.shuffle(call_on_shard, cut_jobs, len(runs) + 2, BUILDING)
+    *found.inputs, presence, counted = engine.shuffle(
+        call_on_shard, cut_jobs, len(runs) + 2, BUILDING
+    )
     counts = engine.collect(counted)
-    num_users = np.sum([of_shard for of_shard, _ in counts], axis=0).tolist()
-    let_go(located := _add_located(counts))
+    found.num_users = np.sum([of_shard for of_shard, _ in counts], axis=0).tolist()
+    found.located = _add_located(counts)
+    found.presences = [[of_shard] for of_shard in presence]
+    let_go(found.located)
+    inputs, num_users = found.inputs, found.num_users
     large = {
         r: pieces
         for r, run in enumerate(runs)
@@ -108,8 +148,7 @@ def bundle_windows(
         bundle = bundle_by_tree if isinstance(task.algorithm, TrajAnon) else bundle_by_blocks
         found.add_large(engine, window, bundle(engine, window, task, pieces), layout.region)
     engine.progress(BUNDLING, len(lengths), len(lengths))
-    presences = [[of_shard] for of_shard in presence]
-    return found.finish(num_users, located, presences, inputs)
+    return found
 
 
 def _add_located(counts: Sequence[tuple[list[int], Located]]) -> Located:
@@ -201,59 +240,6 @@ def count_left_out(
     left_out.published_users = int(published.sum())
     left_out.gone_users = int((~published & ~on_purpose).sum())
     return left_out
-
-
-class _Found:
-    """Collects the bundles of windows of the given lengths."""
-
-    def __init__(self, lengths: Sequence[int]) -> None:
-        self._lengths = lengths
-        self._ranges: list[list[BundleRange]] = [[] for _ in lengths]
-        self._unpublished: list[list[Unpublished]] = [[] for _ in lengths]
-        self._num_blocks = [1] * len(lengths)
-
-    def add_runs(
-        self, runs: Sequence[range], handles: Sequence[Handle], summaries: Sequence[Any]
-    ) -> None:
-        """Add windows that were bundled whole; see :data:`trajcloak.bundling.runs.RunResults`."""
-        for run, handle, windows in zip(runs, handles, summaries, strict=True):
-            for place, (number, (total, unpublished)) in enumerate(zip(run, windows, strict=True)):
-                if unpublished is not None:
-                    self._unpublished[number].append(unpublished)
-                if total is not None:
-                    length = self._lengths[number]
-                    self._ranges[number].append(BundleRange(handle, place, length, *total))
-
-    def add_large(
-        self, engine: Engine, window: LargeWindow, bundled: BundledWindow, region: Region
-    ) -> None:
-        """Add a window that was taken apart."""
-        number = window.number
-        ordered, totals = order_bundles(engine, bundled.ranked, region)
-        for of_range, total in zip(ordered, engine.collect(totals), strict=True):
-            if total is not None:
-                self._ranges[number].append(BundleRange(of_range, 0, window.length, *total))
-        self._unpublished[number] += engine.collect(bundled.unpublished)
-        self._num_blocks[number] = bundled.num_blocks
-
-    def finish(
-        self,
-        num_users: list[int],
-        located: Located,
-        presences: list[list[Handle]],
-        inputs: Sequence[Handle] = (),
-    ) -> BundledLog:
-        """Put everything together."""
-        num_blocks = [n for n, found in zip(self._num_blocks, self._ranges, strict=True) if found]
-        return BundledLog(
-            self._ranges,
-            self._unpublished,
-            num_users,
-            located,
-            presences,
-            sum(num_blocks) if max(num_blocks, default=1) > 1 else 0,
-            inputs,
-        )
 
 
 def order_bundles(

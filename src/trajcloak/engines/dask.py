@@ -3,7 +3,6 @@
 import gc
 import logging
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -46,9 +45,13 @@ class DaskEngine(StoredEngine):
         """See :class:`trajcloak.engines.stored.StoredEngine`."""
         if not calls:
             return []
+        from distributed import as_completed
+
         futures = self.client.map(run_on_worker, calls, pure=False, key=stage.name)
         if label is not None:
-            self._count_done(futures, label)
+            self.progress(label, 0, len(futures))
+            for done, _ in enumerate(as_completed(futures), start=1):  # type: ignore[no-untyped-call]
+                self.progress(label, done, len(futures))
         return self._finish(futures)
 
     def store_frame(self, frame: Any, convert: Callable[[Any], Any]) -> Sequence[Piece]:
@@ -81,21 +84,6 @@ class DaskEngine(StoredEngine):
                 "threads"
             ) from None
         return raise_failed(values)
-
-    def _count_done(self, futures: Sequence[Any], label: str) -> None:
-        """Report each call that is done; dask calls back in a thread of its own."""
-        lock = threading.Lock()
-        done = 0
-
-        def count(_: Any) -> None:
-            nonlocal done
-            with lock:
-                done += 1
-                self.progress(label, done, len(futures))
-
-        self.progress(label, 0, len(futures))
-        for future in futures:
-            future.add_done_callback(count)
 
 
 def _store_partition(convert: Callable[[Any], Any], partition: Any, path: Path) -> Any:

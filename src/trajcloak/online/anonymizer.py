@@ -8,6 +8,7 @@ with fewer than k members left is silent. See ``docs/online.md``.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,6 @@ from trajcloak.online.epoch_groups import (
 )
 from trajcloak.online.history import ABSENT, Frame, Recorder
 from trajcloak.online.online_options import OnlineOptions
-from trajcloak.online.open_instant import NEVER, OpenInstant
 from trajcloak.online.prediction import PREDICTORS, Futures
 from trajcloak.online.published_instant import (
     NO_GROUP,
@@ -43,6 +43,46 @@ from trajcloak.requests.decide import check_vocabulary
 from trajcloak.space import Region, find_cell
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
+
+NEVER = np.iinfo(np.int64).min
+"""Time of the last report of a user who has not reported."""
+
+
+@dataclass
+class OpenInstant:
+    """The last report of each user in an instant, and the requests that were sent in it.
+
+    What is kept is the same in whatever order lines arrive.
+    """
+
+    # (users,): of the last report; NEVER where there is none.
+    time: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    # (users, 2): of that report. If a user has several at that time, the greatest by x, then y.
+    cell: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 2), np.int32))
+    # (users,): whether there are several reports of the user at that time.
+    is_repeated: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    requests: list[pa.Table] = field(default_factory=list)  # As they came.
+
+    def extend(self, num_users: int) -> None:
+        """Add users who have not reported."""
+        self.time = add_users(self.time, num_users, NEVER)
+        self.cell = add_users(self.cell, num_users, ABSENT)
+        self.is_repeated = add_users(self.is_repeated, num_users, False)
+
+    def renumber(self, order: npt.NDArray[np.int64]) -> None:
+        """Keep these users only, in this order."""
+        self.time = self.time[order]
+        self.cell = self.cell[order]
+        self.is_repeated = self.is_repeated[order]
+
+    def report(
+        self,
+        user: npt.NDArray[np.int32],
+        time: npt.NDArray[np.int64],
+        cell: npt.NDArray[np.int32],
+    ) -> None:
+        """Add location reports; ``user`` are numbers below those that :meth:`extend` was told."""
+        _keep_last(user, time, cell, self.time, self.cell, self.is_repeated)
 
 
 class OnlineAnonymizer:
@@ -351,3 +391,15 @@ def _fill_cells(x, y, x_min, y_min, side, cell, height, cells):  # type: ignore[
         if x_min <= x[row] < x_min + side and y_min <= y[row] < y_min + side:
             cells[row, 0] = find_cell(x[row], x_min, cell, num_cells)
             cells[row, 1] = find_cell(y[row], y_min, cell, num_cells)
+
+
+@njit(cache=True, nogil=True)
+def _keep_last(user, time, cell, last, last_cell, is_repeated):  # type: ignore[no-untyped-def]
+    """Keep the last report of each user; of several at that time the greatest by x, then y."""
+    for row in range(len(user)):
+        u = user[row]
+        is_repeated[u] = time[row] == last[u] or (is_repeated[u] and time[row] < last[u])
+        is_greater = (cell[row, 0], cell[row, 1]) > (last_cell[u, 0], last_cell[u, 1])
+        if time[row] > last[u] or (time[row] == last[u] and is_greater):
+            last[u] = time[row]
+            last_cell[u] = cell[row]
