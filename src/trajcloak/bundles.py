@@ -286,9 +286,7 @@ def sort_entries(columns: Sequence[npt.NDArray[np.int32]], shape: tuple[int, int
     return bundle.astype(np.int32), instant.astype(np.int32), kind.astype(np.int32)
 
 
-def _list_marked(
-    marks: npt.NDArray[np.bool_], threads: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def _list_marked(marks: npt.NDArray[np.bool_], threads: int) -> Entries:
     """List bundle, instant and kind of every mark, in that order."""
     slices = build_slices(len(marks), threads)
     counts = [np.count_nonzero(marks[start:stop]) for start, stop in slices]

@@ -24,14 +24,8 @@ def build_bounding_boxes(
 ) -> Cloaks:
     """Compute the smallest cell rectangles around the trajectories of each bundle.
 
-    Parameters
-    ----------
-    cells : (n, instants, 2) uint32
-    bundle : (n,) int32
-        Bundle of each trajectory; negative: in no bundle.
-    num_bundles : int
-        Each bundle has at least one trajectory.
-    threads : int
+    ``cells`` is (n, instants, 2); ``bundle``, (n,), is the bundle of each trajectory, negative: in
+    no bundle. Each bundle has at least one trajectory.
     """
     members, first = group_by_number(bundle, num_bundles)
     boxes = np.empty((num_bundles, cells.shape[1], 4), np.uint32)
@@ -90,13 +84,8 @@ def compute_union_areas(
 ) -> npt.NDArray[np.float64]:
     """Compute the areas, in cells, that some sets of rectangles cover.
 
-    Parameters
-    ----------
-    rectangles : (rectangles, 4) uint32
-        Cells, as a cloak.
-    first : (sets + 1,) int64
-        Where the rectangles of each set start.
-    threads : int
+    ``rectangles`` is (rectangles, 4), as a cloak; ``first``, (sets + 1,), is where the rectangles
+    of each set start.
     """
     areas = np.empty(len(first) - 1, np.float64)
     run_sliced(

@@ -366,13 +366,7 @@ class Prepared:
 
 
 def prepare(log: RequestLog, asked: Options, threads: int) -> Prepared:
-    """Lay a log out in time and space.
-
-    Raises
-    ------
-    InputError
-        If a user has two different places at one time.
-    """
+    """Lay a log out in time and space; refuse it if a user is at two places at one time."""
     placed, layout = lay_out(hold_in_memory(log, MemoryEngine(threads)), asked)
     check_conflicts(compare_all_reports(placed, 0), log.files)
     return Prepared(build_shard(placed.shards[0]), layout, threads)

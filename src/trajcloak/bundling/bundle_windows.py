@@ -158,14 +158,9 @@ def _add_located(counts: Sequence[tuple[list[int], Located]]) -> Located:
 def choose_runs(cells: Sequence[int], most: int, parallel: int) -> list[range]:
     """Cut the windows into runs of neighbours.
 
-    Parameters
-    ----------
-    cells
-        Users times instants of each window, at most.
-    most
-        As many may be in a run; a larger window is a run of its own.
-    parallel
-        Calls that run side by side, which are to share the runs evenly.
+    ``cells`` is how many users times instants each window has, at most. A run may have ``most`` of
+    them; a larger window is a run of its own. ``parallel`` calls run side by side, and are to share
+    the runs evenly.
 
     Examples
     --------

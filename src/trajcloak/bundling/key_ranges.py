@@ -177,13 +177,8 @@ def choose_ranges(
 ) -> tuple[Words, npt.NDArray[np.int64]]:
     """Cut the key order into about ``wanted`` ranges, from samples and then exact counts.
 
-    A range that turns out too large is cut again, unless all its keys are the same.
-
-    Returns
-    -------
-    splitters : Words
-    counts : int64
-        Trajectories in each range.
+    A range that turns out too large is cut again, unless all its keys are the same. Returns also
+    how many trajectories are in each range.
     """
     rate = SAMPLE * wanted / window.num_users
     if wanted == 1:

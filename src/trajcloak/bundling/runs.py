@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -182,10 +183,12 @@ def _run_side_by_side(
     lock = threading.Lock()
     done = 0
 
+    def is_alone(i: int) -> bool:
+        return cells[i] > SMALL_CELLS or len(cells) == 1
+
     def run(i: int, threads: int) -> WindowResult:
         nonlocal done
-        is_alone = cells[i] > SMALL_CELLS or len(cells) == 1
-        result = bundle(i, threads, progress if is_alone else silent)
+        result = bundle(i, threads, progress if is_alone(i) else silent)
         with lock:
             done += 1
             if len(cells) > 1:
@@ -193,14 +196,9 @@ def _run_side_by_side(
         return result
 
     results: list[WindowResult] = []
-    start = 0
-    while start < len(cells):
-        stop = start + 1
-        if cells[start] > SMALL_CELLS or len(cells) == 1:
-            results.append(run(start, threads))
+    for alone, windows in groupby(range(len(cells)), is_alone):
+        if alone:
+            results += [run(i, threads) for i in windows]
         else:
-            while stop < len(cells) and cells[stop] <= SMALL_CELLS:
-                stop += 1
-            results += run_all(run, [(i, 1) for i in range(start, stop)], threads)
-        start = stop
+            results += run_all(run, [(i, 1) for i in windows], threads)
     return [r.bundles for r in results], [(r.total, r.unpublished) for r in results]

@@ -166,9 +166,9 @@ def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
 def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
     """Connect to a scheduler, encrypted if certificates are given or configured."""
     distributed = import_extra("distributed", "dask")
-    ca, certificate, key = (None if file is None else str(file) for file in tls)
     security = None
-    if ca is not None or certificate is not None or key is not None:
+    if any(tls):
+        ca, certificate, key = (None if file is None else str(file) for file in tls)
         security = distributed.Security(
             tls_ca_file=ca,
             tls_client_cert=certificate,

@@ -198,8 +198,8 @@ def check_java() -> None:
     java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     found = "is not installed" if home is None else "is not in JAVA_HOME"
     if java is not None:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
-        version = re.search(r'version "([0-9]+)([^"]*)"', told.stderr)
+        ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+        version = re.search(r'version "([0-9]+)([^"]*)"', ran.stderr)
         if version is not None and int(version[1]) >= OLDEST_JAVA:
             return
         found = "does not start" if version is None else f"is of version {version[1]}{version[2]}"

@@ -39,7 +39,7 @@ _RASTER = 256
 _CENTRES = np.array([(10 * district.x, 10 * district.y) for district in DISTRICTS], np.int64)
 
 JUNCTIONS = 20_000
-"""How many junctions the city has unless told otherwise."""
+"""How many junctions the city has unless another number is asked for."""
 
 FEWEST_JUNCTIONS = 2_000
 MOST_JUNCTIONS = 100_000

@@ -88,11 +88,8 @@ class Fleet:
         The first instant follows the last of the call before. ``delays``, (edges,), say how often
         the time for each edge is doubled.
 
-        Raises
-        ------
-        TiedRoutesError
-            If a route that was searched for is not the only fastest one: labels might find
-            another.
+        Raises :class:`TiedRoutesError` if a route that was searched for is not the only fastest
+        one: labels might find another.
         """
         offsets = np.empty((2, *positions.x.shape))
         with np.errstate(over="ignore"):

@@ -17,13 +17,7 @@ def default_threads() -> int:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the number of threads asked for, or else the number of cores.
-
-    Raises
-    ------
-    OptionError
-        If it is not a whole number of at least 1.
-    """
+    """Return the number of threads asked for, a whole number, or else the number of cores."""
     if threads is None:
         return default_threads()
     check_number("threads", threads, 1)

@@ -81,7 +81,7 @@ class OpenInstant:
         time: npt.NDArray[np.int64],
         cell: npt.NDArray[np.int32],
     ) -> None:
-        """Add location reports; ``user`` are numbers below those that :meth:`extend` was told."""
+        """Add location reports; :meth:`extend` has made room for the users."""
         _keep_last(user, time, cell, self.time, self.cell, self.is_repeated)
 
 
@@ -287,7 +287,10 @@ class OnlineAnonymizer:
         self._group[shown == NO_GROUP] = NO_GROUP
         cells = frame[:, None].astype(np.uint32)
         cloaks = build_bounding_boxes(cells, shown, len(bundle_id), self._threads)
-        parts = self._divide(cells, Policy(shown, cloaks))
+        parts = None
+        if self._asked.parts is not None:
+            settings = PartSettings(self._asked.parts, PER_INSTANT)
+            parts = build_parts(cells, Policy(shown, cloaks), settings, MBR, self._threads)
         sent = self._waiting.pop(instant, None)
         return PublishedInstant(
             region=self._region,
@@ -311,13 +314,6 @@ class OnlineAnonymizer:
             part=None if parts is None else parts.part[user, 0],
             sent=sent,
         )
-
-    def _divide(self, cells: npt.NDArray[np.uint32], policy: Policy) -> Parts | None:
-        """Show the members of groups in parts, from where they are at this instant alone."""
-        if self._asked.parts is None:
-            return None
-        settings = PartSettings(self._asked.parts, PER_INSTANT)
-        return build_parts(cells, policy, settings, MBR, self._threads)
 
     def _decide(self, sent: pa.Table | None) -> InstantRequests:
         """Choose the requests of an instant that are published."""

@@ -73,11 +73,7 @@ class Predictor(Protocol):
 class Damped:
     """Everybody goes on as before, slower from instant to instant.
 
-    Parameters
-    ----------
-    name : str
-    kept : float
-        Share of their speed that users keep from one instant to the next; 0: they stay.
+    ``kept`` is the share of their speed that users keep from one instant to the next; 0: they stay.
     """
 
     def __init__(self, name: str = "damped", kept: float = 0.8) -> None:

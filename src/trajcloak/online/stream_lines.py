@@ -53,21 +53,10 @@ class LineError(ValueError):
 class LineParser:
     """Parses lines one by one, and counts those that are skipped.
 
-    Parameters
-    ----------
-    requests : sequence of str
-        Names of the request attributes. Nothing else of a request is read.
-    line_format : {"trajcloak", "owntracks"}
-    geographic : bool, optional
-        Whether reports have ``lon`` and ``lat``, or ``x`` and ``y``. Default: what the first
-        report has.
-
-    Attributes
-    ----------
-    geographic : bool or None
-        None until it is known.
-    skipped : Counter
-        By reason: lines that were not used, and reports of which a request was not; private.
+    Of a request, only the attributes that ``requests`` names are read. Reports have ``lon`` and
+    ``lat`` if they are ``geographic``, otherwise ``x`` and ``y``; by default, what the first report
+    has decides. ``skipped`` counts by reason lines that were not used, and reports of which a
+    request was not; it is private.
 
     Examples
     --------

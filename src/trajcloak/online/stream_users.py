@@ -11,12 +11,7 @@ from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
 
 
 class StreamUsers:
-    """Numbers the users who have reported; private.
-
-    Attributes
-    ----------
-    count : int
-    """
+    """Numbers the users who have reported, ``count`` of them; private."""
 
     def __init__(self) -> None:
         self._ids: IntegerIds | TextIds = TextIds()
