@@ -29,15 +29,16 @@ def open_engine(
             "memory is limited, and the engine is a cluster; expected the limit of its workers, "
             "which hold a shard of the log at a time; leave out memory, or engine"
         )
-    if engine is not None and _is_of(engine, "distributed"):
-        from trajcloak.engines.dask import connect_dask
-
-        return connect_dask(engine, scratch, progress)
-    if engine is not None and _is_of(engine, "pyspark"):
-        from trajcloak.engines.spark import connect_spark
-
-        return connect_spark(engine, scratch, progress)
     if engine is not None:
+        packages = {base.__module__.split(".")[0] for base in type(engine).__mro__}
+        if "distributed" in packages:
+            from trajcloak.engines.dask import connect_dask
+
+            return connect_dask(engine, scratch, progress)
+        if "pyspark" in packages:
+            from trajcloak.engines.spark import connect_spark
+
+            return connect_spark(engine, scratch, progress)
         raise OptionError(
             f"engine is a {type(engine).__name__}; expected a distributed.Client or a "
             f"SparkSession; connect one first"
@@ -51,7 +52,3 @@ def open_engine(
         return MemoryEngine(threads, progress)
     limit = parse_memory(memory)
     return FolderEngine(Scratch(Path(scratch or tempfile.gettempdir())), limit, threads, progress)
-
-
-def _is_of(engine: Any, package: str) -> bool:
-    return any(base.__module__.split(".")[0] == package for base in type(engine).__mro__)

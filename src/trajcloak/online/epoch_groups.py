@@ -55,13 +55,8 @@ def choose_members(k: int, absence: float, length: int) -> int:
     is binomial; k is one standard deviation below its mean. Then more than 94% of all sets have
     k members, with k from 2 to 60 and up to a tenth of the members leaving at each instant.
 
-    Parameters
-    ----------
-    k : int
-    absence : float
-        Share of the members that leave from one instant to the next.
-    length : int
-        Instants until the groups end. At the first, everybody is present.
+    ``absence`` is the share of the members that leave from one instant to the next; ``length`` is
+    how many instants there are until the groups end. At the first, everybody is present.
 
     Examples
     --------

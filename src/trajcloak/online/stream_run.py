@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,6 @@ from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
 from trajcloak.options import KEEP, WGS84
 from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
-
-HeldLine = TypeVar("HeldLine", ReportLine, RequestLine)
 
 LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
@@ -141,7 +139,7 @@ class Stream:
             self._keep(line, self._held_reports)
             self._see(line)
 
-    def _keep(self, line: HeldLine, held: list[HeldLine]) -> None:
+    def _keep(self, line: StreamLine, held: list[Any]) -> None:
         """Keep a line, unless it is too early or there are too many."""
         is_early = self._begins is not None and line.time < self._begins
         if is_early or len(held) == MOST_HELD:
