@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -64,13 +64,7 @@ class Pieces(Sequence[Piece]):
     def __len__(self) -> int:
         return self.num_jobs
 
-    @overload
-    def __getitem__(self, job: int) -> Piece: ...
-
-    @overload
-    def __getitem__(self, job: slice) -> list[Piece]: ...
-
-    def __getitem__(self, job: int | slice) -> Piece | list[Piece]:
+    def __getitem__(self, job: Any) -> Any:
         if isinstance(job, slice):
             return [self[i] for i in range(*job.indices(self.num_jobs))]
         return Piece(self.stage, range(self.num_jobs)[job], self.number)

@@ -3,7 +3,7 @@
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,17 +127,23 @@ def _texts(path: Path, table: Any, name: str) -> Any:
     return table[name].to_numpy().astype(np.str_)
 
 
-def _numbers(path: Path, table: Any, name: str) -> Any:
-    """Return a column as finite numbers."""
+def _numbers(
+    path: Path,
+    table: Any,
+    name: str,
+    expected: str = "a finite number",
+    is_good: Callable[[Any], Any] = np.isfinite,
+) -> Any:
+    """Return a column as numbers, all of which are as expected."""
     texts = table[name].combine_chunks()
     bad = find_unreadable(texts, pc.CastOptions(pa.float64()))
     if not bad.size:
         values = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        bad = np.flatnonzero(~np.isfinite(values))
+        bad = np.flatnonzero(~is_good(values))
     if bad.size:
         raise InputError(
-            f"{path}: row {bad[0] + 1}: column '{name}' holds '{texts[int(bad[0])]}'; expected a "
-            f"finite number; correct or remove the row"
+            f"{path}: row {bad[0] + 1}: column '{name}' holds '{texts[int(bad[0])]}'; expected "
+            f"{expected}; correct or remove the row"
         )
     return values
 
@@ -161,9 +167,8 @@ def _lengths(path: Path, table: Any) -> Any:
     """Return the lengths of edges, if the file has them."""
     for name in ("length_m", "length"):
         if name in table.column_names:
-            lengths = _numbers(path, table, name)
-            _check_rows(path, name, lengths, lengths < 0, "a length of at least 0")
-            return lengths
+            expected = "a length of at least 0"
+            return _numbers(path, table, name, expected, lambda v: (v >= 0) & np.isfinite(v))
     return None
 
 
@@ -171,19 +176,9 @@ def _classes(path: Path, table: Any) -> Any:
     """Return the classes of edges: 0 where the file has none."""
     if "class" not in table.column_names:
         return 0
-    classes = _numbers(path, table, "class")
-    bad = (classes < 0) | (classes >= NUM_ROAD_CLASSES) | (classes != np.floor(classes))
-    _check_rows(path, "class", classes, bad, f"a whole number from 0 to {NUM_ROAD_CLASSES - 1}")
-    return classes
-
-
-def _check_rows(path: Path, name: str, values: Any, is_bad: Any, expected: str) -> None:
-    bad = np.flatnonzero(is_bad)
-    if bad.size:
-        raise InputError(
-            f"{path}: row {bad[0] + 1}: column '{name}' holds {values[bad[0]]:g}; expected "
-            f"{expected}; correct or remove the row"
-        )
+    expected = f"a whole number from 0 to {NUM_ROAD_CLASSES - 1}"
+    known = np.arange(NUM_ROAD_CLASSES)
+    return _numbers(path, table, "class", expected, lambda values: np.isin(values, known))
 
 
 def read_brinkhoff_network(nodes: Path, edges: Path) -> Network:
