@@ -15,7 +15,14 @@ from trajcloak.kernels.sort import sort_words
 from trajcloak.log.bad_rows import SomeRows
 from trajcloak.log.misplaced import Bulk, find_bulk, find_swapped, may_be_swapped
 from trajcloak.log.request_values import Requests, drop_unsent
-from trajcloak.log.sharded_log import LogFacts, RequestLog, ShardedLog, add_counts, call_on_shard
+from trajcloak.log.sharded_log import (
+    LogFacts,
+    RequestLog,
+    ShardedLog,
+    add_counts,
+    bound_places,
+    call_on_shard,
+)
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
 EARTH_RADIUS = 6_371_008.8
@@ -34,8 +41,9 @@ def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict
     """
     dropped: dict[str, int] = {}
     if SWAPPED in columns.drop:
-        bulk = find_bulk(log) if may_be_swapped(log.facts) else None
-        log, dropped = _keep_shards(log, columns, drop_swapped, bulk)
+        dropped[SWAPPED] = 0
+        if may_be_swapped(log.facts):
+            log, dropped = _keep_shards(log, columns, drop_swapped, find_bulk(log))
     if columns.max_speed is not None or {CONFLICT, TELEPORT} & set(columns.drop):
         log, more = _keep_shards(log, columns, drop_contradictions, columns)
         dropped |= more
@@ -67,7 +75,7 @@ def _keep_shards(
     return replace(log, shards=left), add_counts([shard.dropped for shard in found])
 
 
-def drop_swapped(log: RequestLog, bulk: Bulk | None) -> Iterator[list[Any]]:
+def drop_swapped(log: RequestLog, bulk: Bulk) -> Iterator[list[Any]]:
     """Drop the rows of a shard whose axes are swapped; ``bulk`` is the whole log's."""
     keep = ~find_swapped(log, bulk)
     yield _keep_shard(log, keep, {SWAPPED: int((~keep).sum())}, np.empty(0, np.int64))
@@ -186,7 +194,7 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
         ),
         step=int(np.gcd.reduce(time - time[0])),
         time_range=(int(time.min()), int(time.max())),
-        bounds=(float(x.min()), float(y.min()), float(x.max()), float(y.max())),
+        bounds=bound_places(x, y),
         file_row=rows if log.file_row is None else log.file_row[rows],
     )
 

@@ -344,20 +344,12 @@ def _number_rows(
 
     Returns the number of each row, and the codes of each distinct row by column.
     """
-    distinct = [np.empty(0, np.int64)] * len(codes)
-    number = codes[0]
-    size = sizes[0]
-    for i in range(len(codes)):
-        if i:
-            number = number * sizes[i] + codes[i]
-            size = size * sizes[i]
-        seen, number = compress_numbers(number, size)
-        if i:
-            before, last = np.divmod(seen, sizes[i])
-            distinct = [part[before] for part in distinct[:i]] + [last] + distinct[i + 1 :]
-        else:
-            distinct[0] = seen
-        size = len(seen)
+    seen, number = compress_numbers(codes[0], sizes[0])
+    distinct = [seen]
+    for code, size in zip(codes[1:], sizes[1:], strict=True):
+        seen, number = compress_numbers(number * size + code, len(seen) * size)
+        before, last = np.divmod(seen, size)
+        distinct = [*(column[before] for column in distinct), last]
     return number.astype(np.int32), distinct
 
 

@@ -211,6 +211,11 @@ def mixed_ids(name: str | None) -> InputError:
     )
 
 
+def bound_places(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> Bounds:
+    """Compute the bounds of places."""
+    return float(x.min()), float(y.min()), float(x.max()), float(y.max())
+
+
 def merge_bounds(bounds: Sequence[Bounds]) -> Bounds:
     """Compute the bounds of several boxes together."""
     left, bottom, right, top = zip(*bounds, strict=True)
