@@ -35,9 +35,19 @@ PROJECTION_BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class Region:
-    """A square, cut into ``2**height`` by ``2**height`` cells."""
+    """A square, cut into ``2**height`` by ``2**height`` cells.
 
-    x_min: float  # Lower left corner.
+    Attributes
+    ----------
+    x_min, y_min
+        Lower left corner.
+    side
+        Length of a side.
+    height
+        The side has ``2**height`` cells.
+    """
+
+    x_min: float
     y_min: float
     side: float
     height: int

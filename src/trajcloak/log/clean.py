@@ -110,7 +110,7 @@ def _keep_shard(
 
 def check_reachable(far: SomeRows, log: ShardedLog, columns: LogColumns) -> None:
     """Raise if there are teleports that are not to be dropped."""
-    if far.count and TELEPORT not in columns.drop:
+    if far.count:
         raise InputError(
             f"{far} farther from the same user's report before than a speed of "
             f"{_choose_speed(log.facts, columns):g} allows; expected places that can be reached; "

@@ -91,12 +91,14 @@ def read_tables(
 def _read_blocks(source: MovementSource, file: Path, header_lines: int) -> Iterator[_Block]:
     """Cut a file into blocks of whole lines, without the header."""
     line, rest = 1, b""
-    for chunk in _unify_line_ends(source.read_chunks(file, BLOCK_BYTES)):
+    for number, chunk in enumerate(source.read_chunks(file, BLOCK_BYTES)):
         text = rest + chunk
+        if number == 0:
+            text = text.removeprefix(_BOM)
         stop = text.rfind(b"\n") + 1
         num_lines = text.count(b"\n", 0, stop)
         start = _find_line(text, max(header_lines - line + 1, 0), stop)
-        whole = text[start:stop]
+        whole = text[start:stop].replace(b"\r\n", b"\n")
         if b" \n" in whole or b"\t\n" in whole:
             whole = _TRAILING_BLANKS.sub(b"\n", whole)
         if whole.strip():
@@ -109,19 +111,6 @@ def _read_blocks(source: MovementSource, file: Path, header_lines: int) -> Itera
             )
     if rest.strip() and line > header_lines:
         yield _Block(line, rest.rstrip(b" \t"), False)
-
-
-def _unify_line_ends(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    r"""Turn ``\r\n`` and ``\r`` into ``\n``, and drop a byte order mark."""
-    held = b""
-    for number, chunk in enumerate(chunks):
-        text = held + (chunk.removeprefix(_BOM) if number == 0 else chunk)
-        # The next chunk may start with the other half of this line end.
-        held = b"\r" if text.endswith(b"\r") else b""
-        text = text[: len(text) - len(held)]
-        yield text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
-    if held:
-        yield b"\n"
 
 
 def _find_line(text: bytes, number: int, stop: int) -> int:

@@ -1,7 +1,7 @@
 """Cut a shard into windows of dense trajectories."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -82,9 +82,11 @@ class WindowCutter:
         log, layout, rows = self._log, self._layout, self._rows
         start, stop = layout.ranges[number].tolist()
         if self.is_empty(number):
-            empty = build_empty_window(number, start, stop, log.num_users)
-            return replace(empty, left_out_requests=len(self._requests[number]))
-        cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
+            cells = np.empty((0, stop - start, 2), np.uint32)
+            known = np.zeros(log.num_users, np.bool_)
+            located = Located(missing=log.num_users * (stop - start))
+        else:
+            cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
         has_row = None
@@ -123,26 +125,6 @@ def join_marks(
             np.ones((count, length), np.bool_) if part is None else part
             for part, count in zip(parts, counts, strict=True)
         ]
-    )
-
-
-def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Window:
-    """Build a window in which nobody is located."""
-    nobody = np.empty(0, np.int32)
-    return Window(
-        number=number,
-        start=start,
-        stop=stop,
-        user=nobody,
-        reported=np.empty(0, np.bool_),
-        has_row=None,
-        cells=np.empty((0, stop - start, 2), np.uint32),
-        request_user=nobody,
-        request_instant=nobody,
-        request_kind=nobody,
-        left_out_users=0,
-        left_out_requests=0,
-        located=Located(missing=num_users * (stop - start)),
     )
 
 
