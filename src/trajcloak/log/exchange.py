@@ -14,9 +14,8 @@ from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.log.request_values import Requests, SentRequests, drop_unsent, merge_kinds
 from trajcloak.log.row_checks import copy_place
-from trajcloak.log.sharded_log import Change, RequestLog, add_counts, mixed_ids
-from trajcloak.log.times import copy_times, mixed_times
-from trajcloak.options import LogColumns
+from trajcloak.log.sharded_log import Change, RequestLog, add_counts
+from trajcloak.log.times import copy_times
 
 
 def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | None]:
@@ -80,7 +79,7 @@ def _split(
     return np.split(members, first[1:-1]), number
 
 
-def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
+def join_rows(pieces: Sequence[RequestLog | None]) -> RequestLog | None:
     """Join the pieces of a shard, in the order of their rows; None if there are no rows."""
     logs = [piece for piece in pieces if piece is not None]
     if not logs:
@@ -88,11 +87,6 @@ def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Reque
     one = logs[0]
     if len(pieces) == 1:
         return one
-    is_integer = pa.types.is_integer(one.users.type)
-    if any(pa.types.is_integer(log.users.type) != is_integer for log in logs):
-        raise mixed_ids(columns.user)
-    if any((log.has_timestamps, log.zone) != (one.has_timestamps, one.zone) for log in logs):
-        raise mixed_times(columns.time, [(log.has_timestamps, log.zone) for log in logs])
     ends = np.cumsum([log.num_rows for log in logs])
     users, numbers = _merge_users(logs)
     kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs])

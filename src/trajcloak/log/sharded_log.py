@@ -19,7 +19,6 @@ from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.request_values import Requests
-from trajcloak.log.times import mixed_times
 
 Change = dict[str, Any]
 """Fields of a shard that a stage changed; all other fields stay as an earlier stage wrote them."""
@@ -179,17 +178,9 @@ def describe(log: RequestLog) -> LogFacts:
     )
 
 
-def merge_facts(
-    shards: Sequence[LogFacts], user_column: str | None, time_column: str | None
-) -> LogFacts:
-    """Combine the facts of all shards; raises if their ids or times are of several kinds."""
+def merge_facts(shards: Sequence[LogFacts]) -> LogFacts:
+    """Combine the facts of all shards."""
     one = shards[0]
-    if len(shards) == 1:
-        return one
-    if any(s.has_integer_ids != one.has_integer_ids for s in shards):
-        raise mixed_ids(user_column)
-    if any((s.has_timestamps, s.zone) != (one.has_timestamps, one.zone) for s in shards):
-        raise mixed_times(time_column, [(s.has_timestamps, s.zone) for s in shards])
     return replace(
         one,
         num_rows=sum(s.num_rows for s in shards),
