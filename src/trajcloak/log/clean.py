@@ -16,7 +16,7 @@ from trajcloak.log.bad_rows import SomeRows
 from trajcloak.log.misplaced import Bulk, find_bulk, find_swapped, may_be_swapped
 from trajcloak.log.request_values import Requests, drop_unsent
 from trajcloak.log.sharded_log import (
-    LogFacts,
+    CommonFacts,
     RequestLog,
     ShardedLog,
     add_counts,
@@ -140,7 +140,7 @@ def group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
     return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))
 
 
-def _choose_speed(log: RequestLog | LogFacts, columns: LogColumns) -> float:
+def _choose_speed(log: CommonFacts, columns: LogColumns) -> float:
     if columns.max_speed is not None:
         return columns.max_speed
     if log.has_timestamps and log.crs is not None:

@@ -97,11 +97,7 @@ def read_all_rows(
     """
     engine = MemoryEngine(threads, progress)
     read = read_shards(engine, source, columns or LogColumns(), request_log)
-    log, facts = build_shard(read.shards[0]), read.facts
-    known_of_all = (
-        "files", "refusals", "dropped", "shifted", "unknown_requests", "dropped_requests",
-    )  # fmt: skip
-    return replace(log, **{name: getattr(facts, name) for name in known_of_all})
+    return replace(build_shard(read.shards[0]), **read.facts.list_common())
 
 
 class ReadCounts(NamedTuple):

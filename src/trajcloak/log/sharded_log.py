@@ -27,8 +27,41 @@ Bounds = tuple[float, float, float, float]
 """Least x and y, greatest x and y."""
 
 
-@dataclass(frozen=True, repr=False)
-class RequestLog:
+@dataclass(frozen=True, kw_only=True)
+class CommonFacts:
+    """What is known of a log, whether its rows are there or not."""
+
+    has_timestamps: bool  # Whether times are in microseconds.
+    zone: str | None  # "UTC" where the log's timestamps have a zone.
+    geographic: bool  # Whether ``x`` and ``y`` are longitude and latitude.
+    step: int  # Greatest common divisor of all time differences; 0 if all times are equal.
+    time_range: tuple[int, int]  # The earliest and the latest time.
+    bounds: Bounds  # Least x and y, greatest x and y.
+    # Zone of the clock that windows can follow; None: the zone of the times themselves.
+    clock: str | None = None
+    crs: str | None = None  # Coordinate system of ``x`` and ``y``; None if it is not known.
+    # Two inputs: how many requests were left out, because their user is not in the log.
+    unknown_requests: int = 0
+    dropped_requests: int = 0  # How many requests were left out with rows that were dropped.
+    # Whether requests were read from a text file, so that their values are all text.
+    has_text_requests: bool = False
+    # How many rows of the files were dropped, by reason.
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    files: FileRows = field(default_factory=FileRows)  # Which rows are in which file.
+    # What is wrong with rows that were left out: messages about a log that is refused.
+    refusals: tuple[str, ...] = ()
+    # How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
+    shifted: Mapping[str, int] = field(default_factory=dict)
+    # How the log was read, in the words of the manifest.
+    reading: Mapping[str, object] = field(default_factory=dict)
+
+    def list_common(self) -> dict[str, Any]:
+        """List these facts by name."""
+        return {one.name: getattr(self, one.name) for one in fields(CommonFacts)}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RequestLog(CommonFacts):
     """A checked log; row numbers count from 0 here, from 1 in messages."""
 
     # The distinct user ids, ascending: integers or text. The order decides ties between identical
@@ -39,31 +72,8 @@ class RequestLog:
     x: npt.NDArray[np.float64]  # (rows,): longitude and latitude in degrees, or planar coordinates.
     y: npt.NDArray[np.float64]
     requests: Requests
-    has_timestamps: bool  # Whether ``time`` is in microseconds.
-    zone: str | None  # "UTC" where the log's timestamps have a zone.
-    geographic: bool  # Whether ``x`` and ``y`` are longitude and latitude.
-    step: int  # Greatest common divisor of all time differences; 0 if all times are equal.
-    time_range: tuple[int, int]  # The earliest and the latest time.
-    bounds: Bounds  # Least x and y, greatest x and y.
-    # Zone of the clock that windows can follow; None: the zone of ``time`` itself.
-    clock: str | None = None
-    crs: str | None = None  # Coordinate system of ``x`` and ``y``; None if it is not known.
-    # Two inputs: how many requests were left out, because their user is not in ``users``.
-    unknown_requests: int = 0
-    dropped_requests: int = 0  # How many requests were left out with rows that were dropped.
-    # Whether requests were read from a text file, so that their values are all text.
-    has_text_requests: bool = False
-    # How many rows of the files were dropped, by reason.
-    dropped: Mapping[str, int] = field(default_factory=dict)
     # (rows,): the number, from 0, of each row in the files; None if none was dropped.
     file_row: npt.NDArray[np.int64] | None = None
-    files: FileRows = field(default_factory=FileRows)  # Which rows are in which file.
-    # What is wrong with rows that were left out: messages about a log that is refused.
-    refusals: tuple[str, ...] = ()
-    # How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
-    shifted: Mapping[str, int] = field(default_factory=dict)
-    # How the log was read, in the words of the manifest.
-    reading: Mapping[str, object] = field(default_factory=dict)
     # (rows,): planar coordinates, if ``x`` and ``y`` had to be projected.
     plane_x: npt.NDArray[np.float64] | None = None
     plane_y: npt.NDArray[np.float64] | None = None
@@ -135,9 +145,9 @@ class RequestLog:
         return str(SomeRows([self.number_rows(rows)], self.files))
 
 
-@dataclass(frozen=True)
-class LogFacts:
-    """Facts about a log, or a shard, without its rows; fields as in :class:`RequestLog`."""
+@dataclass(frozen=True, kw_only=True)
+class LogFacts(CommonFacts):
+    """Facts about a log, or a shard, without its rows."""
 
     num_rows: int
     num_users: int
@@ -146,35 +156,19 @@ class LogFacts:
     # Any time of the shard. Differences of these times between shards are needed to compute the
     # step of the whole log.
     some_time: int
-    has_timestamps: bool
-    zone: str | None
-    geographic: bool
-    step: int
-    time_range: tuple[int, int]
-    bounds: Bounds
-    clock: str | None
-    crs: str | None
-    dropped: Mapping[str, int]
-    shifted: Mapping[str, int]
-    reading: Mapping[str, object]
     is_one_log: bool
-    unknown_requests: int
-    dropped_requests: int
-    has_text_requests: bool
-    files: FileRows = field(default_factory=FileRows)
-    refusals: tuple[str, ...] = ()
 
 
 def describe(log: RequestLog) -> LogFacts:
     """List the facts about a shard."""
-    names = [one.name for one in fields(LogFacts) if hasattr(log, one.name)]
     return LogFacts(
-        **{
-            **{name: getattr(log, name) for name in names},
-            "num_requests": log.num_requests + log.unknown_requests + log.dropped_requests,
-            "has_integer_ids": pa.types.is_integer(log.users.type),
-            "some_time": int(log.time[0]),
-        }
+        **log.list_common(),
+        num_rows=log.num_rows,
+        num_users=log.num_users,
+        num_requests=log.num_requests + log.unknown_requests + log.dropped_requests,
+        has_integer_ids=pa.types.is_integer(log.users.type),
+        some_time=int(log.time[0]),
+        is_one_log=log.is_one_log,
     )
 
 

@@ -75,7 +75,8 @@ class WindowCutter:
             return False
         start, stop = layout.ranges[number].tolist()
         margin = -(-layout.max_gap // layout.grid.every)
-        return not rows.has_any(start - margin, stop + margin)
+        first, last = rows.find(start - margin, stop + margin)
+        return first == last
 
     def cut(self, number: int, threads: int) -> Window:
         """Cut one window."""
@@ -191,15 +192,11 @@ class _RowsByTime:
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""
-        first, last = self._find(start, stop)
+        first, last = self.find(start, stop)
         return np.arange(first, last) if self._order is None else self._order[first:last]
 
-    def has_any(self, start: int, stop: int) -> bool:
-        """Whether there are rows whose instants are in a half-open range."""
-        first, last = self._find(start, stop)
-        return first < last
-
-    def _find(self, start: int, stop: int) -> tuple[int, int]:
+    def find(self, start: int, stop: int) -> tuple[int, int]:
+        """Find, in order of time, the rows whose instants are in a half-open range."""
         grid = self._grid
         moments = (grid.origin + instant * grid.every for instant in (start, stop))
         ends = np.array([min(max(moment, -MAX_TICKS), MAX_TICKS) for moment in moments])
