@@ -215,16 +215,12 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
     if _extent(bounds) == 0:
         return
     counts = log.ask(count_places, bounds, log.engine.threads)
-    stretches = {
-        axis: stretch
-        for axis in _list_long_axes(bounds)
-        if (
-            stretch := _find_stretch(
-                np.sum([part[axis] for part in counts], axis=0), bounds[axis], bounds[2 + axis]
-            )
-        )
-        is not None
-    }
+    stretches: Stretches = {}
+    for axis in _list_long_axes(bounds):
+        places = np.sum([part[axis] for part in counts], axis=0)
+        stretch = _find_stretch(places, bounds[axis], bounds[2 + axis])
+        if stretch is not None:
+            stretches[axis] = stretch
     if not stretches:
         return
     rows = SomeRows(files=log.facts.files)
@@ -233,8 +229,6 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
         rows.add(far)
         if near is not None:
             rest.append(near)
-    if not rows.count:
-        return
     lows, highs = np.min(rest, axis=0)[:2], np.max(rest, axis=0)[2:]
     # The bins' edges may be off by a rounding error.
     if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):

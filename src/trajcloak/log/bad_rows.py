@@ -104,11 +104,10 @@ class SomeRows:
         for numbers in parts:
             self.add(numbers)
 
-    def add(self, numbers: RowNumbers) -> "SomeRows":
+    def add(self, numbers: RowNumbers) -> None:
         """Add rows by their numbers, counted as in messages."""
         self.count += len(numbers)
         self.first = sorted([*self.first, *np.sort(numbers)[:SHOWN_ROWS].tolist()])[:SHOWN_ROWS]
-        return self
 
     def merge(self, other: "SomeRows") -> None:
         """Add rows that were counted elsewhere."""

@@ -53,6 +53,14 @@ def find_common_type(type_: pa.DataType) -> pa.DataType:
     return PLAIN.get(type_, type_)
 
 
+def join_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Find a type that holds values of both types; raises an error of Arrow if there is none."""
+    if one == other:
+        return one
+    schemas = [pa.schema([("", type_)]) for type_ in (one, other)]
+    return pa.unify_schemas(schemas, promote_options="permissive").types[0]
+
+
 def empty_damaged(batch: pa.RecordBatch, rows_before: int, bad: BadRows) -> pa.RecordBatch:
     """Empty values that are damaged: text that is not UTF-8, or whose bounds are outside the file.
 
