@@ -130,10 +130,7 @@ class OutputError(TrajcloakError, OSError):
 class Refusals:
     """Collects what is wrong with a log, so that all of it is said at once.
 
-    Parameters
-    ----------
-    reasons
-        What is known already, a message for each.
+    ``reasons`` are messages about what is known already.
     """
 
     def __init__(self, reasons: Sequence[str] = ()) -> None:

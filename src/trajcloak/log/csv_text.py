@@ -52,7 +52,6 @@ def open_csv(
     before this file. ``bad`` notes the rows that cannot be read; they are yielded without values.
     """
     found = guess_types(file, wanted, own)
-    delimiter = find_delimiter(file, wanted.delimiter)
     requests = [name for name in wanted.requests if name in found.types]
     convert = pyarrow.csv.ConvertOptions(
         column_types=found.types,
@@ -62,7 +61,7 @@ def open_csv(
         decimal_point=found.decimal_point,
     )
     read = pyarrow.csv.ReadOptions(block_size=TEXT_BLOCK_BYTES)
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
+    parse = pyarrow.csv.ParseOptions(delimiter=found.delimiter)
     num_rows = rows_before
     try:
         with (
@@ -74,7 +73,7 @@ def open_csv(
                 num_rows += batch.num_rows
                 yield batch
     except pa.ArrowInvalid:
-        slow = _SlowReader(file, found, rows_before, delimiter, bad)
+        slow = _SlowReader(file, found, rows_before, bad)
         yield from slow.read(num_rows - rows_before)
         if not slow.num_bad:
             raise
@@ -99,16 +98,13 @@ class _SlowReader:
     may be a coordinate or an id.
     """
 
-    def __init__(
-        self, file: Path, found: "CsvTypes", rows_before: int, delimiter: str, bad: BadRows
-    ) -> None:
-        self._file, self._types, self._decimal_point = file, *found
-        self._rows_before, self._delimiter, self._bad = rows_before, delimiter, bad
+    def __init__(self, file: Path, found: "CsvTypes", rows_before: int, bad: BadRows) -> None:
+        self._file, self._found, self._rows_before, self._bad = file, found, rows_before, bad
         self.num_bad = 0
 
     def read(self, num_done: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows after the first ``num_done``."""
-        rows = read_cells(self._file, self._delimiter)
+        rows = read_cells(self._file, self._found.delimiter)
         header = next(rows)
         rows = islice(rows, num_done, None)
         start = self._rows_before + num_done
@@ -130,16 +126,16 @@ class _SlowReader:
                 rows[number] = [""] * len(header)
         cells = dict(zip(header, zip(*rows, strict=True), strict=True))
         columns = []
-        for name, type_ in self._types.items():
+        for name, type_ in self._found.types.items():
             raw = [cell.encode("utf-8", "surrogateescape") or None for cell in cells[name]]
             column = self._cast(pa.array(raw, pa.binary()), name, pa.string(), start)
             if type_ != pa.string():
                 text = pc.utf8_trim_whitespace(column)
-                if pa.types.is_floating(type_) and self._decimal_point == ",":
+                if pa.types.is_floating(type_) and self._found.decimal_point == ",":
                     text = pc.replace_substring(text, ",", ".")
                 column = self._cast(text, name, type_, start)
             columns.append(column)
-        return pa.RecordBatch.from_arrays(columns, names=list(self._types))
+        return pa.RecordBatch.from_arrays(columns, names=list(self._found.types))
 
     def _cast(self, column: pa.Array, name: str, type_: pa.DataType, start: int) -> pa.Array:
         unreadable = find_unreadable(column, pc.CastOptions(type_))
@@ -181,6 +177,7 @@ class CsvTypes(NamedTuple):
 
     types: dict[str, pa.DataType]  # By column.
     decimal_point: str  # Of coordinates: a point, or a comma.
+    delimiter: str
 
 
 def guess_types(file: Path, wanted: WantedColumns, own: list[str]) -> CsvTypes:
@@ -193,7 +190,8 @@ def guess_types(file: Path, wanted: WantedColumns, own: list[str]) -> CsvTypes:
     types |= {name: pa.float64() for name in wanted.place if name in types}
     # Not by Arrow: its threads read on for a while after the first rows, and kill a process that
     # ends meanwhile.
-    rows = read_cells(file, find_delimiter(file, wanted.delimiter))
+    delimiter = find_delimiter(file, wanted.delimiter)
+    rows = read_cells(file, delimiter)
     header = next(rows)
     whole = (row for row in rows if len(row) == len(header))
     first = list(islice(whole, GUESSED_ROWS))
@@ -203,7 +201,7 @@ def guess_types(file: Path, wanted: WantedColumns, own: list[str]) -> CsvTypes:
         column = header.index(wanted.time)
         times = (row[column].strip() for row in chain(first, whole))
         types[wanted.time] = _guess_time_type(next(filter(None, times), "0"), wanted)
-    return CsvTypes(types, "," if has_commas else ".")
+    return CsvTypes(types, "," if has_commas else ".", delimiter)
 
 
 def _has_decimal_commas(cells: Sequence[str]) -> bool:

@@ -11,9 +11,6 @@ from trajcloak.options import EMPTY, NULL_ISLAND, OUT_OF_RANGE, LogColumns
 
 CLIP = "clip"
 DEGREES = (180.0, 90.0)
-NUM_PLACED, NUM_UNPLACED = 4, 2
-"""Fixed columns of a batch, which come first: user, time and, if there is one, the place."""
-
 TRUTHS = {"false": False, "0": False, "true": True, "1": True}
 
 
@@ -51,7 +48,8 @@ class RowFilter:
         first = self.num_read
         self.num_read += batch.num_rows
         self.rows = range(first, self.num_read)
-        fixed = batch.schema.names[: NUM_PLACED if self._has_place else NUM_UNPLACED]
+        # User, time and, if there is one, the place.
+        fixed = batch.schema.names[: 4 if self._has_place else 2]
         unreadable = self._bad.find_unreadable(first, self.num_read)
         has_empty = any(batch.column(name).null_count for name in fixed)
         if not (self._is_needed or has_empty or unreadable is not None) or not batch.num_rows:

@@ -55,28 +55,9 @@ def read_in_memory(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> RequestLog:
-    """Read and check a log.
+    """Read and check a log, as :func:`read_shards` does, into memory.
 
-    Parameters
-    ----------
-    source
-        A file (CSV, Parquet, Arrow, JSON lines), a glob, a folder, or a list of those; or a
-        table or frame of pyarrow, pandas, polars or geopandas.
-    columns
-        Which columns to read; see :class:`trajcloak.options.LogColumns`.
-    request_log
-        The log of the requests, if ``source`` has locations only: user, time and request
-        attributes, with the same names of columns. Default: rows of ``source`` carry the
-        requests.
-    threads
-        Default: all cores. Never changes the result.
-    progress
-        Called as rows are read.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
+    Raises an InputError if a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
     """
     log = read_all_rows(source, columns, request_log, threads=threads, progress=progress)
     Refusals(log.refusals).check()
@@ -119,13 +100,16 @@ def read_shards(
 ) -> ShardedLog:
     """Read and check a log, in shards: all rows of a user are in one shard.
 
+    A source is a file (CSV, Parquet, Arrow, JSON lines), a glob, a folder, or a list of those; or a
+    table or frame of pyarrow, pandas, polars or geopandas; or, for the dask engine, a dask
+    DataFrame. ``request_log`` has user, time and request attributes, with the same names of
+    columns, if ``source`` has locations only. Default: rows of ``source`` carry the requests.
+
     With two inputs the locations are read, checked and cleaned first, as if there were no requests.
     Then each request is given to the shard of its user, and changes nothing else.
 
     Rows that are refused are left out; the ``refusals`` of the facts say what is wrong with them,
     so that whatever else is wrong with the log can be found before it is refused.
-
-    Sources are as for :func:`read_in_memory`; for the dask engine, also dask DataFrames.
     """
     if request_log is not None and columns.is_report is not None:
         raise OptionError(

@@ -16,7 +16,7 @@ from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.file_columns import LogSystem
-from trajcloak.log.filter import RowFilter, to_array
+from trajcloak.log.filter import DEGREES, RowFilter, to_array
 from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests, to_plain
 from trajcloak.log.sharded_log import LogFacts, RequestLog, mixed_ids
 from trajcloak.log.times import (
@@ -277,7 +277,7 @@ class RowReader:
 
         These are the batch without them, and which of its rows are left.
         """
-        limits = (180.0, 90.0) if self._system.geographic else (math.inf, math.inf)
+        limits = DEGREES if self._system.geographic else (math.inf, math.inf)
         columns = [self._to_floats(batch.column(name), name) for name in batch.schema.names[2:4]]
         jobs = [
             self._pool.submit(copy_place, values, limit, out[: batch.num_rows])
