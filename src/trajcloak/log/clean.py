@@ -20,8 +20,8 @@ from trajcloak.log.sharded_log import (
     RequestLog,
     ShardedLog,
     add_counts,
-    bound_places,
     call_on_shard,
+    measure_rows,
 )
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
@@ -192,9 +192,7 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
                 position[log.requests.row[with_request]],
             )
         ),
-        step=int(np.gcd.reduce(time - time[0])),
-        time_range=(int(time.min()), int(time.max())),
-        bounds=bound_places(x, y),
+        **measure_rows(time, x, y),
         file_row=rows if log.file_row is None else log.file_row[rows],
     )
 

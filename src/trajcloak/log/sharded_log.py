@@ -19,6 +19,7 @@ from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.request_values import Requests
+from trajcloak.log.times import copy_times
 
 Change = dict[str, Any]
 """Fields of a shard that a stage changed; all other fields stay as an earlier stage wrote them."""
@@ -199,6 +200,15 @@ def mixed_ids(name: str | None) -> InputError:
 def bound_places(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> Bounds:
     """Compute the bounds of places."""
     return float(x.min()), float(y.min()), float(x.max()), float(y.max())
+
+
+def measure_rows(
+    time: npt.NDArray[np.int64], x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
+) -> Change:
+    """Compute the step, the range and the bounds of the rows of a log, by name."""
+    # Copied onto itself.
+    low, high, step = map(int, copy_times(time, time[0], 0, time))
+    return {"step": step, "time_range": (low, high), "bounds": bound_places(x, y)}
 
 
 def merge_bounds(bounds: Sequence[Bounds]) -> Bounds:
