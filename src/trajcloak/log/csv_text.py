@@ -1,7 +1,7 @@
 """Read logs written as comma-separated text, or with another delimiter."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +33,7 @@ READABLE = {
 }
 DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]+,[0-9]+\s*")
 GUESSED_ROWS = 1 << 15
-"""Rows to look for decimal commas in."""
+"""Rows to look for decimal commas in, unless all coordinates have decimal points before."""
 
 SLOW_ROWS = 1 << 16
 """Rows of a batch where cells cannot be read."""
@@ -194,18 +194,19 @@ def guess_types(file: Path, wanted: WantedColumns, own: list[str]) -> CsvTypes:
     rows = read_cells(file, delimiter)
     header = next(rows)
     whole = (row for row in rows if len(row) == len(header))
-    first = list(islice(whole, GUESSED_ROWS))
-    place = [header.index(name) for name in wanted.place if name in types]
-    has_commas = any(_has_decimal_commas([row[column] for row in first]) for column in place)
+    place = {header.index(name) for name in wanted.place if name in types}
+    first = []
+    for row in islice(whole, GUESSED_ROWS):
+        first.append(row)
+        place = {column for column in place if "." not in row[column]}
+        if not place:
+            break
+    has_commas = any(DECIMAL_COMMA.fullmatch(row[column]) for row in first for column in place)
     if wanted.time in types:
         column = header.index(wanted.time)
         times = (row[column].strip() for row in chain(first, whole))
         types[wanted.time] = _guess_time_type(next(filter(None, times), "0"), wanted)
     return CsvTypes(types, "," if has_commas else ".", delimiter)
-
-
-def _has_decimal_commas(cells: Sequence[str]) -> bool:
-    return any(map(DECIMAL_COMMA.fullmatch, cells)) and not any("." in cell for cell in cells)
 
 
 def _guess_time_type(first: str, wanted: WantedColumns) -> pa.DataType:
