@@ -188,7 +188,7 @@ def guess_types(file: Path, wanted: WantedColumns, own: list[str]) -> CsvTypes:
     """
     types = dict.fromkeys(own, pa.string())
     types |= {name: pa.float64() for name in wanted.place if name in types}
-    # Not by Arrow: its threads read on for a while after the first rows, and kill a process that
+    # Not by Arrow: its threads read on for a while after the first rows, and crash a process that
     # ends meanwhile.
     delimiter = find_delimiter(file, wanted.delimiter)
     rows = read_cells(file, delimiter)

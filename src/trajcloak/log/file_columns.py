@@ -1,4 +1,4 @@
-"""The columns of the files of a log: which there are, which are read, what they say of all rows."""
+"""The columns of the files of a log: which there are, which are read, what holds for all rows."""
 
 import csv
 import re
@@ -216,7 +216,7 @@ def unreadable(file: LogFile, error: Exception) -> InputError:
 
 @dataclass(frozen=True)
 class LogSystem:
-    """What the files of a log say about all of its rows."""
+    """What holds for all rows of a log, as its files say."""
 
     crs: str | None  # Coordinate system; None if it is not known.
     geographic: bool  # Whether coordinates are degrees.
@@ -231,7 +231,7 @@ class LogSystem:
 def find_system(
     files: Sequence[LogFile], columns: LogColumns, *, has_place: bool = True
 ) -> LogSystem:
-    """Find out what the files of a log say; the first file decides the coordinate system."""
+    """Find what holds for all rows of a log; the first file decides the coordinate system."""
     paths = [file for file in files if isinstance(file, Path)]
     kinds = {find_kind(file) for file in paths}
     has_text_ids = CSV in kinds or any(find_partitions(file) for file in paths)
