@@ -15,10 +15,13 @@ import pyarrow.json
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import BadRows, Trouble, find_bad
 from trajcloak.log.formats import TEXT_BLOCK_BYTES, open_text
-from trajcloak.log.types import MAX_DEPTH, join_types
+from trajcloak.log.types import join_types
 
 LOOK_AHEAD = 1 << 20
 """Bytes of a file from which the types of its fields are guessed."""
+
+MAX_DEPTH = 32
+"""Most levels of objects and lists within each other."""
 
 BOM = b"\xef\xbb\xbf"
 JSON_BLANKS = b" \t\r"

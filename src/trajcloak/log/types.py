@@ -22,9 +22,6 @@ PLAIN = {
 SEPARATOR = "."
 """Between the name of a struct and the name of its field."""
 
-MAX_DEPTH = 32
-"""Most levels of structs within each other."""
-
 
 def to_common_type(column: pa.Array) -> pa.Array:
     """Convert a column to a type that all functions of Arrow support, with the same values.
@@ -161,14 +158,9 @@ def _find(batch: pa.RecordBatch, name: str) -> pa.Array:
     return column
 
 
-def _walk(name: str, column: pa.Array, depth: int = 0) -> Iterator[tuple[str, pa.Array]]:
+def _walk(name: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     if not pa.types.is_struct(column.type):
         yield name, column
         return
-    if depth == MAX_DEPTH:
-        raise InputError(
-            f"a request column holds structs in more than {MAX_DEPTH} levels; expected few; name "
-            f"single fields with --request=COLUMN.FIELD"
-        )
     for field, values in zip(column.type, column.flatten(), strict=True):
-        yield from _walk(f"{name}{SEPARATOR}{field.name}", values, depth + 1)
+        yield from _walk(f"{name}{SEPARATOR}{field.name}", values)
