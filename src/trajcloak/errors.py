@@ -48,8 +48,8 @@ _FUNCTIONS = {
 """Commands that messages name, and the functions that do the same."""
 
 
-class TrajcloakError(Exception):
-    """Base of all errors that trajcloak raises on purpose."""
+class _ShownMessage(Exception):  # noqa: N818
+    """A message that the command line and Python show differently."""
 
     def __init__(self, message: str) -> None:
         super().__init__(show_text(message))
@@ -59,13 +59,17 @@ class TrajcloakError(Exception):
         """The message for the command line."""
         return str(self.args[0])
 
+    def __str__(self) -> str:
+        return name_keywords(self.with_options)
+
+
+class TrajcloakError(_ShownMessage):
+    """Base of all errors that trajcloak raises on purpose."""
+
     @property
     def reasons(self) -> list[str]:
         """The message for the command line; several, if a log is refused for several reasons."""
         return [self.with_options]
-
-    def __str__(self) -> str:
-        return name_keywords(self.with_options)
 
 
 def name_keywords(text: str) -> str:
@@ -126,10 +130,7 @@ class OutputError(TrajcloakError, OSError):
 class Refusals:
     """Collects what is wrong with a log, so that all of it is said at once.
 
-    Parameters
-    ----------
-    reasons
-        What is known already, a message for each.
+    ``reasons`` are messages about what is known already.
     """
 
     def __init__(self, reasons: Sequence[str] = ()) -> None:
@@ -156,19 +157,8 @@ class Refusals:
             raise RefusedLogError(self.reasons)
 
 
-class TrajcloakWarning(UserWarning):
+class TrajcloakWarning(_ShownMessage, UserWarning):
     """Something is probably meant otherwise; the message says how to ask for that."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(show_text(message))
-
-    @property
-    def with_options(self) -> str:
-        """The message for the command line."""
-        return str(self.args[0])
-
-    def __str__(self) -> str:
-        return name_keywords(self.with_options)
 
 
 def warn_caller(message: str) -> None:

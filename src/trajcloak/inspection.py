@@ -301,10 +301,10 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
     Distances are checked only in logs with metres and seconds. A row is listed once.
     """
     whole = hold_in_memory(log)
-    bulk = None
+    masks = dict.fromkeys((NULL_ISLAND, SWAPPED), np.zeros(log.num_rows, np.bool_))
     if may_be_swapped(whole.facts) or may_be_at_zero(whole.facts):
         bulk = find_bulk(whole)
-    masks = {NULL_ISLAND: find_null_island(log, bulk), SWAPPED: find_swapped(log, bulk)}
+        masks = {NULL_ISLAND: find_null_island(log, bulk), SWAPPED: find_swapped(log, bulk)}
     listed = masks[NULL_ISLAND] | masks[SWAPPED]
     if log.has_timestamps and log.crs is not None:
         masks[TELEPORT] = find_teleports(log, DEFAULT_SPEED, ~listed)

@@ -12,7 +12,7 @@ from numba import njit
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import build_slices, run_sliced
 from trajcloak.log import Bounds, Change, RequestLog, ShardedLog, SomeRows
-from trajcloak.log.sharded_log import merge_bounds
+from trajcloak.log.sharded_log import bound_places, merge_bounds
 from trajcloak.options import MAX_COORDINATE, MAX_HEIGHT, MIN_CELL_ULPS
 
 PLANAR_HEIGHT = 16
@@ -164,7 +164,10 @@ def choose_region(
 
 
 def check_reach(log: ShardedLog, bounds: Bounds) -> None:
-    """Raise if a place is so far out that areas could not be summed in floating point."""
+    """Raise if a place is so far out that areas could not be summed in floating point.
+
+    PROJ answers infinity for a place that cannot be projected.
+    """
     if max(map(abs, bounds)) <= MAX_COORDINATE:
         return
     raise InputError(
@@ -212,16 +215,12 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
     if _extent(bounds) == 0:
         return
     counts = log.ask(count_places, bounds, log.engine.threads)
-    stretches = {
-        axis: stretch
-        for axis in _list_long_axes(bounds)
-        if (
-            stretch := _find_stretch(
-                np.sum([part[axis] for part in counts], axis=0), bounds[axis], bounds[2 + axis]
-            )
-        )
-        is not None
-    }
+    stretches: Stretches = {}
+    for axis in _list_long_axes(bounds):
+        places = np.sum([part[axis] for part in counts], axis=0)
+        stretch = _find_stretch(places, bounds[axis], bounds[2 + axis])
+        if stretch is not None:
+            stretches[axis] = stretch
     if not stretches:
         return
     rows = SomeRows(files=log.facts.files)
@@ -230,8 +229,6 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
         rows.add(far)
         if near is not None:
             rest.append(near)
-    if not rows.count:
-        return
     lows, highs = np.min(rest, axis=0)[:2], np.max(rest, axis=0)[2:]
     # The bins' edges may be off by a rounding error.
     if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):
@@ -271,8 +268,7 @@ def _find_far(log: RequestLog, stretches: Stretches) -> tuple[npt.NDArray[np.int
     numbers = log.number_rows(np.flatnonzero(far))
     if far.all():
         return numbers, None
-    x, y = log.plane[0][~far], log.plane[1][~far]
-    return numbers, (float(x.min()), float(y.min()), float(x.max()), float(y.max()))
+    return numbers, bound_places(*(values[~far] for values in log.plane))
 
 
 def _find_stretch(
@@ -313,13 +309,7 @@ def place_log(log: ShardedLog) -> tuple[ShardedLog, str | None, Bounds]:
     bounds, joins = _join_hemispheres(log)
     crs = choose_projection(bounds)
     placed = log.change(log.derive(_place_shard, crs, joins, log.engine.threads))
-    bounds = merge_bounds(placed.ask(_bound_plane))
-    if not all(map(math.isfinite, bounds)):
-        raise InputError(
-            f"{placed.find_rows(_find_unplaced)} at places that cannot be projected; expected an "
-            f"area on one half of the globe; correct or remove them, or leave them out with --clip"
-        )
-    return placed, crs, bounds
+    return placed, crs, merge_bounds(placed.ask(_bound_plane))
 
 
 def _place_shard(log: RequestLog, crs: str, joins: bool, threads: int) -> Change:
@@ -337,14 +327,8 @@ def _place_shard(log: RequestLog, crs: str, joins: bool, threads: int) -> Change
     return {"plane_x": x, "plane_y": y}
 
 
-def _find_unplaced(log: RequestLog) -> Mask:
-    x, y = log.plane
-    return ~(np.isfinite(x) & np.isfinite(y))
-
-
 def _bound_plane(log: RequestLog) -> Bounds:
-    x, y = log.plane
-    return float(x.min()), float(y.min()), float(x.max()), float(y.max())
+    return bound_places(*log.plane)
 
 
 def _join_hemispheres(log: ShardedLog) -> tuple[Bounds, bool]:

@@ -20,21 +20,11 @@ BUILDING = "building trajectories"
 
 @dataclass(frozen=True)
 class WindowInput:
-    """Some or all participants of a window, with their trajectories and requests.
+    """Some or all participants of a window, with their trajectories and requests."""
 
-    Attributes
-    ----------
-    window : Window
-        ``user`` is a position in the shard that the user is in.
-    ids : pyarrow.Array
-        Ids of the participants, ascending.
-    shard : (n,) int32
-        The shard that each participant is in.
-    """
-
-    window: Window
-    ids: pa.Array
-    shard: npt.NDArray[np.int32]
+    window: Window  # ``user`` is a position in the shard that the user is in.
+    ids: pa.Array  # Ids of the participants, ascending.
+    shard: npt.NDArray[np.int32]  # (n,): the shard that each participant is in.
 
     @property
     def num_users(self) -> int:
@@ -43,29 +33,15 @@ class WindowInput:
 
 
 class WindowPresence(NamedTuple):
-    """Who of a shard takes part in a window, and what is withheld of the others.
+    """Who of a shard takes part in a window, and what is withheld of the others."""
 
-    Attributes
-    ----------
-    participants : uint8
-        A bit for each user of the shard: whether the user takes part.
-    num_participants : int
-    reported : int
-        Participants who have a report in the window.
-    requests : int
-        Requests of participants.
-    left_out_users, left_out_requests : int
-    located : Located
-        As in :class:`trajcloak.trajectories.Window`.
-    """
-
-    participants: npt.NDArray[np.uint8]
+    participants: npt.NDArray[np.uint8]  # A bit for each user of the shard.
     num_participants: int
-    reported: int
-    requests: int
+    reported: int  # Participants who have a report in the window.
+    requests: int  # Requests of participants.
     left_out_users: int
     left_out_requests: int
-    located: Located
+    located: Located  # As in :class:`trajcloak.trajectories.Window`.
 
 
 class ShardPresence(NamedTuple):

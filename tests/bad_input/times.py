@@ -23,7 +23,7 @@ def instants_for_a_log_with_moments(folder, secrets):
     return Attempt(write_csv(folder, *lines), options={"max_gap": "5"})
 
 
-@case(tc.OptionError, r"the log has \d+ instants")
+@case(tc.InputError, r"rows 1 and 2: there are [\d,]+ instants from one to the other")
 def too_many_instants(folder, secrets):
     path = write_csv(folder, secrets.row(time=0), secrets.row(time=10**12))
     return Attempt(path, options={"every": "1"})

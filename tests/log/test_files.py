@@ -12,7 +12,7 @@ from trajcloak.log import csv_text, read_in_memory
 from trajcloak.log import files as log_files
 from trajcloak.log.file_columns import read_columns
 from trajcloak.log.files import list_files, stream_batches
-from trajcloak.log.formats import AsciiRows, WantedColumns
+from trajcloak.log.formats import WantedColumns
 from trajcloak.options import LogColumns
 
 HEADER = "user_id,time,x,y\n"
@@ -223,31 +223,11 @@ def test_another_delimiter_is_suggested_only_where_it_would_help(tmp_path):
     assert "delimiter=" not in str(caught.value)
 
 
-def test_types_do_not_depend_on_where_a_file_is_cut_into_blocks(tmp_path, monkeypatch):
-    """A time that is cut in two would look like a number."""
+def test_the_first_time_tells_the_type_however_late_it_is(tmp_path, monkeypatch):
     path = tmp_path / "log.csv"
     path.write_text("time,user_id,x,y\n,1,2.5,3\n2024-05-01T10:00,2,2.5,3\n2024-05-02,3,2.5,3")
     wanted = WantedColumns("user_id", "time", ("x", "y"))
-    for num_bytes in range(1, 45):
-        monkeypatch.setattr(csv_text, "GUESSED_BYTES", num_bytes)
+    for num_rows in range(1, 4):
+        monkeypatch.setattr(csv_text, "GUESSED_ROWS", num_rows)
         types = csv_text.guess_types(path, wanted, ["time", "user_id", "x", "y"]).types
-        assert types["time"] == pa.timestamp("us"), num_bytes
-
-
-def test_no_other_thread_reads_to_guess_types(tmp_path, monkeypatch):
-    """Threads of Arrow would go on reading, and kill a process that ends meanwhile."""
-    path = tmp_path / "log.csv"
-    path.write_text(HEADER + "u1,,1,2\n" * 200_000 + "u1,2024-05-06T08:00:00,1,2\n")
-    readers = set()
-    read = AsciiRows.read
-
-    def note(stream, size=-1):
-        readers.add(threading.current_thread())
-        return read(stream, size)
-
-    monkeypatch.setattr(AsciiRows, "read", note)
-    names = ["user_id", "time", "x", "y"]
-    wanted = WantedColumns("user_id", "time", ("x", "y"), (), None)
-    types = csv_text.guess_types(path, wanted, names).types
-    assert types["time"] == pa.timestamp("us")
-    assert readers == {threading.current_thread()}
+        assert types["time"] == pa.timestamp("us"), num_rows

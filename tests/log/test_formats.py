@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from log.dirty import zstd
 from runs import anonymize
 from trajcloak.auditor import audit_files
 from trajcloak.log import read_in_memory
@@ -49,13 +50,6 @@ def to_csv(delimiter=","):
 def to_lines():
     lines = [json.dumps(row, default=str) for row in build_table().to_pylist()]
     return "\n".join(lines).encode()
-
-
-def zstd(content):
-    stream = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(stream, "zstd") as packed:
-        packed.write(content)
-    return stream.getvalue().to_pybytes()
 
 
 def write_partitions(path):

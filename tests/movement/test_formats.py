@@ -102,14 +102,6 @@ def test_nothing_of_the_format(refuse, tmp_path):
     )
 
 
-def test_nothing_given(refuse):
-    assert refuse([]) == "no source is given; expected a file, a folder or a glob; name one"
-
-
-def test_no_path(refuse):
-    assert "the source is given as dict; expected paths" in refuse({}, tc.OptionError)
-
-
 def test_a_message_names_few_of_many_files(refuse, tmp_path):
     files = [write(tmp_path / f"{number}.txt", "x") for number in range(9)]
     message = refuse(files, tc.OptionError)

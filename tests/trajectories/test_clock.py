@@ -193,14 +193,3 @@ def test_integer_instants_follow_no_clock(tmp_path, options):
         anonymize(read_in_memory(log), 2, **options)
     with pytest.raises(tc.OptionError, match="integer instants"):
         read_in_memory(log, LogColumns(tz="UTC"))
-
-
-def test_times_before_the_first_year_follow_no_clock(tmp_path):
-    log = tmp_path / "log.parquet"
-    # So many microseconds before 1970.
-    time = pa.array([-(62_135_596_800 * 10**6)] * 2, pa.int64()).cast(pa.timestamp("us"))
-    pq.write_table(
-        pa.table({"user_id": [1, 2], "time": time, "x": [0.0, 1.0], "y": [0.0, 1.0]}), log
-    )
-    with pytest.raises(tc.OptionError, match="times beyond the years 1 to 9999"):
-        anonymize(read_in_memory(log), 2, align="day")

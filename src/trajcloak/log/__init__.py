@@ -4,7 +4,6 @@ from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.clean import sort_rows
 from trajcloak.log.file_columns import LogPath
 from trajcloak.log.read import read_all_rows, read_in_memory, read_shards
-from trajcloak.log.request_values import Requests
 from trajcloak.log.sharded_log import (
     Bounds,
     Change,
@@ -21,7 +20,6 @@ __all__ = [
     "LogFacts",
     "LogPath",
     "RequestLog",
-    "Requests",
     "ShardedLog",
     "SomeRows",
     "hold_in_memory",

@@ -65,13 +65,11 @@ class FileRows(NamedTuple):
 
     def name_two(self, one: int, other: int) -> str:
         """Name two rows."""
-        label, row = self._find(one)
-        other_label, other_row = self._find(other)
-        if label == other_label:
-            return (
-                f"{label}: rows {row} and {other_row}" if label else f"rows {row} and {other_row}"
-            )
-        return f"{self.name_row(one)} and {self.name_row(other)}"
+        (label, row), (other_label, other_row) = self._find(one), self._find(other)
+        if label != other_label:
+            return f"{self.name_row(one)} and {self.name_row(other)}"
+        rows = f"rows {row} and {other_row}"
+        return f"{label}: {rows}" if label else rows
 
     def name_rows(self, count: int, first: Sequence[int]) -> str:
         """Count rows, and name the first few of them."""
@@ -104,11 +102,10 @@ class SomeRows:
         for numbers in parts:
             self.add(numbers)
 
-    def add(self, numbers: RowNumbers) -> "SomeRows":
+    def add(self, numbers: RowNumbers) -> None:
         """Add rows by their numbers, counted as in messages."""
         self.count += len(numbers)
         self.first = sorted([*self.first, *np.sort(numbers)[:SHOWN_ROWS].tolist()])[:SHOWN_ROWS]
-        return self
 
     def merge(self, other: "SomeRows") -> None:
         """Add rows that were counted elsewhere."""

@@ -15,7 +15,14 @@ from trajcloak.kernels.sort import sort_words
 from trajcloak.log.bad_rows import SomeRows
 from trajcloak.log.misplaced import Bulk, find_bulk, find_swapped, may_be_swapped
 from trajcloak.log.request_values import Requests, drop_unsent
-from trajcloak.log.sharded_log import LogFacts, RequestLog, ShardedLog, add_counts, call_on_shard
+from trajcloak.log.sharded_log import (
+    CommonFacts,
+    RequestLog,
+    ShardedLog,
+    add_counts,
+    call_on_shard,
+    measure_rows,
+)
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
 EARTH_RADIUS = 6_371_008.8
@@ -34,8 +41,9 @@ def clean_shards(log: ShardedLog, columns: LogColumns) -> tuple[ShardedLog, dict
     """
     dropped: dict[str, int] = {}
     if SWAPPED in columns.drop:
-        bulk = find_bulk(log) if may_be_swapped(log.facts) else None
-        log, dropped = _keep_shards(log, columns, drop_swapped, bulk)
+        dropped[SWAPPED] = 0
+        if may_be_swapped(log.facts):
+            log, dropped = _keep_shards(log, columns, drop_swapped, find_bulk(log))
     if columns.max_speed is not None or {CONFLICT, TELEPORT} & set(columns.drop):
         log, more = _keep_shards(log, columns, drop_contradictions, columns)
         dropped |= more
@@ -67,7 +75,7 @@ def _keep_shards(
     return replace(log, shards=left), add_counts([shard.dropped for shard in found])
 
 
-def drop_swapped(log: RequestLog, bulk: Bulk | None) -> Iterator[list[Any]]:
+def drop_swapped(log: RequestLog, bulk: Bulk) -> Iterator[list[Any]]:
     """Drop the rows of a shard whose axes are swapped; ``bulk`` is the whole log's."""
     keep = ~find_swapped(log, bulk)
     yield _keep_shard(log, keep, {SWAPPED: int((~keep).sum())}, np.empty(0, np.int64))
@@ -102,7 +110,7 @@ def _keep_shard(
 
 def check_reachable(far: SomeRows, log: ShardedLog, columns: LogColumns) -> None:
     """Raise if there are teleports that are not to be dropped."""
-    if far.count and TELEPORT not in columns.drop:
+    if far.count:
         raise InputError(
             f"{far} farther from the same user's report before than a speed of "
             f"{_choose_speed(log.facts, columns):g} allows; expected places that can be reached; "
@@ -132,7 +140,7 @@ def group_by_user(log: RequestLog) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
     return order, np.searchsorted(log.user[order], np.arange(log.num_users + 1))
 
 
-def _choose_speed(log: RequestLog | LogFacts, columns: LogColumns) -> float:
+def _choose_speed(log: CommonFacts, columns: LogColumns) -> float:
     if columns.max_speed is not None:
         return columns.max_speed
     if log.has_timestamps and log.crs is not None:
@@ -184,9 +192,7 @@ def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
                 position[log.requests.row[with_request]],
             )
         ),
-        step=int(np.gcd.reduce(time - time[0])),
-        time_range=(int(time.min()), int(time.max())),
-        bounds=(float(x.min()), float(y.min()), float(x.max()), float(y.max())),
+        **measure_rows(time, x, y),
         file_row=rows if log.file_row is None else log.file_row[rows],
     )
 

@@ -21,7 +21,7 @@ from trajcloak.options import LogColumns
 class SourcePiece:
     """Some rows of a log, to be read by one call."""
 
-    content: Any  # A list of files, or a handle of an Arrow table.
+    content: list[Any]  # Paths, Arrow tables, or handles of such tables.
     groups: tuple[int, ...] | None  # The row groups to read, of a single Parquet file.
     first_row: int  # How many rows of the log come before.
 
@@ -45,7 +45,7 @@ def cut_source(
         tables = engine.store_frame(source, to_table)
         counts = engine.ask(len, [(table,) for table in tables])
         first_rows = accumulate([0, *counts])
-        pieces = [SourcePiece(t, None, row) for t, row in zip(tables, first_rows, strict=False)]
+        pieces = [SourcePiece([t], None, row) for t, row in zip(tables, first_rows, strict=False)]
         head = to_table(source._meta)
         columns = recognise_columns(head, columns, has_place=has_place)
         return CutSource("the table", [head], columns, sum(counts), pieces)

@@ -13,10 +13,7 @@ import pyarrow as pa
 from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array, rank_ids
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.log.request_values import Requests, SentRequests, drop_unsent, merge_kinds
-from trajcloak.log.row_checks import copy_place
-from trajcloak.log.sharded_log import Change, RequestLog, add_counts, mixed_ids
-from trajcloak.log.times import copy_times, mixed_times
-from trajcloak.options import LogColumns
+from trajcloak.log.sharded_log import Change, RequestLog, add_counts, measure_rows
 
 
 def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | None]:
@@ -80,7 +77,7 @@ def _split(
     return np.split(members, first[1:-1]), number
 
 
-def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> RequestLog | None:
+def join_rows(pieces: Sequence[RequestLog | None]) -> RequestLog | None:
     """Join the pieces of a shard, in the order of their rows; None if there are no rows."""
     logs = [piece for piece in pieces if piece is not None]
     if not logs:
@@ -88,55 +85,31 @@ def join_rows(pieces: Sequence[RequestLog | None], columns: LogColumns) -> Reque
     one = logs[0]
     if len(pieces) == 1:
         return one
-    is_integer = pa.types.is_integer(one.users.type)
-    if any(pa.types.is_integer(log.users.type) != is_integer for log in logs):
-        raise mixed_ids(columns.user)
-    if any((log.has_timestamps, log.zone) != (one.has_timestamps, one.zone) for log in logs):
-        raise mixed_times(columns.time, [(log.has_timestamps, log.zone) for log in logs])
     ends = np.cumsum([log.num_rows for log in logs])
     users, numbers = _merge_users(logs)
     kinds, kind_numbers = merge_kinds([log.requests.kinds for log in logs])
-    types = np.int32, np.int64, np.float64, np.float64, np.int64
-    joined = [np.empty(ends[-1], type_) for type_ in types]
-    step, low, high = 0, 2**63 - 1, -(2**63)
-    bounds = [np.inf, np.inf, -np.inf, -np.inf]
-    for log, number, end in zip(logs, numbers, ends.tolist(), strict=True):
-        into = slice(end - log.num_rows, end)
-        user_out, time_out, x_out, y_out, row_out = (column[into] for column in joined)
-        np.take(number, log.user, out=user_out)
-        least, greatest, step = map(int, copy_times(log.time, one.time[0], step, time_out))
-        low, high = min(low, least), max(high, greatest)
-        for axis, (values, out) in enumerate(((log.x, x_out), (log.y, y_out))):
-            left, right, _ = copy_place(values, np.inf, out)
-            bounds[axis] = min(bounds[axis], left)
-            bounds[2 + axis] = max(bounds[2 + axis], right)
-        row_out[:] = np.arange(log.num_rows) if log.file_row is None else log.file_row
+    user = np.empty(ends[-1], np.int32)
+    kind, row, file_row = [], [], []
+    for log, number, kind_number, end in zip(logs, numbers, kind_numbers, ends, strict=True):
+        assert log.requests.row is not None
+        start = end - log.num_rows
+        np.take(number, log.user, out=user[start:end])
+        kind.append(kind_number[log.requests.kind])
+        row.append(log.requests.row + start)
+        file_row.append(np.arange(log.num_rows) if log.file_row is None else log.file_row)
+    time = np.concatenate([log.time for log in logs])
+    x, y = np.concatenate([log.x for log in logs]), np.concatenate([log.y for log in logs])
     return replace(
         one,
         users=users,
-        user=joined[0],
-        time=joined[1],
-        x=joined[2],
-        y=joined[3],
-        file_row=joined[4],
+        user=user,
+        time=time,
+        x=x,
+        y=y,
+        **measure_rows(time, x, y),
+        file_row=np.concatenate(file_row),
         # A piece still lists the distinct requests of all pieces that were read with it.
-        requests=drop_unsent(
-            Requests(
-                np.concatenate(
-                    [n[log.requests.kind] for log, n in zip(logs, kind_numbers, strict=True)]
-                ),
-                kinds,
-                np.concatenate(
-                    [
-                        log.requests.row + (end - log.num_rows)
-                        for log, end in zip(logs, ends, strict=True)
-                    ]
-                ),
-            )
-        ),
-        step=step,
-        time_range=(low, high),
-        bounds=(bounds[0], bounds[1], bounds[2], bounds[3]),
+        requests=drop_unsent(Requests(np.concatenate(kind), kinds, np.concatenate(row))),
         dropped=add_counts([log.dropped for log in logs]),
         shifted=add_counts([log.shifted for log in logs]),
     )

@@ -1,5 +1,6 @@
-"""The columns of the files of a log: which there are, which are read, what they say of all rows."""
+"""The columns of the files of a log: which there are, which are read, what holds for all rows."""
 
+import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from trajcloak.errors import InputError, OptionError
@@ -19,7 +19,6 @@ from trajcloak.log.formats import (
     NAMES,
     PARQUET,
     WantedColumns,
-    find_delimiter,
     find_kind,
     find_partitions,
     read_header,
@@ -29,8 +28,8 @@ from trajcloak.log.lines import guess_schema
 from trajcloak.log.types import find_common_type, list_roots
 from trajcloak.options import LogColumns, holds_fixed, marks_and_holds
 
-UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
-"""Errors that Arrow raises on files that it cannot read; UnicodeError for names of columns."""
+UNREADABLE = (pa.ArrowException, OSError, csv.Error, UnicodeError)
+"""Errors of files that cannot be read; UnicodeError for names of columns."""
 
 LIKE_A_VALUE = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
 """A name of a column that is probably a number or a time."""
@@ -94,9 +93,10 @@ def _open_schema(file: LogFile, delimiter: str | None) -> pa.Schema:
             return reader.schema
     if kind == JSON:
         return guess_schema(file)
-    header = pa.BufferReader(read_header(file))
-    parse = pyarrow.csv.ParseOptions(delimiter=find_delimiter(file, delimiter))
-    return pyarrow.csv.read_csv(header, parse_options=parse).schema
+    names = read_header(file, delimiter)
+    if not names:
+        raise pa.ArrowInvalid("no header")
+    return pa.schema([(name, pa.string()) for name in names])
 
 
 def open_ipc(file: Path) -> Any:
@@ -216,7 +216,7 @@ def unreadable(file: LogFile, error: Exception) -> InputError:
 
 @dataclass(frozen=True)
 class LogSystem:
-    """What the files of a log say about all of its rows."""
+    """What holds for all rows of a log, as its files say."""
 
     crs: str | None  # Coordinate system; None if it is not known.
     geographic: bool  # Whether coordinates are degrees.
@@ -231,7 +231,7 @@ class LogSystem:
 def find_system(
     files: Sequence[LogFile], columns: LogColumns, *, has_place: bool = True
 ) -> LogSystem:
-    """Find out what the files of a log say; the first file decides the coordinate system."""
+    """Find what holds for all rows of a log; the first file decides the coordinate system."""
     paths = [file for file in files if isinstance(file, Path)]
     kinds = {find_kind(file) for file in paths}
     has_text_ids = CSV in kinds or any(find_partitions(file) for file in paths)

@@ -11,9 +11,6 @@ from trajcloak.options import EMPTY, NULL_ISLAND, OUT_OF_RANGE, LogColumns
 
 CLIP = "clip"
 DEGREES = (180.0, 90.0)
-NUM_PLACED, NUM_UNPLACED = 4, 2
-"""Fixed columns of a batch, which come first: user, time and, if there is one, the place."""
-
 TRUTHS = {"false": False, "0": False, "true": True, "1": True}
 
 
@@ -43,16 +40,17 @@ class RowFilter:
             or columns.clip is not None
             or bool({EMPTY, OUT_OF_RANGE, NULL_ISLAND} & set(columns.drop))
         )
-        self._first = 0
-        self._latest: npt.NDArray[np.int64] | None = None
+        # The rows that are left of the latest batch, numbered from 0 over the files.
+        self.rows: range | npt.NDArray[np.int64] = range(0)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Choose and drop rows of a batch, whose first columns are user, time and place."""
-        self._latest = None
-        self._first = self.num_read
+        first = self.num_read
         self.num_read += batch.num_rows
-        fixed = batch.schema.names[: NUM_PLACED if self._has_place else NUM_UNPLACED]
-        unreadable = self._bad.find_unreadable(self._first, self.num_read)
+        self.rows = range(first, self.num_read)
+        # User, time and, if there is one, the place.
+        fixed = batch.schema.names[: 4 if self._has_place else 2]
+        unreadable = self._bad.find_unreadable(first, self.num_read)
         has_empty = any(batch.column(name).null_count for name in fixed)
         if not (self._is_needed or has_empty or unreadable is not None) or not batch.num_rows:
             self.num_chosen += batch.num_rows
@@ -85,11 +83,11 @@ class RowFilter:
         example: str | None,
     ) -> pa.RecordBatch:
         """Note rows of the batch that :meth:`apply` returned, and leave them out."""
-        self._bad.add(trouble, self.list_rows()[wrong], example)
+        self._bad.add(trouble, to_array(self.rows)[wrong], example)
         return self._keep(batch, ~wrong)
 
     def _keep(self, batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-        self._latest = self.list_rows()[keep]
+        self.rows = to_array(self.rows)[keep]
         if keep.all():
             return batch
         self.has_left_out = True
@@ -103,7 +101,7 @@ class RowFilter:
             "a value in every row",
             "fill or remove such rows, or drop them with --drop=empty",
         )
-        self._bad.add(trouble, np.flatnonzero(wrong & keep) + self._first)
+        self._bad.add(trouble, to_array(self.rows)[wrong & keep])
         keep &= ~wrong
 
     def _choose(self, batch: pa.RecordBatch, among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -130,8 +128,7 @@ class RowFilter:
                 "true or false, or 1 or 0",
                 "correct the row, or name another column with --is-report",
             )
-            rows = np.flatnonzero(unknown)
-            self._bad.add(trouble, rows + self._first)
+            self._bad.add(trouble, to_array(self.rows)[unknown])
         is_report = np.array(list(TRUTHS.values()))[code]
         chosen: npt.NDArray[np.bool_] = among & ~unknown & is_report
         return chosen
@@ -157,20 +154,6 @@ class RowFilter:
         wrong = wrong & keep
         self.dropped[reason] = self.dropped.get(reason, 0) + int(wrong.sum())
         keep &= ~wrong
-
-    def number_row(self, position: int) -> int:
-        """Number a row of the latest batch as messages do, from its position among those left."""
-        row = self._first + position if self._latest is None else int(self._latest[position])
-        return row + 1
-
-    @property
-    def rows(self) -> range | npt.NDArray[np.int64]:
-        """The rows that are left of the latest batch, numbered from 0 over the files."""
-        return range(self._first, self.num_read) if self._latest is None else self._latest
-
-    def list_rows(self) -> npt.NDArray[np.int64]:
-        """List the rows that are left of the latest batch, as ``rows``."""
-        return to_array(self.rows)
 
 
 def to_array(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

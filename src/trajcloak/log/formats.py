@@ -1,6 +1,8 @@
 """Kinds of log files, recognised by their names."""
 
+import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +33,6 @@ DELIMITERS = (",", ";", "\t", "|")
 MAX_HEADER = 1 << 20
 
 TEXT_BLOCK_BYTES = 1 << 24
-NOT_ASCII = bytes(range(128)) + b"?" * 128
-"""A table that turns each byte that is not ASCII into a question mark."""
 
 
 class WantedColumns(NamedTuple):
@@ -69,42 +69,28 @@ def open_text(file: Path) -> Any:
     return pa.input_stream(str(file), compression=COMPRESSIONS.get(file.suffix.lower()))
 
 
-class AsciiRows(io.RawIOBase):
-    """The bytes of a text file; after the header, bytes that are not ASCII become ``?``.
+def read_cells(file: Path, delimiter: str) -> Iterator[list[str]]:
+    """Read the rows of a delimited file, the header first, as the texts of their cells.
 
-    Arrow passes rows of the wrong length to Python as text, and fails if they are not UTF-8.
-    Separators, quotes and line ends stay where they are.
+    Bytes that are not UTF-8 become surrogates.
     """
-
-    def __init__(self, file: Path) -> None:
-        self._stream = open_text(file)
-        self._header_left = len(read_header(file))
-
-    def readable(self) -> bool:
-        """Always true."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Read some bytes."""
-        content = bytes(self._stream.read(None if size < 0 else size))
-        header, rows = content[: self._header_left], content[self._header_left :]
-        self._header_left -= len(header)
-        return header + rows.translate(NOT_ASCII)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
-        super().close()
-
-
-def read_header(file: Path) -> bytes:
-    """Read the header line of a text file; quoted names in it may contain line breaks."""
     with open_text(file) as stream:
-        head = bytes(stream.read(MAX_HEADER))
-    stop = head.find(b"\n")
-    while stop >= 0 and head.count(b'"', 0, stop) % 2:
-        stop = head.find(b"\n", stop + 1)
-    return head if stop < 0 else head[: stop + 1]
+        yield from _split_cells(stream, delimiter)
+
+
+def _split_cells(stream: Any, delimiter: str, *, strict: bool = False) -> Iterator[list[str]]:
+    csv.field_size_limit(max(csv.field_size_limit(), TEXT_BLOCK_BYTES))
+    text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
+    # Blank lines are no rows.
+    return filter(None, csv.reader(text, delimiter=delimiter, strict=strict))
+
+
+def read_header(file: Path, delimiter: str | None) -> list[str]:
+    """Read the names of the columns of a delimited file."""
+    with open_text(file) as stream:
+        head = io.BytesIO(stream.read(MAX_HEADER))
+    # Strict, so that a quote that is not closed does not make names of rows.
+    return next(_split_cells(head, find_delimiter(file, delimiter), strict=True), [])
 
 
 def find_delimiter(file: Path, given: str | None) -> str:

@@ -34,8 +34,8 @@ class PointColumn(NamedTuple):
 def find_geometry(schema: pa.Schema) -> PointColumn | None:
     """Find the column of points of a table, as GeoParquet and GeoArrow describe it.
 
-    Returns None if there is none. A column of points that nothing is said about holds longitude
-    and latitude, and gives way to columns ``lon``, ``lat`` or ``x``, ``y``.
+    Returns None if there is none. A column of points without metadata holds longitude and
+    latitude; columns ``lon``, ``lat`` or ``x``, ``y`` are used instead if there are any.
     """
     name = name_points(schema)
     if name is None:

@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ import pyarrow.json
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import BadRows, Trouble, find_bad
 from trajcloak.log.formats import TEXT_BLOCK_BYTES, open_text
-from trajcloak.log.types import MAX_DEPTH
+from trajcloak.log.types import join_types
 
 LOOK_AHEAD = 1 << 20
 """Bytes of a file from which the types of its fields are guessed."""
+
+MAX_DEPTH = 32
+"""Most levels of objects and lists within each other."""
 
 BOM = b"\xef\xbb\xbf"
 JSON_BLANKS = b" \t\r"
@@ -168,19 +172,9 @@ def _choose_type(found: Counter[pa.DataType]) -> pa.DataType:
     """Choose the type of most values, widened to hold values of other types where possible."""
     joined = pa.null()
     for type_, _ in found.most_common():
-        joined = _join_types(joined, type_)
+        with suppress(pa.ArrowException):
+            joined = join_types(joined, type_)
     return _without_null(joined)
-
-
-def _join_types(known: pa.DataType, found: pa.DataType) -> pa.DataType:
-    """Find a type that holds values of both types; the first one if there is none."""
-    if known == found:
-        return known
-    try:
-        fields = [pa.schema([("", type_)]) for type_ in (known, found)]
-        return pa.unify_schemas(fields, promote_options="permissive").types[0]
-    except pa.ArrowException:
-        return known
 
 
 def _without_null(type_: pa.DataType) -> pa.DataType:

@@ -37,26 +37,21 @@ class Bulk(NamedTuple):
     reach: float
 
 
-def find_swapped(log: RequestLog, bulk: Bulk | None) -> Mask:
+def find_swapped(log: RequestLog, bulk: Bulk) -> Mask:
     """Find rows that are far outside the bulk of a log, but inside it with their axes swapped.
 
     ``bulk`` is that of the whole log, around the medians of longitude and latitude (see
-    ``docs/data-model.md``); None if no row of the log can be swapped.
+    ``docs/data-model.md``).
     """
-    if bulk is None:
-        return np.zeros(log.num_rows, np.bool_)
     centre, reach = bulk
     swapped: Mask = _distance(log.x, log.y, centre) > FAR * reach
     swapped &= _distance(log.y, log.x, centre) <= reach
     return swapped
 
 
-def find_null_island(log: RequestLog, bulk: Bulk | None) -> Mask:
-    """Find rows at exactly 0, 0, if that is far outside the bulk of a log.
-
-    ``bulk`` is None if no row of the whole log can be there.
-    """
-    if bulk is None or max(map(abs, bulk.centre)) <= FAR * bulk.reach:
+def find_null_island(log: RequestLog, bulk: Bulk) -> Mask:
+    """Find rows at exactly 0, 0, if that is far outside the bulk of a log."""
+    if max(map(abs, bulk.centre)) <= FAR * bulk.reach:
         return np.zeros(log.num_rows, np.bool_)
     at_zero: Mask = (log.x == 0) & (log.y == 0)
     return at_zero
@@ -132,15 +127,9 @@ def select_value(
 ) -> float:
     """Find the number at ``place``, from 0, in the ascending order of all numbers.
 
-    The numbers are counted by the first 16 bits of their word; then those with the right first
-    bits are counted by the next 16; and so on. That takes four passes, and never more than one
-    part in memory.
-
-    Parameters
-    ----------
-    count_parts
-        Yields the result of :func:`count_digits` for each part; the same parts in every call.
-    place
+    ``count_parts`` yields the result of :func:`count_digits` for each part. The numbers are
+    counted by the first 16 bits of their word; then those with the right first bits are counted
+    by the next 16; and so on. That takes four passes, and never more than one part in memory.
 
     Examples
     --------

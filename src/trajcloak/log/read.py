@@ -40,7 +40,7 @@ from trajcloak.log.sharded_log import (
     mixed_ids,
     renumber_kinds,
 )
-from trajcloak.log.times import check_time_span
+from trajcloak.log.times import MAX_TIME_SPAN, mixed_times
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress, silent
 
@@ -55,28 +55,9 @@ def read_in_memory(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> RequestLog:
-    """Read and check a log.
+    """Read and check a log, as :func:`read_shards` does, into memory.
 
-    Parameters
-    ----------
-    source
-        A file (CSV, Parquet, Arrow, JSON lines), a glob, a folder, or a list of those; or a
-        table or frame of pyarrow, pandas, polars or geopandas.
-    columns
-        Which columns to read; see :class:`trajcloak.options.LogColumns`.
-    request_log
-        The log of the requests, if ``source`` has locations only: user, time and request
-        attributes, with the same names of columns. Default: rows of ``source`` carry the
-        requests.
-    threads
-        Default: all cores. Never changes the result.
-    progress
-        Called as rows are read.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
+    Raises an InputError if a file cannot be read or a row breaks a rule of ``docs/data-model.md``.
     """
     log = read_all_rows(source, columns, request_log, threads=threads, progress=progress)
     Refusals(log.refusals).check()
@@ -97,11 +78,7 @@ def read_all_rows(
     """
     engine = MemoryEngine(threads, progress)
     read = read_shards(engine, source, columns or LogColumns(), request_log)
-    log, facts = build_shard(read.shards[0]), read.facts
-    known_of_all = (
-        "files", "refusals", "dropped", "shifted", "unknown_requests", "dropped_requests",
-    )  # fmt: skip
-    return replace(log, **{name: getattr(facts, name) for name in known_of_all})
+    return replace(build_shard(read.shards[0]), **read.facts.list_common())
 
 
 class ReadCounts(NamedTuple):
@@ -111,6 +88,9 @@ class ReadCounts(NamedTuple):
     shifted: dict[str, int]
     num_read: int  # Location reports, or requests, that were read, dropped ones included.
     has_integer_ids: bool  # Whether some file has ids that are numbers.
+    # Whether ids are numbers, whether times are timestamps, and their zone, of all rows that have
+    # a place.
+    kinds: set[tuple[bool, tuple[bool, str | None]]]
     dropped_requests: int  # Requests of rows that were dropped.
     bad: BadRows  # Rows that are refused, and the files that were read.
 
@@ -120,13 +100,16 @@ def read_shards(
 ) -> ShardedLog:
     """Read and check a log, in shards: all rows of a user are in one shard.
 
+    A source is a file (CSV, Parquet, Arrow, JSON lines), a glob, a folder, or a list of those; or a
+    table or frame of pyarrow, pandas, polars or geopandas; or, for the dask engine, a dask
+    DataFrame. ``request_log`` has user, time and request attributes, with the same names of
+    columns, if ``source`` has locations only. Default: rows of ``source`` carry the requests.
+
     With two inputs the locations are read, checked and cleaned first, as if there were no requests.
     Then each request is given to the shard of its user, and changes nothing else.
 
     Rows that are refused are left out; the ``refusals`` of the facts say what is wrong with them,
     so that whatever else is wrong with the log can be found before it is refused.
-
-    Sources are as for :func:`read_in_memory`; for the dask engine, also dask DataFrames.
     """
     if request_log is not None and columns.is_report is not None:
         raise OptionError(
@@ -160,7 +143,11 @@ def _read_locations(
     system = find_system(source.files, columns)
     *rows, counts = _shuffle_rows(engine, source, columns, system, num_rows)
     total = _add_up(engine.collect(counts))
-    joined, facts = engine.shuffle(join_shard, [(of_shard, columns) for of_shard in rows], 2)
+    if len({is_integer for is_integer, _ in total.kinds}) > 1:
+        raise mixed_ids(columns.user)
+    if len(kinds := {kind for _, kind in total.kinds}) > 1:
+        raise mixed_times(columns.time, kinds)
+    joined, facts = engine.shuffle(join_shard, [(of_shard,) for of_shard in rows], 2)
     found = [[s, f] for s, f in zip(joined, engine.collect(facts), strict=True) if f is not None]
     engine.drop(rows)
     if not found:
@@ -252,7 +239,7 @@ def _naming_request_log() -> Iterator[None]:
 
 
 def read_rows(
-    content: Any,
+    files: list[Any],
     groups: tuple[int, ...] | None,
     first_row: int,
     columns: LogColumns,
@@ -270,7 +257,6 @@ def read_rows(
     Yields, for each chunk, the rows or requests of every shard and then the
     :class:`ReadCounts`.
     """
-    files = content if isinstance(content, list) else [content]
     expected_rows = count_rows(files) if groups is None else 0
     label = READING if locations is None else READING_REQUESTS
     naming = nullcontext() if locations is None else _naming_request_log()
@@ -307,6 +293,7 @@ def _end_chunk(
         {},
         found.num_chosen,
         reader.has_integer_ids,
+        set(),
         found.dropped_requests,
         bad or BadRows(),
     )
@@ -318,11 +305,12 @@ def _end_chunk(
         return [*[None] * num_shards, counts]
     log = reader.finish(threads)
     pieces = split_log(log, num_shards, reader.first_row)
-    return [*pieces, counts._replace(shifted=dict(log.shifted))]
+    kind = pa.types.is_integer(log.users.type), (log.has_timestamps, log.zone)
+    return [*pieces, counts._replace(shifted=dict(log.shifted), kinds={kind})]
 
 
 def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
-    dropped, shifted, num_read, has_integer_ids, requests, found = zip(*counts, strict=True)
+    dropped, shifted, num_read, has_integer_ids, kinds, requests, found = zip(*counts, strict=True)
     bad = BadRows()
     for rows in found:
         bad.merge(rows)
@@ -331,16 +319,17 @@ def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
         add_counts(shifted),
         sum(num_read),
         any(has_integer_ids),
+        set().union(*kinds),
         sum(requests),
         bad,
     )
 
 
 def join_shard(
-    pieces: Sequence[RequestLog | None], columns: LogColumns
+    pieces: Sequence[RequestLog | None],
 ) -> Iterator[tuple[RequestLog | None, LogFacts | None]]:
     """Join the rows of a shard; yields them and their facts, or nothing twice."""
-    log = join_rows(pieces, columns)
+    log = join_rows(pieces)
     yield log, None if log is None else describe(log)
 
 
@@ -369,14 +358,21 @@ def _merge_shards(
 ) -> ShardedLog:
     """Build a sharded log with the facts of all shards combined."""
     merged = replace(
-        merge_facts(facts, columns.user, columns.time),
+        merge_facts(facts),
         dropped=total.dropped,
         shifted=total.shifted,
         files=total.bad.files,
         refusals=tuple(total.bad.explain()),
     )
     log = ShardedLog(engine, shards, merged, pa.table({}))
-    check_time_span(merged.time_range, columns.time, log.find_ends, merged.files)
+    first, last = merged.time_range
+    with total.bad.naming_all():
+        if last - first >= MAX_TIME_SPAN:
+            raise InputError(
+                f"{merged.files.name_two(*log.find_ends())}: column '{columns.time}' spans more "
+                f"than 2^62 units of time; expected times near to each other; are they in the unit "
+                f"that their type says? correct the rows, or convert the column"
+            )
     return log
 
 

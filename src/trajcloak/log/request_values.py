@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
-from trajcloak.log.types import flatten_columns, to_common_type
+from trajcloak.log.types import flatten_columns, join_types, to_common_type
 
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """Text that stays the same when it is read as int64 and written again."""
@@ -44,7 +44,8 @@ def drop_unsent(requests: Requests) -> Requests:
     """Remove the distinct requests that no row has, and number the others again."""
     is_sent = np.zeros(requests.kinds.num_rows, np.bool_)
     is_sent[requests.kind] = True
-    number, kinds = keep_kinds(requests.kinds, is_sent)
+    number = np.cumsum(is_sent, dtype=np.int32) - np.int32(1)
+    kinds = requests.kinds.take(pa.array(np.flatnonzero(is_sent)))
     return replace(requests, kind=number[requests.kind], kinds=kinds)
 
 
@@ -61,14 +62,6 @@ def infer_types(kinds: pa.Table) -> pa.Table:
             numbers = to_plain_numbers(encoded.dictionary)
             kinds = kinds.set_column(position, name, numbers.take(encoded.indices))
     return kinds
-
-
-def keep_kinds(
-    kinds: pa.Table, keep: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.int32], pa.Table]:
-    """Keep some distinct requests; returns the new number of each, and those that are kept."""
-    number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
-    return number, kinds.take(pa.array(np.flatnonzero(keep)))
 
 
 class RequestBuilder:
@@ -153,13 +146,8 @@ class RequestBuilder:
     def _add_type(self, name: str, type_: pa.DataType) -> None:
         """Widen the type of an attribute, so that it holds the values of all files."""
         known = self._types[name]
-        if type_ == known:
-            return
         try:
-            self._types[name] = pa.unify_schemas(
-                [pa.schema([(name, known)]), pa.schema([(name, type_)])],
-                promote_options="permissive",
-            ).types[0]
+            self._types[name] = join_types(known, type_)
         except pa.ArrowException:
             raise InputError(
                 f"request column '{name}' is of type {known} in one file and {type_} in "
@@ -344,20 +332,12 @@ def _number_rows(
 
     Returns the number of each row, and the codes of each distinct row by column.
     """
-    distinct = [np.empty(0, np.int64)] * len(codes)
-    number = codes[0]
-    size = sizes[0]
-    for i in range(len(codes)):
-        if i:
-            number = number * sizes[i] + codes[i]
-            size = size * sizes[i]
-        seen, number = compress_numbers(number, size)
-        if i:
-            before, last = np.divmod(seen, sizes[i])
-            distinct = [part[before] for part in distinct[:i]] + [last] + distinct[i + 1 :]
-        else:
-            distinct[0] = seen
-        size = len(seen)
+    seen, number = compress_numbers(codes[0], sizes[0])
+    distinct = [seen]
+    for code, size in zip(codes[1:], sizes[1:], strict=True):
+        seen, number = compress_numbers(number * size + code, len(seen) * size)
+        before, last = np.divmod(seen, size)
+        distinct = [*(column[before] for column in distinct), last]
     return number.astype(np.int32), distinct
 
 

@@ -16,13 +16,12 @@ from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.file_columns import LogSystem
-from trajcloak.log.filter import RowFilter, to_array
+from trajcloak.log.filter import DEGREES, RowFilter, to_array
 from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests, to_plain
 from trajcloak.log.sharded_log import LogFacts, RequestLog, mixed_ids
 from trajcloak.log.times import (
     ISO_FORMS,
     MAX_TIME_SPAN,
-    check_time_span,
     choose_time_type,
     copy_times,
     find_time_kind,
@@ -98,7 +97,6 @@ class RowReader:
         self._step = 0
         self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
         self._time_range = (2**63 - 1, -(2**63))
-        self._time_ends = (0, 0)
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
 
     @property
@@ -196,9 +194,6 @@ class RowReader:
         if self.filter.has_left_out:
             file_row = np.concatenate([to_array(rows) for rows in self._file_rows])
         has_timestamps, zone = self._kind_of_times
-        check_time_span(
-            self._time_range, self._columns.time, lambda: self._time_ends, self._bad.files
-        )
         low_x, low_y, high_x, high_y = self._bounds
         return RequestLog(
             users=users,
@@ -273,12 +268,6 @@ class RowReader:
             self._origin = int(values[0])
         low, high, self._step = map(int, copy_times(values, self._origin, self._step, out))
         first, last = self._time_range
-        early, late = self._time_ends
-        if low < first:
-            early = self.filter.number_row(int(out.argmin()))
-        if high > last:
-            late = self.filter.number_row(int(out.argmax()))
-        self._time_ends = early, late
         self._time_range = min(first, low), max(last, high)
 
     def _add_places(
@@ -288,7 +277,7 @@ class RowReader:
 
         These are the batch without them, and which of its rows are left.
         """
-        limits = (180.0, 90.0) if self._system.geographic else (math.inf, math.inf)
+        limits = DEGREES if self._system.geographic else (math.inf, math.inf)
         columns = [self._to_floats(batch.column(name), name) for name in batch.schema.names[2:4]]
         jobs = [
             self._pool.submit(copy_place, values, limit, out[: batch.num_rows])
@@ -379,7 +368,7 @@ class RowReader:
             # Arrow's own message would quote the value, which may be an id.
             bad = find_unreadable(column, pc.CastOptions(pa.int64()))[0]
             raise InputError(
-                f"{self._bad.files.name_row(self.filter.number_row(int(bad)))}: column '{name}' "
+                f"{self._bad.files.name_row(int(self.filter.rows[bad]) + 1)}: column '{name}' "
                 f"cannot be read as int64; expected a value of that type; correct the row, or "
                 f"convert the column"
             ) from None

@@ -19,7 +19,7 @@ from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.request_values import Requests
-from trajcloak.log.times import mixed_times
+from trajcloak.log.times import copy_times
 
 Change = dict[str, Any]
 """Fields of a shard that a stage changed; all other fields stay as an earlier stage wrote them."""
@@ -28,8 +28,41 @@ Bounds = tuple[float, float, float, float]
 """Least x and y, greatest x and y."""
 
 
-@dataclass(frozen=True, repr=False)
-class RequestLog:
+@dataclass(frozen=True, kw_only=True)
+class CommonFacts:
+    """What is known of a log, whether its rows are there or not."""
+
+    has_timestamps: bool  # Whether times are in microseconds.
+    zone: str | None  # "UTC" where the log's timestamps have a zone.
+    geographic: bool  # Whether ``x`` and ``y`` are longitude and latitude.
+    step: int  # Greatest common divisor of all time differences; 0 if all times are equal.
+    time_range: tuple[int, int]  # The earliest and the latest time.
+    bounds: Bounds  # Least x and y, greatest x and y.
+    # Zone of the clock that windows can follow; None: the zone of the times themselves.
+    clock: str | None = None
+    crs: str | None = None  # Coordinate system of ``x`` and ``y``; None if it is not known.
+    # Two inputs: how many requests were left out, because their user is not in the log.
+    unknown_requests: int = 0
+    dropped_requests: int = 0  # How many requests were left out with rows that were dropped.
+    # Whether requests were read from a text file, so that their values are all text.
+    has_text_requests: bool = False
+    # How many rows of the files were dropped, by reason.
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    files: FileRows = field(default_factory=FileRows)  # Which rows are in which file.
+    # What is wrong with rows that were left out: messages about a log that is refused.
+    refusals: tuple[str, ...] = ()
+    # How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
+    shifted: Mapping[str, int] = field(default_factory=dict)
+    # How the log was read, in the words of the manifest.
+    reading: Mapping[str, object] = field(default_factory=dict)
+
+    def list_common(self) -> dict[str, Any]:
+        """List these facts by name."""
+        return {one.name: getattr(self, one.name) for one in fields(CommonFacts)}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RequestLog(CommonFacts):
     """A checked log; row numbers count from 0 here, from 1 in messages."""
 
     # The distinct user ids, ascending: integers or text. The order decides ties between identical
@@ -40,31 +73,8 @@ class RequestLog:
     x: npt.NDArray[np.float64]  # (rows,): longitude and latitude in degrees, or planar coordinates.
     y: npt.NDArray[np.float64]
     requests: Requests
-    has_timestamps: bool  # Whether ``time`` is in microseconds.
-    zone: str | None  # "UTC" where the log's timestamps have a zone.
-    geographic: bool  # Whether ``x`` and ``y`` are longitude and latitude.
-    step: int  # Greatest common divisor of all time differences; 0 if all times are equal.
-    time_range: tuple[int, int]  # The earliest and the latest time.
-    bounds: Bounds  # Least x and y, greatest x and y.
-    # Zone of the clock that windows can follow; None: the zone of ``time`` itself.
-    clock: str | None = None
-    crs: str | None = None  # Coordinate system of ``x`` and ``y``; None if it is not known.
-    # Two inputs: how many requests were left out, because their user is not in ``users``.
-    unknown_requests: int = 0
-    dropped_requests: int = 0  # How many requests were left out with rows that were dropped.
-    # Whether requests were read from a text file, so that their values are all text.
-    has_text_requests: bool = False
-    # How many rows of the files were dropped, by reason.
-    dropped: Mapping[str, int] = field(default_factory=dict)
     # (rows,): the number, from 0, of each row in the files; None if none was dropped.
     file_row: npt.NDArray[np.int64] | None = None
-    files: FileRows = field(default_factory=FileRows)  # Which rows are in which file.
-    # What is wrong with rows that were left out: messages about a log that is refused.
-    refusals: tuple[str, ...] = ()
-    # How many local times are ``ambiguous`` or ``nonexistent`` in their zone.
-    shifted: Mapping[str, int] = field(default_factory=dict)
-    # How the log was read, in the words of the manifest.
-    reading: Mapping[str, object] = field(default_factory=dict)
     # (rows,): planar coordinates, if ``x`` and ``y`` had to be projected.
     plane_x: npt.NDArray[np.float64] | None = None
     plane_y: npt.NDArray[np.float64] | None = None
@@ -136,9 +146,9 @@ class RequestLog:
         return str(SomeRows([self.number_rows(rows)], self.files))
 
 
-@dataclass(frozen=True)
-class LogFacts:
-    """Facts about a log, or a shard, without its rows; fields as in :class:`RequestLog`."""
+@dataclass(frozen=True, kw_only=True)
+class LogFacts(CommonFacts):
+    """Facts about a log, or a shard, without its rows."""
 
     num_rows: int
     num_users: int
@@ -147,49 +157,25 @@ class LogFacts:
     # Any time of the shard. Differences of these times between shards are needed to compute the
     # step of the whole log.
     some_time: int
-    has_timestamps: bool
-    zone: str | None
-    geographic: bool
-    step: int
-    time_range: tuple[int, int]
-    bounds: Bounds
-    clock: str | None
-    crs: str | None
-    dropped: Mapping[str, int]
-    shifted: Mapping[str, int]
-    reading: Mapping[str, object]
     is_one_log: bool
-    unknown_requests: int
-    dropped_requests: int
-    has_text_requests: bool
-    files: FileRows = field(default_factory=FileRows)
-    refusals: tuple[str, ...] = ()
 
 
 def describe(log: RequestLog) -> LogFacts:
     """List the facts about a shard."""
-    names = [one.name for one in fields(LogFacts) if hasattr(log, one.name)]
     return LogFacts(
-        **{
-            **{name: getattr(log, name) for name in names},
-            "num_requests": log.num_requests + log.unknown_requests + log.dropped_requests,
-            "has_integer_ids": pa.types.is_integer(log.users.type),
-            "some_time": int(log.time[0]),
-        }
+        **log.list_common(),
+        num_rows=log.num_rows,
+        num_users=log.num_users,
+        num_requests=log.num_requests + log.unknown_requests + log.dropped_requests,
+        has_integer_ids=pa.types.is_integer(log.users.type),
+        some_time=int(log.time[0]),
+        is_one_log=log.is_one_log,
     )
 
 
-def merge_facts(
-    shards: Sequence[LogFacts], user_column: str | None, time_column: str | None
-) -> LogFacts:
-    """Combine the facts of all shards; raises if their ids or times are of several kinds."""
+def merge_facts(shards: Sequence[LogFacts]) -> LogFacts:
+    """Combine the facts of all shards."""
     one = shards[0]
-    if len(shards) == 1:
-        return one
-    if any(s.has_integer_ids != one.has_integer_ids for s in shards):
-        raise mixed_ids(user_column)
-    if any((s.has_timestamps, s.zone) != (one.has_timestamps, one.zone) for s in shards):
-        raise mixed_times(time_column, [(s.has_timestamps, s.zone) for s in shards])
     return replace(
         one,
         num_rows=sum(s.num_rows for s in shards),
@@ -209,6 +195,20 @@ def mixed_ids(name: str | None) -> InputError:
         f"column '{name}' holds numbers in one file and text in another; expected one type; "
         f"convert the user ids"
     )
+
+
+def bound_places(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> Bounds:
+    """Compute the bounds of places."""
+    return float(x.min()), float(y.min()), float(x.max()), float(y.max())
+
+
+def measure_rows(
+    time: npt.NDArray[np.int64], x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
+) -> Change:
+    """Compute the step, the range and the bounds of the rows of a log, by name."""
+    # Copied onto itself.
+    low, high, step = map(int, copy_times(time, time[0], 0, time))
+    return {"step": step, "time_range": (low, high), "bounds": bound_places(x, y)}
 
 
 def merge_bounds(bounds: Sequence[Bounds]) -> Bounds:

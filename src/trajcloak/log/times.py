@@ -1,6 +1,6 @@
 """Times of a log: read from numbers and text, of one kind, in UTC, near to each other."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from trajcloak.errors import InputError
-from trajcloak.log.bad_rows import BadRows, FileRows, Trouble
+from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.formats import WantedColumns
 from trajcloak.options import TIME_UNITS
 
@@ -18,6 +18,7 @@ MAX_EPOCH = 2**62
 """Microseconds since 1970 that a time may be away."""
 
 MAX_TIME_SPAN = 1 << 62
+"""Differences of times that are farther from each other could overflow."""
 
 ISO_FORMS = (
     "ISO 8601 without a zone, such as 2024-05-06T08:00:00",
@@ -175,25 +176,6 @@ def to_utc(local: Moments, zone: str) -> tuple[Moments, int, int]:
     utc[rows] = local[rows] - (there[skipped] - earliest[rows])
     num_skipped = int(skipped.sum())
     return utc, len(differing) - num_skipped, num_skipped
-
-
-def check_time_span(
-    time_range: tuple[int, int],
-    name: str | None,
-    find_ends: Callable[[], tuple[int, int]],
-    files: FileRows,
-) -> None:
-    """Raise if times are so far apart that their differences overflow.
-
-    ``find_ends`` numbers the rows with the earliest and the latest time.
-    """
-    low, high = time_range
-    if high - low >= MAX_TIME_SPAN:
-        raise InputError(
-            f"{files.name_two(*find_ends())}: column '{name}' spans more than 2^62 units of time; "
-            f"expected times near to each other; are they in the unit that their type says? "
-            f"correct the rows, or convert the column"
-        )
 
 
 @njit(cache=True, nogil=True)

@@ -22,9 +22,6 @@ PLAIN = {
 SEPARATOR = "."
 """Between the name of a struct and the name of its field."""
 
-MAX_DEPTH = 32
-"""Most levels of structs within each other."""
-
 
 def to_common_type(column: pa.Array) -> pa.Array:
     """Convert a column to a type that all functions of Arrow support, with the same values.
@@ -51,6 +48,14 @@ def find_common_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal32(type_) or pa.types.is_decimal64(type_):
         return pa.decimal128(type_.precision, type_.scale)
     return PLAIN.get(type_, type_)
+
+
+def join_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Find a type that holds values of both types; raises an error of Arrow if there is none."""
+    if one == other:
+        return one
+    schemas = [pa.schema([("", type_)]) for type_ in (one, other)]
+    return pa.unify_schemas(schemas, promote_options="permissive").types[0]
 
 
 def empty_damaged(batch: pa.RecordBatch, rows_before: int, bad: BadRows) -> pa.RecordBatch:
@@ -153,14 +158,9 @@ def _find(batch: pa.RecordBatch, name: str) -> pa.Array:
     return column
 
 
-def _walk(name: str, column: pa.Array, depth: int = 0) -> Iterator[tuple[str, pa.Array]]:
+def _walk(name: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     if not pa.types.is_struct(column.type):
         yield name, column
         return
-    if depth == MAX_DEPTH:
-        raise InputError(
-            f"a request column holds structs in more than {MAX_DEPTH} levels; expected few; name "
-            f"single fields with --request=COLUMN.FIELD"
-        )
     for field, values in zip(column.type, column.flatten(), strict=True):
-        yield from _walk(f"{name}{SEPARATOR}{field.name}", values, depth + 1)
+        yield from _walk(f"{name}{SEPARATOR}{field.name}", values)

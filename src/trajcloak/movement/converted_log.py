@@ -46,8 +46,6 @@ FORMATS = {
     "cabs": Format(("new_*.txt",), True, read_cab_points),
     "gpx": Format(("*.gpx",), True, read_gpx_points),
 }
-GEOGRAPHIC_BY_OPTION = ("sumo",)
-"""Formats whose files may leave open whether coordinates are planar."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +132,11 @@ def convert_log(
     """
     path = Path(path)
     check_log_path(path)
-    check_source(source)
     name = choose_format(source, format)
-    if geographic and name not in GEOGRAPHIC_BY_OPTION:
+    if geographic and name != "sumo":
         raise OptionError(
             f"geographic is asked for with format '{name}', whose coordinates are always of one "
-            f"kind; expected it with {', '.join(GEOGRAPHIC_BY_OPTION)} only; leave it out"
+            "kind; expected it with sumo only; leave it out"
         )
     files = list_movement_files(source, name)
     with listening(progress) as heard:
@@ -186,17 +183,6 @@ def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting, num_rows = [], 0
     if num_rows:
         yield pa.Table.from_batches(waiting)
-
-
-def check_source(source: LogPath) -> None:
-    """Raise if the source is not a path or is an empty list."""
-    if not isinstance(source, str | Path | Sequence):
-        raise OptionError(
-            f"the source is given as {type(source).__name__}; expected paths of files; write it "
-            f"to a file first"
-        )
-    if not isinstance(source, str | Path) and not source:
-        raise InputError("no source is given; expected a file, a folder or a glob; name one")
 
 
 def choose_format(source: LogPath, name: str | None) -> str:

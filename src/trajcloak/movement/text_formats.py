@@ -91,17 +91,20 @@ def read_tables(
 def _read_blocks(source: MovementSource, file: Path, header_lines: int) -> Iterator[_Block]:
     """Cut a file into blocks of whole lines, without the header."""
     line, rest = 1, b""
-    for chunk in _unify_line_ends(source.read_chunks(file, BLOCK_BYTES)):
+    for number, chunk in enumerate(source.read_chunks(file, BLOCK_BYTES)):
         text = rest + chunk
+        if number == 0:
+            text = text.removeprefix(_BOM)
+        while line <= header_lines and b"\n" in text:
+            text = text.partition(b"\n")[2]
+            line += 1
         stop = text.rfind(b"\n") + 1
-        num_lines = text.count(b"\n", 0, stop)
-        start = _find_line(text, max(header_lines - line + 1, 0), stop)
-        whole = text[start:stop]
+        whole = text[:stop].replace(b"\r\n", b"\n")
         if b" \n" in whole or b"\t\n" in whole:
             whole = _TRAILING_BLANKS.sub(b"\n", whole)
         if whole.strip():
-            yield _Block(line + text.count(b"\n", 0, start), whole, True)
-        line, rest = line + num_lines, text[stop:]
+            yield _Block(line, whole, True)
+        line, rest = line + text.count(b"\n", 0, stop), text[stop:]
         if len(rest) > MAX_LINE_BYTES:
             raise InputError(
                 f"{file}: line {line} is longer than {MAX_LINE_BYTES:,} bytes; expected lines of "
@@ -109,29 +112,6 @@ def _read_blocks(source: MovementSource, file: Path, header_lines: int) -> Itera
             )
     if rest.strip() and line > header_lines:
         yield _Block(line, rest.rstrip(b" \t"), False)
-
-
-def _unify_line_ends(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    r"""Turn ``\r\n`` and ``\r`` into ``\n``, and drop a byte order mark."""
-    held = b""
-    for number, chunk in enumerate(chunks):
-        text = held + (chunk.removeprefix(_BOM) if number == 0 else chunk)
-        # The next chunk may start with the other half of this line end.
-        held = b"\r" if text.endswith(b"\r") else b""
-        text = text[: len(text) - len(held)]
-        yield text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
-    if held:
-        yield b"\n"
-
-
-def _find_line(text: bytes, number: int, stop: int) -> int:
-    """Find where line ``number`` of a text, from 0, begins; ``stop`` if there are fewer."""
-    start = 0
-    for _ in range(number):
-        start = text.find(b"\n", start, stop) + 1
-        if start == 0:
-            return stop
-    return start
 
 
 def _parse(text: bytes, layout: LineLayout, names: list[str] | None = None) -> pa.Table:

@@ -4,10 +4,8 @@ The rules are in ``docs/data-model.md``, "From rows to trajectories".
 """
 
 from trajcloak.trajectories.grid import (
-    Ranges,
     TimeGrid,
     build_time_grid,
-    cut_windows,
     format_duration,
     parse_duration,
 )
@@ -19,7 +17,6 @@ from trajcloak.trajectories.ingest import (
     is_dense,
 )
 from trajcloak.trajectories.layout import (
-    CheckedLog,
     Layout,
     change_times,
     check_log,
@@ -27,17 +24,14 @@ from trajcloak.trajectories.layout import (
     lay_out,
     too_few_users,
 )
-from trajcloak.trajectories.reports import Reports, check_conflicts, compare_all_reports
+from trajcloak.trajectories.reports import check_conflicts, compare_all_reports
 from trajcloak.trajectories.windows import NOWHERE, Window, WindowCutter, join_marks
 
 __all__ = [
     "NOWHERE",
-    "CheckedLog",
     "Ingest",
     "Layout",
     "Located",
-    "Ranges",
-    "Reports",
     "TimeGrid",
     "Window",
     "WindowCutter",
@@ -48,7 +42,6 @@ __all__ = [
     "check_log",
     "check_rows",
     "compare_all_reports",
-    "cut_windows",
     "format_duration",
     "format_moment",
     "is_dense",

@@ -29,9 +29,9 @@ INSTANTS_PER_ROW = 1000
 """A log with more than ``FEW_INSTANTS`` instants may have at most this many per row: more are a
 sign of a wrong time."""
 
-YEAR_1 = -62_135_596_800 * 10**6
-YEAR_10000 = 253_402_300_800 * 10**6
-"""First moment that calendars know, and the end of the last, in microseconds since 1970."""
+FIRST_MOMENT = (-62_135_596_800 + 3 * 86400) * 10**6
+LAST_MOMENT = (253_402_300_800 - 3 * 86400) * 10**6
+"""The years 1 to 9999, in microseconds since 1970, less the days around windows of a clock."""
 
 MAX_DURATION = 2**62
 MIN_FILLED = 0.5
@@ -41,12 +41,11 @@ and last report."""
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 MINUTES_OF_DAY = 24 * 60
+MAX_WINDOWS = 1 << 20
 FEW_WINDOWS = 1 << 14
 WINDOWS_PER_ROW = 100
-"""A log with more than ``FEW_WINDOWS`` windows may have at most this many per row."""
-
-MAX_WINDOWS = 1 << 20
-"""More windows come from a single wrong time rather than from years of reports."""
+"""A log with more than ``FEW_WINDOWS`` windows may have at most this many per row: more are a
+sign of a wrong time."""
 
 Ranges = npt.NDArray[np.int64]
 """(windows, 2): the first instant of each window and the one after its last, ascending."""
@@ -114,14 +113,9 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
     if not on_grid and not hold and low % every and origin + every <= high:
         origin += every
     num_instants = (high - origin) // every + 1
-    if num_instants > MAX_INSTANTS:
-        raise OptionError(
-            f"the log has {num_instants} instants; expected at most {MAX_INSTANTS}; "
-            f"pass a larger --every"
-        )
-    first, last = (
-        (YEAR_1, YEAR_10000) if log.facts.has_timestamps else (-MAX_DURATION, MAX_DURATION)
-    )
+    first, last = -MAX_DURATION, MAX_DURATION
+    if log.facts.has_timestamps:
+        first, last = FIRST_MOMENT, LAST_MOMENT
     if origin < first or origin + num_instants * every >= last:
         early, late = log.find_ends()
         limits = "the years 1 to 9999" if log.facts.has_timestamps else "-2^62 to 2^62"
@@ -205,7 +199,7 @@ def cut_windows(
     outside are in no window.
     """
     if hours is None and align != DAY:
-        return _check_number(log, _cut(np.array([[0, grid.num_instants]]), length))
+        return _cut(log, np.array([[0, grid.num_instants]]), length or grid.num_instants)
     if not log.facts.has_timestamps:
         raise OptionError(
             "windows are to follow the clock, and the log has integer instants; expected "
@@ -215,18 +209,26 @@ def cut_windows(
     moments = np.array(list(_list_moments(log, grid, stretches)), np.int64).reshape(-1, 2)
     # The first instant at or after each moment.
     inside = np.clip(-(-(moments - grid.origin) // grid.every), 0, grid.num_instants)
-    return _check_number(log, _cut(inside[inside[:, 0] < inside[:, 1]], length))
+    return _cut(log, inside[inside[:, 0] < inside[:, 1]], length or grid.num_instants)
 
 
-def _check_number(log: ShardedLog, ranges: Ranges) -> Ranges:
-    """Raise if there are far more windows than rows, which is a sign of a wrong time."""
-    if len(ranges) > max(FEW_WINDOWS, WINDOWS_PER_ROW * log.facts.num_rows):
+def _cut(log: ShardedLog, ranges: Ranges, length: int) -> Ranges:
+    """Cut ranges into windows of ``length`` instants; the last window of a range may be shorter.
+
+    Raises if there are far more windows than rows.
+    """
+    parts = -(-(ranges[:, 1] - ranges[:, 0]) // length)
+    num_windows, num_rows = int(parts.sum()), log.facts.num_rows
+    if num_windows > min(MAX_WINDOWS, max(FEW_WINDOWS, WINDOWS_PER_ROW * num_rows)):
         raise InputError(
-            f"{log.facts.files.name_two(*log.find_ends())}: there are {len(ranges):,} windows from "
-            f"one to the other, and {log.facts.num_rows:,} rows in all; expected times near to "
-            f"each other; correct the rows, or pass a larger --length or --every"
+            f"{log.facts.files.name_two(*log.find_ends())}: there are {num_windows:,} windows from "
+            f"one to the other, and {num_rows:,} rows in all; expected times near to each other; "
+            f"correct the rows, or pass a larger --length or --every"
         )
-    return ranges
+    first = np.repeat(np.cumsum(parts) - parts, parts)
+    starts = np.repeat(ranges[:, 0], parts) + (np.arange(num_windows) - first) * length
+    stops = np.minimum(starts + length, np.repeat(ranges[:, 1], parts))
+    return np.column_stack([starts, stops])
 
 
 def parse_hours(text: str) -> list[tuple[int, int]]:
@@ -263,15 +265,9 @@ def _list_moments(
     """List the first and the last moment of each stretch of each day of a log."""
     zone = ZoneInfo(log.facts.clock) if log.facts.clock else UTC
     low, high = grid.origin, grid.origin + grid.num_instants * grid.every
-    try:
-        day = (EPOCH + low * MICROSECOND).replace(hour=0, minute=0, second=0, microsecond=0)
-        last = EPOCH + high * MICROSECOND + timedelta(days=2)
-        day -= timedelta(days=2)
-    except OverflowError:
-        raise OptionError(
-            "windows are to follow the clock, and the log has times beyond the years 1 to 9999; "
-            "expected times of a calendar; correct them, or leave out --align and --windows"
-        ) from None
+    day = (EPOCH + low * MICROSECOND).replace(hour=0, minute=0, second=0, microsecond=0)
+    day -= timedelta(days=2)
+    last = EPOCH + high * MICROSECOND + timedelta(days=2)
 
     def moment(minutes: int) -> int:
         # Where clocks are changed: a local time that occurs twice means the first one, and a
@@ -283,21 +279,3 @@ def _list_moments(
         for start, end in stretches:
             yield moment(start), moment(end)
         day += timedelta(days=1)
-
-
-def _cut(ranges: Ranges, length: int | None) -> Ranges:
-    """Cut ranges into windows of ``length`` instants; the last window of a range may be shorter."""
-    if length is None:
-        return ranges
-    sizes = ranges[:, 1] - ranges[:, 0]
-    parts = -(-sizes // length)
-    if parts.sum() > MAX_WINDOWS:
-        raise OptionError(
-            f"the log is cut into {parts.sum():,} windows; expected at most {MAX_WINDOWS:,}; is a "
-            f"time far from all others? trajcloak inspect shows the first and the last: correct "
-            f"it, or pass a larger --length"
-        )
-    first = np.repeat(np.cumsum(parts) - parts, parts)
-    starts = np.repeat(ranges[:, 0], parts) + (np.arange(parts.sum()) - first) * length
-    stops = np.minimum(starts + length, np.repeat(ranges[:, 1], parts))
-    return np.column_stack([starts, stops])

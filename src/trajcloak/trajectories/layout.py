@@ -53,11 +53,13 @@ def lay_out(log: ShardedLog, asked: Options) -> tuple[ShardedLog, Layout]:
         max_gap = _parse(asked.max_gap, log, "max-gap") or DEFAULT_GAP * grid.every
         ranges = cut_windows(log, grid, length=asked.length, align=asked.align, hours=asked.windows)
     with refusals.collecting():
-        region = (
-            None if asked.region is None else _build_region(asked, in_metres=facts.crs is not None)
-        )
-        if region is None:
+        region = None
+        if asked.region is None:
             check_misplaced(log)
+        else:
+            x_min, y_min, side = map(float, asked.region)
+            height = asked.height or default_height(side, in_metres=facts.crs is not None)
+            region = Region(x_min, y_min, side, height)
         log, crs, bounds = place_log(log)
         region = choose_region(
             log, bounds, height=asked.height, region=region, in_metres=crs is not None
@@ -83,12 +85,6 @@ def change_times(
 
 def _is_one_window(log: ShardedLog, grid: TimeGrid, ranges: Ranges) -> bool:
     return ranges.tolist() == [[0, grid.num_instants]] and grid.origin <= log.facts.time_range[0]
-
-
-def _build_region(asked: Options, *, in_metres: bool) -> Region:
-    assert asked.region is not None
-    x_min, y_min, side = map(float, asked.region)
-    return Region(x_min, y_min, side, asked.height or default_height(side, in_metres=in_metres))
 
 
 def _parse(text: str | None, log: ShardedLog, name: str) -> int | None:

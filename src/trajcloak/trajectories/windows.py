@@ -1,7 +1,7 @@
 """Cut a shard into windows of dense trajectories."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -75,16 +75,19 @@ class WindowCutter:
             return False
         start, stop = layout.ranges[number].tolist()
         margin = -(-layout.max_gap // layout.grid.every)
-        return not rows.has_any(start - margin, stop + margin)
+        first, last = rows.find(start - margin, stop + margin)
+        return first == last
 
     def cut(self, number: int, threads: int) -> Window:
         """Cut one window."""
         log, layout, rows = self._log, self._layout, self._rows
         start, stop = layout.ranges[number].tolist()
         if self.is_empty(number):
-            empty = build_empty_window(number, start, stop, log.num_users)
-            return replace(empty, left_out_requests=len(self._requests[number]))
-        cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
+            cells = np.empty((0, stop - start, 2), np.uint32)
+            known = np.zeros(log.num_users, np.bool_)
+            located = Located(missing=log.num_users * (stop - start))
+        else:
+            cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
         present = _find_present(log, rows, start, stop)
         user = np.flatnonzero(known).astype(np.int32)
         has_row = None
@@ -123,26 +126,6 @@ def join_marks(
             np.ones((count, length), np.bool_) if part is None else part
             for part, count in zip(parts, counts, strict=True)
         ]
-    )
-
-
-def build_empty_window(number: int, start: int, stop: int, num_users: int) -> Window:
-    """Build a window in which nobody is located."""
-    nobody = np.empty(0, np.int32)
-    return Window(
-        number=number,
-        start=start,
-        stop=stop,
-        user=nobody,
-        reported=np.empty(0, np.bool_),
-        has_row=None,
-        cells=np.empty((0, stop - start, 2), np.uint32),
-        request_user=nobody,
-        request_instant=nobody,
-        request_kind=nobody,
-        left_out_users=0,
-        left_out_requests=0,
-        located=Located(missing=num_users * (stop - start)),
     )
 
 
@@ -209,15 +192,11 @@ class _RowsByTime:
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """List the rows whose instants are in a half-open range."""
-        first, last = self._find(start, stop)
+        first, last = self.find(start, stop)
         return np.arange(first, last) if self._order is None else self._order[first:last]
 
-    def has_any(self, start: int, stop: int) -> bool:
-        """Whether there are rows whose instants are in a half-open range."""
-        first, last = self._find(start, stop)
-        return first < last
-
-    def _find(self, start: int, stop: int) -> tuple[int, int]:
+    def find(self, start: int, stop: int) -> tuple[int, int]:
+        """Find, in order of time, the rows whose instants are in a half-open range."""
         grid = self._grid
         moments = (grid.origin + instant * grid.every for instant in (start, stop))
         ends = np.array([min(max(moment, -MAX_TICKS), MAX_TICKS) for moment in moments])
