@@ -108,10 +108,7 @@ def _check_manifest(given: AuditInput, findings: Findings) -> dict[str, Any] | N
     except InputError:
         findings.record("manifest", 1, ["manifest.json cannot be read as JSON in UTF-8"], "files")
         return None
-    problems = [
-        f"field '{field}' is {found}; expected {expected}"
-        for field, found, expected in find_manifest_problems(manifest)
-    ]
+    problems = find_manifest_problems(manifest)
     usable = not problems
     if usable and not SOFTWARE.fullmatch(manifest["software"]):
         problems = ["field 'software' is not trajcloak and its version"]

@@ -42,10 +42,10 @@ def read_manifest(path: str | Path) -> Manifest:
     """
     file = Path(path) / MANIFEST_FILE
     manifest = parse_manifest(file)
-    for field, found, expected in find_manifest_problems(manifest):
+    for problem in find_manifest_problems(manifest):
         raise InputError(
-            f"{file}: field '{field}' is {found}; expected {expected}, as this version of "
-            f"trajcloak writes; fetch the release again, and audit it"
+            f"{file}: {problem}; expected a release as this version of trajcloak writes it; fetch "
+            f"it again, and audit it"
         )
     checked: Manifest = manifest
     return checked
