@@ -163,13 +163,14 @@ class LogColumns:
 
     def complete(self, made: Mapping[str, Any]) -> "LogColumns":
         """Fill in settings that are not given from a manifest's ``parameters``."""
-        clip, drop = made.get("clip"), made.get("drop")
+        clip, drop = made["clip"], made["drop"]
         said: dict[str, Any] = {
-            "tz": made.get("tz"),
-            "crs": made.get("log_crs"),
+            "tz": made["tz"],
+            "crs": made["log_crs"],
             "clip": clip and tuple(map(float, clip.split(","))),
-            "max_speed": made.get("max_speed"),
+            "max_speed": made["max_speed"],
             "drop": tuple(drop.split(",")) if drop else (),
+            "requests": tuple(made["requests"]),
         }
         missing = {n: value for n, value in said.items() if getattr(self, n) in (None, ())}
         return replace(self, **missing)

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +80,10 @@ def run_checks(given: AuditInput, progress: Progress) -> AuditReport:
     findings = Findings(tuple(name for name in CHECKS if given.replay or name != "replay"))
     _check_folder(given.release, findings)
     manifest = _check_manifest(given, findings)
+    if manifest is None:
+        return findings.report(None)
     with ExitStack() as stack:
         log, columns, problems = _read_log(given, manifest, stack, progress)
-        if manifest is None:
-            return findings.report(None)
         followed = _follow(given, manifest, log, problems, findings, progress)
         if followed is not None:
             _check_release(given, manifest, columns, followed, findings, progress)
@@ -127,7 +127,7 @@ def _check_manifest(given: AuditInput, findings: Findings) -> dict[str, Any] | N
 
 
 def _read_log(
-    given: AuditInput, manifest: dict[str, Any] | None, stack: ExitStack, progress: Progress
+    given: AuditInput, manifest: dict[str, Any], stack: ExitStack, progress: Progress
 ) -> tuple[AuditedLog, LogColumns, list[str]]:
     """Read the log as the manifest says; as the caller says where that cannot be done.
 
@@ -139,13 +139,8 @@ def _read_log(
             given.log, columns, given.request_log, given.memory, stack, progress
         )
 
-    if manifest is None:
-        return read(given.columns), given.columns, []
-    parameters = manifest["parameters"]
     try:
-        said = given.columns.complete(parameters)
-        if not said.requests:
-            said = replace(said, requests=tuple(parameters["requests"]))
+        said = given.columns.complete(manifest["parameters"])
         return read(said), said, []
     except (InputError, OptionError) as error:
         try:

@@ -183,21 +183,15 @@ def _read_members(path: Path, foreign: ForeignTable, ids: Any, group: str | None
 
 
 def _has_all(values: Any, among: Any) -> bool:
-    try:
-        return bool((match_ids(values, among) >= 0).all())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
+    return bool((match_ids(values, among) >= 0).all())
 
 
 def _find_users(values: Any, ids: Any) -> Ints:
     """Find the user that each row names: by the whole value, or by the only number in a text."""
-    try:
-        text = pc.cast(values, pa.string())
-        whole = match_ids(text, ids)
-        digits = pc.replace_substring_regex(text, "^[^0-9]*([0-9]+)[^0-9]*$", "\\1")
-        return np.where(whole >= 0, whole, match_ids(digits, ids))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return np.full(len(values), -1)
+    text = pc.cast(values, pa.string())
+    whole = match_ids(text, ids)
+    digits = pc.replace_substring_regex(text, "^[^0-9]*([0-9]+)[^0-9]*$", "\\1")
+    return np.where(whole >= 0, whole, match_ids(digits, ids))
 
 
 def _find_own_ids(named: dict[str, Ints], counts: CandidateCounts, num_users: int) -> list[str]:

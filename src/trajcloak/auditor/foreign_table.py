@@ -103,9 +103,12 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
 
 
 def _flatten(column: Any) -> Any:
-    """Take lists and records as text: the comparisons know plain values only."""
-    if not pa.types.is_nested(column.type):
+    """Take lists, records and bytes as text: the comparisons know plain values only."""
+    if pa.types.is_primitive(column.type):
         return column
+    text = try_cast(column, pa.string())
+    if text is not None:
+        return text
     return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
 
 
@@ -142,10 +145,10 @@ def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable
 
 
 def _take_floats(path: Path, name: str, column: Any) -> Floats:
-    try:
-        values: Floats = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = np.full(len(column), np.nan)
+    numbers = try_cast(column, pa.float64())
+    if numbers is None:
+        numbers = pa.nulls(len(column), pa.float64())
+    values: Floats = numbers.to_numpy(zero_copy_only=False)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values))) + 1
         raise InputError(
@@ -167,15 +170,13 @@ def _read_instants(
             )
         first = numbers.astype(np.int64)
         return first, first + 1
-    if "t_start" not in columns:
+    if not columns.keys() >= {"t_start", "t_end"}:
         raise InputError(
             f"{path}: has no times; expected a column 'instant', or 't_start' and 't_end'; rename "
             f"them"
         )
     moments = []
     for name in ("t_start", "t_end"):
-        if name not in columns:
-            continue
         column = columns[name]
         times = None if column.null_count else read_ticks(column)
         if times is None or (times.stamped, times.zoned) != (log.stamped, log.zoned):
@@ -185,8 +186,6 @@ def _read_instants(
             )
         moments.append(times.ticks - grid.origin)
     first = moments[0] // grid.every
-    if len(moments) == 1:
-        return first, first + 1
     # The instants within [t_start, t_end); if there are none, the one before t_start.
     inside = -(-moments[0] // grid.every), -(-moments[1] // grid.every)
     has_any = inside[1] > inside[0]
@@ -302,10 +301,7 @@ def _list_long_ids(ids: Any) -> tuple[set[str], set[str]]:
 
 def _join(values: Any) -> str:
     """Join the distinct values of a column, as text."""
-    texts = try_cast(values.unique(), pa.string())
-    if texts is None:
-        # Such as bytes of which some are no text: as Python shows them, so that none is missed.
-        return "\0".join(str(value) for value in values.to_pylist()).lower()
+    texts = pc.cast(values.unique(), pa.string())
     return "\0".join(texts.drop_null().to_pylist()).lower()
 
 

@@ -4,13 +4,10 @@ The only module of the auditor that uses what it judges: groups that were chosen
 requests pass every other check.
 """
 
-import filecmp
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_values import decode_array
@@ -62,12 +59,7 @@ def find_other_groups(
         again = anonymize_again(given.log, columns, asked, given.request_log, progress)
     except TrajcloakError as error:
         return [f"the release cannot be made again: {error.with_options}"]
-    with tempfile.TemporaryDirectory(prefix="trajcloak-audit-") as folder:
-        again.write(Path(folder) / "release", Path(folder) / "policy.parquet")
-        policy = pq.read_table(Path(folder) / "policy.parquet")
-        remade, found = (path / BUNDLES for path in (Path(folder) / "release", given.release))
-        is_same = filecmp.cmp(remade, found, shallow=False)
-    members = followed.members
+    policy, members = again.policy, followed.members
     user = match_ids(decode_array(policy["user_id"].combine_chunks()), followed.log.ids)
     window, bundle = (policy[name].to_numpy() for name in ("window", "bundle_id"))
     of_member = np.repeat(np.arange(len(members.window)), members.sizes)
@@ -81,4 +73,7 @@ def find_other_groups(
             f"{moved:,} of {len(of_member):,} members are in other bundles if the algorithm is run "
             f"again: the groups were not made by it"
         ]
-    return [] if is_same else ["bundles.parquet is another one if the algorithm is run again"]
+    found = pa.py_buffer((given.release / BUNDLES).read_bytes())
+    if not again.encode_file(BUNDLES).equals(found):
+        return ["bundles.parquet is another one if the algorithm is run again"]
+    return []
