@@ -1,6 +1,7 @@
 """All checks in order: expected tables from log and policy, then the files against them."""
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +45,11 @@ from trajcloak.auditor.expected_requests import (
 from trajcloak.auditor.findings import CHECKS, AuditReport, Findings, first_few
 from trajcloak.auditor.replayed_groups import find_other_groups
 from trajcloak.errors import InputError, OptionError
+from trajcloak.given_values import read_vocabulary
 from trajcloak.log.file_columns import LogPath
 from trajcloak.options import QUAD, REPORT_AWARE, TP_AWARE, LogColumns
 from trajcloak.output import new_folder
-from trajcloak.progress import Progress
+from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest_schema import find_manifest_problems
 from trajcloak.release.reading import parse_manifest
 from trajcloak.version import __version__
@@ -75,8 +77,47 @@ class AuditInput:
     memory: int | None
 
 
-def run_checks(given: AuditInput, progress: Progress) -> AuditReport:
-    """Run all checks."""
+def audit_files(
+    log: LogPath,
+    release: str | Path,
+    policy: str | Path,
+    columns: LogColumns | None = None,
+    *,
+    request_log: LogPath | None = None,
+    k: int | None = None,
+    vocabulary: str | Path | Mapping[str, Sequence[Any]] | None = None,
+    replay: bool = False,
+    rewrite: str | Path | None = None,
+    memory: int | None = None,
+    progress: Progress = silent,
+) -> AuditReport:
+    """Check that a release keeps every rule and the guarantee; see :func:`trajcloak.audit`.
+
+    Logs are files or Arrow tables; ``columns`` say which of their columns mean what. Where no
+    request attributes are named, those of the release are taken.
+    """
+    release, policy = Path(release), Path(policy)
+    if not release.is_dir():
+        raise InputError(f"{release}: is no folder; expected a release; check the path")
+    if not policy.is_file():
+        raise InputError(
+            f"{policy}: does not exist; expected the policy file of the release; check the path, "
+            f"or anonymize again with --policy"
+        )
+    if isinstance(vocabulary, str | Path):
+        vocabulary = read_vocabulary(Path(vocabulary))
+    given = AuditInput(
+        log,
+        request_log,
+        release,
+        policy,
+        columns or LogColumns(),
+        k,
+        vocabulary,
+        replay,
+        None if rewrite is None else Path(rewrite),
+        memory,
+    )
     findings = Findings(tuple(name for name in CHECKS if given.replay or name != "replay"))
     _check_folder(given.release, findings)
     manifest = _check_manifest(given, findings)

@@ -13,7 +13,7 @@ from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, read_audited_log
 from trajcloak.auditor.audited_values import Ints, duration_to_ticks
-from trajcloak.auditor.findings import AuditReport, Findings, first_rows
+from trajcloak.auditor.findings import AuditReport, Findings, find_rows, first_rows
 from trajcloak.auditor.foreign_candidates import (
     CandidateCounts,
     GroupMembers,
@@ -264,12 +264,9 @@ def _record_sizes(
         if members is None:
             wrong, what = foreign.sizes > counts.candidates[0], "more than its candidates"
         else:
-            wrong, what = (
-                foreign.sizes != members.sizes[members.of_row],
-                "not its number of members",
-            )
-        if wrong.any():
-            problems.append(f"the count of users is {what} in {first_rows(np.flatnonzero(wrong))}")
+            own = members.sizes[members.of_row]
+            wrong, what = foreign.sizes != own, "not its number of members"
+        problems = find_rows(wrong, f"the count of users is {what}")
     findings.record("claimed users", len(foreign.first), problems, "rows")
     if members is None:
         return
@@ -282,32 +279,21 @@ def _record_sizes(
             f"{int(sizes.min()):,}: {rows}"
         )
     outside = sizes - counts.inside
-    if outside.any():
-        rows = first_rows(np.flatnonzero(outside[members.of_row] > 0))
-        problems.append(
-            f"{int(outside.sum()):,} members are not in all rectangles of their group, as in {rows}"
-        )
+    what = f"{int(outside.sum()):,} members are not in all rectangles of their group"
+    problems += find_rows(outside[members.of_row] > 0, what)
     findings.record("members", int(sizes.sum()), problems, "members")
 
 
 def _find_bad_rows(foreign: ForeignTable, grid: InstantGrid) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
-    problems = []
-    for wrong, what in (
-        ((x_min > x_max) | (y_min > y_max), "edges in the wrong order"),
-        ((foreign.first < 0) | (foreign.stop > grid.num_instants), "times that the log lacks"),
-    ):
-        if wrong.any():
-            problems.append(f"{what} in {first_rows(np.flatnonzero(wrong))}")
-    return problems
+    is_unknown = (foreign.first < 0) | (foreign.stop > grid.num_instants)
+    problems = find_rows((x_min > x_max) | (y_min > y_max), "edges in the wrong order")
+    return problems + find_rows(is_unknown, "times that the log lacks")
 
 
 def _find_exact(foreign: ForeignTable, counts: CandidateCounts) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
-    problems = []
-    flat = (x_min == x_max) | (y_min == y_max)
-    if flat.any():
-        problems.append(f"rectangles without an area in {first_rows(np.flatnonzero(flat))}")
+    problems = find_rows((x_min == x_max) | (y_min == y_max), "rectangles without an area")
     if counts.num_known > MIN_FOUND + ABOVE_CHANCE * counts.by_chance:
         problems.append(
             f"{counts.num_known:,} of {counts.num_edges:,} different edges equal a coordinate of a "

@@ -18,7 +18,6 @@ from trajcloak.query.bounds import (
     Presence,
     RequestAnswer,
     bound_followers,
-    bound_present,
     count_by_value,
     intersect_answers,
 )
@@ -244,7 +243,7 @@ class PublishedRelease:
 
     def _bound(self, step: RouteStep) -> CountBounds:
         window = next(w for w in self.windows if w.start <= step.instant < w.stop)
-        return bound_present(window, step, self._boxes)
+        return bound_followers(window, [step], self._boxes)
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], CountBounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""

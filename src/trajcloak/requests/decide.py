@@ -26,9 +26,6 @@ MARKER = "(other)"
 """What a rare value becomes. A value of this very text is always replaced, too, so that the
 marker never stands for a value."""
 
-Kinds = npt.NDArray[np.int32]
-"""Numbers of distinct requests, ascending."""
-
 
 @dataclass
 class RequestCounts:
@@ -58,7 +55,7 @@ class DecidedRequests(NamedTuple):
 class WindowKinds:
     """The distinct requests of a window while the rules are applied; all numbers are the log's."""
 
-    kind: Kinds  # Those in eligible sets, ascending.
+    kind: npt.NDArray[np.int32]  # Those in eligible sets, ascending.
     sent: npt.NDArray[np.int64]  # How often each was sent.
     number: npt.NDArray[np.int32] = field(init=False)  # What each has become; -1: withheld.
 
@@ -264,14 +261,13 @@ def _replace_rare(
     return table, changed
 
 
-ValueCounts = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
-"""Of each attribute: codes of values, and how many bundles show each."""
-
-
 def _count_values(
     run: Sequence[Bundles], place: int, codes: Sequence[npt.NDArray[np.int32]], kept: KindMap
-) -> ValueCounts:
-    """Count the bundles of a range that show each value in a request that is not withheld."""
+) -> list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Count the bundles of a range that show each value in a request that is not withheld.
+
+    Returns, for each attribute, codes of values, and how many bundles show each.
+    """
     bundles = run[place]
     is_left = np.zeros(len(codes[0]), np.bool_)
     is_left[kept.kind] = kept.number >= 0
