@@ -42,12 +42,7 @@ MARKS_PER_KEY = 16
 class Answer:
     """A number of users or requests: at least, about, and at most.
 
-    Attributes
-    ----------
-    lower, upper : int
-        Bounds of the true number.
-    estimate : float
-        Between the bounds; rests on :data:`ASSUMPTIONS`.
+    The bounds hold for certain; the estimate between them rests on :data:`ASSUMPTIONS`.
     """
 
     lower: int
@@ -60,19 +55,12 @@ ZERO = Answer(0, 0.0, 0)
 
 @dataclass(frozen=True)
 class RequestAnswer:
-    """How often a value was asked for.
+    """How often a value was asked for."""
 
-    Attributes
-    ----------
-    requests : Answer
-        Entries of the release, which are distinct in window, bundle, instant and all
-        attributes, with at least one sender among the users asked about.
-    users : Answer
-        Distinct users among them who sent such a request.
-    """
-
+    # Entries of the release, which are distinct in window, bundle, instant and all attributes, with
+    # at least one sender among the users asked about.
     requests: Answer
-    users: Answer
+    users: Answer  # Distinct users among them who sent such a request.
 
 
 @dataclass(frozen=True)
