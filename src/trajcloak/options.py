@@ -288,6 +288,33 @@ class Options:
             object.__setattr__(self, "parts_per", PER_WINDOW)
 
 
+def repeat_options(
+    manifest: Mapping[str, Any], vocabulary: Mapping[str, Sequence[Any]] | None = None
+) -> Options:
+    """List the options that a release was made with, as its manifest says.
+
+    ``vocabulary`` is the public list of values, if there was one, which the manifest does not hold.
+    """
+    made, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
+    same = (
+        "length", "missing", "align", "windows", "tree", "effort", "seed", "suppress_above",
+        "max_suppressed", "members", "rows_alike", "rare", "rare_below", "link_safe",
+    )  # fmt: skip
+    return Options(
+        k=manifest["k"],
+        algorithm=manifest["algorithm"],
+        cloak=manifest["cloak"],
+        every=str(made["every"]),
+        max_gap=str(made["max_gap"]),
+        height=manifest["height"],
+        region=(region["x_min"], region["y_min"], region["side"]),
+        vocabulary=vocabulary if made["vocabulary"] else None,
+        allow=tuple(made["allow"]),
+        **({} if parts is None else {"parts": parts["users"], "parts_per": parts["per"]}),
+        **{name: made[name] for name in same},
+    )
+
+
 def holds_fixed(name: str) -> OptionError:
     """Build the error for a request column that must never be published."""
     return OptionError(

@@ -29,12 +29,9 @@ from trajcloak.auditor.audited_values import (
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log.file_columns import LogSystem
 from trajcloak.log.files import count_rows, stream_batches
-from trajcloak.options import LogColumns
+from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress
 
-REASONS_TO_DROP = (
-    "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
-)  # fmt: skip
 READING = "reading log"
 
 
@@ -107,7 +104,7 @@ class LogReader:
         self._users = NumberedValues()
         self._own_kind: tuple[bool, bool] | None = None
         self.num_read = self._num_seen = 0
-        self.dropped = dict.fromkeys(REASONS_TO_DROP, 0)
+        self.dropped = dict.fromkeys(("clip", *DROPPABLE), 0)
         self.ambiguous = self.nonexistent = 0
 
     def read(self, files: Sequence[Any], progress: Progress) -> None:

@@ -14,18 +14,12 @@ from trajcloak.auditor.audited_values import decode_array
 from trajcloak.auditor.canonical_files import BUNDLES
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.errors import TrajcloakError
-from trajcloak.options import LogColumns, Options
+from trajcloak.options import LogColumns, repeat_options
 from trajcloak.pipeline import anonymize_again
 from trajcloak.progress import Progress
 
 if TYPE_CHECKING:
     from trajcloak.auditor.checks_in_order import AuditInput
-
-SAME = (
-    "length", "missing", "align", "windows", "tree", "effort", "seed", "suppress_above",
-    "max_suppressed", "members", "rows_alike", "rare", "rare_below", "link_safe",
-)  # fmt: skip
-"""Parameters that are options of the same name."""
 
 
 def find_other_groups(
@@ -36,26 +30,13 @@ def find_other_groups(
     progress: Progress,
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
-    parameters, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
-    if "blocks" in parameters:
+    if "blocks" in manifest["parameters"]:
         return [
             "a window was bundled in blocks, whose size followed from the memory of the run; it "
             "cannot be made again"
         ]
     try:
-        asked = Options(
-            k=manifest["k"],
-            algorithm=manifest["algorithm"],
-            cloak=manifest["cloak"],
-            every=str(parameters["every"]),
-            max_gap=str(parameters["max_gap"]),
-            height=manifest["height"],
-            region=(region["x_min"], region["y_min"], region["side"]),
-            vocabulary=given.vocabulary if parameters["vocabulary"] else None,
-            allow=tuple(parameters["allow"]),
-            **({} if parts is None else {"parts": parts["users"], "parts_per": parts["per"]}),
-            **{name: parameters[name] for name in SAME},
-        )
+        asked = repeat_options(manifest, given.vocabulary)
         again = anonymize_again(given.log, columns, asked, given.request_log, progress)
     except TrajcloakError as error:
         return [f"the release cannot be made again: {error.with_options}"]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -99,9 +99,7 @@ def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) 
         )
     if not 0 < width < math.inf:
         raise OptionError(f"width is {width:g}; expected a number above 0; pass another --width")
-    reached = [0.0]
-    for before, after in pairwise(points):
-        reached.append(reached[-1] + math.dist(before, after))
+    reached = [0.0, *accumulate(math.dist(before, after) for before, after in pairwise(points))]
     if not 0 < reached[-1] < math.inf:
         raise OptionError(
             "all points of the route are the same; expected a line; pass another --route"
@@ -116,21 +114,13 @@ def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) 
 def _surround(
     points: Sequence[Point], reached: list[float], start: float, stop: float, margin: float
 ) -> Rectangle:
-    """Bound the piece of a line from one distance to another, with a margin."""
-    piece = [point for point, at in zip(points, reached, strict=True) if start < at < stop]
-    piece += [_walk(points, reached, start), _walk(points, reached, stop)]
-    xs, ys = zip(*piece, strict=True)
+    """Bound the piece of a line from one distance to another, with a margin.
+
+    ``reached`` is the distance of each point from the first one, along the line.
+    """
+    at = [start, *(distance for distance in reached if start < distance < stop), stop]
+    xs, ys = (np.interp(at, reached, axis).tolist() for axis in zip(*points, strict=True))
     return Rectangle(min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin)
-
-
-def _walk(points: Sequence[Point], reached: list[float], distance: float) -> Point:
-    """Find the point of a line at a distance from its start."""
-    last = len(points) - 1
-    i = next((i for i in range(last) if distance <= reached[i + 1]), last - 1)
-    length = reached[i + 1] - reached[i]
-    share = min((distance - reached[i]) / length, 1.0) if length else 0.0
-    (x, y), (to_x, to_y) = points[i], points[i + 1]
-    return x + share * (to_x - x), y + share * (to_y - y)
 
 
 @dataclass(frozen=True)
