@@ -43,7 +43,8 @@ MAX_ENTRIES = 2**27
 
 MIN_FITTING = 3
 ABOVE_SHUFFLED = 2
-"""Values that somebody fits, beyond what shuffling gives: these many, or so many times as many."""
+"""A column may be a link if somebody fits more of its values than the first number, and the second
+number times those that somebody fits after shuffling."""
 
 ALL_COLUMNS = "all columns together"
 
@@ -51,8 +52,8 @@ LONG = 6
 """Ids with fewer characters may occur in any text."""
 
 BY_CHANCE, FEW, ABOVE_CHANCE = 0.01, 3, 4
-"""Numbers of a text that are ids by chance: below the first, none is expected; otherwise as many
-as the second, or so many times as many as expected."""
+"""Numbers in a text that are ids are taken for ids if fewer than the first number are expected by
+chance; or if they are more than the second number, and than the third times as many as expected."""
 
 UUID = "^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$"
 

@@ -16,18 +16,13 @@ from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.errors import TrajcloakError
 from trajcloak.options import LogColumns, repeat_options
 from trajcloak.pipeline import anonymize_again
-from trajcloak.progress import Progress
 
 if TYPE_CHECKING:
-    from trajcloak.auditor.checks_in_order import AuditInput
+    from trajcloak.auditor.checks_in_order import Audit
 
 
 def find_other_groups(
-    given: "AuditInput",
-    manifest: dict[str, Any],
-    columns: LogColumns,
-    followed: Followed,
-    progress: Progress,
+    audit: "Audit", manifest: dict[str, Any], columns: LogColumns, followed: Followed
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
     if "blocks" in manifest["parameters"]:
@@ -36,8 +31,8 @@ def find_other_groups(
             "cannot be made again"
         ]
     try:
-        asked = repeat_options(manifest, given.vocabulary)
-        again = anonymize_again(given.log, columns, asked, given.request_log, progress)
+        asked = repeat_options(manifest, audit.vocabulary)
+        again = anonymize_again(audit.log, columns, asked, audit.request_log, audit.progress)
     except TrajcloakError as error:
         return [f"the release cannot be made again: {error.with_options}"]
     policy, members = again.policy, followed.members
@@ -54,7 +49,7 @@ def find_other_groups(
             f"{moved:,} of {len(of_member):,} members are in other bundles if the algorithm is run "
             f"again: the groups were not made by it"
         ]
-    found = pa.py_buffer((given.release / BUNDLES).read_bytes())
+    found = pa.py_buffer((audit.release / BUNDLES).read_bytes())
     if not again.encode_file(BUNDLES).equals(found):
         return ["bundles.parquet is another one if the algorithm is run again"]
     return []
