@@ -146,11 +146,6 @@ def attack_release(
 
     ``log`` is the one that the release was made of, with its request attributes. The release goes
     by the name of its algorithm.
-
-    Raises
-    ------
-    InputError
-        If release, log and policy file do not belong together.
     """
     policy = Path(policy)
     members = read_members(policy)

@@ -75,13 +75,8 @@ class PublishedRelease:
     ) -> dict[int, Answer]:
         """Count the users inside a region, instant by instant.
 
-        Parameters
-        ----------
-        region : (x_min, y_min, x_max, y_max)
-            In units of the release's CRS; see :meth:`place_region`.
-        first, last : int or str, optional
-            The first and the last time, as instants or timestamps; by default those
-            of the release.
+        The region is in units of the release's CRS, see :meth:`place_region`. Times are instants or
+        timestamps; by default those of the release.
 
         Examples
         --------
@@ -100,10 +95,6 @@ class PublishedRelease:
 
         Two steps ask for moves from one region to another, more for a route; see
         :func:`build_route`.
-
-        Parameters
-        ----------
-        steps : sequence of (region, time)
         """
         return intersect_answers(
             [bounds.sum() for _, _, bounds in self._follow(steps)], self._num_users
@@ -272,12 +263,7 @@ class PublishedRelease:
 def open_published(path: str | Path) -> PublishedRelease:
     """Open a release to ask about it.
 
-    Requests are read when they are first asked for.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or breaks a rule of ``docs/data-model.md``.
+    Requests are read when they are first asked for. Damaged files raise an error now.
 
     Examples
     --------
