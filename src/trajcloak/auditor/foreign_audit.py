@@ -139,7 +139,7 @@ def _read_duration(text: str | None, log: AuditedLog, name: str) -> int | None:
         return None
     value: object = text if log.stamped else (int(text) if text.isdigit() else None)
     ticks = duration_to_ticks(value, log.stamped)
-    if ticks is None or ticks <= 0:
+    if ticks is None:
         raise OptionError(
             f"{name} is '{text}'; expected a duration above 0, such as 60s, or a whole number for "
             f"a log with integer times; pass another --{name}"

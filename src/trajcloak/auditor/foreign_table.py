@@ -28,6 +28,7 @@ from trajcloak.auditor.audited_values import (
     Mask,
     decode_array,
     read_ticks,
+    to_floats,
     try_cast,
 )
 from trajcloak.errors import InputError
@@ -146,10 +147,7 @@ def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable
 
 
 def _take_floats(path: Path, name: str, column: Any) -> Floats:
-    numbers = try_cast(column, pa.float64())
-    if numbers is None:
-        numbers = pa.nulls(len(column), pa.float64())
-    values: Floats = numbers.to_numpy(zero_copy_only=False)
+    values = to_floats(column)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values))) + 1
         raise InputError(

@@ -5,7 +5,6 @@ The rules, in order: the vocabulary, rare values, rare requests, safety against 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +61,11 @@ class WindowKinds:
     def __post_init__(self) -> None:
         self.number = self.kind.copy()
 
+    @property
+    def left(self) -> npt.NDArray[np.int32]:
+        """The distinct requests that are not withheld, ascending."""
+        return np.unique(self.number[self.number >= 0])
+
     def keep(self, shown: npt.NDArray[np.bool_]) -> int:
         """Withhold what is not in ``shown``, a mask of numbers; returns how many requests."""
         gone = (self.number >= 0) & ~np.append(shown, False)[self.number]
@@ -96,33 +100,29 @@ def decide_requests(
         windows = _apply(engine, windows, [KindMap(w.kind, w.number) for w in found])
     is_rare = [_find_rare(of_window, kinds.num_rows, asked.rare_below) for of_window in windows]
     for of_window, rare in zip(found, is_rare, strict=True):
-        left = np.unique(of_window.number[of_window.number >= 0])
-        counts.rare_kinds += int(rare[left].sum())
+        counts.rare_kinds += int(rare[of_window.left].sum())
         if asked.rare == KEEP:
             shown = of_window.number >= 0
             counts.kept_rare += int(of_window.sent[shown][rare[of_window.number[shown]]].sum())
         else:
             counts.rare += of_window.keep(~rare)
     if asked.link_safe:
-        masks = [_mark(of_window.number, kinds.num_rows) for of_window in found]
-        unlinked = keep_unlinked(engine, windows, masks, asked.k)
+        shown_kinds = [of_window.left for of_window in found]
+        unlinked = keep_unlinked(engine, windows, shown_kinds, kinds.num_rows, asked.k)
         for of_window, safe in zip(found, unlinked, strict=True):
             counts.link_safe += of_window.keep(safe)
     for of_window, is_changed in zip(found, changed, strict=True):
         counts.published += int(of_window.sent[of_window.number >= 0].sum())
         counts.replaced += int(of_window.sent[is_changed & (of_window.number >= 0)].sum())
-    shown_kinds = reduce(np.logical_or, [_mark(w.number, kinds.num_rows) for w in found])
-    chosen = np.flatnonzero(shown_kinds)
+    chosen = np.unique(np.concatenate([of_window.left for of_window in found]))
+    num_before = kinds.num_rows
     kinds = kinds.take(pa.array(chosen))
     if is_text and asked.rare != OTHER:
         kinds = infer_types(kinds)
     kinds, (rank,) = merge_kinds([_forget_types(kinds)])
-    number = np.full(len(shown_kinds), -1, np.int32)
+    number = np.full(num_before, -1, np.int32)
     number[chosen] = rank
-    maps = []
-    for of_window in found:
-        left = np.unique(of_window.number[of_window.number >= 0]).astype(np.int32)
-        maps.append(KindMap(left, number[left]))
+    maps = [KindMap(of_window.left, number[of_window.left]) for of_window in found]
     return DecidedRequests(_apply(engine, windows, maps), kinds, counts)
 
 
@@ -197,12 +197,6 @@ def _find_rare(ranges: Sequence[BundleRange], num_kinds: int, below: int) -> npt
     for of_range in ranges:
         total[of_range.shown.kind] += of_range.shown.bundles
     return total < below
-
-
-def _mark(number: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
-    marks = np.zeros(size, np.bool_)
-    marks[number[number >= 0]] = True
-    return marks
 
 
 def _replace_rare(
