@@ -26,7 +26,6 @@ from trajcloak.query.questions import (
     Rectangle,
     RouteStep,
     check_region,
-    may_be_degrees,
 )
 from trajcloak.query.release_arrays import (
     CellGrid,
@@ -174,10 +173,11 @@ class PublishedRelease:
 
     def _check_region(self, region: Sequence[float]) -> Rectangle:
         """Check a region; warn if it is probably in degrees, and the release is not."""
-        rectangle = check_region(region)
+        rectangle = x_min, y_min, x_max, y_max = check_region(region)
+        may_be_degrees = max(-x_min, x_max) <= 180 and max(-y_min, y_max) <= 90
         if (
-            self.manifest["crs"] is not None
-            and may_be_degrees(rectangle)
+            may_be_degrees
+            and self.manifest["crs"] is not None
             and self._holds_some(self._build_projection(LONLAT).transform_bounds(*rectangle))
         ):
             warn_caller(

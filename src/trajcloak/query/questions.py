@@ -73,12 +73,6 @@ def check_region(region: Sequence[float]) -> Rectangle:
     return Rectangle(x_min, y_min, x_max, y_max)
 
 
-def may_be_degrees(region: Rectangle) -> bool:
-    """Whether the numbers of a region can be longitude and latitude."""
-    x_min, y_min, x_max, y_max = region
-    return max(-x_min, x_max) <= 180 and max(-y_min, y_max) <= 90
-
-
 def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) -> list[RouteStep]:
     """Turn a line into steps for somebody who follows it at an even pace.
 
