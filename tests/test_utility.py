@@ -13,7 +13,7 @@ from trajcloak import utility
 from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 from trajcloak.query import Answer, open_published
-from trajcloak.query.published_release import PublishedRelease
+from trajcloak.query.published_release import LONLAT, PublishedRelease
 from trajcloak.utility import Utility, measure_answers
 
 ROWS = clustered_rows(num_clusters=4, per_cluster=6, length=4)
@@ -213,12 +213,12 @@ def test_degrees(tmp_path):
     results = measure_answers(log, tmp_path / "release", tmp_path / "policy.parquet", queries=20)
     assert [r.within for r in results] == [1, 1, 1]
     release = open_published(tmp_path / "release")
-    everything = release.project((12.9, 51.9, 13.2, 52.2))
+    everything = release.place_region((12.9, 51.9, 13.2, 52.2), LONLAT)
     assert release.count(everything, 0, 0) == {0: Answer(20, 20.0, 20)}
     with pytest.warns(tc.TrajcloakWarning, match="longitude first"):
-        elsewhere = release.project((10, 51, 11, 52))
+        elsewhere = release.place_region((10, 51, 11, 52), LONLAT)
     assert release.count(elsewhere, 0, 0) == {0: Answer(0, 0.0, 0)}
-    (west, south), (east, north) = release.project_points([(12.9, 51.9), (13.2, 52.2)])
+    (west, south), (east, north) = release.place_points([(12.9, 51.9), (13.2, 52.2)], LONLAT)
     assert west < east
     assert south < north
 

@@ -163,13 +163,14 @@ class LogColumns:
 
     def complete(self, made: Mapping[str, Any]) -> "LogColumns":
         """Fill in settings that are not given from a manifest's ``parameters``."""
-        clip, drop = made.get("clip"), made.get("drop")
+        clip, drop = made["clip"], made["drop"]
         said: dict[str, Any] = {
-            "tz": made.get("tz"),
-            "crs": made.get("log_crs"),
+            "tz": made["tz"],
+            "crs": made["log_crs"],
             "clip": clip and tuple(map(float, clip.split(","))),
-            "max_speed": made.get("max_speed"),
+            "max_speed": made["max_speed"],
             "drop": tuple(drop.split(",")) if drop else (),
+            "requests": tuple(made["requests"]),
         }
         missing = {n: value for n, value in said.items() if getattr(self, n) in (None, ())}
         return replace(self, **missing)
@@ -285,6 +286,33 @@ class Options:
         if self.parts == self.bundle_size:
             object.__setattr__(self, "parts", None)
             object.__setattr__(self, "parts_per", PER_WINDOW)
+
+
+def repeat_options(
+    manifest: Mapping[str, Any], vocabulary: Mapping[str, Sequence[Any]] | None = None
+) -> Options:
+    """List the options that a release was made with, as its manifest says.
+
+    ``vocabulary`` is the public list of values, if there was one, which the manifest does not hold.
+    """
+    made, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
+    same = (
+        "length", "missing", "align", "windows", "tree", "effort", "seed", "suppress_above",
+        "max_suppressed", "members", "rows_alike", "rare", "rare_below", "link_safe",
+    )  # fmt: skip
+    return Options(
+        k=manifest["k"],
+        algorithm=manifest["algorithm"],
+        cloak=manifest["cloak"],
+        every=str(made["every"]),
+        max_gap=str(made["max_gap"]),
+        height=manifest["height"],
+        region=(region["x_min"], region["y_min"], region["side"]),
+        vocabulary=vocabulary if made["vocabulary"] else None,
+        allow=tuple(made["allow"]),
+        **({} if parts is None else {"parts": parts["users"], "parts_per": parts["per"]}),
+        **{name: made[name] for name in same},
+    )
 
 
 def holds_fixed(name: str) -> OptionError:

@@ -1,7 +1,6 @@
 """Prepare a log again in the same way as for its release, to compare the two."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from trajcloak.bundles import build_bundles, count_shown
 from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log import RequestLog, hold_in_memory
-from trajcloak.options import Options
+from trajcloak.options import repeat_options
 from trajcloak.pipeline import Prepared, prepare
 from trajcloak.progress import Progress, silent
 from trajcloak.query import PublishedRelease
@@ -27,25 +26,17 @@ from trajcloak.requests import WindowKinds, decide_requests
 from trajcloak.trajectories import NOWHERE, Window
 
 
-def prepare_like_release(log: RequestLog, release: PublishedRelease, threads: int) -> Prepared:
-    """Prepare a log with the instants and cells that the manifest of its release states."""
-    manifest = release.manifest
-    made, region = manifest["parameters"], manifest["region"]
-    asked = Options(
-        k=manifest["k"],
-        members=made["members"],
-        every=str(made["every"]),
-        max_gap=str(made["max_gap"]),
-        length=made["length"],
-        missing=made["missing"],
-        align=made["align"],
-        windows=made["windows"],
-        height=manifest["height"],
-        region=(region["x_min"], region["y_min"], region["side"]),
-    )
+def prepare_like_release(
+    log: RequestLog,
+    release: PublishedRelease,
+    threads: int,
+    vocabulary: Mapping[str, Sequence[Any]] | None = None,
+) -> Prepared:
+    """Prepare a log with the options that the manifest of its release states."""
+    manifest, made = release.manifest, release.manifest["parameters"]
     if log.has_timestamps != (release.times.moments is not None):
         raise wrong_log_error(release, "one has timestamps, the other instants")
-    prepared = prepare(log, asked, threads)
+    prepared = prepare(log, repeat_options(manifest, vocabulary), threads)
     origin = made["origin"] if release.times.moments is None else release.times.moments[0]
     if "stream" not in made and prepared.layout.grid.origin != origin:
         raise wrong_log_error(release, "its instants start at another time")
@@ -155,16 +146,8 @@ def recount_requests(
 
     ``vocabulary`` must be given if the release was made with one.
     """
-    manifest = release.manifest
-    made = manifest["parameters"]
-    prepared = prepare_like_release(log, release, threads)
-    asked = replace(
-        prepared.layout.asked,
-        vocabulary=vocabulary,
-        rare=made["rare"],
-        rare_below=made["rare_below"],
-        link_safe=made["link_safe"],
-    )
+    prepared = prepare_like_release(log, release, threads, vocabulary)
+    asked = prepared.layout.asked
     engine = MemoryEngine(threads)
     kinds, members = log.requests.kinds, read_members(policy)
     left_out = LeftOut()
@@ -204,4 +187,4 @@ def recount_requests(
         found.append(WindowKinds(unpublished.kind, unpublished.sent))
     decided = decide_requests(engine, ranges, found, kinds, asked, is_text=False)
     facts = hold_in_memory(log, engine).facts
-    return build_figures(facts, left_out, decided.counts, manifest["requests"])
+    return build_figures(facts, left_out, decided.counts, release.manifest["requests"])

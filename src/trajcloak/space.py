@@ -64,6 +64,11 @@ class Region:
         return edges
 
 
+def list_edges(region: Region, boxes: npt.NDArray[np.uint32]) -> list[npt.NDArray[np.float64]]:
+    """Compute the edges of boxes of cells, (..., 4): least x and y, greatest x and y."""
+    return [region.edges(side % 2, boxes[..., side]) for side in range(4)]
+
+
 def check_height(height: int | None) -> None:
     """Raise if the height asked for cannot be used."""
     if height is not None and not 1 <= height <= MAX_HEIGHT:

@@ -38,6 +38,7 @@ from trajcloak.replay import (
     read_members,
     wrong_log_error,
 )
+from trajcloak.space import list_edges
 from trajcloak.trajectories import NOWHERE, Window
 
 MOST_INSTANTS = 5
@@ -48,28 +49,17 @@ MOST_INSTANTS = 5
 class Utility:
     """How well questions of one kind are answered.
 
-    Attributes
-    ----------
-    question : {"count", "moves", "requests"}
-    queries : int
-        How many were asked.
-    mean_error, median_error : float
-        Error of the estimate, relative to the true answer, or to 1 if that is 0.
-    mean_width : float
-        Width of the bounds, relative to the same.
-    within : float
-        Share of the true answers that are within the bounds.
-    withheld : float
-        Share of the users whom the questions ask about that the release leaves out, or leaves
-        out the requests of; true answers are without them.
+    Errors and widths are relative to the true answer, or to 1 if that is 0.
     """
 
-    question: str
-    queries: int
-    mean_error: float
+    question: str  # "count", "moves" or "requests"
+    queries: int  # how many were asked
+    mean_error: float  # of the estimate
     median_error: float
-    mean_width: float
-    within: float
+    mean_width: float  # of the bounds
+    within: float  # share of the true answers that are within the bounds
+    # Share of the users whom the questions ask about that the release leaves out, or leaves out the
+    # requests of; true answers are without them.
     withheld: float
 
 
@@ -77,17 +67,11 @@ class Utility:
 class ShownAreas:
     """How large the areas are in which a release shows its users.
 
-    Attributes
-    ----------
-    own : float
-        Mean, over users and instants, of the area of the rectangle that the user is in: the
-        bundle's cloak or, with parts, that of the user's own part; in CRS units squared.
-    union : float
-        The same of the area that all rectangles of the user's bundle cover: that of the cloak
-        as the paper measures it. Without parts, the same number.
+    Means over users and instants, in CRS units squared.
     """
 
-    own: float
+    own: float  # of the rectangle that the user is in: the bundle's cloak, or the user's own part
+    # Of all that the rectangles of the user's bundle cover: the cloak, as the paper measures it.
     union: float
 
 
@@ -307,8 +291,7 @@ class _Workload:
         return np.flatnonzero(self._code[truth.window.request_kind] >= 0)
 
     def _to_region(self, box: CellBox) -> Rectangle:
-        edges = (self._region.edges(i % 2, np.array(edge)) for i, edge in enumerate(box))
-        return Rectangle(*map(float, edges))
+        return Rectangle(*map(float, list_edges(self._region, np.array(box))))
 
 
 def _hide_silent(

@@ -450,7 +450,8 @@ def test_rows_that_do_not_fit_the_log(tmp_path, log, places):
         ({edge: [1.0] for edge in EDGES}, "has no times; expected a column 'instant'"),
         ({edge: ["a"] for edge in EDGES} | {"instant": [0]}, "row 1: column 'x_min' is no finite"),
         (
-            {edge: [1.0] for edge in EDGES} | {"t_start": [datetime.datetime(2024, 1, 1)]},
+            {edge: [1.0] for edge in EDGES}
+            | {key: [datetime.datetime(2024, 1, 1)] for key in ("t_start", "t_end")},
             "column 't_start' holds no times like those of the log",
         ),
     ],

@@ -137,7 +137,7 @@ def test_a_region_with_a_system_of_a_release_without_one():
     frame = build_pandas().rename(columns={"lon": "x", "lat": "y"})
     with pytest.warns(TrajcloakWarning, match="look like longitude and latitude"):
         planar = tc.anonymize(frame, k=4)
-    with pytest.raises(tc.OptionError, match="has a coordinate system, and the release has none"):
+    with pytest.raises(tc.OptionError, match="the release is in planar coordinates"):
         planar.count((0, 0, 1, 1), crs=4326)
 
 

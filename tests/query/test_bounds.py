@@ -12,7 +12,6 @@ from trajcloak.query.bounds import (
     CountBounds,
     bound_followers,
     bound_inside,
-    bound_present,
     intersect_bounds,
 )
 from trajcloak.query.questions import Rectangle, RouteStep
@@ -120,7 +119,7 @@ def test_no_better_bounds_exist_with_parts(drawn, asked, is_tight):
     window = build_window(bundles, keeps_members)
     grid = GRID if is_tight else None
     steps = [RouteStep(region, 5 + i) for i, region in enumerate(asked)]
-    present = [bound_present(window, step, grid) for step in steps]
+    present = [bound_followers(window, [step], grid) for step in steps]
     followers = bound_followers(window, steps, grid)
     for b, bundle in enumerate(bundles):
         worlds = list(zip(asked, bundle, strict=True))

@@ -96,7 +96,7 @@ def test_times(times, time, instant):
 @pytest.mark.parametrize(
     ("times", "time", "message"),
     [
-        (PLAIN, 3, r"time '3' is not published; expected an instant of 0\.\.2, 6\.\.8; pass"),
+        (PLAIN, 3, r"time '3' is not published; expected an instant from 0 to 8; pass"),
         (PLAIN, "noon", "time is 'noon'; expected the number of an instant; pass"),
         (STAMPED, "2024-05-06T12:03", "is not published; .* or a timestamp from 2024-05-06T12:00"),
         (STAMPED, "2024-05-06T11:59:59", "is not published"),

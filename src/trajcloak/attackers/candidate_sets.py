@@ -45,26 +45,14 @@ CandidateSizes = dict[str, npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one attacker learns from one policy.
-
-    Attributes
-    ----------
-    policy, attacker : str
-    requests : int
-        How many requests the policy publishes; bundles show equal ones of a set once.
-    breaches : int
-        Requests with fewer than k candidates.
-    smallest_candidate_set : int
-    identified : int
-        Requests with a single candidate: the sender is known.
-    """
+    """What one attacker learns from one policy."""
 
     policy: str
     attacker: str
-    requests: int
-    breaches: int
+    requests: int  # that the policy publishes; bundles show equal ones of a set once
+    breaches: int  # requests with fewer than k candidates
     smallest_candidate_set: int
-    identified: int
+    identified: int  # requests with a single candidate: the sender is known
 
 
 @dataclass(frozen=True)

@@ -56,53 +56,27 @@ class AttackedWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class BreachStep:
-    """One request of a breach.
-
-    Attributes
-    ----------
-    instant : int
-    fitting : int
-        Users who are mapped to its cloak.
-    left : int
-        Users who fit this request and all before it.
-    """
+    """One request of a breach."""
 
     instant: int
-    fitting: int
-    left: int
+    fitting: int  # users who are mapped to its cloak
+    left: int  # users who fit this request and all before it
 
 
 @dataclass(frozen=True)
 class Breach:
-    """How the sender of one pseudonym is found, without naming anybody.
-
-    Attributes
-    ----------
-    policy, attacker : str
-    steps : sequence of BreachStep
-    bundle_algorithm : str
-    bundle_candidates : int
-        Possible senders of the same requests when bundled.
-    """
+    """How the sender of one pseudonym is found, without naming anybody."""
 
     policy: str
     attacker: str
     steps: Sequence[BreachStep]
     bundle_algorithm: str
-    bundle_candidates: int
+    bundle_candidates: int  # possible senders of the same requests when bundled
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What all attackers found.
-
-    Attributes
-    ----------
-    findings : sequence of Finding
-        One for each policy and attacker.
-    breach : Breach or None
-        An example, if there is one.
-    """
+    """What all attackers found: for each policy and attacker, and an example of a breach."""
 
     findings: Sequence[Finding]
     breach: Breach | None
@@ -172,11 +146,6 @@ def attack_release(
 
     ``log`` is the one that the release was made of, with its request attributes. The release goes
     by the name of its algorithm.
-
-    Raises
-    ------
-    InputError
-        If release, log and policy file do not belong together.
     """
     policy = Path(policy)
     members = read_members(policy)

@@ -24,17 +24,15 @@ from trajcloak.auditor.audited_values import (
     decode_array,
     local_to_utc,
     read_ticks,
+    to_floats,
     try_cast,
 )
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log.file_columns import LogSystem
 from trajcloak.log.files import count_rows, stream_batches
-from trajcloak.options import LogColumns
+from trajcloak.options import DROPPABLE, LogColumns
 from trajcloak.progress import Progress
 
-REASONS_TO_DROP = (
-    "clip", "empty", "out-of-range", "null-island", "swapped", "conflict", "teleport"
-)  # fmt: skip
 READING = "reading log"
 
 
@@ -107,7 +105,7 @@ class LogReader:
         self._users = NumberedValues()
         self._own_kind: tuple[bool, bool] | None = None
         self.num_read = self._num_seen = 0
-        self.dropped = dict.fromkeys(REASONS_TO_DROP, 0)
+        self.dropped = dict.fromkeys(("clip", *DROPPABLE), 0)
         self.ambiguous = self.nonexistent = 0
 
     def read(self, files: Sequence[Any], progress: Progress) -> None:
@@ -211,16 +209,14 @@ class LogReader:
         return stamped, zoned or (stamped and self._columns.tz is not None)
 
     def _take_coordinate(self, column: Any, axis: int) -> Floats:
-        values = try_cast(column, pa.float64())
-        bound = (180.0, 90.0)[axis] if self._system.geographic else np.inf
-        numbers = None if values is None else values.to_numpy(zero_copy_only=False)
-        if numbers is None or not (np.isfinite(numbers) & (np.abs(numbers) <= bound)).all():
+        values, wild = _read_coordinate(column, axis, self._system.geographic)
+        if wild.any():
             raise InputError(
                 "the log holds coordinates that are no numbers, not finite, or beyond -180..180 "
                 "and -90..90 degrees; expected places; are longitude and latitude swapped? correct "
                 "them, or drop such rows with --drop=out-of-range"
             )
-        return np.ascontiguousarray(numbers)
+        return np.ascontiguousarray(values)
 
     def _end_chunk(self, chunk: "_Chunk") -> None:
         """Number the users of a chunk, and hand its rows or requests to their shards."""
@@ -317,15 +313,12 @@ def _find_empty(columns: Sequence[Any]) -> Mask:
 
 def _find_bad_rows(batch: Any, columns: LogColumns, geographic: bool) -> dict[str, Mask]:
     """Mark, by reason, the rows of a batch that are to be dropped for their own values."""
-    places = batch.columns[2:4]
-    x, y = (_to_floats(column) for column in places)
-    wild = np.zeros(batch.num_rows, dtype=bool)
-    for column, values, bound in zip(places, (x, y), (180.0, 90.0), strict=True):
-        good = np.isfinite(values) & (np.abs(values) <= (bound if geographic else np.inf))
-        wild |= ~good & column.is_valid().to_numpy(zero_copy_only=False)
+    (x, wild_x), (y, wild_y) = (
+        _read_coordinate(batch.column(2 + axis), axis, geographic) for axis in (0, 1)
+    )
     found = {
         "empty": _find_empty(batch.columns[:4]),
-        "out-of-range": wild,
+        "out-of-range": wild_x | wild_y,
         "null-island": (x == 0.0) & (y == 0.0),
     }
     chosen = {reason: mask for reason, mask in found.items() if reason in columns.drop}
@@ -335,9 +328,15 @@ def _find_bad_rows(batch: Any, columns: LogColumns, geographic: bool) -> dict[st
     return chosen
 
 
-def _to_floats(column: Any) -> Floats:
-    values = try_cast(decode_array(column), pa.float64())
-    return np.full(len(column), np.nan) if values is None else values.to_numpy(zero_copy_only=False)
+def _read_coordinate(column: Any, axis: int, geographic: bool) -> tuple[Floats, Mask]:
+    """Read a column as longitudes or x (axis 0), or as latitudes or y.
+
+    Returns the numbers, and which rows have a value that is none, or beyond all places.
+    """
+    values = to_floats(decode_array(column))
+    bound = (180.0, 90.0)[axis] if geographic else np.inf
+    is_place = np.isfinite(values) & (np.abs(values) <= bound)
+    return values, ~is_place & column.is_valid().to_numpy(zero_copy_only=False)
 
 
 def _read_truths(column: Any, name: str) -> Mask:

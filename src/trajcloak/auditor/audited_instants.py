@@ -21,7 +21,8 @@ MAX_INSTANTS = 2**31 - 1
 MAX_WINDOWS = 2**20
 FEW_LOCATIONS = 2**28
 MOST_PER_ROW = 2**14
-"""More locations than few come from a damaged manifest, if they are so many for each row."""
+"""A manifest is damaged if it makes more locations than ``FEW_LOCATIONS``, and than this many for
+each row of the log."""
 
 DAY = 24 * 60
 _STRETCH = re.compile(r"([0-2][0-9]):([0-5][0-9])-([0-2][0-9]):([0-5][0-9])")
@@ -32,8 +33,8 @@ class InstantGrid:
     """When the instants are, and which belong to which window; all in ticks.
 
     ``needed`` is None if users take part in a window whose location is known at all its instants.
-    In the release of a stream it is at how many instants, from the window's first one on; members
-    are then counted until they are absent for the first time.
+    In the release of a stream it is how many instants, from the window's first one on, must be
+    known; members are then counted until they are absent for the first time.
     """
 
     origin: int

@@ -13,7 +13,7 @@ from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import AuditedLog
 from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
-from trajcloak.auditor.findings import first_rows
+from trajcloak.auditor.findings import find_rows
 from trajcloak.parquet.memory_check import check_parquet
 
 ABSENT = -1
@@ -80,13 +80,11 @@ def read_policy(
         problems.append("a bundle of the policy is in several windows")
     if (np.diff(of_bundle) < 0).any() or of_bundle[0] < 0 or of_bundle[-1] >= grid.num_windows:
         problems.append("the bundles of the policy are not numbered window by window")
-    if (user < 0).any():
-        problems.append(f"users that the log does not have: {first_rows(np.flatnonzero(user < 0))}")
+    problems += find_rows(user < 0, "users that the log does not have")
     by_user = np.lexsort([user, window])
-    again = (np.diff(user[by_user]) == 0) & (np.diff(window[by_user]) == 0)
-    if again.any():
-        rows = np.sort(by_user[1:][again])
-        problems.append(f"a user more than once in a window: {first_rows(rows)}")
+    again = np.zeros(len(user), bool)
+    again[by_user[1:]] = (np.diff(user[by_user]) == 0) & (np.diff(window[by_user]) == 0)
+    problems += find_rows(again, "a user more than once in a window")
     if problems:
         return None, problems
     members = BundleMembers(user[order], first, of_bundle, {})

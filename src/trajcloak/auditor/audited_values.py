@@ -174,6 +174,15 @@ def try_cast(column: Any, kind: Any) -> Any:
         return None
 
 
+def to_floats(column: Any) -> Floats:
+    """Read a column as numbers; NaN for null, and all NaN if a value is no number."""
+    numbers = try_cast(column, pa.float64())
+    if numbers is None:
+        return np.full(len(column), np.nan)
+    values: Floats = numbers.to_numpy(zero_copy_only=False)
+    return values
+
+
 def get_value_type(column: Any) -> Any:
     """Get the type of a column's values, which may be encoded as a dictionary."""
     return column.type.value_type if pa.types.is_dictionary(column.type) else column.type

@@ -20,7 +20,7 @@ import pyproj
 from trajcloak.auditor.audited_values import UNREADABLE, get_value_type
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.auditor.expected_requests import ShownEntries
-from trajcloak.auditor.findings import first_rows
+from trajcloak.auditor.findings import find_rows
 from trajcloak.parquet.memory_check import check_parquet
 from trajcloak.release.row_groups import ROWS_PER_GROUP, encode_row_group, join_row_groups
 
@@ -199,15 +199,12 @@ def explain_difference(path: Path, tables: ExpectedTables) -> list[str]:
         return problems
     for name in schema.names:
         wrong = _find_differing(table[name], expected[name])
-        if len(wrong):
-            problems.append(
-                f"'{name}' is not what it must be in {first_rows(wrong)} of {path.name}"
-            )
+        problems += find_rows(wrong, f"'{name}' of {path.name} is not what it must be")
     return problems
 
 
 def _find_differing(found: Any, expected: Any) -> Any:
-    """List the rows in which two columns differ."""
+    """Find the rows in which two columns differ."""
     plain = get_value_type(expected)
     one, other = (
         pa.concat_arrays(c.cast(plain).chunks or [pa.array([], plain)]) for c in (found, expected)
@@ -218,7 +215,7 @@ def _find_differing(found: Any, expected: Any) -> Any:
         one, other = one.view(bits), other.view(bits)
     both = pa.concat_arrays([one, other]).dictionary_encode()
     code = both.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(code[: len(one)] != code[len(one) :])
+    return code[: len(one)] != code[len(one) :]
 
 
 def find_encoder(path: Path) -> str:

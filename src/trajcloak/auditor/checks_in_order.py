@@ -1,8 +1,9 @@
 """All checks in order: expected tables from log and policy, then the files against them."""
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,11 @@ from trajcloak.auditor.expected_requests import (
 from trajcloak.auditor.findings import CHECKS, AuditReport, Findings, first_few
 from trajcloak.auditor.replayed_groups import find_other_groups
 from trajcloak.errors import InputError, OptionError
+from trajcloak.given_values import read_vocabulary
 from trajcloak.log.file_columns import LogPath
 from trajcloak.options import QUAD, REPORT_AWARE, TP_AWARE, LogColumns
 from trajcloak.output import new_folder
-from trajcloak.progress import Progress
+from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest_schema import find_manifest_problems
 from trajcloak.release.reading import parse_manifest
 from trajcloak.version import __version__
@@ -57,8 +59,8 @@ SOFTWARE = re.compile(r"trajcloak [0-9]{1,3}(\.[0-9]{1,3}){1,3}((a|b|rc|\.dev|\.
 
 
 @dataclass(frozen=True)
-class AuditInput:
-    """What is to be audited, and how; see :func:`trajcloak.audit`.
+class Audit:
+    """What is audited, and how, and what was found; see :func:`trajcloak.audit`.
 
     ``columns`` say which columns of the log mean what. ``memory`` is in bytes.
     """
@@ -73,64 +75,106 @@ class AuditInput:
     replay: bool
     rewrite: Path | None
     memory: int | None
+    findings: Findings
+    progress: Progress
 
 
-def run_checks(given: AuditInput, progress: Progress) -> AuditReport:
-    """Run all checks."""
-    findings = Findings(tuple(name for name in CHECKS if given.replay or name != "replay"))
-    _check_folder(given.release, findings)
-    manifest = _check_manifest(given, findings)
+def audit_files(
+    log: LogPath,
+    release: str | Path,
+    policy: str | Path,
+    columns: LogColumns | None = None,
+    *,
+    request_log: LogPath | None = None,
+    k: int | None = None,
+    vocabulary: str | Path | Mapping[str, Sequence[Any]] | None = None,
+    replay: bool = False,
+    rewrite: str | Path | None = None,
+    memory: int | None = None,
+    progress: Progress = silent,
+) -> AuditReport:
+    """Check that a release keeps every rule and the guarantee; see :func:`trajcloak.audit`.
+
+    Logs are files or Arrow tables; ``columns`` say which of their columns mean what. Where no
+    request attributes are named, those of the release are taken.
+    """
+    release, policy = Path(release), Path(policy)
+    if not release.is_dir():
+        raise InputError(f"{release}: is no folder; expected a release; check the path")
+    if not policy.is_file():
+        raise InputError(
+            f"{policy}: does not exist; expected the policy file of the release; check the path, "
+            f"or anonymize again with --policy"
+        )
+    if isinstance(vocabulary, str | Path):
+        vocabulary = read_vocabulary(Path(vocabulary))
+    findings = Findings(tuple(name for name in CHECKS if replay or name != "replay"))
+    audit = Audit(
+        log,
+        request_log,
+        release,
+        policy,
+        columns or LogColumns(),
+        k,
+        vocabulary,
+        replay,
+        None if rewrite is None else Path(rewrite),
+        memory,
+        findings,
+        progress,
+    )
+    _check_folder(audit)
+    manifest = _check_manifest(audit)
+    if manifest is None:
+        return findings.report(None)
     with ExitStack() as stack:
-        log, columns, problems = _read_log(given, manifest, stack, progress)
-        if manifest is None:
-            return findings.report(None)
-        followed = _follow(given, manifest, log, problems, findings, progress)
+        log, columns, problems = _read_log(audit, manifest, stack)
+        followed = _follow(audit, manifest, log, problems)
         if followed is not None:
-            _check_release(given, manifest, columns, followed, findings, progress)
+            _check_release(audit, manifest, columns, followed)
     return findings.report(manifest["k"], REPORT_AWARE if log.one_log else TP_AWARE)
 
 
-def _check_folder(folder: Path, findings: Findings) -> None:
+def _check_folder(audit: Audit) -> None:
     """Check that a release has its files, and no others."""
+    folder = audit.release
     names = [entry.name for entry in folder.iterdir()]
     problems = [f"{name} is missing" for name in FILES if not (folder / name).is_file()]
     problems += [f"{name} is a link" for name in FILES if (folder / name).is_symlink()]
     others = len(set(names) - set(FILES))
     if others:
         problems.append(f"{others} entries that are no part of a release")
-    findings.record("release folder", len(names), problems, "files")
+    audit.findings.record("release folder", len(names), problems, "files")
 
 
-def _check_manifest(given: AuditInput, findings: Findings) -> dict[str, Any] | None:
+def _check_manifest(audit: Audit) -> dict[str, Any] | None:
     """Check the form of the manifest; returns it if it can be used."""
     try:
-        manifest = parse_manifest(given.release / MANIFEST)
+        manifest: dict[str, Any] = parse_manifest(audit.release / MANIFEST)
+        problems = find_manifest_problems(manifest)
     except InputError:
-        findings.record("manifest", 1, ["manifest.json cannot be read as JSON in UTF-8"], "files")
+        problems = ["manifest.json cannot be read as JSON in UTF-8"]
+    if problems:
+        audit.findings.record("manifest", 1, problems, "files")
         return None
-    problems = [
-        f"field '{field}' is {found}; expected {expected}"
-        for field, found, expected in find_manifest_problems(manifest)
-    ]
-    usable = not problems
-    if usable and not SOFTWARE.fullmatch(manifest["software"]):
+    if not SOFTWARE.fullmatch(manifest["software"]):
         problems = ["field 'software' is not trajcloak and its version"]
-    findings.record("manifest", 1, problems, "files")
-    if usable and manifest["parameters"]["vocabulary"] and given.vocabulary is None:
+    audit.findings.record("manifest", 1, problems, "files")
+    if manifest["parameters"]["vocabulary"] and audit.vocabulary is None:
         raise OptionError(
             "the release was made with a vocabulary; expected that list, to tell which requests "
             "had to be withheld; pass --vocabulary"
         )
-    if usable and given.replay and "stream" in manifest["parameters"]:
+    if audit.replay and "stream" in manifest["parameters"]:
         raise OptionError(
             "the release is that of a stream, whose groups rest on what it remembered when they "
             "were formed; expected a release that can be made again; leave out --replay"
         )
-    return manifest if usable else None
+    return manifest
 
 
 def _read_log(
-    given: AuditInput, manifest: dict[str, Any] | None, stack: ExitStack, progress: Progress
+    audit: Audit, manifest: dict[str, Any], stack: ExitStack
 ) -> tuple[AuditedLog, LogColumns, list[str]]:
     """Read the log as the manifest says; as the caller says where that cannot be done.
 
@@ -139,32 +183,22 @@ def _read_log(
 
     def read(columns: LogColumns) -> AuditedLog:
         return read_audited_log(
-            given.log, columns, given.request_log, given.memory, stack, progress
+            audit.log, columns, audit.request_log, audit.memory, stack, audit.progress
         )
 
-    if manifest is None:
-        return read(given.columns), given.columns, []
-    parameters = manifest["parameters"]
     try:
-        said = given.columns.complete(parameters)
-        if not said.requests:
-            said = replace(said, requests=tuple(parameters["requests"]))
+        said = audit.columns.complete(manifest["parameters"])
         return read(said), said, []
     except (InputError, OptionError) as error:
         try:
-            log = read(given.columns)
+            log = read(audit.columns)
         except (InputError, OptionError):
             raise error from None
-        return log, given.columns, ["the log can be read, but not as the parameters say"]
+        return log, audit.columns, ["the log can be read, but not as the parameters say"]
 
 
 def _follow(
-    given: AuditInput,
-    manifest: dict[str, Any],
-    log: AuditedLog,
-    problems: list[str],
-    findings: Findings,
-    progress: Progress,
+    audit: Audit, manifest: dict[str, Any], log: AuditedLog, problems: list[str]
 ) -> Followed | None:
     """Follow the users of the log through the bundles of the policy, if both can be used.
 
@@ -174,70 +208,69 @@ def _follow(
     if not problems:
         grid, problems = build_instant_grid(parameters, log)
         if not set(parameters["allow"]) <= set(parameters["requests"]):
-            problems = [*problems, "parameter 'allow' names attributes that are not published"]
+            problems.append("parameter 'allow' names attributes that are not published")
         if log.num_fast:
-            problems = [*problems, f"{log.num_fast:,} rows of the log are faster than 'max_speed'"]
+            problems.append(f"{log.num_fast:,} rows of the log are faster than 'max_speed'")
         if log.kinds.names != parameters["requests"]:
-            problems = [*problems, "parameter 'requests' does not name the attributes of the log"]
+            problems.append("parameter 'requests' does not name the attributes of the log")
     policy_problems = ["not compared with the log"]
     if grid is not None:
         parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
-        members, policy_problems = read_policy(given.policy, log, grid, parts_per)
-    policy_problems = find_exposure(given.policy, given.release) + policy_problems
+        members, policy_problems = read_policy(audit.policy, log, grid, parts_per)
+    policy_problems = find_exposure(audit.policy, audit.release) + policy_problems
     num_members = 0 if members is None else len(members.user)
-    findings.record("policy", num_members, policy_problems, "members")
+    audit.findings.record("policy", num_members, policy_problems, "members")
     followed = None
     if grid is not None and members is not None:
         cells = RegionCells(**manifest["region"], height=manifest["height"])
         keeps_marks = log.one_log and parameters["link_safe"]
-        followed = follow_users(log, grid, cells, members, manifest["k"], keeps_marks, progress)
+        followed = follow_users(
+            log, grid, cells, members, manifest["k"], keeps_marks, audit.progress
+        )
         problems = problems + find_region_problems(manifest["region"], followed.bounds)
-    findings.record("log", log.num_rows, problems, "rows")
+    audit.findings.record("log", log.num_rows, problems, "rows")
     return followed
 
 
 def _check_release(
-    given: AuditInput,
-    manifest: dict[str, Any],
-    columns: LogColumns,
-    followed: Followed,
-    findings: Findings,
-    progress: Progress,
+    audit: Audit, manifest: dict[str, Any], columns: LogColumns, followed: Followed
 ) -> None:
     """Compute what must have been published, and compare it with the files."""
-    _check_members(given, manifest, followed, findings)
+    _check_members(audit, manifest, followed)
     if followed.is_silent[followed.first_set[:-1]].any():
         # A bundle without k members is never shown, and "at least k users" has failed.
         return
-    cloaks = _check_cloaks(given, manifest, followed, findings)
-    tables = _expect_tables(given, manifest, columns, followed, cloaks, findings)
-    if given.replay:
-        problems = find_other_groups(given, manifest, columns, followed, progress)
-        findings.record("replay", len(followed.members.window), problems, "same bundles")
+    cloaks = _check_cloaks(audit, manifest, followed)
+    tables = _expect_tables(audit, manifest, columns, followed, cloaks)
+    if audit.replay:
+        problems = find_other_groups(audit, manifest, columns, followed)
+        audit.findings.record("replay", len(followed.members.window), problems, "same bundles")
     else:
-        findings.notes.append(
+        audit.findings.notes.append(
             "The algorithm was not run again (--replay): groups that were chosen with a look at "
             "requests would not be found."
         )
-    _compare_files(given, manifest, tables, findings)
+    _compare_files(audit, manifest, tables)
     free = list_free_values(manifest, followed)
     if free:
-        findings.notes.append(f"Chosen by the publisher, and in no other file: {', '.join(free)}.")
+        audit.findings.notes.append(
+            f"Chosen by the publisher, and in no other file: {', '.join(free)}."
+        )
 
 
-def _check_members(
-    given: AuditInput, manifest: dict[str, Any], followed: Followed, findings: Findings
-) -> None:
+def _check_members(audit: Audit, manifest: dict[str, Any], followed: Followed) -> None:
     """Check who is in which bundle."""
     parameters, k, members = manifest["parameters"], manifest["k"], followed.members
     least = parameters["members"] or k
     suppressed = count_suppressed(followed, least)
     problems = find_member_problems(followed, parameters, least, suppressed)
     num_pairs = int(followed.participants.sum())
-    findings.record("one bundle per user", num_pairs, problems, "pairs of a user and a window")
+    audit.findings.record(
+        "one bundle per user", num_pairs, problems, "pairs of a user and a window"
+    )
     problems = []
-    if given.k is not None and k < given.k:
-        problems.append(f"k is {k}; {given.k} was asked for")
+    if audit.k is not None and k < audit.k:
+        problems.append(f"k is {k}; {audit.k} was asked for")
     wanted = [("bundles", members.sizes, least)]
     if manifest["parts"] is not None:
         wanted.append(("parts of bundles", followed.sizes, manifest["parts"]["users"]))
@@ -248,49 +281,40 @@ def _check_members(
                 f"{len(small):,} {what} with fewer than {least} users, the smallest with "
                 f"{int(sizes.min())} ({first_few(small)})"
             )
-    findings.record("at least k users", len(members.window), problems, "bundles")
+    audit.findings.record("at least k users", len(members.window), problems, "bundles")
 
 
-def _check_cloaks(
-    given: AuditInput, manifest: dict[str, Any], followed: Followed, findings: Findings
-) -> Any:
+def _check_cloaks(audit: Audit, manifest: dict[str, Any], followed: Followed) -> Any:
     """Compute the cloaks that must have been published, or check those that may be."""
     cloaks, problems = followed.boxes, list[str]()
     if manifest["cloak"] == QUAD:
         if manifest["algorithm"] == "traj-anon" and not followed.members.parts:
             tree = manifest["parameters"]["tree"]
-            cloaks, problems = read_node_cloaks(given.release / BUNDLES, followed, tree)
+            cloaks, problems = read_node_cloaks(audit.release / BUNDLES, followed, tree)
         else:
             cloaks = cover_by_quads(followed.boxes)
     problems = problems + find_order_problems(cloaks, followed)
-    findings.record("cloaks", len(cloaks), problems, "cloaks")
+    audit.findings.record("cloaks", len(cloaks), problems, "cloaks")
     return cloaks
 
 
 def _expect_tables(
-    given: AuditInput,
-    manifest: dict[str, Any],
-    columns: LogColumns,
-    followed: Followed,
-    cloaks: Any,
-    findings: Findings,
+    audit: Audit, manifest: dict[str, Any], columns: LogColumns, followed: Followed, cloaks: Any
 ) -> ExpectedTables:
     """Compute the tables that must have been published."""
     k = manifest["k"]
-    vocabulary = given.vocabulary if manifest["parameters"]["vocabulary"] else None
+    vocabulary = audit.vocabulary if manifest["parameters"]["vocabulary"] else None
     entries, kinds = expect_requests(followed, manifest, vocabulary)
     num_requests, fewest = len(entries.kind), count_possible_senders(entries, followed)
     problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
     what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
-    findings.record("possible senders", num_requests, problems, what)
+    audit.findings.record("possible senders", num_requests, problems, what)
     num_withheld = int((~find_eligible_sets(followed, k)).sum())
     expected = expect_manifest(manifest, columns, followed, cloaks, num_withheld, num_requests)
     return ExpectedTables(expected, followed, cloaks, entries, kinds)
 
 
-def _compare_files(
-    given: AuditInput, manifest: dict[str, Any], tables: ExpectedTables, findings: Findings
-) -> None:
+def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTables) -> None:
     """Compare the files with the expected tables: their bytes, and else their values."""
     differing = []
     agree = True
@@ -299,31 +323,35 @@ def _compare_files(
         ("requests", REQUESTS, len(tables.entries.kind)),
         ("figures", MANIFEST, 1),
     ):
-        path, problems = given.release / name, []
+        path, problems = audit.release / name, []
         if not has_same_bytes(path, tables):
             differing.append(name)
             if name == MANIFEST:
                 problems = find_figure_problems(manifest, tables.manifest)
             else:
                 problems = explain_difference(path, tables)
-        agree &= findings.record(check, num_rows, problems, "files" if name == MANIFEST else "rows")
+        agree &= audit.findings.record(
+            check, num_rows, problems, "files" if name == MANIFEST else "rows"
+        )
     problems = [
         f"{name} has other bytes than its values in the usual encoding" for name in differing
     ]
-    if agree and differing and _is_of_another_version(given.release, manifest):
+    if agree and differing and _is_of_another_version(audit.release, manifest):
         problems = [
             f"{', '.join(differing)}: written by another version of the software, so that bytes "
             f"could not be compared; text hidden in footers, statistics or dictionaries would not "
             f"be found; publish a clean copy (--rewrite) instead"
         ]
-    if given.rewrite is not None and findings.passed:
-        with new_folder(given.rewrite) as folder:
+    if audit.rewrite is not None and audit.findings.passed:
+        with new_folder(audit.rewrite) as folder:
             for name in FILES:
                 with (folder / name).open("wb") as stream:
                     tables.write(name, stream)
-        findings.notes.append("A clean copy of the checked tables was written; publish that one.")
+        audit.findings.notes.append(
+            "A clean copy of the checked tables was written; publish that one."
+        )
         problems = []
-    findings.record("bytes", len(FILES), problems, "files")
+    audit.findings.record("bytes", len(FILES), problems, "files")
 
 
 def _is_of_another_version(release: Path, manifest: dict[str, Any]) -> bool:

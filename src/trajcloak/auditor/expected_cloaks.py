@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from trajcloak.auditor.audited_values import UNREADABLE, Ints
 from trajcloak.auditor.canonical_files import EDGES
 from trajcloak.auditor.expected_bundles import Followed
-from trajcloak.auditor.findings import first_rows
+from trajcloak.auditor.findings import find_rows
 from trajcloak.parquet.memory_check import check_parquet
 
 
@@ -53,15 +53,10 @@ def read_node_cloaks(file: Path, followed: Followed, tree: str) -> tuple[Any, li
     size = found[:, 2:] - found[:, :2]
     wrong |= (size <= 0).any(axis=1) | (size & (size - 1) != 0).any(axis=1)
     wrong[~wrong] |= (found[~wrong, :2] % size[~wrong] != 0).any(axis=1)
-    problems = []
-    if wrong.any():
-        rows = first_rows(np.flatnonzero(wrong))
-        problems.append(f"cloaks that are no quadrants or semi-quadrants in {rows}")
-        found[wrong] = cover[wrong]
+    problems = find_rows(wrong, "cloaks that are no quadrants or semi-quadrants")
+    found[wrong] = cover[wrong]
     outside = (found[:, :2] > boxes[:, :2]).any(axis=1) | (found[:, 2:] < boxes[:, 2:]).any(axis=1)
-    if outside.any():
-        rows = first_rows(np.flatnonzero(outside))
-        problems.append(f"cloaks that do not hold all locations of their members in {rows}")
+    problems += find_rows(outside, "cloaks that do not hold all locations of their members")
     if not problems:
         problems = _find_foreign_nodes(found, followed.first_set, cells.height, tree)
     return found, problems
@@ -86,6 +81,4 @@ def _find_foreign_nodes(cloaks: Any, first_set: Ints, height: int, tree: str) ->
         wrong |= fixed[:, axis] != level[bundle] + (rest[bundle] > place[axis])
     step = {"us": 2, "u": 2 * length}.get(tree, 1)
     wrong |= (total % step != 0)[bundle]
-    if not wrong.any():
-        return []
-    return [f"cloak sequences that are no nodes of the tree in {first_rows(np.flatnonzero(wrong))}"]
+    return find_rows(wrong, "cloak sequences that are no nodes of the tree")

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+import numpy as np
+
 CHECKS = {
     "release folder": "The release has its three files, and nothing else.",
     "manifest": "The manifest can be read, and has settings that a release can have.",
@@ -167,6 +169,12 @@ def first_few(numbers: Sequence[int] | Any) -> str:
     """List the first few of many numbers: ``4, 7, 9, ...``."""
     listed = ", ".join(str(int(number)) for number in numbers[:SHOWN])
     return listed + (", ..." if len(numbers) > SHOWN else "")
+
+
+def find_rows(wrong: Any, what: str) -> list[str]:
+    """Say what is wrong in which rows, as a list of one problem, or of none if no row is wrong."""
+    rows = np.flatnonzero(wrong)
+    return [f"{what} in {first_rows(rows)}"] if len(rows) else []
 
 
 def first_rows(rows: Any) -> str:

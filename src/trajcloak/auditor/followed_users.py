@@ -64,7 +64,7 @@ def _find_place(time, x, y, start, last, how, moment):  # type: ignore[no-untype
     if how == INTERPOLATED:
         share = (moment - time[last]) / (time[last + 1] - time[last])
         return x[last] + share * (x[last + 1] - x[last]), y[last] + share * (y[last + 1] - y[last])
-    # What is held before the first report is its place.
+    # Before the first report, the place of the first report is held.
     at = max(last, start)
     return x[at], y[at]
 

@@ -13,7 +13,7 @@ from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_instants import InstantGrid
 from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, read_audited_log
 from trajcloak.auditor.audited_values import Ints, duration_to_ticks
-from trajcloak.auditor.findings import AuditReport, Findings, first_rows
+from trajcloak.auditor.findings import AuditReport, Findings, find_rows, first_rows
 from trajcloak.auditor.foreign_candidates import (
     CandidateCounts,
     GroupMembers,
@@ -139,7 +139,7 @@ def _read_duration(text: str | None, log: AuditedLog, name: str) -> int | None:
         return None
     value: object = text if log.stamped else (int(text) if text.isdigit() else None)
     ticks = duration_to_ticks(value, log.stamped)
-    if ticks is None or ticks <= 0:
+    if ticks is None:
         raise OptionError(
             f"{name} is '{text}'; expected a duration above 0, such as 60s, or a whole number for "
             f"a log with integer times; pass another --{name}"
@@ -183,21 +183,15 @@ def _read_members(path: Path, foreign: ForeignTable, ids: Any, group: str | None
 
 
 def _has_all(values: Any, among: Any) -> bool:
-    try:
-        return bool((match_ids(values, among) >= 0).all())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
+    return bool((match_ids(values, among) >= 0).all())
 
 
 def _find_users(values: Any, ids: Any) -> Ints:
     """Find the user that each row names: by the whole value, or by the only number in a text."""
-    try:
-        text = pc.cast(values, pa.string())
-        whole = match_ids(text, ids)
-        digits = pc.replace_substring_regex(text, "^[^0-9]*([0-9]+)[^0-9]*$", "\\1")
-        return np.where(whole >= 0, whole, match_ids(digits, ids))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return np.full(len(values), -1)
+    text = pc.cast(values, pa.string())
+    whole = match_ids(text, ids)
+    digits = pc.replace_substring_regex(text, "^[^0-9]*([0-9]+)[^0-9]*$", "\\1")
+    return np.where(whole >= 0, whole, match_ids(digits, ids))
 
 
 def _find_own_ids(named: dict[str, Ints], counts: CandidateCounts, num_users: int) -> list[str]:
@@ -270,12 +264,9 @@ def _record_sizes(
         if members is None:
             wrong, what = foreign.sizes > counts.candidates[0], "more than its candidates"
         else:
-            wrong, what = (
-                foreign.sizes != members.sizes[members.of_row],
-                "not its number of members",
-            )
-        if wrong.any():
-            problems.append(f"the count of users is {what} in {first_rows(np.flatnonzero(wrong))}")
+            own = members.sizes[members.of_row]
+            wrong, what = foreign.sizes != own, "not its number of members"
+        problems = find_rows(wrong, f"the count of users is {what}")
     findings.record("claimed users", len(foreign.first), problems, "rows")
     if members is None:
         return
@@ -288,32 +279,21 @@ def _record_sizes(
             f"{int(sizes.min()):,}: {rows}"
         )
     outside = sizes - counts.inside
-    if outside.any():
-        rows = first_rows(np.flatnonzero(outside[members.of_row] > 0))
-        problems.append(
-            f"{int(outside.sum()):,} members are not in all rectangles of their group, as in {rows}"
-        )
+    what = f"{int(outside.sum()):,} members are not in all rectangles of their group"
+    problems += find_rows(outside[members.of_row] > 0, what)
     findings.record("members", int(sizes.sum()), problems, "members")
 
 
 def _find_bad_rows(foreign: ForeignTable, grid: InstantGrid) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
-    problems = []
-    for wrong, what in (
-        ((x_min > x_max) | (y_min > y_max), "edges in the wrong order"),
-        ((foreign.first < 0) | (foreign.stop > grid.num_instants), "times that the log lacks"),
-    ):
-        if wrong.any():
-            problems.append(f"{what} in {first_rows(np.flatnonzero(wrong))}")
-    return problems
+    is_unknown = (foreign.first < 0) | (foreign.stop > grid.num_instants)
+    problems = find_rows((x_min > x_max) | (y_min > y_max), "edges in the wrong order")
+    return problems + find_rows(is_unknown, "times that the log lacks")
 
 
 def _find_exact(foreign: ForeignTable, counts: CandidateCounts) -> list[str]:
     x_min, y_min, x_max, y_max = foreign.rectangle.T
-    problems = []
-    flat = (x_min == x_max) | (y_min == y_max)
-    if flat.any():
-        problems.append(f"rectangles without an area in {first_rows(np.flatnonzero(flat))}")
+    problems = find_rows((x_min == x_max) | (y_min == y_max), "rectangles without an area")
     if counts.num_known > MIN_FOUND + ABOVE_CHANCE * counts.by_chance:
         problems.append(
             f"{counts.num_known:,} of {counts.num_edges:,} different edges equal a coordinate of a "

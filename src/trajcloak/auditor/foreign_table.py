@@ -28,6 +28,7 @@ from trajcloak.auditor.audited_values import (
     Mask,
     decode_array,
     read_ticks,
+    to_floats,
     try_cast,
 )
 from trajcloak.errors import InputError
@@ -43,7 +44,8 @@ MAX_ENTRIES = 2**27
 
 MIN_FITTING = 3
 ABOVE_SHUFFLED = 2
-"""Values that somebody fits, beyond what shuffling gives: these many, or so many times as many."""
+"""A column may be a link if somebody fits more of its values than the first number, and the second
+number times those that somebody fits after shuffling."""
 
 ALL_COLUMNS = "all columns together"
 
@@ -51,8 +53,8 @@ LONG = 6
 """Ids with fewer characters may occur in any text."""
 
 BY_CHANCE, FEW, ABOVE_CHANCE = 0.01, 3, 4
-"""Numbers of a text that are ids by chance: below the first, none is expected; otherwise as many
-as the second, or so many times as many as expected."""
+"""Numbers in a text that are ids are taken for ids if fewer than the first number are expected by
+chance; or if they are more than the second number, and than the third times as many as expected."""
 
 UUID = "^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$"
 
@@ -103,9 +105,12 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
 
 
 def _flatten(column: Any) -> Any:
-    """Take lists and records as text: the comparisons know plain values only."""
-    if not pa.types.is_nested(column.type):
+    """Take lists, records and bytes as text: the comparisons know plain values only."""
+    if pa.types.is_primitive(column.type):
         return column
+    text = try_cast(column, pa.string())
+    if text is not None:
+        return text
     return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
 
 
@@ -142,10 +147,7 @@ def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable
 
 
 def _take_floats(path: Path, name: str, column: Any) -> Floats:
-    try:
-        values: Floats = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = np.full(len(column), np.nan)
+    values = to_floats(column)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values))) + 1
         raise InputError(
@@ -167,15 +169,13 @@ def _read_instants(
             )
         first = numbers.astype(np.int64)
         return first, first + 1
-    if "t_start" not in columns:
+    if not columns.keys() >= {"t_start", "t_end"}:
         raise InputError(
             f"{path}: has no times; expected a column 'instant', or 't_start' and 't_end'; rename "
             f"them"
         )
     moments = []
     for name in ("t_start", "t_end"):
-        if name not in columns:
-            continue
         column = columns[name]
         times = None if column.null_count else read_ticks(column)
         if times is None or (times.stamped, times.zoned) != (log.stamped, log.zoned):
@@ -185,8 +185,6 @@ def _read_instants(
             )
         moments.append(times.ticks - grid.origin)
     first = moments[0] // grid.every
-    if len(moments) == 1:
-        return first, first + 1
     # The instants within [t_start, t_end); if there are none, the one before t_start.
     inside = -(-moments[0] // grid.every), -(-moments[1] // grid.every)
     has_any = inside[1] > inside[0]
@@ -302,10 +300,7 @@ def _list_long_ids(ids: Any) -> tuple[set[str], set[str]]:
 
 def _join(values: Any) -> str:
     """Join the distinct values of a column, as text."""
-    texts = try_cast(values.unique(), pa.string())
-    if texts is None:
-        # Such as bytes of which some are no text: as Python shows them, so that none is missed.
-        return "\0".join(str(value) for value in values.to_pylist()).lower()
+    texts = pc.cast(values.unique(), pa.string())
     return "\0".join(texts.drop_null().to_pylist()).lower()
 
 

@@ -4,70 +4,38 @@ The only module of the auditor that uses what it judges: groups that were chosen
 requests pass every other check.
 """
 
-import filecmp
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from trajcloak.auditor.audited_batches import match_ids
 from trajcloak.auditor.audited_values import decode_array
 from trajcloak.auditor.canonical_files import BUNDLES
 from trajcloak.auditor.expected_bundles import Followed
 from trajcloak.errors import TrajcloakError
-from trajcloak.options import LogColumns, Options
+from trajcloak.options import LogColumns, repeat_options
 from trajcloak.pipeline import anonymize_again
-from trajcloak.progress import Progress
 
 if TYPE_CHECKING:
-    from trajcloak.auditor.checks_in_order import AuditInput
-
-SAME = (
-    "length", "missing", "align", "windows", "tree", "effort", "seed", "suppress_above",
-    "max_suppressed", "members", "rows_alike", "rare", "rare_below", "link_safe",
-)  # fmt: skip
-"""Parameters that are options of the same name."""
+    from trajcloak.auditor.checks_in_order import Audit
 
 
 def find_other_groups(
-    given: "AuditInput",
-    manifest: dict[str, Any],
-    columns: LogColumns,
-    followed: Followed,
-    progress: Progress,
+    audit: "Audit", manifest: dict[str, Any], columns: LogColumns, followed: Followed
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
-    parameters, region, parts = (manifest[name] for name in ("parameters", "region", "parts"))
-    if "blocks" in parameters:
+    if "blocks" in manifest["parameters"]:
         return [
             "a window was bundled in blocks, whose size followed from the memory of the run; it "
             "cannot be made again"
         ]
     try:
-        asked = Options(
-            k=manifest["k"],
-            algorithm=manifest["algorithm"],
-            cloak=manifest["cloak"],
-            every=str(parameters["every"]),
-            max_gap=str(parameters["max_gap"]),
-            height=manifest["height"],
-            region=(region["x_min"], region["y_min"], region["side"]),
-            vocabulary=given.vocabulary if parameters["vocabulary"] else None,
-            allow=tuple(parameters["allow"]),
-            **({} if parts is None else {"parts": parts["users"], "parts_per": parts["per"]}),
-            **{name: parameters[name] for name in SAME},
-        )
-        again = anonymize_again(given.log, columns, asked, given.request_log, progress)
+        asked = repeat_options(manifest, audit.vocabulary)
+        again = anonymize_again(audit.log, columns, asked, audit.request_log, audit.progress)
     except TrajcloakError as error:
         return [f"the release cannot be made again: {error.with_options}"]
-    with tempfile.TemporaryDirectory(prefix="trajcloak-audit-") as folder:
-        again.write(Path(folder) / "release", Path(folder) / "policy.parquet")
-        policy = pq.read_table(Path(folder) / "policy.parquet")
-        remade, found = (path / BUNDLES for path in (Path(folder) / "release", given.release))
-        is_same = filecmp.cmp(remade, found, shallow=False)
-    members = followed.members
+    policy, members = again.policy, followed.members
     user = match_ids(decode_array(policy["user_id"].combine_chunks()), followed.log.ids)
     window, bundle = (policy[name].to_numpy() for name in ("window", "bundle_id"))
     of_member = np.repeat(np.arange(len(members.window)), members.sizes)
@@ -81,4 +49,7 @@ def find_other_groups(
             f"{moved:,} of {len(of_member):,} members are in other bundles if the algorithm is run "
             f"again: the groups were not made by it"
         ]
-    return [] if is_same else ["bundles.parquet is another one if the algorithm is run again"]
+    found = pa.py_buffer((audit.release / BUNDLES).read_bytes())
+    if not again.encode_file(BUNDLES).equals(found):
+        return ["bundles.parquet is another one if the algorithm is run again"]
+    return []

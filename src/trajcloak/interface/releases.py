@@ -22,7 +22,6 @@ from trajcloak.output import new_folder
 from trajcloak.progress_bars import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
-from trajcloak.query.questions import place_points, place_region
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.release.reading import (
     BUNDLES_FILE,
@@ -171,7 +170,7 @@ class Release:
             that hold for certain, with an ``estimate`` between them.
         """
         times = _to_times(first, last, at)
-        counted = self._published.count(self._place(region, crs), *times)
+        counted = self._published.count(self._published.place_region(region, crs), *times)
         instants = list(counted)
         return pa.table({**self._list_times(instants, instants), **_list_answers(counted.values())})
 
@@ -195,7 +194,9 @@ class Release:
             One row: from when to when, and how many users, as :meth:`count` says it; with ``by``
             as :meth:`count_requests`.
         """
-        placed = [(self._place(region, crs), to_time(time)) for region, time in steps]
+        placed = [
+            (self._published.place_region(region, crs), to_time(time)) for region, time in steps
+        ]
         published = self._published
         if by is not None:
             return self._tabulate_requests(by, published.follow_requests(placed, by))
@@ -232,7 +233,9 @@ class Release:
             and of the users who sent them. Values that nobody can have sent there are left out.
         """
         times = _to_times(first, last, at)
-        found = self._published.count_requests(self._place(region, crs), by, *times)
+        found = self._published.count_requests(
+            self._published.place_region(region, crs), by, *times
+        )
         return self._tabulate_requests(by, found)
 
     def route(
@@ -256,7 +259,7 @@ class Release:
             As for :meth:`count`.
         """
         published = self._published
-        placed = place_points(points, crs, self.manifest["crs"])
+        placed = self._published.place_points(points, crs)
         steps = build_route(placed, width, published.times.between(*_to_times(first, last)))
         return [(step.region, step.instant) for step in steps]
 
@@ -391,12 +394,6 @@ class Release:
         if self._path is not None:
             return open_table(self._path / name)
         return open_table(Path(name), self._get_made().run.encode_file(name))
-
-    def _place(self, region: Box, crs: Any) -> Any:
-        rectangle = place_region(region, crs, self.manifest["crs"])
-        if crs is not None or hasattr(region, "total_bounds"):
-            self._published.notice_outside(rectangle)
-        return rectangle
 
     def _list_times(self, first: list[int], last: list[int]) -> dict[str, Any]:
         """List when each row of an answer is: its first instant, and its time."""

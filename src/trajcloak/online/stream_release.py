@@ -24,7 +24,14 @@ from trajcloak.online.stream_state import StreamStart, StreamState, replace_priv
 from trajcloak.online.stream_users import StreamUsers, add_users
 from trajcloak.options import PER_INSTANT, PER_WINDOW, LogColumns, Options
 from trajcloak.output import check_new
-from trajcloak.release.manifest import LeftOut, Totals, build_manifest, merge_totals, sum_exactly
+from trajcloak.release.manifest import (
+    LeftOut,
+    Totals,
+    build_manifest,
+    build_totals,
+    compute_published_areas,
+    merge_totals,
+)
 from trajcloak.release.published_rows import ReleaseHead, cut_groups, place_box
 from trajcloak.release.reading import (
     BUNDLES_FILE,
@@ -130,21 +137,10 @@ class StreamRelease:
     def _add_up(
         self, columns: dict[str, Any], cells: npt.NDArray[np.uint32], sizes: npt.NDArray[np.int64]
     ) -> Totals:
-        region = self._start.region
-        left, bottom, right, top = (region.edges(i % 2, cells[:, i]) for i in range(4))
-        areas = (right - left) * (top - bottom)
+        areas = compute_published_areas(cells, self._start.region)
         first = np.flatnonzero(np.diff(columns["bundle"], prepend=-1))
         area, cost = (np.add.reduceat(v, first) for v in (areas, areas * columns["users"]))
-        return Totals(
-            bundles=len(first),
-            users=int(sizes.sum()),
-            smallest=int(sizes.min()),
-            rows=len(cells),
-            area=sum_exactly(area.tolist()),
-            cost=sum_exactly(cost.tolist()),
-            low=cells[:, :2].min(axis=0),
-            high=cells[:, 2:].max(axis=0),
-        )
+        return build_totals(sizes, cells, area, cost)
 
     def write(self) -> None:
         """Write the release of all finished epochs, and the private policy; none: nothing."""

@@ -5,7 +5,7 @@ The bounds are proved in ``docs/queries.md``.
 
 from trajcloak.query.bounds import ASSUMPTIONS, Answer, RequestAnswer
 from trajcloak.query.published_release import PublishedRelease, open_published
-from trajcloak.query.questions import Rectangle, RouteStep, build_route, parse_region
+from trajcloak.query.questions import Rectangle, build_route, parse_region
 
 __all__ = [
     "ASSUMPTIONS",
@@ -13,7 +13,6 @@ __all__ = [
     "PublishedRelease",
     "Rectangle",
     "RequestAnswer",
-    "RouteStep",
     "build_route",
     "open_published",
     "parse_region",

@@ -42,12 +42,7 @@ MARKS_PER_KEY = 16
 class Answer:
     """A number of users or requests: at least, about, and at most.
 
-    Attributes
-    ----------
-    lower, upper : int
-        Bounds of the true number.
-    estimate : float
-        Between the bounds; rests on :data:`ASSUMPTIONS`.
+    The bounds hold for certain; the estimate between them rests on :data:`ASSUMPTIONS`.
     """
 
     lower: int
@@ -60,19 +55,12 @@ ZERO = Answer(0, 0.0, 0)
 
 @dataclass(frozen=True)
 class RequestAnswer:
-    """How often a value was asked for.
+    """How often a value was asked for."""
 
-    Attributes
-    ----------
-    requests : Answer
-        Entries of the release, which are distinct in window, bundle, instant and all
-        attributes, with at least one sender among the users asked about.
-    users : Answer
-        Distinct users among them who sent such a request.
-    """
-
+    # Entries of the release, which are distinct in window, bundle, instant and all attributes, with
+    # at least one sender among the users asked about.
     requests: Answer
-    users: Answer
+    users: Answer  # Distinct users among them who sent such a request.
 
 
 @dataclass(frozen=True)
@@ -105,47 +93,28 @@ class Presence:
     most: Numbers
 
 
-def bound_present(window: PublishedWindow, step: RouteStep, boxes: CellGrid | None) -> CountBounds:
-    """Bound how many users of each bundle of a window are inside a region at an instant.
-
-    ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells.
-    """
-    bounds = _bound_parts(window, step, boxes, is_only=True)
-    return bounds.add_parts(window.counts[:, step.instant - window.start])
-
-
 def bound_followers(
     window: PublishedWindow, steps: Sequence[RouteStep], boxes: CellGrid | None
 ) -> CountBounds:
     """Bound how many users of each bundle of a window are at all steps.
 
-    A part that keeps its members is followed by itself. Otherwise nothing but the bundle links
-    the parts of two instants.
+    ``boxes`` is the grid of cells, if rectangles are bounding boxes of their users' cells. A part
+    that keeps its members is followed by itself. Otherwise nothing but the bundle links the parts
+    of two instants.
     """
     is_only = len(steps) == 1
-    bounds = [_bound_parts(window, step, boxes, is_only=is_only) for step in steps]
+    bounds = []
+    for step in steps:
+        parts = window.find_parts(step.instant)
+        users, spread = window.sizes[parts], window.spread_at(step.instant)
+        rectangles = window.rectangles[:, parts]
+        bounds.append(bound_inside(rectangles, users, step.region, boxes, spread, is_only=is_only))
     places = [step.instant - window.start for step in steps]
     counts = window.counts.T[places]
     if window.keeps_members:
-        parts = window.find_parts(steps[0].instant)
-        return intersect_bounds(bounds, window.sizes[parts]).add_parts(counts[0])
+        return intersect_bounds(bounds, users).add_parts(counts[0])
     by_bundle = [of_step.add_parts(count) for of_step, count in zip(bounds, counts, strict=True)]
     return intersect_bounds(by_bundle, window.present.T[places])
-
-
-def _bound_parts(
-    window: PublishedWindow, step: RouteStep, boxes: CellGrid | None, *, is_only: bool
-) -> CountBounds:
-    """Bound how many users of each part of a window are inside a region at an instant."""
-    parts = window.find_parts(step.instant)
-    return bound_inside(
-        window.rectangles[:, parts],
-        window.sizes[parts],
-        step.region,
-        boxes,
-        window.spread_at(step.instant),
-        is_only=is_only,
-    )
 
 
 def bound_inside(
@@ -225,6 +194,8 @@ def intersect_bounds(steps: list[CountBounds], users: Numbers) -> CountBounds:
     step, in one row. Users who leave do not come back: those of the step with the fewest are at
     all of them.
     """
+    if len(steps) == 1:
+        return steps[0]
     present = np.broadcast_to(users, (len(steps), len(steps[0].lower)))
     left = present.min(axis=0)
     outside = sum(all_ - step.lower for all_, step in zip(present, steps, strict=True))

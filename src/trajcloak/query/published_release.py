@@ -10,6 +10,7 @@ import numpy as np
 import pyproj
 
 from trajcloak.errors import OptionError, warn_caller
+from trajcloak.given_values import Box, to_box
 from trajcloak.options import MBR
 from trajcloak.query.bounds import (
     Answer,
@@ -17,7 +18,6 @@ from trajcloak.query.bounds import (
     Presence,
     RequestAnswer,
     bound_followers,
-    bound_present,
     count_by_value,
     intersect_answers,
 )
@@ -26,7 +26,6 @@ from trajcloak.query.questions import (
     Rectangle,
     RouteStep,
     check_region,
-    may_be_degrees,
 )
 from trajcloak.query.release_arrays import (
     CellGrid,
@@ -50,6 +49,9 @@ from trajcloak.release.reading import (
 Steps = Sequence[tuple[Sequence[float], int | str]]
 """Regions, each with a time."""
 
+LONLAT = "OGC:CRS84"
+"""Longitude and latitude on WGS 84."""
+
 
 @dataclass(frozen=True)
 class PublishedRelease:
@@ -72,13 +74,8 @@ class PublishedRelease:
     ) -> dict[int, Answer]:
         """Count the users inside a region, instant by instant.
 
-        Parameters
-        ----------
-        region : (x_min, y_min, x_max, y_max)
-            In units of the release's CRS; see :meth:`project`.
-        first, last : int or str, optional
-            The first and the last time, as instants or timestamps; by default those
-            of the release.
+        The region is in units of the release's CRS, see :meth:`place_region`. Times are instants or
+        timestamps; by default those of the release.
 
         Examples
         --------
@@ -97,10 +94,6 @@ class PublishedRelease:
 
         Two steps ask for moves from one region to another, more for a route; see
         :func:`build_route`.
-
-        Parameters
-        ----------
-        steps : sequence of (region, time)
         """
         return intersect_answers(
             [bounds.sum() for _, _, bounds in self._follow(steps)], self._num_users
@@ -140,39 +133,58 @@ class PublishedRelease:
             windows.append(Presence(window, instants, [bounds] * len(instants), bounds.upper))
         return count_by_value(rows, windows, intersect_answers(totals, self._num_users).upper)
 
-    def project(self, region: Sequence[float]) -> Rectangle:
-        """Turn (west, south, east, north) on WGS 84 into a rectangle of the CRS that holds it."""
-        projection = self._build_projection()
-        rectangle = check_region(projection.transform_bounds(*check_region(region)))
-        self.notice_outside(rectangle)
+    def place_region(self, region: Box, crs: Any = None) -> Rectangle:
+        """Turn a region into the rectangle, in the system of the release, that holds it.
+
+        A region is numbers, a box of shapely, or one geometry of GeoPandas, whose own system
+        counts. ``crs`` is its system, if it is not that of the release.
+        """
+        shape: Any = region
+        if hasattr(shape, "total_bounds"):
+            if len(shape) != 1:
+                raise OptionError(
+                    f"the region has {len(shape)} geometries; expected one; pass one row of it"
+                )
+            shape, crs = shape.geometry.iloc[0], crs or shape.crs
+        edges = to_box(shape)
+        if len(edges) != 4:
+            raise OptionError(
+                f"region has {len(edges)} numbers; expected X_MIN, Y_MIN, X_MAX, Y_MAX; pass "
+                f"another --region"
+            )
+        rectangle = check_region(edges)
+        if crs is None:
+            return rectangle
+        rectangle = check_region(self._build_projection(crs).transform_bounds(*rectangle))
+        if not self._holds_some(rectangle):
+            warn_caller(
+                "the region is outside that of the release, so nobody is in it; is it in the order "
+                "X_MIN, Y_MIN, X_MAX, Y_MAX, longitude first?"
+            )
         return rectangle
 
-    def project_points(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        """Turn points in degrees, longitude first, into units of the CRS."""
-        projection = self._build_projection()
-        return [projection.transform(lon, lat) for lon, lat in points]
+    def place_points(self, points: Any, crs: Any = None) -> list[tuple[float, float]]:
+        """Turn points, or a line of shapely, into points in the system of the release."""
+        listed = [(float(x), float(y)) for x, y, *_ in getattr(points, "coords", points)]
+        if crs is None:
+            return listed
+        projection = self._build_projection(crs)
+        return [projection.transform(x, y) for x, y in listed]
 
     def _check_region(self, region: Sequence[float]) -> Rectangle:
         """Check a region; warn if it is probably in degrees, and the release is not."""
-        rectangle = check_region(region)
+        rectangle = x_min, y_min, x_max, y_max = check_region(region)
+        may_be_degrees = max(-x_min, x_max) <= 180 and max(-y_min, y_max) <= 90
         if (
-            self.manifest["crs"] is not None
-            and may_be_degrees(rectangle)
-            and self._holds_some(self._build_projection().transform_bounds(*rectangle))
+            may_be_degrees
+            and self.manifest["crs"] is not None
+            and self._holds_some(self._build_projection(LONLAT).transform_bounds(*rectangle))
         ):
             warn_caller(
                 "the region looks like longitude and latitude in degrees, and is taken in metres, "
                 "as the release is; if it is in degrees, pass --lonlat"
             )
         return rectangle
-
-    def notice_outside(self, rectangle: Sequence[float]) -> None:
-        """Warn if a region that was given in another system is outside that of the release."""
-        if not self._holds_some(rectangle):
-            warn_caller(
-                "the region is outside that of the release, so nobody is in it; is it in the order "
-                "X_MIN, Y_MIN, X_MAX, Y_MAX, longitude first?"
-            )
 
     def _holds_some(self, rectangle: Sequence[float]) -> bool:
         """Whether a rectangle and the region of the release have an area in common."""
@@ -189,13 +201,20 @@ class PublishedRelease:
     def _num_users(self) -> int:
         return self.manifest["users"]
 
-    def _build_projection(self) -> pyproj.Transformer:
+    def _build_projection(self, crs: Any) -> pyproj.Transformer:
+        """Build the projection from another coordinate system to that of the release."""
         if self.manifest["crs"] is None:
             raise OptionError(
-                f"{self.path}: longitude and latitude are given and the release is in planar "
+                f"{self.path}: places have a coordinate system and the release is in planar "
                 f"coordinates; expected these; leave --lonlat out"
             )
-        return pyproj.Transformer.from_crs("OGC:CRS84", self.manifest["crs"], always_xy=True)
+        try:
+            return pyproj.Transformer.from_crs(crs, self.manifest["crs"], always_xy=True)
+        except pyproj.exceptions.CRSError:
+            raise OptionError(
+                f"crs is '{crs}'; expected a coordinate system, such as EPSG:4326; pass another "
+                f"--crs"
+            ) from None
 
     def _read_rows(self, attribute: str) -> RequestRows:
         """Read the requests with an attribute, once."""
@@ -215,7 +234,7 @@ class PublishedRelease:
 
     def _bound(self, step: RouteStep) -> CountBounds:
         window = next(w for w in self.windows if w.start <= step.instant < w.stop)
-        return bound_present(window, step, self._boxes)
+        return bound_followers(window, [step], self._boxes)
 
     def _follow(self, steps: Steps) -> list[tuple[PublishedWindow, list[int], CountBounds]]:
         """Bound, window by window, the users of each bundle who are at all its steps."""
@@ -244,12 +263,7 @@ class PublishedRelease:
 def open_published(path: str | Path) -> PublishedRelease:
     """Open a release to ask about it.
 
-    Requests are read when they are first asked for.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or breaks a rule of ``docs/data-model.md``.
+    Requests are read when they are first asked for. Damaged files raise an error now.
 
     Examples
     --------

@@ -4,22 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyproj
 
 from trajcloak.errors import OptionError
-from trajcloak.given_values import Box, to_box
 from trajcloak.options import is_zone
 
 Point = tuple[float, float]
-
-SHOWN_RANGES = 5
-"""How many ranges of instants an error message lists."""
 
 
 class Rectangle(NamedTuple):
@@ -78,12 +73,6 @@ def check_region(region: Sequence[float]) -> Rectangle:
     return Rectangle(x_min, y_min, x_max, y_max)
 
 
-def may_be_degrees(region: Rectangle) -> bool:
-    """Whether the numbers of a region can be longitude and latitude."""
-    x_min, y_min, x_max, y_max = region
-    return max(-x_min, x_max) <= 180 and max(-y_min, y_max) <= 90
-
-
 def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) -> list[RouteStep]:
     """Turn a line into steps for somebody who follows it at an even pace.
 
@@ -104,9 +93,7 @@ def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) 
         )
     if not 0 < width < math.inf:
         raise OptionError(f"width is {width:g}; expected a number above 0; pass another --width")
-    reached = [0.0]
-    for before, after in pairwise(points):
-        reached.append(reached[-1] + math.dist(before, after))
+    reached = [0.0, *accumulate(math.dist(before, after) for before, after in pairwise(points))]
     if not 0 < reached[-1] < math.inf:
         raise OptionError(
             "all points of the route are the same; expected a line; pass another --route"
@@ -121,21 +108,13 @@ def build_route(points: Sequence[Point], width: float, instants: Sequence[int]) 
 def _surround(
     points: Sequence[Point], reached: list[float], start: float, stop: float, margin: float
 ) -> Rectangle:
-    """Bound the piece of a line from one distance to another, with a margin."""
-    piece = [point for point, at in zip(points, reached, strict=True) if start < at < stop]
-    piece += [_walk(points, reached, start), _walk(points, reached, stop)]
-    xs, ys = zip(*piece, strict=True)
+    """Bound the piece of a line from one distance to another, with a margin.
+
+    ``reached`` is the distance of each point from the first one, along the line.
+    """
+    at = [start, *(distance for distance in reached if start < distance < stop), stop]
+    xs, ys = (np.interp(at, reached, axis).tolist() for axis in zip(*points, strict=True))
     return Rectangle(min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin)
-
-
-def _walk(points: Sequence[Point], reached: list[float], distance: float) -> Point:
-    """Find the point of a line at a distance from its start."""
-    last = len(points) - 1
-    i = next((i for i in range(last) if distance <= reached[i + 1]), last - 1)
-    length = reached[i + 1] - reached[i]
-    share = min((distance - reached[i]) / length, 1.0) if length else 0.0
-    (x, y), (to_x, to_y) = points[i], points[i + 1]
-    return x + share * (to_x - x), y + share * (to_y - y)
 
 
 @dataclass(frozen=True)
@@ -225,61 +204,10 @@ class PublishedTimes:
 
     def _describe(self) -> str:
         """Say which instants are published."""
-        shown = ", ".join(f"{start}..{stop - 1}" for start, stop in self.ranges[:SHOWN_RANGES])
-        more = ", ..." if len(self.ranges) > SHOWN_RANGES else ""
         first, last = self.ranges[0][0], self.ranges[-1][1] - 1
         if self.moments is None:
-            return f"an instant of {shown}{more}"
+            return f"an instant from {first} to {last}"
         return (
-            f"an instant of {shown}{more}, or a timestamp from {self.describe_instant(first)} "
-            f"until {self.describe_instant(last + 1)}"
+            f"an instant from {first} to {last}, or a timestamp from "
+            f"{self.describe_instant(first)} until {self.describe_instant(last + 1)}"
         )
-
-
-def place_region(region: Box, crs: Any, system: str | None) -> Rectangle:
-    """Turn a region into the rectangle, in the system of a release, that holds it.
-
-    A region is numbers, a box of shapely, or one geometry of GeoPandas, whose own system counts.
-    ``crs`` is its system, if it is not that of the release; ``system`` that of the release, if it
-    is known.
-    """
-    shape: Any = region
-    if hasattr(shape, "total_bounds"):
-        if len(shape) != 1:
-            raise OptionError(
-                f"the region has {len(shape)} geometries; expected one; pass one row of it"
-            )
-        shape, crs = shape.geometry.iloc[0], crs or shape.crs
-    edges = to_box(shape)
-    if len(edges) != 4:
-        raise OptionError(
-            f"region has {len(edges)} numbers; expected X_MIN, Y_MIN, X_MAX, Y_MAX; pass another "
-            f"--region"
-        )
-    rectangle = check_region(edges)
-    if crs is None:
-        return rectangle
-    return check_region(_build_transformer(crs, system).transform_bounds(*rectangle))
-
-
-def place_points(points: Any, crs: Any, system: str | None) -> list[tuple[float, float]]:
-    """Turn points, or a line of shapely, into points in the system of a release."""
-    listed = [(float(x), float(y)) for x, y, *_ in getattr(points, "coords", points)]
-    if crs is None:
-        return listed
-    transformer = _build_transformer(crs, system)
-    return [transformer.transform(x, y) for x, y in listed]
-
-
-def _build_transformer(crs: Any, system: str | None) -> pyproj.Transformer:
-    if system is None:
-        raise OptionError(
-            "a region has a coordinate system, and the release has none; expected a region in the "
-            "units of the log; leave it out"
-        )
-    try:
-        return pyproj.Transformer.from_crs(crs, system, always_xy=True)
-    except pyproj.exceptions.CRSError:
-        raise OptionError(
-            f"crs is '{crs}'; expected a coordinate system, such as EPSG:4326; pass another --crs"
-        ) from None

@@ -33,7 +33,7 @@ BUNDLE_TYPES = {
 }
 OUT_OF_ORDER = "rows are missing or out of order"
 MOST_SILENT = 4096
-"""More sets than this for each row come from a damaged file."""
+"""A file of a stream that has more sets than this for each row is damaged."""
 
 MOMENT_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 """Of ``t_start`` and ``t_end``, in files that have them."""

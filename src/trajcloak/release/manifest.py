@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.bundles import Bundles
-from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.log import LogFacts
 from trajcloak.options import REPORT_AWARE, TP_AWARE
 from trajcloak.release.manifest_schema import FORMAT_VERSION
-from trajcloak.space import Region
+from trajcloak.space import Region, list_edges
 from trajcloak.trajectories import Ingest, Layout, format_duration, format_moment
 from trajcloak.version import __version__
 
@@ -84,25 +83,33 @@ class Totals:
 def add_up(bundles: Bundles, region: Region) -> Totals:
     """Add up the bundles of a window, or some of them; at least one."""
     parts = bundles.parts
-    corners = bundles.cloaks.reshape(-1, 4)
     if parts is None:
-        num_rows = len(corners)
-        area = _published_areas(bundles.cloaks, region).sum(axis=1)
-        cost = area * bundles.sizes
-    else:
-        num_rows = len(parts.sizes)
-        areas = _published_areas(parts.cloaks, region)
-        first = parts.first[: -1 : parts.counts.shape[1]]
-        area, cost = (np.add.reduceat(summed, first) for summed in (areas, areas * parts.sizes))
+        area = compute_published_areas(bundles.cloaks, region).sum(axis=1)
+        return build_totals(
+            bundles.sizes, bundles.cloaks.reshape(-1, 4), area, area * bundles.sizes
+        )
+    areas = compute_published_areas(parts.cloaks, region)
+    first = parts.first[: -1 : parts.counts.shape[1]]
+    area, cost = (np.add.reduceat(summed, first) for summed in (areas, areas * parts.sizes))
+    return build_totals(bundles.sizes, parts.cloaks, area, cost)
+
+
+def build_totals(
+    sizes: npt.NDArray[Any],
+    rectangles: npt.NDArray[np.uint32],
+    area: npt.NDArray[np.float64],
+    cost: npt.NDArray[np.float64],
+) -> Totals:
+    """Build the totals of bundles: members, summed area and cost of each; and all rectangles."""
     return Totals(
-        len(bundles.sizes),
-        int(bundles.sizes.sum()),
-        int(bundles.sizes.min()),
-        num_rows,
+        len(sizes),
+        int(sizes.sum()),
+        int(sizes.min()),
+        len(rectangles),
         sum_exactly(area.tolist()),
         sum_exactly(cost.tolist()),
-        corners[:, :2].min(axis=0),
-        corners[:, 2:].max(axis=0),
+        rectangles[:, :2].min(axis=0),
+        rectangles[:, 2:].max(axis=0),
     )
 
 
@@ -232,11 +239,10 @@ def build_figures(
     }
 
 
-def _published_areas(cloaks: npt.NDArray[np.uint32], region: Region) -> npt.NDArray[np.float64]:
+def compute_published_areas(
+    cloaks: npt.NDArray[np.uint32], region: Region
+) -> npt.NDArray[np.float64]:
     """Compute the area of every rectangle from its edges as they are published."""
-    left, bottom, right, top = (
-        region.edges(axis, cloaks[..., side])
-        for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
-    )
+    left, bottom, right, top = list_edges(region, cloaks)
     areas: npt.NDArray[np.float64] = (right - left) * (top - bottom)
     return areas

@@ -1,7 +1,8 @@
 """The fields of ``manifest.json``, their types, and what each may be.
 
-The types of this module are the schema: :func:`find_problems` compares any value of JSON
-with them. A manifest without problems is a plain dictionary whose fields can be relied on.
+The types of this module are the schema: :func:`find_manifest_problems` compares any value of JSON
+with them. ``Annotated`` adds functions that tell whether a value of the type is one that the field
+may have. A manifest without problems is a plain dictionary whose fields can be relied on.
 """
 
 import math
@@ -11,7 +12,6 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    NamedTuple,
     NotRequired,
     TypedDict,
     Union,
@@ -54,39 +54,31 @@ LOCATED = ("reported", "interpolated", "held", "missing")
 """How the location of a user at an instant is known."""
 
 
-class Rule(NamedTuple):
-    """What is expected of a value of the right type: in words, and as a function."""
-
-    expected: str
-    holds: Callable[[Any], bool]
+Rule = Callable[[Any], bool]
 
 
-def _whole(low: int, high: int) -> Rule:
-    return Rule(f"a whole number from {low:,} to {high:,}", lambda value: low <= value <= high)
-
-
-def _within(low: float, high: float) -> Rule:
-    return Rule(f"a number from {low:g} to {high:g}", lambda value: low <= value <= high)
+def _between(low: float, high: float) -> Rule:
+    return lambda value: low <= value <= high
 
 
 def _above_0(high: float) -> Rule:
-    return Rule(f"a number above 0, up to {high:g}", lambda value: 0 < value <= high)
+    return lambda value: 0 < value <= high
 
 
 def _one_of(known: Sequence[str]) -> Rule:
-    return Rule(f"one of {', '.join(known)}", lambda value: value in known)
-
-
-def _is_algorithm(name: object) -> bool:
-    return name in ALGORITHMS or is_custom(name)
+    return lambda value: value in known
 
 
 def _counts_of(names: Sequence[str]) -> Rule:
-    return Rule(f"counts of {', '.join(names)}", lambda value: value.keys() == {*names})
+    return lambda value: value.keys() == {*names}
 
 
-def _like(expected: str, pattern: str) -> Rule:
-    return Rule(expected, lambda value: re.fullmatch(pattern, value) is not None)
+def _like(pattern: str) -> Rule:
+    return lambda value: re.fullmatch(pattern, value) is not None
+
+
+def _is_algorithm(name: str) -> bool:
+    return name in ALGORITHMS or is_custom(name)
 
 
 def _is_plane(text: str) -> bool:
@@ -124,18 +116,16 @@ def _is_list_of_reasons(text: str) -> bool:
     return {*reasons} <= {*DROPPABLE} and reasons == sorted({*reasons})
 
 
-Count = Annotated[int, _whole(0, MAX_COUNT)]
-Number = Annotated[int, _whole(1, MAX_NUMBER)]
-Coordinate = Annotated[float, _within(-MAX_COORDINATE, MAX_COORDINATE)]
-Area = Annotated[float, _within(0, MAX_AREA)]
-Text = Annotated[str, Rule("a short text", lambda text: len(text) <= LONGEST_TEXT)]
-Ticks = Annotated[int, _whole(-MAX_TICKS, MAX_TICKS)]
-Step = Annotated[int, _whole(1, MAX_TICKS)]
-Timestamp = Annotated[
-    str, _like("a date and time", r"-?[0-9]{4,6}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z?")
-]
-Span = Annotated[str, _like("a duration such as 60s", r"[1-9][0-9]{0,18}(us|ms|s)")]
-Names = Annotated[list[Text], Rule("different names", lambda names: len(set(names)) == len(names))]
+Count = Annotated[int, _between(0, MAX_COUNT)]
+Number = Annotated[int, _between(1, MAX_NUMBER)]
+Coordinate = Annotated[float, _between(-MAX_COORDINATE, MAX_COORDINATE)]
+Area = Annotated[float, _between(0, MAX_AREA)]
+Text = Annotated[str, lambda text: len(text) <= LONGEST_TEXT]
+Ticks = Annotated[int, _between(-MAX_TICKS, MAX_TICKS)]
+Step = Annotated[int, _between(1, MAX_TICKS)]
+Timestamp = Annotated[str, _like(r"-?[0-9]{4,6}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z?")]
+Span = Annotated[str, _like(r"[1-9][0-9]{0,18}(us|ms|s)")]
+Names = Annotated[list[Text], lambda names: len(set(names)) == len(names)]
 
 
 class PublishedRegion(TypedDict):
@@ -164,9 +154,9 @@ class Withheld(TypedDict):
 class StreamParameters(TypedDict):
     """What a stream was published with, beyond what all runs have."""
 
-    lag: Annotated[int, _whole(0, MAX_NUMBER)]
-    hold: Annotated[int, _whole(0, MAX_NUMBER)]
-    late: Annotated[str, _like("a duration such as 60s", r"[0-9]{1,19}(us|ms|s)")]
+    lag: Annotated[int, _between(0, MAX_NUMBER)]
+    hold: Annotated[int, _between(0, MAX_NUMBER)]
+    late: Annotated[str, _like(r"[0-9]{1,19}(us|ms|s)")]
     predictor: Annotated[str, _one_of(("learned", "damped", "hold"))]
 
 
@@ -178,18 +168,18 @@ class Parameters(TypedDict):
     max_gap: Ticks | Span
     length: Number | None
     missing: Annotated[str, _one_of(MISSING)]
-    tz: Annotated[str, Rule("the name of a time zone", is_zone)] | None
-    log_crs: Annotated[str, Rule("a coordinate system", _is_system)] | None
-    clip: Annotated[str, Rule("four numbers, separated by commas", _is_rectangle)] | None
+    tz: Annotated[str, is_zone] | None
+    log_crs: Annotated[str, _is_system] | None
+    clip: Annotated[str, _is_rectangle] | None
     max_speed: Annotated[float, _above_0(MAX_COORDINATE)] | None
-    drop: Annotated[str, Rule("reasons to drop rows, in order", _is_list_of_reasons)] | None
+    drop: Annotated[str, _is_list_of_reasons] | None
     align: Annotated[str, _one_of(ALIGNMENTS)]
-    windows: Annotated[str, _like("hours of the day", r"[0-9:,\- ]{1,1000}")] | None
+    windows: Annotated[str, _like(r"[0-9:,\- ]{1,1000}")] | None
     tree: Annotated[str, _one_of(TREES)]
     effort: Annotated[str, _one_of(EFFORTS)]
-    seed: Annotated[int, _whole(0, MAX_SEED)]
+    seed: Annotated[int, _between(0, MAX_SEED)]
     suppress_above: Annotated[float, _above_0(MAX_AREA)] | None
-    max_suppressed: Annotated[float, _within(0, 1)] | None
+    max_suppressed: Annotated[float, _between(0, 1)] | None
     members: Number | None
     rows_alike: bool
     requests: Names
@@ -197,7 +187,7 @@ class Parameters(TypedDict):
     rare: Annotated[str, _one_of(RARE)]
     rare_below: Number
     link_safe: bool
-    allow: Annotated[Names, Rule("names in order", lambda names: names == sorted(names))]
+    allow: Annotated[Names, lambda names: names == sorted(names)]
     blocks: NotRequired[Number]
     stream: NotRequired[StreamParameters]
 
@@ -232,15 +222,15 @@ class IngestReport(TypedDict):
 class Manifest(TypedDict):
     """The content of ``manifest.json``; ``docs/data-model.md`` says what each field means."""
 
-    format_version: Annotated[int, _whole(FORMAT_VERSION, FORMAT_VERSION)]
+    format_version: Annotated[int, _between(FORMAT_VERSION, FORMAT_VERSION)]
     software: Text
-    k: Annotated[int, _whole(MIN_K, MAX_NUMBER)]
-    algorithm: Annotated[str, Rule("the name of an algorithm", _is_algorithm)]
+    k: Annotated[int, _between(MIN_K, MAX_NUMBER)]
+    algorithm: Annotated[str, _is_algorithm]
     parameters: Parameters
     cloak: Annotated[str, _one_of(CLOAKS)]
-    crs: Annotated[str, Rule("a projection of the Earth to a plane", _is_plane)] | None
+    crs: Annotated[str, _is_plane] | None
     region: PublishedRegion
-    height: Annotated[int, _whole(1, MAX_HEIGHT)]
+    height: Annotated[int, _between(1, MAX_HEIGHT)]
     windows: Number
     instants: Number
     users: Number
@@ -256,42 +246,30 @@ class Manifest(TypedDict):
     ingest: IngestReport
 
 
-class FieldProblem(NamedTuple):
-    """A field that is not as it should be: what was found, and what was expected.
+def find_manifest_problems(manifest: object) -> list[str]:
+    """Compare a value of JSON with what a manifest is.
 
     Values and unknown names are never quoted: in a damaged manifest they may be anything.
-    """
-
-    field: str
-    found: str
-    expected: str
-
-
-def find_manifest_problems(manifest: object) -> list[FieldProblem]:
-    """Compare a value of JSON with what a manifest is.
 
     Examples
     --------
-    >>> for problem in find_manifest_problems({"k": "5"})[:3]:
-    ...     print(*problem, sep=": ")
-    format_version: missing: a whole number from 1 to 1
-    software: missing: a short text
-    k: text: a whole number from 2 to 2,147,483,647
+    >>> find_manifest_problems({"k": "5"})[:2]
+    ["field 'format_version' is missing", "field 'software' is missing"]
     """
-    problems = list(_find_problems(manifest, Manifest, ""))
+    problems = list(_find_problems(manifest, Manifest, "manifest"))
     if not problems:
         problems = list(_find_contradictions(manifest))  # type: ignore[arg-type]
     return problems
 
 
-def _find_contradictions(manifest: Manifest) -> Iterator[FieldProblem]:
+def _find_contradictions(manifest: Manifest) -> Iterator[str]:
     """Find fields that do not go together."""
     x_min, y_min, side = (manifest["region"][name] for name in ("x_min", "y_min", "side"))
     reach = max(map(abs, (x_min, y_min, x_min + side, y_min + side)))
     if math.ldexp(side, -manifest["height"]) < MIN_CELL_ULPS * math.ulp(reach):
-        yield FieldProblem("height", "too large for the region", "cells whose edges differ")
+        yield "field 'height' is too large for the region"
     if (manifest["parameters"]["members"] or manifest["k"]) < manifest["k"]:
-        yield FieldProblem("parameters.members", "less than k", "k or more")
+        yield "field 'parameters.members' is less than k"
     made = manifest["parameters"]
     if "stream" in made and not (
         made["length"] is not None
@@ -301,37 +279,32 @@ def _find_contradictions(manifest: Manifest) -> Iterator[FieldProblem]:
         and (made["rare"] != OTHER and manifest["suppressed"] == 0)
         and (manifest["parts"] is None or manifest["parts"]["per"] == "instant")
     ):
-        yield FieldProblem("parameters.stream", "an object", "settings that a stream can have")
+        yield "field 'parameters.stream' does not go with other fields"
 
 
-def _find_problems(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:
+def _find_problems(value: Any, type_: Any, field: str) -> Iterator[str]:
     choices = _list_choices(type_)
     if value is None and NoneType in choices:
         return
     fields = next(filter(is_typeddict, choices), None)
-    if fields is not None:
-        yield from _find_in_fields(value, fields, field)
-    elif not any(_is_like(value, choice) for choice in choices):
-        yield FieldProblem(field, _describe(value), _say_expected(type_))
+    if fields is not None and isinstance(value, dict):
+        yield from _find_in_fields(value, fields, "" if fields is Manifest else f"{field}.")
+    elif fields is not None or not any(_is_like(value, choice) for choice in choices):
+        yield f"field '{field}' has a value that it cannot have"
 
 
-def _find_in_fields(value: Any, type_: Any, field: str) -> Iterator[FieldProblem]:
-    if not isinstance(value, dict):
-        yield FieldProblem(field or "manifest", _describe(value), "an object")
-        return
+def _find_in_fields(value: dict[str, Any], type_: Any, prefix: str) -> Iterator[str]:
     hints = get_type_hints(type_, include_extras=True)
     for name, hint in hints.items():
         if get_origin(hint) is NotRequired:
             (hint,) = get_args(hint)
-        place = f"{field}.{name}" if field else name
         if name in value:
-            yield from _find_problems(value[name], hint, place)
+            yield from _find_problems(value[name], hint, f"{prefix}{name}")
         elif name in type_.__required_keys__:
-            yield FieldProblem(place, "missing", _say_expected(hint))
+            yield f"field '{prefix}{name}' is missing"
     num_unknown = len(value.keys() - hints.keys())
     if num_unknown:
-        found = f"an object with {num_unknown:,} fields that the format does not have"
-        yield FieldProblem(field or "manifest", found, "its own fields only")
+        yield f"{num_unknown:,} fields of '{prefix or 'manifest'}' are not those of the format"
 
 
 def _list_choices(type_: Any) -> tuple[Any, ...]:
@@ -341,7 +314,7 @@ def _list_choices(type_: Any) -> tuple[Any, ...]:
 def _is_like(value: Any, type_: Any) -> bool:
     if get_origin(type_) is Annotated:
         plain, *rules = get_args(type_)
-        return _is_like(value, plain) and all(rule.holds(value) for rule in rules)
+        return _is_like(value, plain) and all(rule(value) for rule in rules)
     if get_origin(type_) is list:
         return isinstance(value, list) and all(_is_like(item, get_args(type_)[0]) for item in value)
     if get_origin(type_) is dict:
@@ -352,21 +325,3 @@ def _is_like(value: Any, type_: Any) -> bool:
     if type_ is float:
         return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     return isinstance(value, type_)
-
-
-def _describe(value: Any) -> str:
-    """Say what kind of value was found."""
-    kinds = {bool: "true or false", int: "another number", float: "another number", str: "text"}
-    kinds |= {list: "a list", dict: "an object", NoneType: "null"}
-    return kinds[type(value)]
-
-
-def _say_expected(type_: Any) -> str:
-    """Say what a type holds, in words."""
-    words = []
-    for choice in _list_choices(type_):
-        if get_origin(choice) is Annotated:
-            words.append(get_args(choice)[1].expected)
-        else:
-            words.append({bool: "true or false", NoneType: "null"}.get(choice, "an object"))
-    return " or ".join(words)

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyproj
 
 from trajcloak.bundles import Bundles
-from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP
 from trajcloak.options import PER_WINDOW
 from trajcloak.release.reading import (
     BUNDLES_FILE,
@@ -25,7 +24,7 @@ from trajcloak.release.reading import (
     REQUESTS_FILE,
 )
 from trajcloak.release.row_groups import encode_row_group
-from trajcloak.space import Region
+from trajcloak.space import Region, list_edges
 
 Piece = tuple[int, slice]
 """Some rows of a range of bundles, which is given by its place in the release."""
@@ -149,10 +148,7 @@ class ReleaseHead:
 
         ``part`` is empty without parts; ``cloaks`` are in cells.
         """
-        edges = [
-            self.region.edges(axis, cloaks[:, side])
-            for axis, side in ((0, X_START), (1, Y_START), (0, X_STOP), (1, Y_STOP))
-        ]
+        edges = list_edges(self.region, cloaks)
         times = []
         if self.moments is not None:
             origin, every = self.moments
@@ -165,7 +161,7 @@ class ReleaseHead:
             *times,
             *edges,
             users,
-            build_rectangles(*edges),
+            build_rectangles(edges),
         ]
 
     def _build_request_rows(self, bundles: Bundles, first_id: int, rows: slice) -> list[Any]:
@@ -276,13 +272,9 @@ def build_bundles_schema(head: ReleaseHead) -> pa.Schema:
     )
 
 
-def build_rectangles(
-    x_min: npt.NDArray[np.float64],
-    y_min: npt.NDArray[np.float64],
-    x_max: npt.NDArray[np.float64],
-    y_max: npt.NDArray[np.float64],
-) -> pa.Array:
+def build_rectangles(edges: Sequence[npt.NDArray[np.float64]]) -> pa.Array:
     """Encode rectangles as WKB polygons, counter-clockwise from the lower left corner."""
+    x_min, y_min, x_max, y_max = edges
     wkb = np.zeros(
         len(x_min),
         np.dtype([("order", "u1"), ("type", "<u4"), ("rings", "<u4"), ("points", "<u4"),
@@ -306,4 +298,4 @@ def place_box(
     region: Region, low: npt.NDArray[np.uint32], high: npt.NDArray[np.uint32]
 ) -> list[float]:
     """Turn the corners of a box of cells into x_min, y_min, x_max, y_max."""
-    return [float(region.edges(axis, corner[axis])) for corner in (low, high) for axis in (0, 1)]
+    return [float(edge) for edge in list_edges(region, np.append(low, high))]

@@ -42,10 +42,10 @@ def read_manifest(path: str | Path) -> Manifest:
     """
     file = Path(path) / MANIFEST_FILE
     manifest = parse_manifest(file)
-    for field, found, expected in find_manifest_problems(manifest):
+    for problem in find_manifest_problems(manifest):
         raise InputError(
-            f"{file}: field '{field}' is {found}; expected {expected}, as this version of "
-            f"trajcloak writes; fetch the release again, and audit it"
+            f"{file}: {problem}; expected a release as this version of trajcloak writes it; fetch "
+            f"it again, and audit it"
         )
     checked: Manifest = manifest
     return checked
@@ -160,11 +160,12 @@ def name_private_files(policy: Path | None, parts_per: str | None) -> list[Path]
 
 
 def check_outside_releases(
-    path: Path, what: str = "the policy file", option: str = "policy"
+    path: Path, what: str, option: str, new_release: Path | None = None
 ) -> None:
-    """Raise if a file that is no part of a release would stand inside one."""
-    for folder in path.resolve().parents:
-        if (folder / MANIFEST_FILE).exists() and (folder / BUNDLES_FILE).exists():
+    """Raise if a file that is no part of a release would stand inside one, or inside a new one."""
+    for folder in (path.resolve(), *path.resolve().parents):
+        is_release = (folder / MANIFEST_FILE).exists() and (folder / BUNDLES_FILE).exists()
+        if is_release or folder == new_release:
             raise OptionError(
                 f"{path}: {what} would stand inside the release {folder}; expected a "
                 f"private place outside it; pass another --{option}"
@@ -175,12 +176,7 @@ def check_outputs(release: Path, private: Sequence[Path]) -> None:
     """Raise early if the outputs of a run cannot be written where the caller wants them."""
     check_new(release)
     for policy in private:
-        check_outside_releases(policy)
-        if release.resolve() in (policy.resolve(), *policy.resolve().parents):
-            raise OptionError(
-                f"{policy}: the policy file would stand inside the release {release}; expected a "
-                f"private place outside it; pass another --policy"
-            )
+        check_outside_releases(policy, "the policy file", "policy", release.resolve())
         check_new(policy)
 
 

@@ -55,14 +55,9 @@ def encode_row_group(batch: pa.RecordBatch, *, store_schema: bool) -> pa.Buffer:
 
 
 def join_row_groups(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
-    """Write one Parquet file from the files of its row groups.
+    """Write one Parquet file from those of its row groups: at least one, all of one schema.
 
-    Parameters
-    ----------
-    parts
-        At least one, from :func:`encode_row_group`, all of one schema.
-    file
-        Empty, and open for writing.
+    They are from :func:`encode_row_group`; ``file`` is empty, and open for writing.
     """
     position = file.write(MAGIC)
     footer: Struct = {}
@@ -73,7 +68,7 @@ def join_row_groups(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
         length = int.from_bytes(view[-TAIL : -len(MAGIC)], "little")
         end = len(view) - TAIL - length
         own = decode_struct(bytes(view[end:-TAIL]))
-        for group in _row_groups(own):
+        for group in cast(list[Struct], cast(Items, own[ROW_GROUPS].value).items):
             _move(group, position - len(MAGIC), len(groups))
             groups.append(group)
         num_rows += cast(int, own[NUM_ROWS].value)
@@ -83,10 +78,6 @@ def join_row_groups(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
     cast(Items, footer[ROW_GROUPS].value).items = list(groups)
     text = encode_struct(footer)
     file.write(text + len(text).to_bytes(TAIL - len(MAGIC), "little") + MAGIC)
-
-
-def _row_groups(footer: Struct) -> list[Struct]:
-    return cast(list[Struct], cast(Items, footer[ROW_GROUPS].value).items)
 
 
 def _move(group: Struct, shift: int, ordinal: int) -> None:

@@ -14,6 +14,7 @@ from trajcloak.errors import InputError
 from trajcloak.generator.city import JUNCTIONS
 from trajcloak.generator.network_files import CITY, load_network
 from trajcloak.query import PublishedRelease
+from trajcloak.query.published_release import LONLAT
 from trajcloak.report.html_elements import pack
 
 Floats = npt.NDArray[np.float64]
@@ -143,7 +144,7 @@ def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float6
     if not lines:
         raise InputError(f"{path}: holds no line; expected lines or polygons; check --outline")
     if release.manifest["crs"] is not None:
-        lines = [np.array(release.project_points([*map(tuple, line)])) for line in lines]
+        lines = [np.array(release.place_points(line, LONLAT)) for line in lines]
     ends = np.concatenate([np.concatenate([line[:-1], line[1:]], axis=1) for line in lines])
     return np.asarray(ends[np.isfinite(ends).all(axis=1)])
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,6 @@ def audit_and_attack(
     if is_stream or not (report.passed and (with_attack or release.attributes)):
         return PrivateFindings(report, None, None, digests)
     columns = columns.complete(release.manifest["parameters"])
-    if not columns.requests:
-        columns = replace(columns, requests=tuple(release.attributes))
     read = read_in_memory(
         list(log), columns, request_log and list(request_log), threads=threads, progress=progress
     )

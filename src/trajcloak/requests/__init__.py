@@ -5,8 +5,6 @@ Every rule here is a function of the eligible sets alone, and of who is in which
 """
 
 from trajcloak.requests.decide import (
-    DecidedRequests,
-    RequestCounts,
     WindowKinds,
     check_request_options,
     decide_requests,
@@ -14,8 +12,6 @@ from trajcloak.requests.decide import (
 from trajcloak.requests.suspicions import check_values
 
 __all__ = [
-    "DecidedRequests",
-    "RequestCounts",
     "WindowKinds",
     "check_request_options",
     "check_values",

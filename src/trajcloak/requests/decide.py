@@ -5,7 +5,6 @@ The rules, in order: the vocabulary, rare values, rare requests, safety against 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +24,6 @@ from trajcloak.requests.suspicions import is_bytes
 MARKER = "(other)"
 """What a rare value becomes. A value of this very text is always replaced, too, so that the
 marker never stands for a value."""
-
-Kinds = npt.NDArray[np.int32]
-"""Numbers of distinct requests, ascending."""
 
 
 @dataclass
@@ -58,12 +54,17 @@ class DecidedRequests(NamedTuple):
 class WindowKinds:
     """The distinct requests of a window while the rules are applied; all numbers are the log's."""
 
-    kind: Kinds  # Those in eligible sets, ascending.
+    kind: npt.NDArray[np.int32]  # Those in eligible sets, ascending.
     sent: npt.NDArray[np.int64]  # How often each was sent.
     number: npt.NDArray[np.int32] = field(init=False)  # What each has become; -1: withheld.
 
     def __post_init__(self) -> None:
         self.number = self.kind.copy()
+
+    @property
+    def left(self) -> npt.NDArray[np.int32]:
+        """The distinct requests that are not withheld, ascending."""
+        return np.unique(self.number[self.number >= 0])
 
     def keep(self, shown: npt.NDArray[np.bool_]) -> int:
         """Withhold what is not in ``shown``, a mask of numbers; returns how many requests."""
@@ -99,33 +100,29 @@ def decide_requests(
         windows = _apply(engine, windows, [KindMap(w.kind, w.number) for w in found])
     is_rare = [_find_rare(of_window, kinds.num_rows, asked.rare_below) for of_window in windows]
     for of_window, rare in zip(found, is_rare, strict=True):
-        left = np.unique(of_window.number[of_window.number >= 0])
-        counts.rare_kinds += int(rare[left].sum())
+        counts.rare_kinds += int(rare[of_window.left].sum())
         if asked.rare == KEEP:
             shown = of_window.number >= 0
             counts.kept_rare += int(of_window.sent[shown][rare[of_window.number[shown]]].sum())
         else:
             counts.rare += of_window.keep(~rare)
     if asked.link_safe:
-        masks = [_mark(of_window.number, kinds.num_rows) for of_window in found]
-        unlinked = keep_unlinked(engine, windows, masks, asked.k)
+        shown_kinds = [of_window.left for of_window in found]
+        unlinked = keep_unlinked(engine, windows, shown_kinds, kinds.num_rows, asked.k)
         for of_window, safe in zip(found, unlinked, strict=True):
             counts.link_safe += of_window.keep(safe)
     for of_window, is_changed in zip(found, changed, strict=True):
         counts.published += int(of_window.sent[of_window.number >= 0].sum())
         counts.replaced += int(of_window.sent[is_changed & (of_window.number >= 0)].sum())
-    shown_kinds = reduce(np.logical_or, [_mark(w.number, kinds.num_rows) for w in found])
-    chosen = np.flatnonzero(shown_kinds)
+    chosen = np.unique(np.concatenate([of_window.left for of_window in found]))
+    num_before = kinds.num_rows
     kinds = kinds.take(pa.array(chosen))
     if is_text and asked.rare != OTHER:
         kinds = infer_types(kinds)
     kinds, (rank,) = merge_kinds([_forget_types(kinds)])
-    number = np.full(len(shown_kinds), -1, np.int32)
+    number = np.full(num_before, -1, np.int32)
     number[chosen] = rank
-    maps = []
-    for of_window in found:
-        left = np.unique(of_window.number[of_window.number >= 0]).astype(np.int32)
-        maps.append(KindMap(left, number[left]))
+    maps = [KindMap(of_window.left, number[of_window.left]) for of_window in found]
     return DecidedRequests(_apply(engine, windows, maps), kinds, counts)
 
 
@@ -202,12 +199,6 @@ def _find_rare(ranges: Sequence[BundleRange], num_kinds: int, below: int) -> npt
     return total < below
 
 
-def _mark(number: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
-    marks = np.zeros(size, np.bool_)
-    marks[number[number >= 0]] = True
-    return marks
-
-
 def _replace_rare(
     engine: Engine,
     windows: Sequence[Sequence[BundleRange]],
@@ -264,14 +255,13 @@ def _replace_rare(
     return table, changed
 
 
-ValueCounts = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
-"""Of each attribute: codes of values, and how many bundles show each."""
-
-
 def _count_values(
     run: Sequence[Bundles], place: int, codes: Sequence[npt.NDArray[np.int32]], kept: KindMap
-) -> ValueCounts:
-    """Count the bundles of a range that show each value in a request that is not withheld."""
+) -> list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Count the bundles of a range that show each value in a request that is not withheld.
+
+    Returns, for each attribute, codes of values, and how many bundles show each.
+    """
     bundles = run[place]
     is_left = np.zeros(len(codes[0]), np.bool_)
     is_left[kept.kind] = kept.number >= 0

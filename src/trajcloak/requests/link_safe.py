@@ -20,8 +20,6 @@ from trajcloak.release.result import BundleRange
 Users = npt.NDArray[np.int32]
 """Numbers of users."""
 
-Marks = npt.NDArray[np.bool_]
-
 
 class Possible(NamedTuple):
     """Users who may have sent a request, in the windows that show it so far."""
@@ -43,17 +41,21 @@ class Members(NamedTuple):
 
 
 def keep_unlinked(
-    engine: Engine, windows: Sequence[Sequence[BundleRange]], shown: Sequence[Marks], k: int
-) -> list[Marks]:
+    engine: Engine,
+    windows: Sequence[Sequence[BundleRange]],
+    shown: Sequence[npt.NDArray[np.int32]],
+    num_kinds: int,
+    k: int,
+) -> list[npt.NDArray[np.bool_]]:
     """Mark, for each window, the distinct requests that stay safe against linking.
 
-    ``shown`` marks those that each window would show.
+    ``shown`` are those that each window would show, ascending, of ``num_kinds`` in all.
     """
     numbers: IntegerIds | TextIds | None = None
     possible: dict[int, Possible] = {}
     safe = []
-    for ranges, marks in zip(windows, shown, strict=True):
-        jobs = [(r.handle, r.place, engine.put(np.flatnonzero(marks))) for r in ranges]
+    for ranges, kinds in zip(windows, shown, strict=True):
+        jobs = [(r.handle, r.place, engine.put(kinds)) for r in ranges]
         found: dict[int, Possible] = {}
         for members in engine.ask(list_senders, jobs):
             if numbers is None:
@@ -64,7 +66,7 @@ def keep_unlinked(
             for kind, position, bundle, count in members.senders:
                 one = Possible(number[position], bundle.astype(np.int64), count)
                 found[kind] = _join(found[kind], one) if kind in found else one
-        kept = np.zeros_like(marks)
+        kept = np.zeros(num_kinds, np.bool_)
         for kind, here in found.items():
             left = narrow(possible.get(kind), here, k)
             if left is not None:
@@ -96,7 +98,7 @@ def narrow(before: Possible | None, here: Possible, k: int) -> Possible | None:
     return left if counts.min(initial=k) >= k else None
 
 
-def list_senders(run: Sequence[Bundles], place: int, kinds: npt.NDArray[np.int64]) -> Members:
+def list_senders(run: Sequence[Bundles], place: int, kinds: npt.NDArray[np.int32]) -> Members:
     """List who could have sent each of some distinct requests, in a range of bundles."""
     bundles = run[place]
     length = bundles.stop - bundles.start

@@ -65,18 +65,9 @@ PATTERNS = {
 """By what values look like, in the plural: what matches anywhere in them; case is ignored."""
 
 
-def is_text(type_: pa.DataType) -> bool:
-    """Whether values of a type are text."""
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
-
-
 def is_bytes(type_: pa.DataType) -> bool:
     """Whether values of a type are bytes that may mean anything."""
-    return bool(
-        pa.types.is_binary(type_)
-        or pa.types.is_large_binary(type_)
-        or pa.types.is_fixed_size_binary(type_)
-    )
+    return bool(pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_))
 
 
 def match_patterns(values: pa.Array) -> list[str]:
@@ -131,7 +122,7 @@ def find_suspicions(log: ShardedLog, values: pa.Array, shown: npt.NDArray[Any]) 
         return []
     if is_bytes(values.type):
         return ["bytes, which may mean anything"]
-    found = match_patterns(values) if is_text(values.type) else []
+    found = match_patterns(values) if pa.types.is_string(values.type) else []
     texts = pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.string())))
     num_ids, num_long = np.sum(log.ask(count_ids, texts), axis=0).tolist()
     if num_long or (len(values) > MANY_VALUES and num_ids > len(values) / 2):
