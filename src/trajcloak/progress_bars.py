@@ -12,7 +12,7 @@ from rich.progress import (
     SpinnerColumn,
     Task,
     TextColumn,
-    TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -51,7 +51,7 @@ def draw_bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
         _Done(),
-        TimeElapsedColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
         console=console,
         transient=transient,
     )

@@ -127,10 +127,10 @@ def test_anonymize_tells_what_is_published(run, made):
     assert facts["smallest bundle"] == f"{manifest['smallest_bundle']} users"
     assert facts["possible senders"] == "at least 5, against the report-aware attacker"
     assert facts["algorithm"] == f"{manifest['algorithm']}, mbr cloaks"
-    never = {"users suppressed", "repeated times", "longer than max-gap", "locations held"}
+    never = {"users suppressed", "rows that repeat a time", "locations held"}
     assert not never & facts.keys()
     assert facts["locations missing"] == "0.0% (0)"
-    assert facts["first instant"] == "2024-05-06 08:00:00"
+    assert facts["first instant"] == "2024-05-06 08:00"
     assert "Not published (shown by too few bundles): 18 requests." in done.out
     assert "No policy file was written" in done.out
 

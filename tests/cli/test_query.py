@@ -80,7 +80,7 @@ def test_requests_by_value(run, made):
 def test_the_tables(run, made):
     done = run("query", made / "release", "--region", EVERYWHERE, "--at", 1, "--by", "category")
     assert (done.code, done.err) == (0, "")
-    assert re.search(r"│ 1 2024-05-06 08:01:00 │ +60 │ +60\.0 │ +60 │", done.out)
+    assert re.search(r"│ 1 2024-05-06 08:01 │ +60 │ +60\.0 │ +60 │", done.out)
     assert "Requests by category" in done.out
     text = " ".join(done.out.split())
     for line in ASSUMPTIONS:
@@ -132,7 +132,7 @@ def test_times_of_a_zone(run, berlin):
     told = json.loads(run("query", berlin, *asked, "--json").out)
     assert told["users"][0]["instant"] == 1
     assert told["users"][0]["t_start"] == "2024-05-01T10:01:00.000000+02:00"
-    assert "1 2024-05-01 10:01:00+02:00" in run("query", berlin, *asked).out
+    assert "1 2024-05-01 10:01+02:00" in run("query", berlin, *asked).out
     done = run("query", berlin, "--region", EVERYWHERE, "--tz", "Mars")
     assert "tz is 'Mars'; expected the name of a time zone" in done.err
 

@@ -17,14 +17,13 @@ from trajcloak.cli.engine_options import (
 from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
 from trajcloak.cli.printing import (
     facts_table,
-    ingest_facts,
     out,
     print_json,
     progress_bars,
     to_markup,
 )
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
-from trajcloak.quantities import Unit, show_count
+from trajcloak.quantities import Unit, list_ingest_facts, show_count
 
 
 class Share(click.ParamType[float]):
@@ -269,7 +268,7 @@ def print_summary(
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]
-    out.print(facts_table("Log", [*read_as.items(), *ingest_facts(manifest["ingest"])]))
+    out.print(facts_table("Log", [*read_as.items(), *list_ingest_facts(manifest["ingest"])]))
     out.print(facts_table(f"Release: {output}", facts))
     for reason, requests in figures["withheld"].items():
         users = counted.get(reason, 0)

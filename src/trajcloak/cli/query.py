@@ -8,8 +8,9 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.printing import ValueTable, out, print_json, show_time, to_markup
+from trajcloak.cli.printing import ValueTable, out, print_json, to_markup
 from trajcloak.errors import OptionError
+from trajcloak.quantities import show_moment
 
 if TYPE_CHECKING:
     from trajcloak.query import Answer, PublishedRelease, Rectangle, RequestAnswer
@@ -209,7 +210,7 @@ def print_answers(
     for instant, answer in answers:
         number, *moment = _describe_time(release, instant).values() or ["all steps"]
         table.add_row(
-            " ".join([str(number).rjust(digits), *map(show_time, moment)]), *_show(answer)
+            " ".join([str(number).rjust(digits), *map(show_moment, moment)]), *_show(answer)
         )
     out.print(table)
     if by:

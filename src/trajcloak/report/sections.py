@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
-from trajcloak.quantities import Unit, show_count, show_k, show_moment, show_number
+from trajcloak.quantities import (
+    Unit,
+    list_ingest_facts,
+    show_count,
+    show_k,
+    show_moment,
+    show_number,
+)
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
@@ -247,45 +254,12 @@ def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
 
 def build_ingest_section(manifest: Manifest, unit: Unit) -> Element:
     """Show what came in, as the manifest reports it."""
-    ingest = manifest["ingest"]
-    interval, located = ingest["interval"], ingest["user_instants"]
-    everywhere = sum(located.values()) or 1
-    pairs = [
-        ("rows read", f"{ingest['rows']:,}"),
-        *(
-            (f"rows dropped: {reason.replace('-', ' ')}", f"{number:,}")
-            for reason, number in sorted(ingest["dropped"].items())
-            if number
-        ),
-        ("rows that repeat a time", f"{ingest['repeated']:,}"),
-        ("users", f"{ingest['users']:,}"),
-        ("from", _show_time(ingest["start"])),
-        ("to", _show_time(ingest["end"])),
-        ("instants", f"{ingest['instants']:,}"),
-        (
-            "time between reports",
-            "none"
-            if interval is None
-            else f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})",
-        ),
-        ("longer than the gap to interpolate", f"{ingest['long_gaps']:,}"),
-        *(
-            (f"locations {how}", f"{number:,} ({number / everywhere:.1%})")
-            for how, number in sorted(located.items())
-        ),
-        ("coordinates", ingest["crs"] or unit.plane),
-        ("time zone", ingest["zone"] or "none"),
-    ]
     return section(
         "ingest",
         "What came in",
         element("p", "As the manifest reports on the log; an audit recounts it."),
-        facts(pairs),
+        facts(list_ingest_facts(manifest["ingest"], unit.plane)),
     )
-
-
-def _show_time(moment: Any) -> str:
-    return show_moment(moment) if isinstance(moment, str) else f"{moment:,}"
 
 
 def build_origin_section(
