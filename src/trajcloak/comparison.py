@@ -132,15 +132,11 @@ def compare_algorithms(
 
 def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
     """Compare costs with the true optimum instead of its bound, if ``exact`` found it."""
-    for optimum in results:
-        if optimum.algorithm == "exact" and optimum.status == OK and optimum.cost_quad:
-            return [
-                r
-                if r.cost_quad is None
-                else replace(r, within_quad=r.cost_quad / optimum.cost_quad)
-                for r in results
-            ]
-    return results
+    optimum = {r.algorithm: r.cost_quad for r in results}.get("exact")
+    return [
+        replace(r, within_quad=r.cost_quad / optimum) if optimum and r.cost_quad else r
+        for r in results
+    ]
 
 
 def _build(name: str, asked: Options) -> Algorithm:

@@ -165,6 +165,7 @@ class LogColumns:
         """Fill in settings that are not given from a manifest's ``parameters``."""
         clip, drop = made.get("clip"), made.get("drop")
         said: dict[str, Any] = {
+            "requests": tuple(made["requests"]),
             "tz": made.get("tz"),
             "crs": made.get("log_crs"),
             "clip": clip and tuple(map(float, clip.split(","))),

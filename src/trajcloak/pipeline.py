@@ -161,13 +161,12 @@ def anonymize_files(
     """
     limit = parse_memory(memory)
     threads = choose_threads(threads)
-    sources = [*_list_sources(source), *_list_sources(request_log)]
     files = [list_files(given) for given in (source, request_log) if given is not None]
     if not all(isinstance(file, Path) for of_log in files for file in of_log):
         raise OptionError("the log is a table in memory; expected files; leave out memory")
     folder = name_work_folder(release)
     private = name_private_files(policy, asked.parts_per)
-    check_outside_log(list(map(Path, sources)), [release, *private])
+    check_outside_log([source, request_log], [release, *private])
     check_outputs(release, list_unmoved(folder, private))
     if columns.is_report is None:
         _check_cut(FolderEngine(folder, limit), files[0], asked)
@@ -177,12 +176,6 @@ def anonymize_files(
         made = anonymize_on(engine, source, columns, asked, request_log)
         made.write(release, policy, progress=progress)
         return made
-
-
-def _list_sources(source: LogPath | None) -> Sequence[Any]:
-    if source is None:
-        return []
-    return source if isinstance(source, list | tuple) else [source]
 
 
 def _check_cut(engine: Engine, files: Sequence[Path], asked: Options) -> None:

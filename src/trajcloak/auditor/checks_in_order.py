@@ -2,7 +2,7 @@
 
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +147,6 @@ def _read_log(
     parameters = manifest["parameters"]
     try:
         said = given.columns.complete(parameters)
-        if not said.requests:
-            said = replace(said, requests=tuple(parameters["requests"]))
         return read(said), said, []
     except (InputError, OptionError) as error:
         try:

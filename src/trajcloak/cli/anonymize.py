@@ -170,10 +170,10 @@ def command(
             )
         private = name_private_files(policy, asked.parts_per)
         check_outputs(output, private)
-        sources = log if request_log is None else (*log, request_log)
-        check_outside_log(sources, [output, *private])
+        outputs = [output, *private]
         if chosen["scratch"] is not None:
-            check_outside_log(sources, [chosen["scratch"] / "shards"])
+            outputs.append(chosen["scratch"] / "shards")
+        check_outside_log([*log, request_log], outputs)
     elif chosen["engine"] != IN_MEMORY:
         raise OptionError(
             "memory is limited, and the engine is a cluster; expected the limit of its workers, "

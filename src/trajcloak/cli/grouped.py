@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,21 +116,14 @@ def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
     """
     content = _read(file)
     known = _list_options()
-    general = {key: value for key, value in content.items() if not isinstance(value, dict)}
-    tables = {key: value for key, value in content.items() if isinstance(value, dict)}
-    everywhere = {name for names in known.values() for name in names}
-    _check_keys(file, "", general, [*everywhere, *known])
-    _check_keys(file, "", tables, known)
+    tables = {name: content.pop(name) for name in known if isinstance(content.get(name), dict)}
+    _check_keys(file, "", content, [*chain.from_iterable(known.values()), *known])
     for name, table in tables.items():
         _check_keys(file, f" of [{name}]", table, known[name])
-    chosen = {**general, **tables.get(command.name or "", {})}
+    chosen = {**content, **tables.get(command.name or "", {})}
     params = {name_option(param): param for param in command.params}
-    values = {}
-    for key, value in chosen.items():
-        param = params.get(_spell(key))
-        if param is not None and param.name is not None:
-            values[param.name] = _convert(value, param)
-    return values
+    named = [(params.get(_spell(key)), value) for key, value in chosen.items()]
+    return {str(param.name): _convert(value, param) for param, value in named if param is not None}
 
 
 def name_option(param: click.Parameter) -> str:

@@ -1,7 +1,7 @@
 """``trajcloak utility``."""
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     request_help="Request attribute of the release; repeat for more.  "
     "[default: those of the release]",
 )
-@partial(shared.time_options, defaults=shared.AS_RELEASED)
+@shared.released_time_options
 @shared.threads_option
 @shared.json_option
 def command(
@@ -59,8 +59,6 @@ def command(
     shared.check_release_time(release, time)
     published = open_published(release)
     columns = columns.complete(published.manifest["parameters"])
-    if not columns.requests:
-        columns = replace(columns, requests=tuple(published.attributes))
     with progress_bars(hidden=as_json) as progress:
         read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
         results = measure_answers(

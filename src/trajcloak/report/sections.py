@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
+from trajcloak.options import REPORT_AWARE
 from trajcloak.quantities import (
     Unit,
     list_ingest_facts,
@@ -209,46 +209,6 @@ def show_result(passed: bool) -> Element:
     """Show the result of a check, not by colour alone."""
     return element(
         "span", "passed" if passed else "FAILED", class_="passed" if passed else "failed"
-    )
-
-
-def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
-    """Show who and what is not published, and why."""
-    withheld, made = manifest["withheld"], manifest["parameters"]
-    rules = {DROP: "all", OTHER: "all, after rare values were replaced", KEEP: "none"}
-    return section(
-        "left-out",
-        "What was withheld or suppressed",
-        element(
-            "p",
-            "Users, windows and sets are counted, for this follows from who was where and when. "
-            "How many requests were withheld is not said: that would tell something about who sent "
-            "them.",
-        ),
-        table(
-            ["what", "withheld"],
-            [
-                ["users, throughout", f"{withheld['users']:,}"],
-                ["windows with too few users", f"{withheld['windows']:,}"],
-                ["users suppressed, window by window", f"{manifest['suppressed']:,}"],
-                [
-                    "sets of requests with too few users who have a row",
-                    f"{withheld['sets']:,} of {figures.num_sets:,}",
-                ],
-                [
-                    f"requests that fewer than {made['rare_below']:,} bundles of a window show",
-                    rules[made["rare"]],
-                ],
-                [
-                    "requests with values that are not on a public list",
-                    "all" if made["vocabulary"] else "none: there is no such list",
-                ],
-                [
-                    "requests that narrow down their sender over several windows",
-                    "all" if made["link_safe"] else "none",
-                ],
-            ],
-        ),
     )
 
 

@@ -21,6 +21,10 @@ although they may identify somebody; a check failed."""
 MOST_RARE = 20
 """Rare values of an attribute that are listed one by one."""
 
+NOT_SAID = (
+    "How many requests were withheld is not said: that would tell something about who sent them."
+)
+
 
 class Verdict(NamedTuple):
     """What the page begins with: the finding, its source, and whether the release is safe.
@@ -256,8 +260,7 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
     ]
     listed = [element("li", str(part)) for part in parts if part]
     if listed:
-        link = element("a", "More", href="#left-out")
-        return [element("ul", *listed), element("p", link, ".", class_="on-screen")]
+        return [element("ul", *listed), element("p", NOT_SAID)]
     return [
         element(
             "p",
