@@ -8,13 +8,12 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
-    ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
 
 from trajcloak.progress import Progress as Listener
 from trajcloak.progress import silent
@@ -23,15 +22,6 @@ Heard: TypeAlias = bool | Listener
 """How callers in Python hear of progress: True shows bars; or a function of theirs is called."""
 
 COMPILING = "compiling, once per installation"
-
-
-class _Done(ProgressColumn):
-    """How much is done: a percentage, or a count where the whole is not known."""
-
-    def render(self, task: Task) -> Text:
-        """Write it in a column of even width; 100% only when all is done."""
-        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
-        return Text(done.rjust(4))
 
 
 @contextmanager
@@ -50,7 +40,7 @@ def draw_bars(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
-        _Done(),
+        TaskProgressColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         console=console,
         transient=transient,

@@ -109,7 +109,8 @@ def test_what_was_allowed_by_hand_is_in_the_headline(copied):
     """Of both pages, which are neither green nor silent about it."""
     public = write_report_page(copied / "release", copied / "public.html")
     private = write_private(copied)
-    assert private.verdict == "k-anonymous, with attributes allowed by hand: what"
+    assert private.verdict.startswith("Every published request has at least")
+    assert private.verdict.endswith(", with attributes allowed by hand: what")
     assert public.verdict.startswith("By its own account, every published request has at least")
     assert public.verdict.endswith(", with attributes allowed by hand: what")
     assert public.allowed == private.allowed == ["what"]

@@ -13,7 +13,7 @@ from trajcloak.errors import OptionError
 from trajcloak.quantities import show_moment
 
 if TYPE_CHECKING:
-    from trajcloak.query import Answer, PublishedRelease, Rectangle, RequestAnswer
+    from trajcloak.query import Answer, PublishedRelease, RequestAnswer
     from trajcloak.query.published_release import Steps
 
     Answers = list[tuple[int | None, Answer]]
@@ -74,13 +74,16 @@ def command(
     --width: users who followed it. Each answer is two bounds that hold for certain,
     and an estimate.
     """
-    _check(regions, times, first or last, route, width)
-    from trajcloak.query import open_published
+    from trajcloak.query import build_route, open_published, parse_region
+    from trajcloak.query.questions import parse_points
 
+    _check(regions, times, first or last, route, width)
     opened = open_published(release)
     if tz is not None:
         opened = replace(opened, times=opened.times.follow_clock(tz))
-    rectangles = [_read_region(opened, text, lonlat) for text in regions]
+    rectangles = [parse_region(text) for text in regions]
+    if lonlat:
+        rectangles = [opened.project(rectangle) for rectangle in rectangles]
     answers: Answers
     steps: Steps
     if len(regions) == 1:
@@ -92,7 +95,9 @@ def command(
     else:
         steps = list(zip(rectangles, times, strict=True))
         if route and width is not None:
-            steps = _read_route(opened, route, width, first, last, lonlat)
+            points = parse_points(route)
+            points = opened.project_points(points) if lonlat else points
+            steps = [*build_route(points, width, opened.times.between(first, last))]
         answers = [(None, opened.follow(steps))]
         requests = opened.follow_requests(steps, by) if by else {}
     if as_json:
@@ -129,29 +134,6 @@ def _check(
             f"{len(regions)} regions have {len(times)} single times; expected one for each; pass "
             f"--at as often as --region, or one --region with --from and --to"
         )
-
-
-def _read_region(release: "PublishedRelease", text: str, lonlat: bool) -> "Rectangle":
-    from trajcloak.query import parse_region
-
-    region = parse_region(text)
-    return release.project(region) if lonlat else region
-
-
-def _read_route(
-    release: "PublishedRelease",
-    text: str,
-    width: float,
-    first: str | None,
-    last: str | None,
-    lonlat: bool,
-) -> "Steps":
-    from trajcloak.query import build_route
-    from trajcloak.query.questions import parse_points
-
-    points = parse_points(text)
-    points = release.project_points(points) if lonlat else points
-    return [*build_route(points, width, release.times.between(first, last))]
 
 
 def _to_dict(

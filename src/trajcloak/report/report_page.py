@@ -5,7 +5,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,7 +18,7 @@ from trajcloak.query import PublishedRelease, open_published
 from trajcloak.release.reading import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
 from trajcloak.report.figures import check_release, count_figures
-from trajcloak.report.html_elements import Element, element, render, to_script
+from trajcloak.report.html_elements import Element, element, read_part, render, to_script
 from trajcloak.report.map_contents import build_density, choose_drawn, list_drawn, read_requests
 from trajcloak.report.map_section import build_map_data, build_map_section
 from trajcloak.report.private_part import (
@@ -229,14 +228,14 @@ def _assemble(title: str, body: Iterable[Element], data: Any) -> str:
     Nothing is loaded from anywhere, and the page's own policy forbids it: the browser
     runs only this script and this style, by their hashes.
     """
-    style = "\n".join(_read(name) for name in STYLES)
-    parts = "\n".join(_read(name) for name in SCRIPTS)
+    style = "\n".join(read_part(name) for name in STYLES)
+    parts = "\n".join(read_part(name) for name in SCRIPTS)
     script = f'(() => {{\n"use strict";\n{parts}\n}})();'
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         f"base-uri 'none'; form-action 'none'"
     )
-    return Template(_read("page.html")).substitute(
+    return Template(read_part("page.html")).substitute(
         title=render([element("title", title)]),
         policy=policy,
         style=style,
@@ -244,10 +243,6 @@ def _assemble(title: str, body: Iterable[Element], data: Any) -> str:
         data=to_script(data),
         script=script,
     )
-
-
-def _read(name: str) -> str:
-    return (files("trajcloak.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
