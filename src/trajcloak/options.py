@@ -190,7 +190,8 @@ class Options:
     """All settings of a run; all of them are public.
 
     :func:`trajcloak.anonymize` says what each field means; durations are text, such as ``60s``.
-    ``region`` is least x, least y and side of a square. Parts as large as a bundle are none.
+    ``region`` is least x, least y and side of a square. Parts as large as a bundle count as no
+    parts.
     """
 
     k: int

@@ -21,8 +21,6 @@ from trajcloak.progress import silent
 Heard: TypeAlias = bool | Listener
 """How callers in Python hear of progress: True shows bars; or a function of theirs is called."""
 
-COMPILING = "compiling, once per installation"
-
 
 @contextmanager
 def draw_bars(
@@ -59,27 +57,11 @@ def draw_bars(
         task.total = total or None
         bars.update(task.id, description=stage, completed=done)
 
-    with bars, _named_kernels(listen):
-        yield listen
-
-
-@contextmanager
-def _named_kernels(listen: Listener) -> Iterator[None]:
-    """Report each kernel that is compiled, as a stage of its own."""
     # Here, since it takes the compiler.
     from trajcloak.compilation import follow_compilation
 
-    names: set[str] = set()
-
-    def name_kernel(name: str | None) -> None:
-        if name is None:
-            listen(f"{COMPILING}: {len(names)} kernels", len(names), len(names))
-        else:
-            names.add(name)
-            listen(f"{COMPILING}: {name}", len(names), 0)
-
-    with follow_compilation(name_kernel):
-        yield
+    with bars, follow_compilation(listen):
+        yield listen
 
 
 @contextmanager

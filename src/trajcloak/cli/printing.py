@@ -43,18 +43,9 @@ class ValueTable:
     """A table of short values, none of which is ever cut.
 
     A table too wide for the terminal is drawn without lines, with labels folded where they must,
-    and at last as a list for every row. All texts are markup of rich.
-
-    Parameters
-    ----------
-    title
-    label
-        Heading of the first column, which names the rows.
-    numbers
-        Headings of the other columns.
-    bars
-        Heading of a last column, of bars, if there is one.
-    caption
+    and at last as a list for every row. All texts are markup of rich. ``label`` is the heading of
+    the first column, which names the rows, ``numbers`` those of the others, and ``bars`` that of
+    a last column of bars, if there is one.
     """
 
     def __init__(
@@ -150,7 +141,7 @@ def print_error(error: TrajcloakError) -> None:
 
 
 def print_note(message: str) -> None:
-    """Print a note about what is probably meant otherwise."""
+    """Print a note, such as about input that is accepted, but probably a mistake."""
     _print_message("Note:", "bold yellow", message)
 
 

@@ -139,7 +139,7 @@ def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_not_given(named: Iterable[str]) -> None:
-    """Raise if arguments are given that belong where a log is read, not to one that was."""
+    """Raise if options for reading are given with a log that was read already."""
     if listed := ", ".join(f"{name}=" for name in named):
         raise OptionError(
             f"the log was read already, and {listed} is given; expected it where the log is read; "

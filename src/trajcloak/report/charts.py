@@ -1,13 +1,12 @@
 """Small charts as SVG; each has a sentence for those who cannot see it, and its data as a table."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from trajcloak.quantities import show_number
-from trajcloak.report.figures import Floats, Histogram
+from trajcloak.report.figures import Floats, Histogram, round_up
 from trajcloak.report.html_elements import Element, details, element, table
 
 WIDTH, HEIGHT = 380, 210
@@ -37,7 +36,7 @@ def draw_histogram(
     says in a sentence what the chart shows.
     """
     edges, counts = histogram.edges, histogram.counts
-    top = _choose_top(float(counts.max()))
+    top = round_up(float(counts.max()))
     width = PLOT_WIDTH / len(counts)
     bar = min(width - 2 * min(1.0, width / 8), WIDEST_BAR)
     bars = [
@@ -73,7 +72,7 @@ def draw_series(
     """Draw a value at each instant; many instants are grouped, and drawn as their mean."""
     groups = np.array_split(np.arange(len(values)), min(len(values), MOST_POINTS))
     means = [float(values[group].mean()) for group in groups]
-    top = _choose_top(max(means))
+    top = round_up(max(means))
     x = [LEFT + PLOT_WIDTH * (i + 0.5) / len(means) for i in range(len(means))]
     y = [TOP + PLOT_HEIGHT * (1 - mean / top) for mean in means]
     points = " ".join(f"{_round(a)},{_round(b)}" for a, b in zip(x, y, strict=True))
@@ -169,14 +168,6 @@ def _draw_axes(x_axis: Axis, y_axis: Axis) -> list[Element]:
 
 def _count_axis(name: str, top: float) -> Axis:
     return Axis(f"↑ {name}", [(share, show_number(top * share)) for share in (0, 0.5, 1)])
-
-
-def _choose_top(value: float) -> float:
-    """Choose the upper end of an axis: a number that is round, as is its half."""
-    if value <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return next(f * power for f in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if f * power >= value)
 
 
 def _is_whole(edges: Floats) -> bool:

@@ -78,22 +78,15 @@ def describe_sample(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> 
     """Say how much of the release the map shows."""
     shown = sum(len(part.bundle) for part in drawn)
     total = sum(len(window.users) for window in release.windows)
-    if shown == total:
-        if len(drawn) == 1:
-            return f"The map shows all {show_count(total, 'bundle')}."
-        return (
-            f"The map shows the bundles of one window at a time; the list of windows leads to all "
-            f"{total:,}."
+    of_windows = f"in {len(drawn):,} of {show_count(len(release.windows), 'window')}"
+    at_a_time = ", one window at a time" if len(drawn) > 1 else ""
+    words = f"The map shows {shown:,} of {show_count(total, 'bundle')}, {of_windows}{at_a_time}."
+    if shown < total:
+        words += (
+            " They are evenly spaced by number, so that the page stays small and quick; the "
+            "colours count all bundles of a window."
         )
-    windows = ""
-    if len(drawn) < len(release.windows):
-        windows = f" in {len(drawn):,} of {len(release.windows):,} windows"
-    if len(drawn) > 1:
-        windows += ", one window at a time"
-    return (
-        f"The colours count all bundles of a window. Of single bundles the map shows {shown:,} of "
-        f"{total:,}{windows}, evenly spaced by number, so that the page stays small and quick."
-    )
+    return words
 
 
 def label_density(greatest: float) -> list[str]:
