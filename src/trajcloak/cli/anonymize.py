@@ -25,6 +25,12 @@ from trajcloak.cli.printing import (
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 from trajcloak.quantities import Unit, list_ingest_facts, show_count
 
+OF_RARE = {
+    "replaced": "requests with a rare value replaced",
+    "kept_rare": "rare requests published",
+}
+"""Figures about rare requests, in words."""
+
 
 class Share(click.ParamType[float]):
     """A share: ``1%`` or ``0.01``."""
@@ -148,7 +154,6 @@ def command(
     --request-log or --is-report, locations come from reports alone, and requests change nothing
     of them.
     """
-    from trajcloak.errors import OptionError
     from trajcloak.log.recognition import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
@@ -164,10 +169,7 @@ def command(
     asked = Options(**options)
     if memory is None:
         if resume:
-            raise OptionError(
-                "a run is to be resumed, and its memory is not limited; expected a limit, since "
-                "only such runs can be continued; pass --memory"
-            )
+            raise click.UsageError("--resume goes with --memory only.")
         private = name_private_files(policy, asked.parts_per)
         check_outputs(output, private)
         outputs = [output, *private]
@@ -175,9 +177,8 @@ def command(
             outputs.append(chosen["scratch"] / "shards")
         check_outside_log([*log, request_log], outputs)
     elif chosen["engine"] != IN_MEMORY:
-        raise OptionError(
-            "memory is limited, and the engine is a cluster; expected the limit of its workers, "
-            "which hold a shard of the log at a time; leave out --memory, or --engine"
+        raise click.UsageError(
+            "--memory does not go with --engine: workers of a cluster have limits of their own."
         )
     with (
         progress_bars(hidden=as_json) as progress,
@@ -251,6 +252,7 @@ def print_summary(
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
         ("equal requests", f"{figures['equal']:,}"),
         ("requests withheld", f"{num_withheld:,}{share}"),
+        *((what, f"{figures[name]:,}") for name, what in OF_RARE.items() if figures[name]),
         ("windows published", f"{manifest['windows']:,}"),
         ("instants published", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
@@ -285,15 +287,6 @@ def print_summary(
         out.print(
             f"{show_count(withheld['sets'], 'set')} of requests have fewer than {manifest['k']} "
             f"members with a row and are empty; --members N leaves fewer of them."
-        )
-    if figures["replaced"]:
-        out.print(
-            f"Published with a rare value replaced: {show_count(figures['replaced'], 'request')}."
-        )
-    if figures["kept_rare"]:
-        out.print(
-            f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
-            f"their window show them (--rare keep): {show_count(figures['kept_rare'], 'request')}."
         )
     if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(

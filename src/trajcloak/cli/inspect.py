@@ -267,23 +267,20 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
     keeps_all = False
     for choice in choices:
         kept = [choice.users, choice.reports]
-        bar = choice.reports
+        of_sets = []
         if choice.sets is not None and choice.rows is not None:
             kept += [choice.sets, choice.rows]
-            bar = choice.rows
-        shares = [f"{share:.1%}" for share in kept]
-        if keeps_all and set(shares) == {"100.0%"} and choice != proposed:
+            of_sets = [f"{choice.members:,}", f"{choice.sets:.1%}", f"{choice.rows:.1%}"]
+        kept_all, keeps_all = keeps_all, all(f"{share:.1%}" == "100.0%" for share in kept)
+        if kept_all and keeps_all and choice != proposed:
             continue
-        keeps_all = set(shares) == {"100.0%"}
-        shares.insert(2, f"{choice.guessed:.1%}")
-        if has_sets:
-            shares.insert(3, f"{choice.members:,}")
         table.add_row(
             show_duration(choice.every),
             show_duration(choice.max_gap),
             f"{choice.length:,}",
-            *shares,
-            "█" * round(BAR * bar),
+            *(f"{share:.1%}" for share in (choice.users, choice.reports, choice.guessed)),
+            *of_sets,
+            "█" * round(BAR * kept[-1]),
             style="bold green" if choice == proposed else "",
         )
     return table

@@ -9,7 +9,6 @@ import click
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
 from trajcloak.cli.printing import ValueTable, out, print_json, to_markup
-from trajcloak.errors import OptionError
 from trajcloak.quantities import show_moment
 
 if TYPE_CHECKING:
@@ -115,24 +114,15 @@ def _check(
 ) -> None:
     """Raise unless the options together are one question."""
     if bool(regions) == bool(route):
-        raise OptionError(
-            f"{len(regions)} regions and {'a' if route else 'no'} route are given; expected one "
-            f"or the other; pass --region or --route"
-        )
+        raise click.UsageError("Either --region or --route is needed, and not both.")
     if bool(route) != (width is not None):
-        raise OptionError(
-            "only one of route and width is given; expected both or neither; pass --route and "
-            "--width together"
-        )
+        raise click.UsageError("--route and --width go together.")
     if times and is_limited:
-        raise OptionError(
-            "both single times and a stretch of time are given; expected one of them; pass --at, "
-            "or --from and --to"
-        )
+        raise click.UsageError("--at does not go with --from and --to.")
     if (len(regions) > 1 or times) and len(times) != len(regions):
-        raise OptionError(
-            f"{len(regions)} regions have {len(times)} single times; expected one for each; pass "
-            f"--at as often as --region, or one --region with --from and --to"
+        raise click.UsageError(
+            f"--region is given {len(regions)} times, --at {len(times)} times: one --at for each "
+            f"--region is needed, or one --region with --from and --to."
         )
 
 

@@ -298,12 +298,8 @@ def _study(
 def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split options into those that say how to read a log, and those that the plan takes."""
     check_keywords(options, StudyOptions.__annotations__)
-    columns: dict[str, Any] = {}
-    layout: dict[str, Any] = {}
-    for name, value in options.items():
-        of_reading = name in ColumnOptions.__annotations__
-        (columns if of_reading else layout)[name] = value
-    return columns, layout
+    columns = {n: value for n, value in options.items() if n in ColumnOptions.__annotations__}
+    return columns, {n: value for n, value in options.items() if n not in columns}
 
 
 def _build_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

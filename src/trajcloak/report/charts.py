@@ -16,8 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 WIDEST_BAR = 48
 MOST_POINTS = 240
-MOST_ROWS = 60
-"""Rows of a data table; longer series are summarised."""
+"""Values of a series that are drawn and listed; longer series are summarised."""
 
 
 class Axis(NamedTuple):
@@ -87,8 +86,8 @@ def draw_series(
         [((i + 0.5) / len(values), text) for i, text in zip(places, shown, strict=True)],
     )
     rows = [
-        [moments[int(group[0])], show_number(float(values[group].mean()))]
-        for group in np.array_split(np.arange(len(values)), min(len(values), MOST_ROWS))
+        [moments[int(group[0])], show_number(mean)]
+        for group, mean in zip(groups, means, strict=True)
     ]
     shape = [element("polygon", class_="area", points=area)]
     line = [element("polyline", class_="line", points=points)] if len(x) > 1 else marks
