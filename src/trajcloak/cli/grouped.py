@@ -24,8 +24,6 @@ WORK = "Where and how to work"
 GROUPS = (GENERAL, COLUMNS, REQUESTS, TIMES, PLACES, BAD_ROWS, BUNDLES, WORK)
 """In the order in which they are shown."""
 
-FROM_CONFIG = "trajcloak.config"
-
 DEFAULT_FILE = "trajcloak.toml"
 
 
@@ -70,15 +68,6 @@ class GroupedCommand(click.Command):
             )
         )
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Say which options come from a file, and run the command."""
-        if FROM_CONFIG in ctx.meta:
-            from trajcloak.cli.printing import print_note
-
-            file, names = ctx.meta[FROM_CONFIG]
-            print_note(f"options from {file}: {', '.join(names)}")
-        return super().invoke(ctx)
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each group."""
         for group, records in list_groups(self, ctx).items():
@@ -97,7 +86,7 @@ def list_groups(command: click.Command, ctx: click.Context) -> dict[str, list[tu
 
 
 def _take_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Let options that are not given have the values of the configuration file."""
+    """Let options that are not given have the values of the configuration file, and say so."""
     file = Path(value or DEFAULT_FILE)
     if ctx.resilient_parsing or (value is None and not file.is_file()):
         return
@@ -105,7 +94,9 @@ def _take_config(ctx: click.Context, param: click.Parameter, value: str | None) 
     ctx.default_map = {**(ctx.default_map or {}), **values}
     names = [name_option(param) for param in ctx.command.params if param.name in values]
     if names:
-        ctx.meta[FROM_CONFIG] = file, names
+        from trajcloak.cli.printing import print_note
+
+        print_note(f"options from {file}: {', '.join(names)}")
 
 
 def _read_options(file: Path, command: click.Command) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
-from trajcloak.interface.plots import need
+from trajcloak.interface.plots import need, plot_instant
 from trajcloak.output import new_folder
 from trajcloak.progress_bars import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
@@ -274,8 +274,6 @@ class Release:
         -------
         matplotlib.axes.Axes
         """
-        from trajcloak.interface.plots import plot_instant
-
         published = self._published
         instant = published.times.ranges[0][0]
         if at is not None:

@@ -21,6 +21,10 @@ although they may identify somebody; a check failed."""
 MOST_RARE = 20
 """Rare values of an attribute that are listed one by one."""
 
+RARE_KEPT = (
+    " Rare requests are published, too (--rare keep): somebody who knows who would ask for such a "
+    "thing may recognise the sender."
+)
 NOT_SAID = (
     "How many requests were withheld is not said: that would tell something about who sent them."
 )
@@ -44,7 +48,7 @@ def judge(
     """Judge a release by its own checks and, if there was an audit, by what passed there."""
     failed = [check for check in checks if not check.passed]
     senders = f"every published request has at least {manifest['k']:,} possible senders"
-    rare = describe_rare(manifest) if manifest["parameters"]["rare"] == KEEP else ""
+    rare = RARE_KEPT if manifest["parameters"]["rare"] == KEEP else ""
     if audited is not None and not all(audited.values()):
         names = [name for name, passed in audited.items() if not passed]
         of_all = f"{len(names)} of {len(audited)} checks"
@@ -102,11 +106,6 @@ def list_allowed(manifest: Manifest) -> list[str]:
 def describe_rare(manifest: Manifest) -> str:
     """Say what became of requests that few bundles show."""
     made = manifest["parameters"]
-    if made["rare"] == KEEP:
-        return (
-            " Rare requests are published, too (--rare keep): somebody who knows who would ask "
-            "for such a thing may recognise the sender."
-        )
     what = f"requests that fewer than {made['rare_below']:,} bundles of their window show"
     if made["rare"] == OTHER:
         return f"{what}, after their rare values were replaced by “(other)”"
