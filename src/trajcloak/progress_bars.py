@@ -48,8 +48,8 @@ def draw_bars(
     def listen(stage: str, done: int, total: int) -> None:
         name = stage.partition(",")[0]
         if name not in tasks:
-            number = bars.add_task(stage, total=total or None)
-            tasks[name] = next(task for task in bars.tasks if task.id == number)
+            bars.add_task(stage, total=total or None)
+            tasks[name] = bars.tasks[-1]
         task = tasks[name]
         if done < total or not total:
             # The stage begins again in the next window.

@@ -151,8 +151,8 @@ def _print_message(sign: str, style: str, message: str) -> None:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """Print one JSON object on standard output."""
-    click.echo(json.dumps(content, indent=2))
+    """Print one JSON object on standard output, values of types that JSON does not have as text."""
+    click.echo(json.dumps(content, indent=2, default=str))
 
 
 def progress_bars(

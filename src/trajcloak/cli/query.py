@@ -151,14 +151,9 @@ def _to_dict(
     if by:
         content["by"] = by
         content["requests"] = [
-            {"value": _to_json(value), **asdict(answer)} for value, answer in requests.items()
+            {"value": value, **asdict(answer)} for value, answer in requests.items()
         ]
     return content
-
-
-def _to_json(value: Any) -> Any:
-    """Convert values of types that JSON does not have to text."""
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _describe_time(release: "PublishedRelease", instant: int | None) -> dict[str, Any]:

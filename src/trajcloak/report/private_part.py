@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -150,19 +151,17 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
     """Show what each attacker learns from this release, and from policies without bundles."""
     if attack is None:
         return section("attack", "What each attacker learns", element("p", _NOT_RUN))
-    by_policy: dict[str, list[Finding]] = {}
-    for finding in attack.findings:
-        by_policy.setdefault(finding.policy, []).append(finding)
+
+    def name_policy(finding: Finding) -> str:
+        return POLICIES.get(finding.policy, f"This release ({finding.policy})")
+
     charts = [
-        draw_shares(
-            POLICIES.get(policy, f"This release ({policy})"),
-            [_draw_finding(finding) for finding in findings],
-        )
-        for policy, findings in by_policy.items()
+        draw_shares(name, [_draw_finding(finding) for finding in findings])
+        for name, findings in groupby(attack.findings, name_policy)
     ]
     rows = [
         [
-            POLICIES.get(f.policy, f"This release ({f.policy})"),
+            name_policy(f),
             f.attacker,
             f"{f.requests:,}",
             f"{f.breaches:,}",
