@@ -10,7 +10,7 @@ import trajcloak as tc
 from reference.partitions import COVERS, partition_cost
 from small_logs import UNIT_CELLS, Row, read_rows
 from trajcloak import comparison
-from trajcloak.algorithms import build_algorithm
+from trajcloak.algorithms import Policy, build_algorithm
 from trajcloak.comparison import Comparison, bound_optimum, compare_algorithms
 from trajcloak.options import ALGORITHMS, Options
 from zoo import (
@@ -50,8 +50,9 @@ def measure(windows, bundles, height, cell):
 
 
 def judge(windows, bundles, *, k=2, cell=1.0, least=1.0):
-    bundles = [np.array(bundle, np.int32) for bundle in bundles]
-    return comparison._judge("some", 1.5, windows, bundles, cell, k, least, threads=1)
+    none = np.empty((0, 0, 4), np.uint32)
+    policies = [Policy(np.array(bundle, np.int32), none) for bundle in bundles]
+    return comparison._judge("some", 1.5, windows, policies, Options(k), cell, least, threads=1)
 
 
 def fields_of(result, names):

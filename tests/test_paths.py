@@ -1,7 +1,5 @@
 """Tricks with paths and links: nothing lands where it must not."""
 
-import os
-
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -16,40 +14,6 @@ from trajcloak.log.write import log_writer
 @pytest.fixture(scope="module")
 def result():
     return anonymize(read_rows(clustered_rows()), 3)
-
-
-@KINDS
-def test_a_folder_exchanged_for_a_link_is_noticed(tmp_path, new, is_folder):
-    """Between the check and the rename."""
-    good, evil = tmp_path / "good", tmp_path / "evil"
-    good.mkdir()
-    evil.mkdir()
-
-    def write():
-        with new(good / "out") as staging:
-            fill(staging, is_folder)
-            good.rename(tmp_path / "moved")
-            good.symlink_to(evil)
-
-    with pytest.raises(tc.OutputError, match="was exchanged for another while it was written"):
-        write()
-    assert set(list_tree(tmp_path)) == {"evil", "good", "moved"}, "nothing is left behind"
-
-
-@KINDS
-def test_an_unfinished_output_exchanged_for_another_is_noticed(tmp_path, new, is_folder):
-    (tmp_path / "other").mkdir()
-    folder = tmp_path / "folder"
-    folder.mkdir()
-
-    def write():
-        with new(folder / "out") as staging:
-            staging.rename(tmp_path / "aside")
-            staging.symlink_to(tmp_path / "other")
-
-    with pytest.raises(tc.OutputError, match="was exchanged for another"):
-        write()
-    assert not os.path.lexists(folder / "out")
 
 
 @KINDS
@@ -127,13 +91,3 @@ def test_text_of_others_is_quoted_in_csv(tmp_path):
     )
     formulas = ("=", "+", "-", "@", "\t")
     assert back["what"].to_pylist() == [f"'{t}" if t.startswith(formulas) else t for t in texts]
-
-
-@KINDS
-def test_where_folders_cannot_be_held_open(tmp_path, monkeypatch, new, is_folder):
-    monkeypatch.setattr("trajcloak.output.CAN_HOLD_FOLDERS", False)
-    with new(tmp_path / "out") as staging:
-        fill(staging, is_folder)
-    assert [child.name for child in tmp_path.iterdir()] == ["out"]
-    with pytest.raises(tc.OutputError, match="exists already"), new(tmp_path / "out"):
-        pass

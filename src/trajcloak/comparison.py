@@ -44,39 +44,24 @@ WARM_UP_USERS = 64
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of one algorithm.
-
-    Attributes
-    ----------
-    algorithm : str
-    status : str
-        "ok", "out of time", or what went wrong.
-    seconds : float or None
-        From trajectories to bundles; compiling not counted.
-    cost_mbr, cost_quad : float or None
-        Cost with bounding boxes, and with the smallest (semi-)quadrants around the
-        bundles, in square units of the CRS.
-    cost_parts, cost_union : float or None
-        With parts: cost by the area of the part that each user is in, and by that of all parts
-        of the user's bundle together, counted once where they overlap.
-    within_quad : float or None
-        ``cost_quad`` is proven to be at most this many times the cost of the best quad-cloak
-        policy; exactly this many times, if ``exact`` is among the algorithms and finished.
-    bundles, smallest_bundle, largest_bundle : int or None
-    median_side : float or None
-        Square root of the median area of the bounding boxes.
-    """
+    """Result of one algorithm; what was not measured is None."""
 
     algorithm: str
-    status: str
-    seconds: float | None = None
+    status: str  # "ok", "out of time", or what went wrong
+    seconds: float | None = None  # from trajectories to bundles; compiling not counted
+    # Cost with bounding boxes, and with the smallest (semi-)quadrants around the bundles, in square
+    # units of the CRS.
     cost_mbr: float | None = None
     cost_quad: float | None = None
+    # ``cost_quad`` is proven to be at most this many times the cost of the best quad-cloak policy;
+    # exactly this many times, if ``exact`` is among the algorithms and finished.
     within_quad: float | None = None
     bundles: int | None = None
     smallest_bundle: int | None = None
     largest_bundle: int | None = None
-    median_side: float | None = None
+    median_side: float | None = None  # square root of the median area of the bounding boxes
+    # With parts: cost by the area of the part that each user is in, and by that of all parts of the
+    # user's bundle together, counted once where they overlap.
     cost_parts: float | None = None
     cost_union: float | None = None
 
@@ -121,10 +106,7 @@ def compare_algorithms(
         if isinstance(outcome, str):
             results.append(Comparison(name, outcome, seconds))
             continue
-        bundles = [policy.bundle for policy in outcome]
-        judged = _judge(name, seconds, trajectories, bundles, cell, k, least, threads)
-        if asked.parts is not None:
-            judged = _judge_parts(judged, trajectories, outcome, cell, asked, threads)
+        judged = _judge(name, seconds, trajectories, outcome, asked, cell, least, threads)
         results.append(judged)
     progress("comparing", len(algorithms), len(algorithms))
     return _relate_to_optimum(results)
@@ -132,15 +114,11 @@ def compare_algorithms(
 
 def _relate_to_optimum(results: list[Comparison]) -> list[Comparison]:
     """Compare costs with the true optimum instead of its bound, if ``exact`` found it."""
-    for optimum in results:
-        if optimum.algorithm == "exact" and optimum.status == OK and optimum.cost_quad:
-            return [
-                r
-                if r.cost_quad is None
-                else replace(r, within_quad=r.cost_quad / optimum.cost_quad)
-                for r in results
-            ]
-    return results
+    optimum = {r.algorithm: r.cost_quad for r in results}.get("exact")
+    return [
+        replace(r, within_quad=r.cost_quad / optimum) if optimum and r.cost_quad else r
+        for r in results
+    ]
 
 
 def _build(name: str, asked: Options) -> Algorithm:
@@ -179,57 +157,46 @@ def _judge(
     name: str,
     seconds: float,
     trajectories: Sequence[npt.NDArray[np.uint32]],
-    bundles: Sequence[npt.NDArray[np.int32]],
+    policies: Sequence[Policy],
+    asked: Options,
     cell: float,
-    k: int,
     least: float,
     threads: int,
 ) -> Comparison:
-    """Measure the bundles of an algorithm."""
-    cost_mbr = cost_quad = 0.0
+    """Measure the bundles of an algorithm, and their parts if there are any."""
+    cost_mbr = cost_quad = own = union = 0.0
     sizes: list[npt.NDArray[np.int64]] = []
     areas: list[npt.NDArray[np.float64]] = []
-    for cells, bundle in zip(trajectories, bundles, strict=True):
-        size = np.bincount(bundle)
-        boxes = build_bounding_boxes(cells, bundle, len(size), threads)
+    settings = None if asked.parts is None else PartSettings(asked.parts, asked.parts_per)
+    for cells, policy in zip(trajectories, policies, strict=True):
+        size = np.bincount(policy.bundle)
+        boxes = build_bounding_boxes(cells, policy.bundle, len(size), threads)
         sizes.append(size)
         areas.append(compute_areas(boxes).ravel())
         cost_mbr += _cost(boxes, size)
         cost_quad += _cost(build_covering_quads(boxes), size)
+        if settings is not None:
+            parts = build_parts(cells, policy, settings, asked.cloak, threads)
+            covered = compute_union_areas(parts.cloaks, parts.first, threads)
+            own += float((compute_areas(parts.cloaks) * parts.sizes).sum())
+            union += float((covered.reshape(parts.counts.shape).sum(axis=1) * size).sum())
     every = np.concatenate(sizes)
-    smallest = int(every.min())
+    least_users = int(every.min())
+    defect = f"defect: a bundle of {least_users} users, fewer than {asked.k}"
     return Comparison(
         algorithm=name,
-        status=OK if smallest >= k else f"defect: a bundle of {smallest} users, fewer than {k}",
+        status=OK if least_users >= asked.k else defect,
         seconds=seconds,
         cost_mbr=cost_mbr * cell**2,
         cost_quad=cost_quad * cell**2,
         within_quad=cost_quad / least,
         bundles=len(every),
-        smallest_bundle=smallest,
+        smallest_bundle=least_users,
         largest_bundle=int(every.max()),
         median_side=float(np.sqrt(np.median(np.concatenate(areas)))) * cell,
+        cost_parts=None if settings is None else own * cell**2,
+        cost_union=None if settings is None else union * cell**2,
     )
-
-
-def _judge_parts(
-    judged: Comparison,
-    trajectories: Sequence[npt.NDArray[np.uint32]],
-    policies: Sequence[Policy],
-    cell: float,
-    asked: Options,
-    threads: int,
-) -> Comparison:
-    """Measure the parts of an algorithm's bundles, by both measures."""
-    assert asked.parts is not None
-    settings = PartSettings(asked.parts, asked.parts_per)
-    own = union = 0.0
-    for cells, policy in zip(trajectories, policies, strict=True):
-        parts = build_parts(cells, policy, settings, asked.cloak, threads)
-        covered = compute_union_areas(parts.cloaks, parts.first, threads)
-        own += float((compute_areas(parts.cloaks) * parts.sizes).sum())
-        union += float((covered.reshape(parts.counts.shape).sum(axis=1) * policy.sizes).sum())
-    return replace(judged, cost_parts=own * cell**2, cost_union=union * cell**2)
 
 
 def _cost(cloaks: Cloaks, sizes: npt.NDArray[np.int64]) -> float:
@@ -278,7 +245,10 @@ def _run(job: _Job, time_limit: float | None) -> tuple[float, list[Policy] | str
 
 
 def _work(there: Any, job: _Job) -> None:
-    """Compile, send "ready" so that the clock starts, solve every window, send what was found."""
+    """Compile, send "ready" so that the clock starts, solve every window, send what was found.
+
+    Where parts are asked for, bundles are divided into them.
+    """
     asked, threads = job.asked, job.threads
     algorithm = _build(job.algorithm, asked)
     few = np.random.default_rng(0).integers(0, 4, (WARM_UP_USERS, 2, 2)).astype(np.uint32)
@@ -287,23 +257,18 @@ def _work(there: Any, job: _Job) -> None:
         algorithm.solve(few, 2, 2, asked.cloak, threads=threads)
     there.send("ready")
     started = time.monotonic()
-    found: list[Policy] | str
+    found: list[Policy] = []
+    refused = ""
     try:
-        found = [_solve(algorithm, cells, job) for cells in job.trajectories]
+        for cells in job.trajectories:
+            part = None
+            policy = algorithm.solve(cells, job.height, asked.k, asked.cloak, threads=threads)
+            if asked.parts is not None:
+                settings = PartSettings(asked.parts, asked.parts_per)
+                part = build_parts(cells, policy, settings, asked.cloak, threads).part
+            # Without cloaks, which are computed anew.
+            num_bundles = int(policy.bundle.max()) + 1
+            found.append(Policy(policy.bundle, np.empty((num_bundles, 0, 4), np.uint32), part))
     except TrajcloakError as error:
-        found = f"refused: {error.with_options}"
-    there.send((time.monotonic() - started, found))
-
-
-def _solve(algorithm: Algorithm, cells: npt.NDArray[np.uint32], job: _Job) -> Policy:
-    """Bundle the trajectories of a window and, if asked for, divide the bundles into parts.
-
-    The policy comes without cloaks, which are computed anew.
-    """
-    asked, threads, part = job.asked, job.threads, None
-    policy = algorithm.solve(cells, job.height, asked.k, asked.cloak, threads=threads)
-    if asked.parts is not None:
-        settings = PartSettings(asked.parts, asked.parts_per)
-        part = build_parts(cells, policy, settings, asked.cloak, threads).part
-    num_bundles = int(policy.bundle.max()) + 1
-    return Policy(policy.bundle, np.empty((num_bundles, 0, 4), np.uint32), part)
+        refused = f"refused: {error.with_options}"
+    there.send((time.monotonic() - started, refused or found))

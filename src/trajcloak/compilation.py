@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 from numba.core.event import Event, Listener, install_listener
 
+STAGE = "compiling, once per installation"
+
 
 class Compilation(Listener):
     """Follows the compiler, which works in one thread at a time.
@@ -14,34 +16,39 @@ class Compilation(Listener):
     spent so far, from start to end of the outermost kernels.
     """
 
-    def __init__(self, on_kernel: Callable[[str | None], None]) -> None:
+    def __init__(self, listen: Callable[[str, int, int], None]) -> None:
         self.seconds = 0.0
-        self._on_kernel = on_kernel
-        self._names: list[str] = []
+        self._listen = listen
+        self._running: list[str] = []
+        self._names: set[str] = set()
         self._started = 0.0
 
     def on_start(self, event: Event) -> None:
-        """Remember the kernel, and name it."""
-        if not self._names:
+        """Name the kernel."""
+        if not self._running:
             self._started = time.monotonic()
-        self._names.append(event.data["dispatcher"].py_func.__name__)
-        self._on_kernel(self._names[-1])
+        self._running.append(event.data["dispatcher"].py_func.__name__)
+        self._names.add(self._running[-1])
+        self._listen(f"{STAGE}: {self._running[-1]}", len(self._names), 0)
 
     def on_end(self, event: Event) -> None:
-        """Name the kernel that is compiled on, or none."""
-        self._names.pop()
-        if not self._names:
+        """Name the kernel whose compilation goes on, or say how many kernels there were."""
+        self._running.pop()
+        num_kernels = len(self._names)
+        if self._running:
+            self._listen(f"{STAGE}: {self._running[-1]}", num_kernels, 0)
+        else:
             self.seconds += time.monotonic() - self._started
-        self._on_kernel(self._names[-1] if self._names else None)
+            self._listen(f"{STAGE}: {num_kernels} kernels", num_kernels, num_kernels)
 
 
 @contextmanager
 def follow_compilation(
-    on_kernel: Callable[[str | None], None] = lambda name: None,
+    listen: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Iterator[Compilation]:
-    """Call ``on_kernel`` with the name of each kernel that is compiled, and with None after it.
+    """Report each kernel that is compiled, as a stage of its own; see ``progress``.
 
     Kernels that are read from the cache on disk are not compiled.
     """
-    with install_listener("numba:compile", Compilation(on_kernel)) as compilation:
+    with install_listener("numba:compile", Compilation(listen)) as compilation:
         yield compilation

@@ -269,7 +269,7 @@ def _list_refusals(
         if checked.reports is None:
             check_rows(log, asked, reports, refusals)
     except (InputError, OptionError):
-        # It says what is noted already; an error that is not noted is one to be shown.
+        # The error repeats a refusal that is noted already; if there is none, it is a new one.
         if not refusals.reasons:
             raise
     reasons = refusals.reasons

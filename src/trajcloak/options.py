@@ -190,7 +190,8 @@ class Options:
     """All settings of a run; all of them are public.
 
     :func:`trajcloak.anonymize` says what each field means; durations are text, such as ``60s``.
-    ``region`` is least x, least y and side of a square. Parts as large as a bundle are none.
+    ``region`` is least x, least y and side of a square. Parts as large as a bundle count as no
+    parts.
     """
 
     k: int
@@ -262,9 +263,13 @@ class Options:
             )
         _check_given("suppress_above", self.suppress_above, "an area above 0", _is_above_0)
         expected = "a share from 0 up to 1, or 0% up to 100%"
-        _check_given("max_suppressed", self.max_suppressed, expected, _is_share)
+        _check_given(
+            "max_suppressed", self.max_suppressed, expected, lambda s: _is_finite(s) and 0 <= s < 1
+        )
         expected = "a square: its least x, its least y and the length of its side"
-        _check_given("region", self.region, expected, _is_square)
+        _check_given(
+            "region", self.region, expected, lambda r: _is_list_of_numbers(r, 3) and r[2] > 0
+        )
         # Numbers of numpy cannot be written as JSON.
         for name in ("k", "length", "height", "seed", "members", "parts", "rare_below"):
             if getattr(self, name) is not None:
@@ -388,20 +393,12 @@ def _is_above_0(value: Any) -> bool:
     return _is_finite(value) and value > 0
 
 
-def _is_share(value: Any) -> bool:
-    return _is_finite(value) and 0 <= value < 1
-
-
 def _is_list_of_numbers(value: Any, count: int) -> bool:
     return isinstance(value, tuple | list) and len(value) == count and all(map(_is_finite, value))
 
 
 def _is_rectangle(clip: Any) -> bool:
     return _is_list_of_numbers(clip, 4) and clip[0] <= clip[2] and clip[1] <= clip[3]
-
-
-def _is_square(region: Any) -> bool:
-    return _is_list_of_numbers(region, 3) and region[2] > 0
 
 
 def _is_delimiter(value: Any) -> bool:

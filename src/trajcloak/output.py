@@ -11,7 +11,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -19,7 +19,6 @@ from trajcloak.errors import OutputError
 
 PRIVATE = 0o600
 PUBLIC = 0o644
-CAN_HOLD_FOLDERS = os.rename in os.supports_dir_fd
 
 
 def check_new(path: Path) -> None:
@@ -66,16 +65,14 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     check_new(path)
     staging = _staging_name(path)
-    with _explained(path), _held(path.parent) as parent:
-        os.mkdir(parent.name(staging), dir_fd=parent.fd)
-        made = parent.identify(staging)
+    with _explained(path):
+        staging.mkdir()
         try:
             yield staging
             check_new(path)
-            parent.check_same(path, staging, made)
-            parent.rename(staging, path)
+            staging.rename(path)
         finally:
-            shutil.rmtree(parent.name(staging), ignore_errors=True, dir_fd=parent.fd)
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 @contextmanager
@@ -87,18 +84,14 @@ def new_file(path: Path, mode: int = PUBLIC) -> Iterator[Path]:
     """
     check_new(path)
     staging = _staging_name(path)
-    with _explained(path), _held(path.parent) as parent:
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-        os.close(os.open(parent.name(staging), flags, mode, dir_fd=parent.fd))
-        made = parent.identify(staging)
+    with _explained(path):
+        staging.touch(mode, exist_ok=False)
         try:
             yield staging
             check_new(path)
-            parent.check_same(path, staging, made)
-            parent.rename(staging, path)
+            staging.rename(path)
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(parent.name(staging), dir_fd=parent.fd)
+            staging.unlink(missing_ok=True)
 
 
 def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
@@ -107,61 +100,14 @@ def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
     ``mode`` is used for a file that has to be copied.
     """
     check_new(path)
-    with _explained(path), _held(path.parent) as parent:
+    with _explained(path):
         try:
-            os.rename(source, parent.name(path), dst_dir_fd=parent.fd)
+            source.rename(path)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             with new_file(path, mode) as file:
                 shutil.copyfile(source, file)
-
-
-class _Held:
-    """A folder that is held open, so that somebody who replaces its path changes nothing.
-
-    On systems that cannot do that, paths are used as they are.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.fd: int | None = None
-        if CAN_HOLD_FOLDERS:
-            self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-
-    def name(self, path: Path) -> str:
-        """Return the name of a path in the folder, for the functions of ``os``."""
-        return str(path) if self.fd is None else path.name
-
-    def identify(self, path: Path) -> tuple[int, int]:
-        """Return device and inode of a file or folder, which identify it whatever its name."""
-        found = os.stat(self.name(path), dir_fd=self.fd, follow_symlinks=False)
-        return found.st_dev, found.st_ino
-
-    def check_same(self, path: Path, staging: Path, made: tuple[int, int]) -> None:
-        """Raise if the folder or the unfinished output was replaced in the meantime."""
-        is_same = self.identify(staging) == made
-        if self.fd is not None:
-            is_same &= os.path.samestat(self._path.stat(), os.fstat(self.fd))
-        if not is_same:
-            raise OutputError(
-                f"{path}: its folder was exchanged for another while it was written; expected the "
-                f"same folder all along; choose one that only you can write to"
-            )
-
-    def rename(self, staging: Path, path: Path) -> None:
-        """Give an unfinished output its final name."""
-        os.rename(self.name(staging), self.name(path), src_dir_fd=self.fd, dst_dir_fd=self.fd)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[_Held]:
-    held = _Held(folder)
-    try:
-        yield held
-    finally:
-        if held.fd is not None:
-            os.close(held.fd)
 
 
 def _staging_name(path: Path) -> Path:

@@ -144,14 +144,12 @@ def anonymize_files(
     """
     limit = parse_memory(memory)
     threads = choose_threads(threads)
-    given = [one for one in (source, request_log) if one is not None]
-    files = [list_files(one) for one in given]
+    files = [list_files(given) for given in (source, request_log) if given is not None]
     if not all(isinstance(file, Path) for of_log in files for file in of_log):
         raise OptionError("the log is a table in memory; expected files; leave out memory")
     folder = name_work_folder(release)
     private = name_private_files(policy, asked.parts_per)
-    sources = chain.from_iterable(one if isinstance(one, list | tuple) else [one] for one in given)
-    check_outside_log(list(map(Path, sources)), [release, *private])
+    check_outside_log([source, request_log], [release, *private])
     check_outputs(release, list_unmoved(folder, private))
     if columns.is_report is None:
         _check_cut(FolderEngine(folder, limit), files[0], asked)

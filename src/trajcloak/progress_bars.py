@@ -8,30 +8,18 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
-    ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskProgressColumn,
     TextColumn,
-    TimeElapsedColumn,
+    TimeRemainingColumn,
 )
-from rich.text import Text
 
 from trajcloak.progress import Progress as Listener
 from trajcloak.progress import silent
 
 Heard: TypeAlias = bool | Listener
 """How callers in Python hear of progress: True shows bars; or a function of theirs is called."""
-
-COMPILING = "compiling, once per installation"
-
-
-class _Done(ProgressColumn):
-    """How much is done: a percentage, or a count where the whole is not known."""
-
-    def render(self, task: Task) -> Text:
-        """Write it in a column of even width; 100% only when all is done."""
-        done = f"{task.completed:,.0f}" if task.total is None else f"{int(task.percentage)}%"
-        return Text(done.rjust(4))
 
 
 @contextmanager
@@ -50,8 +38,8 @@ def draw_bars(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
-        _Done(),
-        TimeElapsedColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
         console=console,
         transient=transient,
     )
@@ -60,8 +48,8 @@ def draw_bars(
     def listen(stage: str, done: int, total: int) -> None:
         name = stage.partition(",")[0]
         if name not in tasks:
-            number = bars.add_task(stage, total=total or None)
-            tasks[name] = next(task for task in bars.tasks if task.id == number)
+            bars.add_task(stage, total=total or None)
+            tasks[name] = bars.tasks[-1]
         task = tasks[name]
         if done < total or not total:
             # The stage begins again in the next window.
@@ -69,27 +57,11 @@ def draw_bars(
         task.total = total or None
         bars.update(task.id, description=stage, completed=done)
 
-    with bars, _named_kernels(listen):
-        yield listen
-
-
-@contextmanager
-def _named_kernels(listen: Listener) -> Iterator[None]:
-    """Report each kernel that is compiled, as a stage of its own."""
     # Here, since it takes the compiler.
     from trajcloak.compilation import follow_compilation
 
-    names: set[str] = set()
-
-    def name_kernel(name: str | None) -> None:
-        if name is None:
-            listen(f"{COMPILING}: {len(names)} kernels", len(names), len(names))
-        else:
-            names.add(name)
-            listen(f"{COMPILING}: {name}", len(names), 0)
-
-    with follow_compilation(name_kernel):
-        yield
+    with bars, follow_compilation(listen):
+        yield listen
 
 
 @contextmanager

@@ -1,10 +1,13 @@
-"""Numbers, lengths and moments as people read them.
+"""Numbers, lengths, moments and what was read of a log, as people read them.
 
 Spaces within a quantity are such that no line is broken there.
 """
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _WRITTEN_OUT = 1e6
@@ -125,16 +128,66 @@ class Unit:
         return f"{side}{NO_BREAK}×{NO_BREAK}{side}"
 
 
-def show_moment(moment: str) -> str:
-    """Shorten a timestamp of a manifest or of an instant.
+def show_moment(moment: int | str) -> str:
+    """Shorten a timestamp of a manifest or of an instant; the number of an instant stays.
 
     Examples
     --------
     >>> show_moment("2024-05-06T08:00:00.000000Z"), show_moment("2024-05-06T08:00:07.500000")
-    ('2024-05-06 08:00 UTC', '2024-05-06 08:00:07.5')
+    ('2024-05-06 08:00 UTC', '2024-05-06 08:00:07.500000')
     """
-    text, zone = (moment[:-1], " UTC") if moment.endswith("Z") else (moment, "")
-    date, _, time = text.partition("T")
-    if "." in time:
-        time = time.rstrip("0").rstrip(".")
-    return f"{date} {time.removesuffix(':00') if time.count(':') == 2 else time}{zone}"
+    text = re.sub(r"(:00)?\.0+(?!\d)", "", str(moment))
+    return text.replace("T", " ").replace("Z", " UTC")
+
+
+def show_duration(duration: int | str) -> str:
+    """Write a duration of a manifest for people: ``12h`` instead of ``43200s``.
+
+    Examples
+    --------
+    >>> [show_duration(text) for text in ("60s", "300s", "43200s", "1500ms", 7)]
+    ['60s', '5min', '12h', '1500ms', '7']
+    """
+    seconds = re.fullmatch(r"([0-9]+)s", str(duration))
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds and int(seconds[1]) > 60 and int(seconds[1]) % length == 0:
+            return f"{int(seconds[1]) // length}{unit}"
+    return str(duration)
+
+
+def list_ingest_facts(ingest: Mapping[str, Any], plane: str = "planar") -> list[tuple[str, str]]:
+    """List what was read of a log, and how many locations are known; zeros are left out.
+
+    ``ingest`` is that of a manifest, ``plane`` are words for coordinates without a system.
+    """
+    located, interval = ingest["user_instants"], ingest["interval"]
+    everywhere = sum(located.values()) or 1
+    between = "none"
+    if interval is not None:
+        median, low, high = (show_duration(interval[name]) for name in ("median", "p5", "p95"))
+        between = f"{median} (90% from {low} to {high})"
+    dropped = {f"rows dropped ({reason})": n for reason, n in sorted(ingest["dropped"].items())}
+    repeated = "rows that repeat a time"
+    times = {f"{what} local times": ingest[what] for what in ("ambiguous", "nonexistent")}
+
+    def list_counts(counts: Mapping[str, int]) -> list[tuple[str, str]]:
+        return [(name, f"{number:,}") for name, number in counts.items() if number]
+
+    return [
+        ("rows read", f"{ingest['rows']:,}"),
+        *list_counts({**dropped, repeated: ingest["repeated"]}),
+        ("users", f"{ingest['users']:,}"),
+        ("first instant", show_moment(ingest["start"])),
+        ("last instant ends", show_moment(ingest["end"])),
+        ("instants of the log", f"{ingest['instants']:,}"),
+        ("time between reports", between),
+        *list_counts({"longer than the gap to interpolate": ingest["long_gaps"]}),
+        *(
+            (f"locations {how}", f"{number / everywhere:.1%} ({number:,})")
+            for how, number in located.items()
+            if number or how == "missing"
+        ),
+        ("coordinates", ingest["crs"] or plane),
+        ("time zone", ingest["zone"] or "none"),
+        *list_counts(times),
+    ]

@@ -24,8 +24,7 @@ SMALL = ("--users", 400, "--k", 10)
 def test_demo_tells_what_was_hidden_from_whom(run, tmp_path):
     done = run("demo", "-o", "shown", *SMALL)
     assert done.code == 0
-    # On a machine with other work, stages may seem to take minutes.
-    assert all(line.endswith("more minutes.") for line in done.err.splitlines()), done.err
+    assert done.err == ""
     folder = tmp_path / "shown"
     assert sorted(path.name for path in folder.iterdir()) == [
         "log.parquet",

@@ -43,15 +43,15 @@ def test_a_cluster_on_this_machine(run, tmp_path, log):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--scheduler", "tls://127.0.0.1:1"], "--scheduler is given, and the engine is memory"),
-        (["--workers", "2"], "--workers is given, and the engine is memory"),
-        (["--tls-ca", "ca.pem"], "--tls-ca is given, and the engine is memory"),
-        (["--scratch", "."], "--scratch is given, and the engine is memory"),
+        (["--scheduler", "tls://127.0.0.1:1"], "--scheduler goes with --engine dask only"),
+        (["--workers", "2"], "--workers goes with --engine dask only"),
+        (["--tls-ca", "ca.pem"], "--tls-ca goes with --engine dask only"),
+        (["--scratch", "."], "--scratch goes with --engine dask or spark only"),
         (["--engine", "dask", "--scratch", "none"], "none: no scratch folder can be made in it"),
-        (["--engine", "dask", "--tls-ca", "ca.pem"], "certificates are given, and no scheduler"),
+        (["--engine", "dask", "--tls-ca", "ca.pem"], "--tls-ca goes with --scheduler only"),
         (
             ["--engine", "dask", "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"],
-            "both --scheduler and --workers",
+            "--workers does not go with --scheduler",
         ),
     ],
 )

@@ -61,5 +61,3 @@ def test_the_page_says_what_the_manifest_says(told):
     assert manifest["suppressed"] > 1
     text = " ".join(page.split())
     assert f"users suppressed {manifest['suppressed']} times, once for each window" in text
-    assert re.search(rf"users suppressed, window by window +{manifest['suppressed']:,}\b", text)
-    assert re.search(rf"users, throughout +{manifest['withheld']['users']:,}\b", text)

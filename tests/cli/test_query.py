@@ -80,7 +80,7 @@ def test_requests_by_value(run, made):
 def test_the_tables(run, made):
     done = run("query", made / "release", "--region", EVERYWHERE, "--at", 1, "--by", "category")
     assert (done.code, done.err) == (0, "")
-    assert re.search(r"│ 1 2024-05-06 08:01:00 │ +60 │ +60\.0 │ +60 │", done.out)
+    assert re.search(r"│ 1 2024-05-06 08:01 │ +60 │ +60\.0 │ +60 │", done.out)
     assert "Requests by category" in done.out
     text = " ".join(done.out.split())
     for line in ASSUMPTIONS:
@@ -132,7 +132,7 @@ def test_times_of_a_zone(run, berlin):
     told = json.loads(run("query", berlin, *asked, "--json").out)
     assert told["users"][0]["instant"] == 1
     assert told["users"][0]["t_start"] == "2024-05-01T10:01:00.000000+02:00"
-    assert "1 2024-05-01 10:01:00+02:00" in run("query", berlin, *asked).out
+    assert "1 2024-05-01 10:01+02:00" in run("query", berlin, *asked).out
     done = run("query", berlin, "--region", EVERYWHERE, "--tz", "Mars")
     assert "tz is 'Mars'; expected the name of a time zone" in done.err
 
@@ -141,19 +141,31 @@ def test_times_of_a_zone(run, berlin):
     ("args", "message"),
     [
         (["--region", EVERYWHERE, "--tz", "UTC"], "times of the release have no zone"),
-        ([], "0 regions and no route are given; expected one or the other"),
+        ([], "Either --region or --route is needed"),
         (["--region", "1,2,3"], "region is '1,2,3'; expected numbers, X_MIN,Y_MIN,X_MAX,Y_MAX"),
         (["--region", "3,2,1,4"], "which is no rectangle"),
         (["--region", EVERYWHERE, "--at", "4"], "time '4' is not published; expected an instant"),
         (["--region", EVERYWHERE, "--at", "soon"], "time is 'soon'; expected the number of an"),
         (["--region", EVERYWHERE, "--from", "2030-01-01"], "time '2030-01-01' is not published"),
         (["--region", EVERYWHERE, "--from", "2", "--to", "1"], "is empty"),
-        (["--region", EVERYWHERE, "--at", "1", "--from", "1"], "both single times and a stretch"),
-        (["--region", EVERYWHERE, "--region", EVERYWHERE], "2 regions have 0 single times"),
-        (["--region", EVERYWHERE, "--at", "1", "--at", "2"], "1 regions have 2 single times"),
-        (["--route", "0,0 1,1"], "only one of route and width is given"),
-        (["--region", EVERYWHERE, "--width", "3"], "only one of route and width is given"),
-        (["--route", "0,0 1,1", "--width", "1", "--at", "1"], "0 regions have 1 single times"),
+        (
+            ["--region", EVERYWHERE, "--at", "1", "--from", "1"],
+            "--at does not go with --from and --to",
+        ),
+        (
+            ["--region", EVERYWHERE, "--region", EVERYWHERE],
+            "--region is given 2 times, --at 0 times",
+        ),
+        (
+            ["--region", EVERYWHERE, "--at", "1", "--at", "2"],
+            "--region is given 1 times, --at 2 times",
+        ),
+        (["--route", "0,0 1,1"], "--route and --width go together"),
+        (["--region", EVERYWHERE, "--width", "3"], "--route and --width go together"),
+        (
+            ["--route", "0,0 1,1", "--width", "1", "--at", "1"],
+            "--region is given 0 times, --at 1 times",
+        ),
         (["--route", "0,0", "--width", "1"], "the route has 1 points"),
         (["--route", "0,0 1,1", "--width", "0"], "width is 0; expected a number above 0"),
         (["--region", EVERYWHERE, "--by", "who"], "have no attribute 'who'; expected one of"),
@@ -163,8 +175,8 @@ def test_times_of_a_zone(run, berlin):
 def test_bad_questions(run, made, args, message):
     done = run("query", made / "release", *args)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("Error: ")
-    assert message in done.err
+    assert "Error: " in done.err
+    assert message in " ".join(done.err.split())
 
 
 def test_no_release(run):

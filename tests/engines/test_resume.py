@@ -247,4 +247,4 @@ def test_resume_needs_a_limit(run, out, capsys):
     with pytest.raises(SystemExit) as end:
         main(args)
     assert end.value.code == 2
-    assert "pass --memory" in capsys.readouterr().err
+    assert "--resume goes with --memory only" in capsys.readouterr().err

@@ -135,7 +135,7 @@ def test_plots(both):
     mpl.use("agg")
     for release in both:
         axes = release.plot("2026-03-02 08:02")
-        assert axes.get_title() == f"24 users in {count(release, 2)} bundles, 2026-03-02 08:02:00"
+        assert axes.get_title() == f"24 users in {count(release, 2)} bundles, 2026-03-02 08:02"
         (drawn,) = axes.collections
         here = release.to_pandas().query("instant == 2")
         assert len(drawn.get_paths()) == len(here)

@@ -417,12 +417,13 @@ def test_one_window_at_a_time(public, open_page, plain, tmp_path):
     """The words above the map are true of what is drawn."""
     words = public.locator("#map > .note").inner_text()
     assert re.match(
-        r"The map shows the bundles of one window at a time; .* leads to all \d+", words
+        r"The map shows (\d+) of \1 bundles, in 2 of 2 windows, one window at a time", words
     )
     write_report_page(plain / "release", tmp_path / "report.html")
     page = open_page(tmp_path / "report.html")
     assert page.locator("#window").count() == 0
-    assert re.match(r"The map shows all \d+ bundles\.", page.locator("#map > .note").inner_text())
+    words = page.locator("#map > .note").inner_text()
+    assert re.match(r"The map shows (\d+) of \1 bundles, in 1 of 1 window\.", words)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -114,9 +114,12 @@ def test_a_map_of_some_bundles_says_so(tmp_path):
     made.write(tmp_path / "release", tmp_path / "policy.parquet")
     release = open_published(tmp_path / "release")
     total = sum(len(window.users) for window in release.windows)
-    for windows, words in [(3, ", one window at a time"), (1, " in 1 of 3 windows")]:
+    for windows, words in [
+        (3, "in 3 of 3 windows, one window at a time"),
+        (1, "in 1 of 3 windows"),
+    ]:
         drawn = choose_drawn(release, most_rectangles=20, most_windows=windows)
         shown = sum(len(part.bundle) for part in drawn)
         assert 0 < shown < total
         said = describe_sample(release, drawn)
-        assert f"Of single bundles the map shows {shown} of {total}{words}, evenly" in said
+        assert f"The map shows {shown} of {total} bundles, {words}. They are evenly" in said

@@ -7,7 +7,6 @@ import shutil
 import stat
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -110,7 +109,8 @@ def test_what_was_allowed_by_hand_is_in_the_headline(copied):
     """Of both pages, which are neither green nor silent about it."""
     public = write_report_page(copied / "release", copied / "public.html")
     private = write_private(copied)
-    assert private.verdict == "k-anonymous, with attributes allowed by hand: what"
+    assert private.verdict.startswith("Every published request has at least")
+    assert private.verdict.endswith(", with attributes allowed by hand: what")
     assert public.verdict.startswith("By its own account, every published request has at least")
     assert public.verdict.endswith(", with attributes allowed by hand: what")
     assert public.allowed == private.allowed == ["what"]
@@ -182,28 +182,21 @@ def test_the_files_that_are_signed_for(made, pages):
     }
 
 
-@pytest.mark.parametrize("number", [12, 13])
-def test_a_log_of_many_files_has_one_digest(copied, number):
+def test_a_log_of_several_files_has_one_digest(copied):
     table = pq.read_table(copied / "log.parquet")
     (copied / "logs").mkdir()
-    files = [copied / "logs" / f"{i:02}.parquet" for i in range(number)]
+    files = [copied / "logs" / f"{i:02}.parquet" for i in range(2)]
     for i, file in enumerate(files):
-        pq.write_table(table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 15), i)), file)
-    rest = pc.greater_equal(pc.bit_wise_and(table["user_id"], 15), number)
-    pq.write_table(pa.concat_tables([pq.read_table(files[0]), table.filter(rest)]), files[0])
+        pq.write_table(table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 1), i)), file)
     write_report_page(
         copied / "release", copied / "report.html", log=copied / "logs",
         policy=copied / "policy.parquet", columns=COLUMNS, attack=False,
     )  # fmt: skip
     found = list_digests((copied / "report.html").read_text())
-    if number == 12:
-        assert found["log, file 12: 11.parquet"] == digest(files[11])
-        assert len(found) == 3 + 12 + 1
-    else:
-        lines = "".join(f"{digest(file)}\n" for file in files)
-        whole = hashlib.sha256(lines.encode()).hexdigest()
-        assert found["log: list of the SHA-256 of its 13 files"] == whole
-        assert len(found) == 3 + 1 + 1
+    lines = "".join(f"{digest(file)}\n" for file in files)
+    whole = hashlib.sha256(lines.encode()).hexdigest()
+    assert found["log: list of the SHA-256 of its 2 files"] == whole
+    assert len(found) == 3 + 1 + 1
 
 
 def test_rare_values_stand_with_the_verdict(tmp_path, plain):
@@ -269,10 +262,6 @@ def test_nothing_was_left_out(pages):
         ({"withheld": {"users": 12}}, "12 users of 60 (20.0%) withheld throughout"),
         ({"withheld": {"windows": 1}}, "1 window with too few users"),
         ({"withheld": {"sets": 8}}, "8 of 88 sets of requests (9.1%), where too few users"),
-        (
-            {"withheld": {"sets": 8}},
-            'who have a row</th><td data-name="withheld">8 of 88</td>',
-        ),
         ({"suppressed": 3}, "users suppressed 3 times, once for each window"),
         ({"ingest": {"dropped": {"teleport": 5}}}, "5 rows of the log dropped"),
         (

@@ -103,7 +103,7 @@ def main(args: list[str] | None = None) -> Any:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Show what is probably meant otherwise."""
+    """Print a warning as a note."""
     from trajcloak.cli.printing import print_note
 
     print_note(message.with_options if isinstance(message, TrajcloakWarning) else str(message))

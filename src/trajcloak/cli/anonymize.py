@@ -17,14 +17,19 @@ from trajcloak.cli.engine_options import (
 from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
 from trajcloak.cli.printing import (
     facts_table,
-    ingest_facts,
     out,
     print_json,
     progress_bars,
     to_markup,
 )
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
-from trajcloak.quantities import Unit, show_count
+from trajcloak.quantities import Unit, list_ingest_facts, show_count
+
+OF_RARE = {
+    "replaced": "requests with a rare value replaced",
+    "kept_rare": "rare requests published",
+}
+"""Figures about rare requests, in words."""
 
 
 class Share(click.ParamType[float]):
@@ -149,7 +154,6 @@ def command(
     --request-log or --is-report, locations come from reports alone, and requests change nothing
     of them.
     """
-    from trajcloak.errors import OptionError
     from trajcloak.log.recognition import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
@@ -165,20 +169,16 @@ def command(
     asked = Options(**options)
     if memory is None:
         if resume:
-            raise OptionError(
-                "a run is to be resumed, and its memory is not limited; expected a limit, since "
-                "only such runs can be continued; pass --memory"
-            )
+            raise click.UsageError("--resume goes with --memory only.")
         private = name_private_files(policy, asked.parts_per)
         check_outputs(output, private)
-        sources = log if request_log is None else (*log, request_log)
-        check_outside_log(sources, [output, *private])
+        outputs = [output, *private]
         if chosen["scratch"] is not None:
-            check_outside_log(sources, [chosen["scratch"] / "shards"])
+            outputs.append(chosen["scratch"] / "shards")
+        check_outside_log([*log, request_log], outputs)
     elif chosen["engine"] != IN_MEMORY:
-        raise OptionError(
-            "memory is limited, and the engine is a cluster; expected the limit of its workers, "
-            "which hold a shard of the log at a time; leave out --memory, or --engine"
+        raise click.UsageError(
+            "--memory does not go with --engine: workers of a cluster have limits of their own."
         )
     with (
         progress_bars(hidden=as_json) as progress,
@@ -252,6 +252,7 @@ def print_summary(
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
         ("equal requests", f"{figures['equal']:,}"),
         ("requests withheld", f"{num_withheld:,}{share}"),
+        *((what, f"{figures[name]:,}") for name, what in OF_RARE.items() if figures[name]),
         ("windows published", f"{manifest['windows']:,}"),
         ("instants published", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
@@ -269,7 +270,7 @@ def print_summary(
         ("algorithm", f"{manifest['algorithm']}, {manifest['cloak']} cloaks"),
         ("time", f"{seconds:.1f} s"),
     ]
-    out.print(facts_table("Log", [*read_as.items(), *ingest_facts(manifest["ingest"])]))
+    out.print(facts_table("Log", [*read_as.items(), *list_ingest_facts(manifest["ingest"])]))
     out.print(facts_table(f"Release: {output}", facts))
     for reason, requests in figures["withheld"].items():
         users = counted.get(reason, 0)
@@ -286,15 +287,6 @@ def print_summary(
         out.print(
             f"{show_count(withheld['sets'], 'set')} of requests have fewer than {manifest['k']} "
             f"members with a row and are empty; --members N leaves fewer of them."
-        )
-    if figures["replaced"]:
-        out.print(
-            f"Published with a rare value replaced: {show_count(figures['replaced'], 'request')}."
-        )
-    if figures["kept_rare"]:
-        out.print(
-            f"Published although fewer than {manifest['parameters']['rare_below']} bundles of "
-            f"their window show them (--rare keep): {show_count(figures['kept_rare'], 'request')}."
         )
     if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(

@@ -77,13 +77,12 @@ def print_findings(found: "Attack", k: int) -> None:
         f"What attackers learn (k = {k})",
         "attacker",
         ("requests", "breaches", "smallest", "identified"),
-        group="policy",
         caption="smallest: the smallest candidate set; identified: requests with one candidate",
     )
     last = None
     for finding in found.findings:
         if finding.policy != last:
-            table.add_group(finding.policy)
+            table.add_group(f"policy: {finding.policy}")
         share = finding.identified / max(finding.requests, 1)
         style = "red" if finding.breaches else "green"
         table.add_row(

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     request_help="Request attribute that was to be published; repeat for more.  "
     "[default: those of the release]",
 )
-@partial(shared.time_options, defaults=shared.AS_RELEASED)
+@shared.released_time_options
 @shared.json_option
 def command(
     log: tuple[Path, ...],

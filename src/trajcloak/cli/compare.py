@@ -102,6 +102,13 @@ def print_comparisons(results: Sequence["Comparison"], unit: Unit) -> None:
         "algorithm",
         ("seconds", "bundles", "smallest", "largest", "median side"),
     )
+    parts = ValueTable(
+        "Cost with parts",
+        "algorithm",
+        (f"own part, {name}²", "of mbr", f"all parts, {name}²", "of mbr"),
+        caption="area of the part that each user is in; area that all parts of the user's "
+        "bundle cover; both also as shares of the cost of bounding boxes",
+    )
     sign = "" if any(r.algorithm == "exact" for r in done) else "<= "
     for r in done:
         costs.add_row(
@@ -120,25 +127,16 @@ def print_comparisons(results: Sequence["Comparison"], unit: Unit) -> None:
             f"{r.largest_bundle:,}",
             unit.length(r.median_side or 0),
         )
-    out.print(costs, runs)
-    divided = [r for r in done if r.cost_parts is not None]
-    if divided:
-        parts = ValueTable(
-            "Cost with parts",
-            "algorithm",
-            (f"own part, {name}²", "of mbr", f"all parts, {name}²", "of mbr"),
-            caption="area of the part that each user is in; area that all parts of the user's "
-            "bundle cover; both also as shares of the cost of bounding boxes",
+        own, union, whole = r.cost_parts or 0, r.cost_union or 0, r.cost_mbr or 1
+        parts.add_row(
+            r.algorithm,
+            show_cost(own),
+            f"{own / whole:.2f}",
+            show_cost(union),
+            f"{union / whole:.2f}",
         )
-        for r in divided:
-            own, union, whole = r.cost_parts or 0, r.cost_union or 0, r.cost_mbr or 1
-            parts.add_row(
-                to_markup(r.algorithm),
-                show_cost(own),
-                f"{own / whole:.2f}",
-                show_cost(union),
-                f"{union / whole:.2f}",
-            )
+    out.print(costs, runs)
+    if any(r.cost_parts is not None for r in done):
         out.print(parts)
     out.print("of optimum: how many times the best possible quad cost, at most or exactly.")
     for r in results:

@@ -162,13 +162,9 @@ def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
 def print_part(part: Paragraphs) -> None:
     """Print prose in narrow columns, and lines to be copied as they are."""
     for piece in part:
-        if isinstance(piece, str):
-            out.print(piece, width=min(WIDTH, out.width))
-        elif isinstance(piece, Text):
-            # Commands are to be pasted: no line of them is cut in two.
-            out.print(piece, soft_wrap=True)
-        else:
-            out.print(piece)
+        # Commands are to be pasted: no line of them is cut in two.
+        width = min(WIDTH, out.width) if isinstance(piece, str) else None
+        out.print(piece, width=width, soft_wrap=isinstance(piece, Text))
     out.print()
 
 

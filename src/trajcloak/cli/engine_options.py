@@ -11,7 +11,6 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import WORK, combine, option
-from trajcloak.errors import OptionError
 from trajcloak.progress import Progress
 
 if TYPE_CHECKING:
@@ -117,23 +116,20 @@ def start_engine(
 
 def _check_fits(chosen: Mapping[str, Any]) -> None:
     """Raise if an option is given that is none of the engine, or that contradicts another."""
-    engine = chosen["engine"]
-    given = [name for name in ENGINES_OF if chosen[name] is not None]
-    for name in given:
-        if engine not in ENGINES_OF[name]:
-            raise OptionError(
-                f"--{name.replace('_', '-')} is given, and the engine is {engine}; expected it "
-                f"with a cluster only; pass --engine {ENGINES_OF[name][0]}, or leave it out"
+    for name, engines in ENGINES_OF.items():
+        if chosen[name] is not None and chosen["engine"] not in engines:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} goes with --engine {' or '.join(engines)} only."
             )
-    if "scheduler" not in given and any(name.startswith("tls") for name in given):
-        raise OptionError(
-            "certificates are given, and no scheduler; expected the address of one: a cluster on "
-            "this machine makes its own certificates; pass --scheduler, or leave them out"
+    tls = [name for name in ENGINES_OF if name.startswith("tls") and chosen[name] is not None]
+    if tls and chosen["scheduler"] is None:
+        raise click.UsageError(
+            f"--{tls[0].replace('_', '-')} goes with --scheduler only: a cluster on this machine "
+            f"makes its own certificates."
         )
-    if "scheduler" in given and "workers" in given:
-        raise OptionError(
-            "both --scheduler and --workers are given; expected one of them: a cluster that runs "
-            "already has its workers; leave one out"
+    if chosen["scheduler"] is not None and chosen["workers"] is not None:
+        raise click.UsageError(
+            "--workers does not go with --scheduler: a cluster that runs already has its workers."
         )
 
 

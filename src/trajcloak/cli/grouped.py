@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +23,6 @@ BUNDLES = "Bundles"
 WORK = "Where and how to work"
 GROUPS = (GENERAL, COLUMNS, REQUESTS, TIMES, PLACES, BAD_ROWS, BUNDLES, WORK)
 """In the order in which they are shown."""
-
-FROM_CONFIG = "trajcloak.config"
 
 DEFAULT_FILE = "trajcloak.toml"
 
@@ -69,15 +68,6 @@ class GroupedCommand(click.Command):
             )
         )
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Say which options come from a file, and run the command."""
-        if FROM_CONFIG in ctx.meta:
-            from trajcloak.cli.printing import print_note
-
-            file, names = ctx.meta[FROM_CONFIG]
-            print_note(f"options from {file}: {', '.join(names)}")
-        return super().invoke(ctx)
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each group."""
         for group, records in list_groups(self, ctx).items():
@@ -96,7 +86,7 @@ def list_groups(command: click.Command, ctx: click.Context) -> dict[str, list[tu
 
 
 def _take_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Let options that are not given have the values of the configuration file."""
+    """Let options that are not given have the values of the configuration file, and say so."""
     file = Path(value or DEFAULT_FILE)
     if ctx.resilient_parsing or (value is None and not file.is_file()):
         return
@@ -104,7 +94,9 @@ def _take_config(ctx: click.Context, param: click.Parameter, value: str | None) 
     ctx.default_map = {**(ctx.default_map or {}), **values}
     names = [name_option(param) for param in ctx.command.params if param.name in values]
     if names:
-        ctx.meta[FROM_CONFIG] = file, names
+        from trajcloak.cli.printing import print_note
+
+        print_note(f"options from {file}: {', '.join(names)}")
 
 
 def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
@@ -115,21 +107,14 @@ def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
     """
     content = _read(file)
     known = _list_options()
-    general = {key: value for key, value in content.items() if not isinstance(value, dict)}
-    tables = {key: value for key, value in content.items() if isinstance(value, dict)}
-    everywhere = {name for names in known.values() for name in names}
-    _check_keys(file, "", general, [*everywhere, *known])
-    _check_keys(file, "", tables, known)
+    tables = {name: content.pop(name) for name in known if isinstance(content.get(name), dict)}
+    _check_keys(file, "", content, [*chain.from_iterable(known.values()), *known])
     for name, table in tables.items():
         _check_keys(file, f" of [{name}]", table, known[name])
-    chosen = {**general, **tables.get(command.name or "", {})}
+    chosen = {**content, **tables.get(command.name or "", {})}
     params = {name_option(param): param for param in command.params}
-    values = {}
-    for key, value in chosen.items():
-        param = params.get(_spell(key))
-        if param is not None and param.name is not None:
-            values[param.name] = _convert(value, param)
-    return values
+    named = [(params.get(_spell(key)), value) for key, value in chosen.items()]
+    return {str(param.name): _convert(value, param) for param, value in named if param is not None}
 
 
 def name_option(param: click.Parameter) -> str:

@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +15,15 @@ from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
 from trajcloak.cli.printing import (
     ValueTable,
     facts_table,
-    ingest_facts,
     out,
     print_json,
     progress_bars,
-    show_duration,
     to_markup,
 )
 from trajcloak.cli.standard_input import name_log
 from trajcloak.errors import Refusals
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
+from trajcloak.quantities import Unit, list_ingest_facts, show_duration
 
 if TYPE_CHECKING:
     from trajcloak.inspection import Inspection
@@ -145,8 +143,6 @@ def build_command(
     options: Mapping[str, Any],
 ) -> str:
     """Write the command that anonymizes a log as proposed."""
-    number = next(n for n in count(1) if not any(Path(p).exists() for p in _name_outputs(n)))
-    release, policy = _name_outputs(number)
     single = {
         **vars(columns),
         "request_log": request_log,
@@ -156,10 +152,10 @@ def build_command(
         "members": None if proposed.members in (None, k) else proposed.members,
         "region": options["region"],
         "rows_alike": options["rows_alike"] or None,
-        "policy": policy,
+        "policy": "policy.parquet",
     }
     repeated = {"request": single.pop("requests"), "drop": single.pop("drop")}
-    words = ["trajcloak", "anonymize", *map(name_log, log), "-o", release, "--k", str(k)]
+    words = ["trajcloak", "anonymize", *map(name_log, log), "-o", "release", "--k", str(k)]
     for name, value in [
         *((name, value) for name, values in repeated.items() for value in values),
         *((name, value) for name, value in single.items() if value is not None),
@@ -170,17 +166,12 @@ def build_command(
     return shlex.join(words)
 
 
-def _name_outputs(number: int) -> tuple[str, str]:
-    end = "" if number == 1 else f"-{number}"
-    return f"release{end}", f"policy{end}.parquet"
-
-
 def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told: bool) -> None:
     """Show the figures of the log, and a table of choices for each option.
 
     ``is_told``: whether it is said elsewhere what rows out of schedule mean.
     """
-    out.print(facts_table("Log", [*read_as.items(), *ingest_facts(found.ingest.to_dict())]))
+    out.print(facts_table("Log", [*read_as.items(), *list_ingest_facts(found.ingest.to_dict())]))
     for name in ("every", "max_gap", "length", "members"):
         choices = getattr(found, f"by_{name}")
         if choices:
@@ -220,8 +211,6 @@ def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told
 
 def print_plan(plan: "Plan") -> None:
     """Show what each choice would give."""
-    from trajcloak.quantities import Unit
-
     caption = (
         "side: of a square as large as the mean area in which a user is shown; counts, moves: mean "
         "error of answers about users in a region, and about users who move between two regions "
@@ -238,14 +227,13 @@ def print_plan(plan: "Plan") -> None:
         "Plan",
         "k",
         ("parts", "side", "counts", "moves", "users", "sets"),
-        group="length",
         caption=caption,
     )
     unit = Unit(plan.in_metres)
     length = None
     for choice in plan.choices:
         if choice.length != length:
-            table.add_group(f"{choice.length:,}")
+            table.add_group(f"length: {choice.length:,}")
             length = choice.length
         side = None if choice.area is None else math.sqrt(choice.area)
         shares = choice.count_error, choice.move_error, choice.users, choice.sets
@@ -279,23 +267,20 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
     keeps_all = False
     for choice in choices:
         kept = [choice.users, choice.reports]
-        bar = choice.reports
+        of_sets = []
         if choice.sets is not None and choice.rows is not None:
             kept += [choice.sets, choice.rows]
-            bar = choice.rows
-        shares = [f"{share:.1%}" for share in kept]
-        if keeps_all and set(shares) == {"100.0%"} and choice != proposed:
+            of_sets = [f"{choice.members:,}", f"{choice.sets:.1%}", f"{choice.rows:.1%}"]
+        kept_all, keeps_all = keeps_all, all(f"{share:.1%}" == "100.0%" for share in kept)
+        if kept_all and keeps_all and choice != proposed:
             continue
-        keeps_all = set(shares) == {"100.0%"}
-        shares.insert(2, f"{choice.guessed:.1%}")
-        if has_sets:
-            shares.insert(3, f"{choice.members:,}")
         table.add_row(
             show_duration(choice.every),
             show_duration(choice.max_gap),
             f"{choice.length:,}",
-            *shares,
-            "█" * round(BAR * bar),
+            *(f"{share:.1%}" for share in (choice.users, choice.reports, choice.guessed)),
+            *of_sets,
+            "█" * round(BAR * kept[-1]),
             style="bold green" if choice == proposed else "",
         )
     return table

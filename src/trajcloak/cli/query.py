@@ -8,8 +8,8 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand
-from trajcloak.cli.printing import ValueTable, out, print_json, show_time, to_markup
-from trajcloak.errors import OptionError
+from trajcloak.cli.printing import ValueTable, out, print_json, to_markup
+from trajcloak.quantities import show_moment
 
 if TYPE_CHECKING:
     from trajcloak.query import Answer, PublishedRelease, RequestAnswer
@@ -73,11 +73,11 @@ def command(
     --width: users who followed it. Each answer is two bounds that hold for certain,
     and an estimate.
     """
-    _check(regions, times, first or last, route, width)
     from trajcloak.query import build_route, open_published, parse_region
     from trajcloak.query.published_release import LONLAT
     from trajcloak.query.questions import parse_points
 
+    _check(regions, times, first or last, route, width)
     opened = open_published(release)
     if tz is not None:
         opened = replace(opened, times=opened.times.follow_clock(tz))
@@ -113,24 +113,15 @@ def _check(
 ) -> None:
     """Raise unless the options together are one question."""
     if bool(regions) == bool(route):
-        raise OptionError(
-            f"{len(regions)} regions and {'a' if route else 'no'} route are given; expected one "
-            f"or the other; pass --region or --route"
-        )
+        raise click.UsageError("Either --region or --route is needed, and not both.")
     if bool(route) != (width is not None):
-        raise OptionError(
-            "only one of route and width is given; expected both or neither; pass --route and "
-            "--width together"
-        )
+        raise click.UsageError("--route and --width go together.")
     if times and is_limited:
-        raise OptionError(
-            "both single times and a stretch of time are given; expected one of them; pass --at, "
-            "or --from and --to"
-        )
+        raise click.UsageError("--at does not go with --from and --to.")
     if (len(regions) > 1 or times) and len(times) != len(regions):
-        raise OptionError(
-            f"{len(regions)} regions have {len(times)} single times; expected one for each; pass "
-            f"--at as often as --region, or one --region with --from and --to"
+        raise click.UsageError(
+            f"--region is given {len(regions)} times, --at {len(times)} times: one --at for each "
+            f"--region is needed, or one --region with --from and --to."
         )
 
 
@@ -159,14 +150,9 @@ def _to_dict(
     if by:
         content["by"] = by
         content["requests"] = [
-            {"value": _to_json(value), **asdict(answer)} for value, answer in requests.items()
+            {"value": value, **asdict(answer)} for value, answer in requests.items()
         ]
     return content
-
-
-def _to_json(value: Any) -> Any:
-    """Convert values of types that JSON does not have to text."""
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _describe_time(release: "PublishedRelease", instant: int | None) -> dict[str, Any]:
@@ -190,7 +176,7 @@ def print_answers(
     for instant, answer in answers:
         number, *moment = _describe_time(release, instant).values() or ["all steps"]
         table.add_row(
-            " ".join([str(number).rjust(digits), *map(show_time, moment)]), *_show(answer)
+            " ".join([str(number).rjust(digits), *map(show_moment, moment)]), *_show(answer)
         )
     out.print(table)
     if by:

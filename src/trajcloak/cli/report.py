@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--vocabulary",
     type=shared.PATH,
+    callback=shared.take_vocabulary,
     metavar="FILE",
     help="With --log: the values that requests may have, if the release was made with such a list.",
 )
@@ -53,14 +54,13 @@ if TYPE_CHECKING:
     request_help="With --log: request attribute that was to be published; repeat for more.  "
     "[default: those of the release]",
 )
-@partial(shared.time_options, defaults=shared.AS_RELEASED)
+@shared.released_time_options
 @shared.threads_option
 @shared.json_option
 def command(
     release: Path,
     output: Path,
     log: tuple[Path, ...],
-    vocabulary: Path | None,
     no_attack: bool,
     as_json: bool,
     **options: Any,
@@ -71,7 +71,6 @@ def command(
     --policy the page also has the audit and what attackers learn, and is private. Exit
     code 3 if a check fails; the page is written and says so.
     """
-    from trajcloak.given_values import read_vocabulary
     from trajcloak.report import write_report_page
 
     shared.check_release_time(release, {name: options.pop(name) for name in shared.TIME_DEFAULTS})
@@ -80,7 +79,6 @@ def command(
             release,
             output,
             log=list(log) or None,
-            vocabulary=None if vocabulary is None else read_vocabulary(vocabulary),
             attack=not no_attack,
             progress=progress,
             **options,

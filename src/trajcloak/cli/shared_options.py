@@ -39,10 +39,6 @@ TIME_DEFAULTS = {
 """What holds where a time option is not given."""
 
 
-AS_RELEASED = dict.fromkeys(TIME_DEFAULTS, "as the release says")
-"""The same, for commands that read the log of a release."""
-
-
 class Numbers(click.ParamType[tuple[float, ...]]):
     """Some numbers, separated by commas."""
 
@@ -231,9 +227,9 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) -> F:
-    """Add the options that divide the time of a log into instants and windows."""
-    add = combine(
+def _build_time_options(defaults: Mapping[str, str]) -> Callable[[F], F]:
+    """Build the options that divide the time of a log into instants and windows."""
+    return combine(
         option(
             "--every",
             group=TIMES,
@@ -275,31 +271,40 @@ def time_options(function: F, *, defaults: Mapping[str, str] = TIME_DEFAULTS) ->
             f"[default: {defaults['windows']}]",
         ),
     )
-    return add(function)
 
 
-def request_options(function: F) -> F:
-    """Add the options that say which requests are published.
+time_options = _build_time_options(TIME_DEFAULTS)
+released_time_options = _build_time_options(dict.fromkeys(TIME_DEFAULTS, "as the release says"))
+"""The same for commands that read the log of a release."""
 
-    The file of the vocabulary is read before the command runs.
-    """
 
-    @option(
+def take_vocabulary(
+    ctx: click.Context, param: click.Parameter, value: Path | None
+) -> dict[str, list[str]] | None:
+    """Read the file of a vocabulary, if one is given."""
+    from trajcloak.given_values import read_vocabulary
+
+    return None if value is None else read_vocabulary(value)
+
+
+request_options = combine(
+    option(
         "--members",
         group=BUNDLES,
         type=int,
         metavar="N",
         help="Form bundles of at least N users, if users report seldom: a set of requests is "
         "published only if K of them have a row at its instant.  [default: K]",
-    )
-    @option(
+    ),
+    option(
         "--vocabulary",
         group=REQUESTS,
         type=PATH,
+        callback=take_vocabulary,
         help="Table with a column for each request attribute: the values that may be published. "
         "Requests with another value are withheld.",
-    )
-    @option(
+    ),
+    option(
         "--rare",
         group=REQUESTS,
         default="drop",
@@ -308,8 +313,8 @@ def request_options(function: F) -> F:
         metavar="RULE",
         help="Requests that few bundles of a window show: drop them, replace their rare values by "
         "'(other)' first, or keep all.",
-    )
-    @option(
+    ),
+    option(
         "--rare-below",
         group=REQUESTS,
         type=int,
@@ -317,63 +322,48 @@ def request_options(function: F) -> F:
         show_default=True,
         metavar="N",
         help="A request or value is rare if fewer than N bundles of the window show it.",
-    )
-    @option(
+    ),
+    option(
         "--link-safe",
         group=REQUESTS,
         is_flag=True,
         help="Withhold requests that recur over windows where fewer than K users could have sent "
         "them all.",
-    )
-    @option(
+    ),
+    option(
         "--allow",
         group=REQUESTS,
         multiple=True,
         metavar="COLUMN",
         help="With --rare keep: attribute to publish although it looks like identifiers or places; "
         "repeat for more.",
-    )
-    @wraps(function)
-    def wrapped(vocabulary: Path | None, **rest: Any) -> Any:
-        from trajcloak.given_values import read_vocabulary
-
-        return function(vocabulary=vocabulary and read_vocabulary(vocabulary), **rest)
-
-    return wrapped  # type: ignore[return-value]
+    ),
+)
+"""Which requests are published."""
 
 
 def check_release_time(release: Path, asked: Mapping[str, Any]) -> None:
     """Raise if a time option that is given is not the one that a release was made with.
 
-    What cannot be read in the manifest is left to the audit to find.
+    A manifest that cannot be read is left to the audit to find.
     """
     from trajcloak.release.reading import read_manifest
+    from trajcloak.trajectories import parse_duration
 
     try:
-        made: Mapping[str, Any] = read_manifest(release)["parameters"]
+        parameters: Mapping[str, Any] = read_manifest(release)["parameters"]
     except InputError:
         return
     for name, value in asked.items():
-        if value is not None and not _is_same(name, value, made[name]):
-            option = name.replace("_", "-")
-            shown = "the whole log" if made[name] is None else made[name]
-            raise OptionError(
-                f"{release}: the release was made with {option} = {shown}; expected {value}, as "
-                f"--{option} says; leave --{option} out, or check the path of the release"
-            )
-
-
-def _is_same(name: str, asked: Any, made: Any) -> bool:
-    """Compare a time option with the manifest, durations by their value."""
-    if name not in ("every", "max_gap"):
-        return bool(asked == made)
-    from trajcloak.trajectories import parse_duration
-
-    read = partial(
-        parse_duration, has_timestamps=isinstance(made, str), name=name.replace("_", "-")
-    )
-    try:
-        found = read(str(made))
-    except OptionError:
-        return True
-    return bool(read(asked) == found)
+        option, made = name.replace("_", "-"), parameters[name]
+        if value is None or value == made:
+            continue
+        if name in ("every", "max_gap"):
+            read = partial(parse_duration, has_timestamps=isinstance(made, str), name=option)
+            if read(value) == read(str(made)):
+                continue
+        shown = "the whole log" if made is None else made
+        raise OptionError(
+            f"{release}: the release was made with {option} = {shown}; expected {value}, as "
+            f"--{option} says; leave --{option} out, or check the path of the release"
+        )

@@ -13,7 +13,7 @@ import click
 DASH = Path("-")
 STORED = "standard-input"
 HEAD_BYTES = 64
-ARROW_STARTS = (b"ARROW1", b"\xff\xff\xff\xff")
+STARTS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\xff\xff\xff\xff": ".arrow"}
 PACKED_STARTS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
 
@@ -64,8 +64,5 @@ def _name_by_content(file: Path) -> Path:
 
 def _find_suffix(head: bytes) -> str:
     """Recognise the kind of a log by its first bytes."""
-    if head.startswith(b"PAR1"):
-        return ".parquet"
-    if head.startswith(ARROW_STARTS):
-        return ".arrow"
-    return ".jsonl" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else ".csv"
+    text = ".jsonl" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else ".csv"
+    return next((end for start, end in STARTS.items() if head.startswith(start)), text)

@@ -120,6 +120,7 @@ LOOK_AGAIN = 0.5
 @click.option(
     "--vocabulary",
     type=shared.PATH,
+    callback=shared.take_vocabulary,
     help="Table with a column for each request attribute: the values that may be published.",
 )
 @click.option(
@@ -157,7 +158,6 @@ def command(
     threads: int | None,
     every: str,
     late: str | None,
-    vocabulary: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -169,7 +169,6 @@ def command(
     line for each bundle of an instant when the instant is over, and the release
     when an epoch is. If the run is interrupted, the same command goes on with the next epoch.
     """
-    from trajcloak.given_values import read_vocabulary
     from trajcloak.online.online_options import OnlineOptions
     from trajcloak.online.stream_lines import LineParser, cut_lines
     from trajcloak.online.stream_run import Stream
@@ -180,7 +179,6 @@ def command(
     options = OnlineOptions(
         every=parse_duration(every, has_timestamps=True, name="every"),
         late=0 if late is None else parse_duration(late, has_timestamps=True, name="late"),
-        vocabulary=None if vocabulary is None else read_vocabulary(vocabulary),
         **settings,
     )
     state = state or output.with_name(f"{output.name}-private")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     request_help="Request attribute of the release; repeat for more.  "
     "[default: those of the release]",
 )
-@partial(shared.time_options, defaults=shared.AS_RELEASED)
+@shared.released_time_options
 @shared.threads_option
 @shared.json_option
 def command(

@@ -78,29 +78,7 @@ def audit(
     >>> [check.name for check in report.checks if not check.passed]
     []
     """
-    given = find_input(log, columns)
-    return run_audit(
-        given,
-        release,
-        policy,
-        k=k,
-        vocabulary=vocabulary,
-        replay=replay,
-        rewrite=rewrite,
-        memory=memory,
-        progress=progress,
-    )
-
-
-def run_audit(
-    given: LogInput,
-    release: str | Path,
-    policy: str | Path,
-    *,
-    progress: Heard,
-    **settings: Any,
-) -> AuditReport:
-    """Audit a release; its findings name keyword arguments."""
+    given = log if isinstance(log, LogInput) else find_input(log, columns)
     with TemporaryDirectory(prefix="trajcloak-") as folder, listening(progress) as heard:
         found = auditor.audit_files(
             _bring_here(given.source, Path(folder, "log")),
@@ -108,8 +86,12 @@ def run_audit(
             policy,
             given.columns,
             request_log=_bring_here(given.request_log, Path(folder, "requests")),
+            k=k,
+            vocabulary=vocabulary,
+            replay=replay,
+            rewrite=rewrite,
+            memory=memory,
             progress=heard,
-            **settings,
         )
     return _name_keywords(found)
 
@@ -251,7 +233,7 @@ def write_report(
     (True, False)
     """
     source, read_as, request_log = (None, None, None) if log is None else find_input(log, columns)
-    if isinstance(source, pa.Table):
+    if isinstance(source, pa.Table) or isinstance(request_log, pa.Table):
         raise OptionError(
             "the log is a table in memory; expected files, which the page is kept away from; "
             "write it to a .parquet file first"

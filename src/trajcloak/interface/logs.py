@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from trajcloak.errors import OptionError
@@ -46,13 +45,6 @@ class LogInput(NamedTuple):
     source: LogPath
     columns: LogColumns
     request_log: LogPath | None
-
-    def list_paths(self) -> list[Path]:
-        """List the paths among them."""
-        listed: list[Any] = []
-        for given in (self.source, self.request_log):
-            listed += given if isinstance(given, list | tuple) else [given]
-        return [Path(path) for path in listed if isinstance(path, str | Path)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,11 +122,11 @@ def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:
         for name, value in columns.items()
         if value is not None and not (isinstance(value, tuple) and not value)
     }
-    if not isinstance(source, Log):
-        request_log = named.pop("request_log", None)
-        return LogInput(_take(source), _build_columns(named), _take(request_log))
-    check_not_given(named)
-    return source._given
+    if isinstance(source, Log):
+        check_not_given(named)
+        return source._given
+    request_log = named.pop("request_log", None)
+    return LogInput(_take(source), _build_columns(named), _take(request_log))
 
 
 def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
@@ -147,7 +139,7 @@ def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_not_given(named: Iterable[str]) -> None:
-    """Raise if arguments are given that belong where a log is read, not to one that was."""
+    """Raise if options for reading are given with a log that was read already."""
     if listed := ", ".join(f"{name}=" for name in named):
         raise OptionError(
             f"the log was read already, and {listed} is given; expected it where the log is read; "

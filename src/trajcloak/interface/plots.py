@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.errors import OptionError
+from trajcloak.quantities import show_moment
 from trajcloak.query import PublishedRelease
 
 COLOUR = "#009E73"
@@ -46,7 +47,7 @@ def plot_instant(release: PublishedRelease, instant: int, ax: Any = None) -> Any
     ax.autoscale_view()
     ax.set_aspect("equal")
     moment = release.times.describe_instant(instant)
-    when = instant if moment is None else moment.replace("T", " ").removesuffix(".000000")
+    when = show_moment(instant if moment is None else moment)
     users = int(window.sizes[parts].sum())
     ax.set_title(f"{users:,} users in {len(window.users):,} bundles, {when}")
     unit = " (m)" if release.manifest["crs"] else ""

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from trajcloak.auditor import AuditReport
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Time, to_time
-from trajcloak.interface.audits import run_audit
+from trajcloak.interface.audits import audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
-from trajcloak.interface.plots import need
+from trajcloak.interface.plots import need, plot_instant
 from trajcloak.output import new_folder
 from trajcloak.progress_bars import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
@@ -277,8 +277,6 @@ class Release:
         -------
         matplotlib.axes.Axes
         """
-        from trajcloak.interface.plots import plot_instant
-
         published = self._published
         instant = published.times.ranges[0][0]
         if at is not None:
@@ -323,7 +321,7 @@ class Release:
             return
         made = self._get_made()
         outputs = [Path(output) for output in (path, policy) if output is not None]
-        check_outside_log(made.given.list_paths(), outputs)
+        check_outside_log([made.given.source, made.given.request_log], outputs)
         with listening(progress) as heard:
             made.run.write(path, policy, progress=heard)
 
@@ -353,7 +351,7 @@ class Release:
             Whether to show bars.
         """
         with hold_in_files(self, policy) as (release, policy_file):
-            return run_audit(
+            return audit(
                 self._find_input(log),
                 release,
                 policy_file,

@@ -1,6 +1,6 @@
 """Studies of logs and releases whose results are tables."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -126,7 +126,7 @@ def plan_log(
     given: dict[str, Any] = {"k": k, "every": every, "max_gap": max_gap, "length": length}
     given["members"] = members
     found = _study(plan.plan_rows, log, columns, threads, progress, **given)
-    return _build_table(vars(choice) for choice in found.choices)
+    return pa.Table.from_pylist([vars(choice) for choice in found.choices])
 
 
 def compare(
@@ -175,7 +175,9 @@ def compare(
     columns, layout = _split_options(options)
     layout |= {"k": k, "algorithms": to_names(algorithms), "time_limit": time_limit}
     found = _study(comparison.compare_algorithms, log, columns, threads, progress, **layout)
-    return _build_table({**asdict(row), "status": name_keywords(row.status)} for row in found)
+    return pa.Table.from_pylist(
+        [{**asdict(row), "status": name_keywords(row.status)} for row in found]
+    )
 
 
 def attack(
@@ -219,7 +221,7 @@ def attack(
     columns, layout = _split_options(options)
     layout |= {"k": k, "algorithms": to_names(algorithms)}
     found = _study(attackers.attack_policies, log, columns, threads, progress, **layout)
-    return _build_table(asdict(finding) for finding in found.findings)
+    return pa.Table.from_pylist([asdict(finding) for finding in found.findings])
 
 
 def measure_utility(
@@ -272,7 +274,7 @@ def measure_utility(
         found = utility.measure_answers(
             rows, *files, queries=queries, seed=seed, threads=threads, progress=heard
         )
-    return _build_table(asdict(row) for row in found)
+    return pa.Table.from_pylist([asdict(row) for row in found])
 
 
 def _study(
@@ -298,13 +300,5 @@ def _study(
 def _split_options(options: StudyOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split options into those that say how to read a log, and those that the plan takes."""
     check_keywords(options, StudyOptions.__annotations__)
-    columns: dict[str, Any] = {}
-    layout: dict[str, Any] = {}
-    for name, value in options.items():
-        of_reading = name in ColumnOptions.__annotations__
-        (columns if of_reading else layout)[name] = value
-    return columns, layout
-
-
-def _build_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows))
+    columns = {n: value for n, value in options.items() if n in ColumnOptions.__annotations__}
+    return columns, {n: value for n, value in options.items() if n not in columns}

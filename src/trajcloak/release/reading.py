@@ -4,7 +4,7 @@ The format is described in ``docs/data-model.md``; :mod:`.published_rows` writes
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,12 +180,18 @@ def check_outputs(release: Path, private: Sequence[Path]) -> None:
         check_new(policy)
 
 
-def check_outside_log(sources: Sequence[Path], outputs: Sequence[Path]) -> None:
+def check_outside_log(sources: Iterable[Any], outputs: Sequence[Path]) -> None:
     """Raise if an output would stand inside a folder of the log.
 
-    The next run would read it as a part of the log; and a release is to be given away.
+    The next run would read it as a part of the log; and a release is to be given away. ``sources``
+    are logs as callers give them: paths, lists of paths, tables or None.
     """
-    for folder in sources:
+    parts = [
+        part
+        for given in sources
+        for part in (given if isinstance(given, list | tuple) else [given])
+    ]
+    for folder in [Path(part) for part in parts if isinstance(part, str | Path)]:
         for output in outputs:
             if folder.is_dir() and folder.resolve() in output.resolve().parents:
                 raise OptionError(

@@ -1,13 +1,12 @@
 """Small charts as SVG; each has a sentence for those who cannot see it, and its data as a table."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from trajcloak.quantities import show_number
-from trajcloak.report.figures import Floats, Histogram
+from trajcloak.report.figures import Floats, Histogram, round_up
 from trajcloak.report.html_elements import Element, details, element, table
 
 WIDTH, HEIGHT = 380, 210
@@ -17,8 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 42
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 WIDEST_BAR = 48
 MOST_POINTS = 240
-MOST_ROWS = 60
-"""Rows of a data table; longer series are summarised."""
+"""Values of a series that are drawn and listed; longer series are summarised."""
 
 
 class Axis(NamedTuple):
@@ -37,7 +35,7 @@ def draw_histogram(
     says in a sentence what the chart shows.
     """
     edges, counts = histogram.edges, histogram.counts
-    top = _choose_top(float(counts.max()))
+    top = round_up(float(counts.max()))
     width = PLOT_WIDTH / len(counts)
     bar = min(width - 2 * min(1.0, width / 8), WIDEST_BAR)
     bars = [
@@ -73,7 +71,7 @@ def draw_series(
     """Draw a value at each instant; many instants are grouped, and drawn as their mean."""
     groups = np.array_split(np.arange(len(values)), min(len(values), MOST_POINTS))
     means = [float(values[group].mean()) for group in groups]
-    top = _choose_top(max(means))
+    top = round_up(max(means))
     x = [LEFT + PLOT_WIDTH * (i + 0.5) / len(means) for i in range(len(means))]
     y = [TOP + PLOT_HEIGHT * (1 - mean / top) for mean in means]
     points = " ".join(f"{_round(a)},{_round(b)}" for a, b in zip(x, y, strict=True))
@@ -88,8 +86,8 @@ def draw_series(
         [((i + 0.5) / len(values), text) for i, text in zip(places, shown, strict=True)],
     )
     rows = [
-        [moments[int(group[0])], show_number(float(values[group].mean()))]
-        for group in np.array_split(np.arange(len(values)), min(len(values), MOST_ROWS))
+        [moments[int(group[0])], show_number(mean)]
+        for group, mean in zip(groups, means, strict=True)
     ]
     shape = [element("polygon", class_="area", points=area)]
     line = [element("polyline", class_="line", points=points)] if len(x) > 1 else marks
@@ -169,14 +167,6 @@ def _draw_axes(x_axis: Axis, y_axis: Axis) -> list[Element]:
 
 def _count_axis(name: str, top: float) -> Axis:
     return Axis(f"↑ {name}", [(share, show_number(top * share)) for share in (0, 0.5, 1)])
-
-
-def _choose_top(value: float) -> float:
-    """Choose the upper end of an axis: a number that is round, as is its half."""
-    if value <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return next(f * power for f in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if f * power >= value)
 
 
 def _is_whole(edges: Floats) -> bool:

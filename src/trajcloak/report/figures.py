@@ -115,14 +115,14 @@ def _build_side_histogram(sides: Floats) -> Histogram:
 
 
 def round_up(value: float) -> float:
-    """Round up to 1, 2, 2.5 or 5 times a power of ten.
+    """Round up to 1, 2, 2.5 or 5 times a power of ten; 1 if there is nothing to round.
 
     Examples
     --------
     >>> [round_up(value) for value in (0.9, 3, 180, 2200)]
     [1.0, 5.0, 200.0, 2500.0]
     """
-    power = 10.0 ** math.floor(math.log10(value))
+    power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
     return next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= value * (1 - 1e-9))
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Any
 from xml.etree import ElementTree
 
@@ -99,6 +100,11 @@ def section(name: str, title: str, *children: Child) -> Element:
 def render(elements: Iterable[Element]) -> str:
     """Write elements as HTML."""
     return "\n".join(ElementTree.tostring(e, encoding="unicode", method="html") for e in elements)
+
+
+def read_part(name: str) -> str:
+    """Read a part of the page: template, style or script."""
+    return (files("trajcloak.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def pack(values: npt.NDArray[Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What the map shows: which bundles, which of their requests, and how dense users are."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -171,10 +170,8 @@ def _show(value: Any) -> str:
 
 
 def _describe(name: str, code: Ints, values: list[str], rare: list[str]) -> AttributeSummary:
-    counts: Counter[str] = Counter()
-    for value, number in zip(values, np.bincount(code, minlength=len(values)), strict=True):
-        counts[value] += int(number)
-    frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    counts = np.bincount(code, minlength=len(values)).tolist()
+    frequent = sorted(zip(values, counts, strict=True), key=lambda item: (-item[1], item[0]))
     return AttributeSummary(name, len(values), frequent[:FREQUENT], rare)
 
 

@@ -1,8 +1,11 @@
 """The map: the elements that its script fills, and the data that the script reads."""
 
 from collections.abc import Sequence
+from html import escape
 from itertools import pairwise
+from string import Template
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -10,7 +13,7 @@ from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
 from trajcloak.report.figures import CLASSES, Figures
-from trajcloak.report.html_elements import Element, element, pack, section
+from trajcloak.report.html_elements import Element, element, pack, read_part, render, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests, MapDensity, find_bounds
 from trajcloak.report.sections import describe_instant
 from trajcloak.shown_text import show_text
@@ -26,77 +29,37 @@ def build_map_section(
     density: MapDensity,
     backdrop: str | None,
 ) -> Element:
-    """Build the map's controls, its legend and the panel of the chosen bundle."""
+    """Build the map's controls, its legend and the panel of the chosen bundle: ``map.html``."""
     square = density.grid.side * build_cell_grid(release.manifest).cell
-    return section(
-        "map",
-        "Where users were",
+    windows = [
         element(
-            "p",
-            "The colour says how many users to expect in a place at that instant, if those of each "
-            f"published rectangle were spread evenly over it. {_explain_rectangles(release)}",
-            element(
-                "span", " Choose a place to follow its bundle through time.", class_="on-screen"
-            ),
+            "option",
+            f"{part.number + 1} of {len(release.windows):,}: from "
+            f"{describe_instant(release, part.window.start)}",
+            value=i,
+        )
+        for i, part in enumerate(drawn)
+    ]
+    choice = element("label", "Window ", element("select", *windows, id="window"))
+    legends = [
+        _build_legend(
+            "density",
+            f"expected users in a square with sides of {unit.length(square)}",
+            label_density(density.greatest),
+            scale="d",
         ),
-        element("p", describe_sample(release, drawn), backdrop, class_="note"),
-        element("noscript", element("p", "The map needs JavaScript; the rest does not.")),
-        element(
-            "div",
-            _build_controls(release, drawn),
-            element(
-                "div",
-                element(
-                    "figure",
-                    element(
-                        "canvas",
-                        id="canvas",
-                        tabindex=0,
-                        role="img",
-                        aria_label="Map of users",
-                        aria_describedby="map-keys",
-                    ),
-                    element(
-                        "figcaption",
-                        element("p", id="moment", class_="moment"),
-                        element("p", id="place", class_="note"),
-                        _build_legend(
-                            "density",
-                            f"expected users in a square with sides of {unit.length(square)}",
-                            label_density(density.greatest),
-                            scale="d",
-                        ),
-                        _build_legend("area", SIZE, _area_labels(figures, unit)),
-                        _build_legend("users", "users of the bundle", _size_labels(figures)),
-                    ),
-                ),
-                element(
-                    "aside",
-                    element("h3", "No bundle chosen", id="bundle-title"),
-                    element(
-                        "p",
-                        "Click a place, or step through the bundles with the buttons above. A "
-                        "second click at the same place takes the next larger rectangle there.",
-                        id="bundle-note",
-                    ),
-                    element("div", id="bundle-list", tabindex=0, role="region",
-                            aria_labelledby="bundle-title"),
-                    aria_label="The chosen bundle",
-                    id="bundle",
-                ),
-                class_="map-and-bundle",
-            ),
-            element(
-                "p",
-                "Keys, with the map in focus: ← → time, ↑ ↓ bundle, space play or pause, "
-                "+ − zoom, 0 whole map, Esc no bundle.",
-                id="map-keys",
-                class_="note keys",
-            ),
-            element("p", id="announcement", class_="unseen", aria_live="polite"),
-            class_="needs-script",
-        ),
-    )  # fmt: skip
+        _build_legend("area", SIZE, _area_labels(figures, unit)),
+        _build_legend("users", "users of the bundle", _size_labels(figures)),
+    ]
+    filled = Template(read_part("map.html")).substitute(
+        rectangle=_explain_rectangles(release),
+        sample=escape(f"{describe_sample(release, drawn)}{backdrop or ''}"),
+        controls="controls several" if len(drawn) > 1 else "controls",
+        windows=render([choice]) if len(drawn) > 1 else "",
+        legends=render(legends),
+    )
+    parts = ElementTree.fromstring(filled)  # noqa: S314 (a file of ours)
+    return section("map", "Where users were", *parts)
 
 
 def _explain_rectangles(release: PublishedRelease) -> str:
@@ -115,82 +78,15 @@ def describe_sample(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> 
     """Say how much of the release the map shows."""
     shown = sum(len(part.bundle) for part in drawn)
     total = sum(len(window.users) for window in release.windows)
-    if shown == total:
-        if len(drawn) == 1:
-            return f"The map shows all {show_count(total, 'bundle')}."
-        return (
-            f"The map shows the bundles of one window at a time; the list of windows leads to all "
-            f"{total:,}."
+    of_windows = f"in {len(drawn):,} of {show_count(len(release.windows), 'window')}"
+    at_a_time = ", one window at a time" if len(drawn) > 1 else ""
+    words = f"The map shows {shown:,} of {show_count(total, 'bundle')}, {of_windows}{at_a_time}."
+    if shown < total:
+        words += (
+            " They are evenly spaced by number, so that the page stays small and quick; the "
+            "colours count all bundles of a window."
         )
-    windows = ""
-    if len(drawn) < len(release.windows):
-        windows = f" in {len(drawn):,} of {len(release.windows):,} windows"
-    if len(drawn) > 1:
-        windows += ", one window at a time"
-    return (
-        f"The colours count all bundles of a window. Of single bundles the map shows {shown:,} of "
-        f"{total:,}{windows}, evenly spaced by number, so that the page stays small and quick."
-    )
-
-
-def _build_controls(release: PublishedRelease, drawn: Sequence[DrawnWindow]) -> Element:
-    windows = [
-        element(
-            "option",
-            f"{part.number + 1} of {len(release.windows):,}: from "
-            f"{describe_instant(release, part.window.start)}",
-            value=i,
-        )
-        for i, part in enumerate(drawn)
-    ]
-    return element(
-        "div",
-        element("button", "Play", id="play", type="button"),
-        element(
-            "label",
-            element("span", "Time", class_="unseen"),
-            element("input", id="time", type="range", min=0, max=0, value=0, step=1),
-            class_="time",
-        ),
-        element("label", "Window ", element("select", *windows, id="window"))
-        if len(drawn) > 1
-        else None,
-        element(
-            "label",
-            "Show ",
-            element(
-                "select",
-                element("option", "density of users", value="density"),
-                element("option", "outlines by size", value="area"),
-                element("option", "outlines by users", value="users"),
-                id="view",
-            ),
-        ),
-        _build_group(
-            "Bundle",
-            ("previous", "‹", "Previous bundle"),
-            ("next", "›", "Next bundle"),
-            ("clear", "×", "No bundle"),
-        ),
-        _build_group(
-            "Zoom",
-            ("closer", "+", "Closer"),
-            ("farther", "−", "Farther"),
-            ("all", "○", "Whole map"),
-        ),
-        class_="controls several" if len(drawn) > 1 else "controls",
-        role="group",
-        aria_label="Map",
-    )
-
-
-def _build_group(name: str, *buttons: tuple[str, str, str]) -> Element:
-    made = (
-        element("button", sign, id=id_, type="button", aria_label=words, title=words)
-        for id_, sign, words in buttons
-    )
-    return element("span", element("span", f"{name} ", class_="name"), *made, class_="group",
-                   role="group", aria_label=name)  # fmt: skip
+    return words
 
 
 def label_density(greatest: float) -> list[str]:

@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from trajcloak.attackers import ATTACKERS, Attack, Breach, Finding, attack_release
 from trajcloak.auditor import CHECKS, AuditReport, audit_files
 from trajcloak.kernels.threads import choose_threads
-from trajcloak.log import read_in_memory
+from trajcloak.log import LogPath, read_in_memory
 from trajcloak.log.files import list_files
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
@@ -45,9 +46,6 @@ KNOWS = {
 POLICIES = {"k-inside": "Snapshots, k-inside", "bulk-dp": "Snapshots, bulk-dp"}
 """Policies that hide each instant on its own."""
 
-MOST_FILES = 12
-"""Files of a log that are listed one by one."""
-
 
 @dataclass(frozen=True)
 class PrivateFindings:
@@ -65,11 +63,11 @@ class PrivateFindings:
 
 def audit_and_attack(
     release: PublishedRelease,
-    log: Sequence[Path],
+    log: LogPath,
     policy: Path,
     columns: LogColumns,
     *,
-    request_log: Sequence[Path] | None = None,
+    request_log: LogPath | None = None,
     vocabulary: Mapping[str, Sequence[Any]] | None = None,
     replay: bool,
     with_attack: bool,
@@ -78,24 +76,22 @@ def audit_and_attack(
 ) -> PrivateFindings:
     """Audit a release against its log; if the audit passed, count its requests and attack it."""
     report = audit_files(
-        list(log),
+        log,
         release.path,
         policy,
         columns,
-        request_log=None if request_log is None else list(request_log),
+        request_log=request_log,
         vocabulary=vocabulary,
         replay=replay,
         progress=progress,
     )
-    digests = _digest_private(list_files([*log, *(request_log or [])]), policy)
+    digests = _digest_private([log] if request_log is None else [log, request_log], policy)
     # Attacks and counts of requests are about windows in which nobody leaves.
     is_stream = "stream" in release.manifest["parameters"]
     if is_stream or not (report.passed and (with_attack or release.attributes)):
         return PrivateFindings(report, None, None, digests)
     columns = columns.complete(release.manifest["parameters"])
-    read = read_in_memory(
-        list(log), columns, request_log and list(request_log), threads=threads, progress=progress
-    )
+    read = read_in_memory(log, columns, request_log, threads=threads, progress=progress)
     found = None
     if with_attack:
         found = attack_release(read, release, policy, threads=threads, progress=progress)
@@ -107,23 +103,19 @@ def audit_and_attack(
     return PrivateFindings(report, found, sent, digests)
 
 
-def _digest_private(log: Sequence[Path], policy: Path) -> dict[str, str]:
-    """Compute the SHA-256 of the files of a log, if they are few, and of the policy file.
+def _digest_private(logs: Sequence[LogPath], policy: Path) -> dict[str, str]:
+    """Compute the SHA-256 of the log and of the policy file.
 
-    For many files it is the SHA-256 of the list of theirs, one per line, as
+    For several files it is the SHA-256 of the list of theirs, one per line, as
     ``sha256sum FILES | cut -c 1-64`` prints it.
     """
-    digests = digest_files(log)
-    if len(log) <= MOST_FILES:
-        listed = {
-            f"log: {path.name}" if len(log) == 1 else f"log, file {number}: {path.name}": digest
-            for number, (path, digest) in enumerate(zip(log, digests, strict=True), 1)
-        }
-    else:
-        lines = "".join(f"{digest}\n" for digest in digests)
-        whole = hashlib.sha256(lines.encode()).hexdigest()
-        listed = {f"log: list of the SHA-256 of its {len(log):,} files": whole}
-    return {**listed, f"policy file: {policy.name}": digest_files([policy])[0]}
+    files = [Path(file) for log in logs for file in list_files(log)]
+    digests = digest_files(files)
+    name, whole = f"log: {files[0].name}", digests[0]
+    if len(files) > 1:
+        name = f"log: list of the SHA-256 of its {len(files):,} files"
+        whole = hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()
+    return {name: whole, f"policy file: {policy.name}": digest_files([policy])[0]}
 
 
 def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[Element]:
@@ -159,19 +151,17 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
     """Show what each attacker learns from this release, and from policies without bundles."""
     if attack is None:
         return section("attack", "What each attacker learns", element("p", _NOT_RUN))
-    by_policy: dict[str, list[Finding]] = {}
-    for finding in attack.findings:
-        by_policy.setdefault(finding.policy, []).append(finding)
+
+    def name_policy(finding: Finding) -> str:
+        return POLICIES.get(finding.policy, f"This release ({finding.policy})")
+
     charts = [
-        draw_shares(
-            POLICIES.get(policy, f"This release ({policy})"),
-            [_draw_finding(finding) for finding in findings],
-        )
-        for policy, findings in by_policy.items()
+        draw_shares(name, [_draw_finding(finding) for finding in findings])
+        for name, findings in groupby(attack.findings, name_policy)
     ]
     rows = [
         [
-            POLICIES.get(f.policy, f"This release ({f.policy})"),
+            name_policy(f),
             f.attacker,
             f"{f.requests:,}",
             f"{f.breaches:,}",

@@ -5,7 +5,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,7 +18,7 @@ from trajcloak.query import PublishedRelease, open_published
 from trajcloak.release.reading import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
 from trajcloak.report.figures import check_release, count_figures
-from trajcloak.report.html_elements import Element, element, render, to_script
+from trajcloak.report.html_elements import Element, element, read_part, render, to_script
 from trajcloak.report.map_contents import build_density, choose_drawn, list_drawn, read_requests
 from trajcloak.report.map_section import build_map_data, build_map_section
 from trajcloak.report.private_part import (
@@ -33,7 +32,6 @@ from trajcloak.report.sections import (
     build_footer,
     build_guarantee_section,
     build_ingest_section,
-    build_left_out_section,
     build_origin_section,
     build_requests_section,
 )
@@ -55,14 +53,13 @@ CONTENTS = {
     "attack": "Attackers",
     "sent": "Sent",
     "requests": "Requests",
-    "left-out": "Left out",
     "checks": "Checks",
     "ingest": "Input",
     "origin": "Origin",
 }
 """Short names of the sections."""
 
-LogPaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+LogPaths = str | Path | Sequence[str | Path]
 
 STYLES = ("colours.css", "layout.css", "map.css", "print.css")
 SCRIPTS = ("read.js", "map_drawing.js", "bundle.js", "main.js")
@@ -122,21 +119,21 @@ def write_report_page(
 
     Logs are files; ``columns`` say which of their columns mean what.
     """
-    path, sources, requests = Path(path), _list_sources(log), _list_sources(request_log)
-    if bool(sources) != (policy is not None):
+    path = Path(path)
+    if (log is None) != (policy is None):
         raise OptionError(
             "only one of log and policy file is given; expected both or neither; pass --log and "
             "--policy together"
         )
     check_outside_releases(path, "the report", "output")
-    check_outside_log(sources + requests, [path])
+    check_outside_log([log, request_log], [path])
     check_new(path)
     published = open_published(release)
     found = None
-    if policy is not None:
+    if log is not None and policy is not None:
         found = audit_and_attack(
-            published, sources, Path(policy), columns or LogColumns(),
-            request_log=requests or None, vocabulary=vocabulary, replay=replay,
+            published, log, Path(policy), columns or LogColumns(),
+            request_log=request_log, vocabulary=vocabulary, replay=replay,
             with_attack=attack, threads=threads, progress=progress,
         )  # fmt: skip
     progress(STAGE, 0, 1)
@@ -146,12 +143,6 @@ def write_report_page(
         file.write_text(page, encoding="utf-8", newline="\n")
     progress(STAGE, 1, 1)
     return report
-
-
-def _list_sources(log: LogPaths | None) -> list[Path]:
-    if log is None:
-        return []
-    return [Path(log)] if isinstance(log, str | os.PathLike) else [Path(part) for part in log]
 
 
 def build_page(
@@ -175,7 +166,6 @@ def build_page(
         build_guarantee_section(manifest, figures),
         *([] if found is None else build_private_sections(found, manifest)),
         build_requests_section(requests.attributes, len(requests.kind), list_allowed(manifest)),
-        build_left_out_section(manifest, figures),
         build_checks_section(checks),
         build_ingest_section(manifest, unit),
         build_origin_section(manifest, figures, unit, is_private=found is not None),
@@ -238,14 +228,14 @@ def _assemble(title: str, body: Iterable[Element], data: Any) -> str:
     Nothing is loaded from anywhere, and the page's own policy forbids it: the browser
     runs only this script and this style, by their hashes.
     """
-    style = "\n".join(_read(name) for name in STYLES)
-    parts = "\n".join(_read(name) for name in SCRIPTS)
+    style = "\n".join(read_part(name) for name in STYLES)
+    parts = "\n".join(read_part(name) for name in SCRIPTS)
     script = f'(() => {{\n"use strict";\n{parts}\n}})();'
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         f"base-uri 'none'; form-action 'none'"
     )
-    return Template(_read("page.html")).substitute(
+    return Template(read_part("page.html")).substitute(
         title=render([element("title", title)]),
         policy=policy,
         style=style,
@@ -253,10 +243,6 @@ def _assemble(title: str, body: Iterable[Element], data: Any) -> str:
         data=to_script(data),
         script=script,
     )
-
-
-def _read(name: str) -> str:
-    return (files("trajcloak.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

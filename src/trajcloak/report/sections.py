@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.options import DROP, KEEP, OTHER, REPORT_AWARE
-from trajcloak.quantities import Unit, show_count, show_k, show_moment, show_number
+from trajcloak.options import REPORT_AWARE
+from trajcloak.quantities import (
+    Unit,
+    list_ingest_facts,
+    show_count,
+    show_k,
+    show_moment,
+    show_number,
+)
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
@@ -205,87 +212,14 @@ def show_result(passed: bool) -> Element:
     )
 
 
-def build_left_out_section(manifest: Manifest, figures: Figures) -> Element:
-    """Show who and what is not published, and why."""
-    withheld, made = manifest["withheld"], manifest["parameters"]
-    rules = {DROP: "all", OTHER: "all, after rare values were replaced", KEEP: "none"}
-    return section(
-        "left-out",
-        "What was withheld or suppressed",
-        element(
-            "p",
-            "Users, windows and sets are counted, for this follows from who was where and when. "
-            "How many requests were withheld is not said: that would tell something about who sent "
-            "them.",
-        ),
-        table(
-            ["what", "withheld"],
-            [
-                ["users, throughout", f"{withheld['users']:,}"],
-                ["windows with too few users", f"{withheld['windows']:,}"],
-                ["users suppressed, window by window", f"{manifest['suppressed']:,}"],
-                [
-                    "sets of requests with too few users who have a row",
-                    f"{withheld['sets']:,} of {figures.num_sets:,}",
-                ],
-                [
-                    f"requests that fewer than {made['rare_below']:,} bundles of a window show",
-                    rules[made["rare"]],
-                ],
-                [
-                    "requests with values that are not on a public list",
-                    "all" if made["vocabulary"] else "none: there is no such list",
-                ],
-                [
-                    "requests that narrow down their sender over several windows",
-                    "all" if made["link_safe"] else "none",
-                ],
-            ],
-        ),
-    )
-
-
 def build_ingest_section(manifest: Manifest, unit: Unit) -> Element:
     """Show what came in, as the manifest reports it."""
-    ingest = manifest["ingest"]
-    interval, located = ingest["interval"], ingest["user_instants"]
-    everywhere = sum(located.values()) or 1
-    pairs = [
-        ("rows read", f"{ingest['rows']:,}"),
-        *(
-            (f"rows dropped: {reason.replace('-', ' ')}", f"{number:,}")
-            for reason, number in sorted(ingest["dropped"].items())
-            if number
-        ),
-        ("rows that repeat a time", f"{ingest['repeated']:,}"),
-        ("users", f"{ingest['users']:,}"),
-        ("from", _show_time(ingest["start"])),
-        ("to", _show_time(ingest["end"])),
-        ("instants", f"{ingest['instants']:,}"),
-        (
-            "time between reports",
-            "none"
-            if interval is None
-            else f"{interval['median']} (90% from {interval['p5']} to {interval['p95']})",
-        ),
-        ("longer than the gap to interpolate", f"{ingest['long_gaps']:,}"),
-        *(
-            (f"locations {how}", f"{number:,} ({number / everywhere:.1%})")
-            for how, number in sorted(located.items())
-        ),
-        ("coordinates", ingest["crs"] or unit.plane),
-        ("time zone", ingest["zone"] or "none"),
-    ]
     return section(
         "ingest",
         "What came in",
         element("p", "As the manifest reports on the log; an audit recounts it."),
-        facts(pairs),
+        facts(list_ingest_facts(manifest["ingest"], unit.plane)),
     )
-
-
-def _show_time(moment: Any) -> str:
-    return show_moment(moment) if isinstance(moment, str) else f"{moment:,}"
 
 
 def build_origin_section(

@@ -21,6 +21,14 @@ although they may identify somebody; a check failed."""
 MOST_RARE = 20
 """Rare values of an attribute that are listed one by one."""
 
+RARE_KEPT = (
+    " Rare requests are published, too (--rare keep): somebody who knows who would ask for such a "
+    "thing may recognise the sender."
+)
+NOT_SAID = (
+    "How many requests were withheld is not said: that would tell something about who sent them."
+)
+
 
 class Verdict(NamedTuple):
     """What the page begins with: the finding, its source, and whether the release is safe.
@@ -40,7 +48,7 @@ def judge(
     """Judge a release by its own checks and, if there was an audit, by what passed there."""
     failed = [check for check in checks if not check.passed]
     senders = f"every published request has at least {manifest['k']:,} possible senders"
-    rare = describe_rare(manifest) if manifest["parameters"]["rare"] == KEEP else ""
+    rare = RARE_KEPT if manifest["parameters"]["rare"] == KEEP else ""
     if audited is not None and not all(audited.values()):
         names = [name for name, passed in audited.items() if not passed]
         of_all = f"{len(names)} of {len(audited)} checks"
@@ -59,47 +67,34 @@ def judge(
             f"No. Its files do not say what they must: {failed[0].name} "
             f"({failed[0].detail}). The checks below have the rest.",
         )
-    allowed = ", ".join(list_allowed(manifest))
     if audited is not None:
-        capital = senders[0].upper() + senders[1:]
-        passed = f"Audited against the log: all {len(audited)} checks passed"
-        if allowed:
-            return Verdict(
-                CAUTION,
-                f"k-anonymous, with attributes allowed by hand: {allowed}",
-                f"{passed}; no check is about what was allowed by hand",
-                f"Only if the values of {allowed} name nobody and no place. {capital}, as "
-                f"an audit against log and policy file found. But these values were published "
-                f"whatever they look like (--allow), and one that names its sender gives them "
-                f"away among however many. Somebody has to look at them.",
-            )
-        return Verdict(
-            SAFE,
-            capital,
-            passed,
-            f"Yes, in the sense of sender k\u2011anonymity with {show_k(manifest['k'])}. An audit "
-            f"computed from log and policy file, with code of its own, what must have been "
-            f"published, and compared it byte for byte: all {len(audited)} checks "
-            f"hold.{rare}",
+        headline = senders[0].upper() + senders[1:]
+        status = f"Audited against the log: all {len(audited)} checks passed"
+        answer = f"Yes, in the sense of sender k\u2011anonymity with {show_k(manifest['k'])}."
+        found = (
+            f"An audit computed from log and policy file, with code of its own, what must have "
+            f"been published, and compared it byte for byte: all {len(audited)} checks hold."
         )
+    else:
+        headline = f"By its own account, {senders}"
+        status = "Not audited on this page: that takes the private log"
+        answer = "It says so."
+        found = (
+            f"Its files agree with each other: all {len(checks)} checks that need no log hold. "
+            f"Whether every bundle really has that many users can be seen only with the log: ask "
+            f"the publisher for the outcome of the audit."
+        )
+    allowed = ", ".join(list_allowed(manifest))
     if allowed:
         return Verdict(
             CAUTION,
-            f"By its own account, {senders}, with attributes allowed by hand: {allowed}",
-            "Not audited on this page: that takes the private log",
+            f"{headline}, with attributes allowed by hand: {allowed}",
+            f"{status}; no check is about what was allowed by hand",
             f"Only if the values of {allowed} name nobody and no place: they were published "
-            f"whatever they look like (--allow). The files agree with each other: all "
-            f"{len(checks)} checks that need no log hold. Whether every bundle really has that "
-            f"many users can be seen only with the log.",
+            f"whatever they look like (--allow), and one that names its sender gives them away "
+            f"among however many. Somebody has to look at them. {found}",
         )
-    return Verdict(
-        STATED,
-        f"By its own account, {senders}",
-        "Not audited on this page: that takes the private log",
-        f"It says so, and its files agree with each other: all {len(checks)} checks that need no "
-        f"log hold. Whether every bundle really has that many users can be seen only with the "
-        f"log: ask the publisher for the outcome of the audit.{rare}",
-    )
+    return Verdict(STATED if audited is None else SAFE, headline, status, f"{answer} {found}{rare}")
 
 
 def list_allowed(manifest: Manifest) -> list[str]:
@@ -111,11 +106,6 @@ def list_allowed(manifest: Manifest) -> list[str]:
 def describe_rare(manifest: Manifest) -> str:
     """Say what became of requests that few bundles show."""
     made = manifest["parameters"]
-    if made["rare"] == KEEP:
-        return (
-            " Rare requests are published, too (--rare keep): somebody who knows who would ask "
-            "for such a thing may recognise the sender."
-        )
     what = f"requests that fewer than {made['rare_below']:,} bundles of their window show"
     if made["rare"] == OTHER:
         return f"{what}, after their rare values were replaced by “(other)”"
@@ -256,8 +246,7 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
     ]
     listed = [element("li", str(part)) for part in parts if part]
     if listed:
-        link = element("a", "More", href="#left-out")
-        return [element("ul", *listed), element("p", link, ".", class_="on-screen")]
+        return [element("ul", *listed), element("p", NOT_SAID)]
     return [
         element(
             "p",
