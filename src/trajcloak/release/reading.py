@@ -167,7 +167,7 @@ def check_outside_releases(
         is_release = (folder / MANIFEST_FILE).exists() and (folder / BUNDLES_FILE).exists()
         if is_release or folder == new_release:
             raise OptionError(
-                f"{path}: {what} would stand inside the release {folder}; expected a "
+                f"{path}: {what} would stand inside the release {folder.name}; expected a "
                 f"private place outside it; pass another --{option}"
             )
 
