@@ -28,12 +28,12 @@ demo: $(PACKAGE)
 # What a change is tried with while it is made: no browser, no cluster, nothing slow, and fewer
 # examples for each property.
 test-quick: setup
-	$(BIN)/python -m pytest -n auto -m "not (browser or cluster or slow or long)" \
-		--hypothesis-profile=quick
+	$(BIN)/python -m pytest -n auto --dist worksteal \
+		-m "not (browser or cluster or slow or long)" --hypothesis-profile=quick
 
 # Tests that need a browser, Java or a broker are skipped without it, which is an error in CI.
 test: setup $(if $(filter true,$(CI)),browser java broker)
-	$(BIN)/python -m pytest -n auto -m "not long"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
 
 # Many repeats, such as runs that are killed at random moments.
 test-long: setup

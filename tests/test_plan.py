@@ -75,6 +75,7 @@ def ask(log, release, choice, draw):
     return np.mean(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 def test_withheld_are_whom_and_what_a_release_withholds(monkeypatch):
     monkeypatch.setattr(plan, "SHARES", (1,))

@@ -59,6 +59,7 @@ def log(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_every_command(check, log, tmp_path):
     release, policy, page = (tmp_path / f"{n}{EVIL}" for n in ("release", "policy", "page"))
     page = page.with_name(page.name + ".html")

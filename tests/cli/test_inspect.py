@@ -205,6 +205,7 @@ def test_rows_that_are_probably_wrong_are_named(run, tmp_path):
     assert json.loads(run("inspect", "log.csv", "--json").out)["suspects"] == {}
 
 
+@pytest.mark.slow
 def test_a_plan(run, tmp_path):
     write_log(tmp_path / "log.csv")
     done = run("inspect", "log.csv", "--request", "what", "--k", "3", "--plan")

@@ -40,9 +40,10 @@ def check_all(kind, first, anonymize):
     assert sum(released) >= PER_TEST // 2
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("test", first_quick(range(1000, 1000 + NUM_TESTS), 1))
+@pytest.mark.parametrize("test", range(1000, 1000 + NUM_TESTS))
 def test_in_shards(test, kind):
     """Logs in many shards, and windows that are taken apart, also into blocks of ``refined``.
 
