@@ -78,16 +78,15 @@ def run(write, sent, types=None, names=("what",), **options):
         return {file.name: file.read_bytes() for file in (folder / "release").iterdir()}
 
 
+SLOW_WRITERS = [
+    pytest.param(write, marks=pytest.mark.slow)
+    for write in (write_table, write_parquet, write_lines)
+]
+
+
 @pytest.mark.parametrize("shown", [None, {("a", 0): {"what": "v"}, ("d", 0): {"what": "v"}}])
 @pytest.mark.parametrize("rare", ["keep", "drop", "other"])
-@pytest.mark.parametrize(
-    "write",
-    [
-        write_frame,
-        write_csv,
-        *(pytest.param(w, marks=pytest.mark.slow) for w in (write_table, write_parquet, write_lines)),
-    ],
-)
+@pytest.mark.parametrize("write", [write_frame, write_csv, *SLOW_WRITERS])
 def test_texts(write, rare, shown):
     unshown = [None, "v", "7", "1.5", "(other)", "me@post.org", "x" * 300]
     found = [
