@@ -33,7 +33,7 @@ test-quick: setup
 
 # Tests that need a browser, Java or a broker are skipped without it, which is an error in CI.
 test: setup $(if $(filter true,$(CI)),browser java broker)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
+	$(BIN)/python -m pytest -n auto -m "not long"
 
 # Many repeats, such as runs that are killed at random moments.
 test-long: setup

@@ -1,6 +1,7 @@
 """Every command and every line of Python in README.md and docs/ is run, page by page, in order."""
 
 import shlex
+import signal
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
@@ -49,8 +50,17 @@ NOT_RUN: dict[str, list[str]] = {}
 """The blocks that cannot run here: the page, and the reasons that it gives."""
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C as before: a Spark session that a page starts takes it over for good."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
 # pyspark leaves a socket open for each job.
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.slow
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("page", TO_RUN)
