@@ -117,6 +117,7 @@ def count_sets(made):
         return sum(window.counts.size for window in open_published(folder / "release").windows)
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit
 def test_a_sample_is_as_dense_as_the_log(monkeypatch):
     """Areas of neighbourhoods are those of the log; a thinned-out log has larger ones."""
