@@ -1,4 +1,5 @@
 import os
+import signal
 
 import numba
 import pytest
@@ -10,6 +11,9 @@ IN_CI = os.environ.get("CI", "") == "true"
 settings.register_profile("trajcloak", deadline=None, derandomize=IN_CI)
 settings.register_profile("quick", settings.get_profile("trajcloak"), max_examples=25)
 settings.load_profile("trajcloak")
+
+# A shell that starts the tests in the background has them, and what they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
