@@ -7,6 +7,7 @@ stay whole JSON or Parquet as often as not, and the damage gets past the first c
 import json
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -22,6 +23,7 @@ import trajcloak as tc
 from trajcloak.auditor import audit_files
 from trajcloak.parquet.thrift import MAGIC, TAIL, Field, Items, Struct, decode_struct, encode_struct
 from trajcloak.query import open_published
+from trajcloak.query.published_release import LONLAT
 from trajcloak.report import write_report_page
 
 FILES = ("manifest.json", "bundles.parquet", "requests.parquet")
@@ -221,7 +223,7 @@ def _ask(path: Path) -> None:
     for name in release.attributes:
         release.count_requests(EVERYWHERE, name)
     if release.manifest["crs"] is not None:
-        release.project((13.0, 52.0, 13.5, 52.5))
+        release.place_region((13.0, 52.0, 13.5, 52.5), LONLAT)
 
 
 def read_release(data: bytes) -> bool:
@@ -229,7 +231,8 @@ def read_release(data: bytes) -> bool:
 
     An audit never passes a file that is not, byte for byte, what was made.
     """
-    with _damaged(data) as release:
+    with _damaged(data) as release, warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.TrajcloakWarning)
         made = make_release()
         try:
             report = audit_files(made / "log.parquet", release, made / "policy.parquet")

@@ -107,5 +107,6 @@ SEEDS: dict[str, list[bytes]] = {
         for file in range(3)
         for more in (b"", b"\x05\0\x01\0\x07\0\x03\0")
         if more or damage < 5
-    ],
+    ]
+    + [b"\0\0\x05\0\x15\0"],  # A manifest with the coordinate system EPSG:3857.
 }

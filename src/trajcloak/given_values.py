@@ -1,6 +1,6 @@
-"""Values as callers in Python write them: of pandas, numpy, shapely or the standard library.
+"""Values as callers write them: of pandas, numpy, shapely, PROJ or the standard library.
 
-None of these libraries is imported: objects are told by what they can do. A vocabulary, the public
+Objects of the first three are told by what they can do, without an import. A vocabulary, the public
 list of values that requests may have, may also come in a file.
 """
 
@@ -18,6 +18,7 @@ from trajcloak.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyproj
 
 Names: TypeAlias = str | Sequence[str]
 """One name, or several."""
@@ -50,6 +51,24 @@ def to_names(given: Names) -> tuple[str, ...]:
     (('service',), ('service', 'price'))
     """
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def parse_crs(given: Any) -> "pyproj.CRS | None":
+    """Parse what names or describes a coordinate system; None if PROJ does not know it.
+
+    Examples
+    --------
+    >>> parse_crs("EPSG:27700").is_projected, parse_crs("EPSG:0")
+    (True, None)
+    """
+    # Imported here, since releases in planar coordinates are read without it.
+    import pyproj
+
+    try:
+        return pyproj.CRS.from_user_input(given)
+    except (pyproj.exceptions.CRSError, UnicodeEncodeError):
+        # Text of files and command lines may hold halves of characters.
+        return None
 
 
 def to_duration(given: Duration | None) -> str | None:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyproj
 
 from trajcloak.errors import OptionError
+from trajcloak.given_values import parse_crs
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.options import WGS84
 
@@ -51,9 +51,8 @@ def find_geometry(schema: pa.Schema) -> PointColumn | None:
     system = said.get("crs", WGS84)
     if system is None:
         return PointColumn(name, ("x", "y"), None, has_system=False)
-    try:
-        crs = pyproj.CRS.from_user_input(system)
-    except pyproj.exceptions.CRSError:
+    crs = parse_crs(system)
+    if crs is None:
         return PointColumn(name, ("x", "y"), None, has_system=False)
     authority = crs.to_authority()
     named = ":".join(authority) if authority else None
@@ -152,10 +151,7 @@ def choose_system(given: str | None, *, geographic: bool) -> tuple[str | None, b
     """
     if given is None:
         return (WGS84, True) if geographic else (None, False)
-    try:
-        crs = pyproj.CRS.from_user_input(given)
-    except pyproj.exceptions.CRSError:
-        crs = None
+    crs = parse_crs(given)
     if crs is not None and crs.is_geographic and len(crs.axis_info) == 2:
         return given, True
     in_metres = crs is not None and all(axis.unit_name == "metre" for axis in crs.axis_info)

@@ -10,7 +10,7 @@ import numpy as np
 import pyproj
 
 from trajcloak.errors import OptionError, warn_caller
-from trajcloak.given_values import Box, to_box
+from trajcloak.given_values import Box, parse_crs, to_box
 from trajcloak.options import MBR
 from trajcloak.query.bounds import (
     Answer,
@@ -208,13 +208,13 @@ class PublishedRelease:
                 f"{self.path}: places have a coordinate system and the release is in planar "
                 f"coordinates; expected these; leave --lonlat out"
             )
-        try:
-            return pyproj.Transformer.from_crs(crs, self.manifest["crs"], always_xy=True)
-        except pyproj.exceptions.CRSError:
+        system = parse_crs(crs)
+        if system is None:
             raise OptionError(
                 f"crs is '{crs}'; expected a coordinate system, such as EPSG:4326; pass another "
                 f"--crs"
-            ) from None
+            )
+        return pyproj.Transformer.from_crs(system, self.manifest["crs"], always_xy=True)
 
     def _read_rows(self, attribute: str) -> RequestRows:
         """Read the requests with an attribute, once."""

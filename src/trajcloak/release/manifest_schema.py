@@ -21,6 +21,7 @@ from typing import (
     is_typeddict,
 )
 
+from trajcloak.given_values import parse_crs
 from trajcloak.options import (
     ALGORITHMS,
     ALIGNMENTS,
@@ -83,23 +84,21 @@ def _is_algorithm(name: str) -> bool:
 
 def _is_plane(text: str) -> bool:
     """Whether a text names a coordinate system to which places on the Earth can be projected."""
+    crs = parse_crs(text)
+    if crs is None or not crs.is_projected:
+        return False
     # Imported here, since releases in planar coordinates are read without it.
     import pyproj
 
     try:
-        pyproj.Transformer.from_crs("OGC:CRS84", text, always_xy=True)
-        return bool(pyproj.CRS.from_user_input(text).is_projected)
+        pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True)
     except pyproj.exceptions.ProjError:
         return False
+    return True
 
 
 def _is_system(text: str) -> bool:
-    import pyproj
-
-    try:
-        return bool(pyproj.CRS.from_user_input(text))
-    except pyproj.exceptions.ProjError:
-        return False
+    return parse_crs(text) is not None
 
 
 def _is_rectangle(text: str) -> bool:
