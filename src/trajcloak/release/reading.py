@@ -95,9 +95,11 @@ class PublishedTable:
         return table
 
     def read_first(self, names: Sequence[str]) -> pa.RecordBatch:
-        """Read the first row of some columns; there must be one."""
+        """Read the first row of some columns."""
         with _refuse_damage(self.file), _open_parquet(self.content) as parquet:
-            return next(parquet.iter_batches(1, columns=list(names)))
+            for batch in parquet.iter_batches(1, columns=list(names)):
+                return batch
+        raise damage_error(self.file, "it has fewer rows than it says")
 
 
 def open_table(file: Path, content: pa.Buffer | None = None) -> PublishedTable:
