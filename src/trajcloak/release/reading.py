@@ -60,11 +60,14 @@ def parse_manifest(file: Path) -> Any:
     try:
         if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError("it is no file, or too long")
-        return json.loads(file.read_bytes().decode("utf-8"))
+        manifest = json.loads(file.read_bytes().decode("utf-8"))
+        # Fails if a text holds half a character, which could not be printed.
+        json.dumps(manifest, ensure_ascii=False).encode()
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{file}: cannot be read as JSON; expected the manifest of a release; check the path"
         ) from error
+    return manifest
 
 
 @dataclass(frozen=True)
