@@ -35,6 +35,9 @@ class DaskEngine(StoredEngine):
     def __init__(self, client: Client, scratch: Scratch, progress: Progress = silent) -> None:
         super().__init__(scratch, progress)
         self.client = client
+        # The calls of the newest stage. Those of the stage before are let go only when these are
+        # sent: the client waits 10 ms after each message, and would send them that much later.
+        self._held: Sequence[Any] = ()
 
     @property
     def parallel(self) -> int:
@@ -48,6 +51,7 @@ class DaskEngine(StoredEngine):
         from distributed import as_completed
 
         futures = self.client.map(run_on_worker, calls, pure=False, key=stage.name)
+        self._held = futures
         if label is not None:
             self.progress(label, 0, len(futures))
             for done, _ in enumerate(as_completed(futures), start=1):  # type: ignore[no-untyped-call]
@@ -141,11 +145,13 @@ def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
     distributed = import_extra("distributed", "dask")
     import dask
 
-    environment = {
+    settings: dict[str, Any] = {
         f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT_MEMORY.items()
     }
+    # Looks into each call every 10 ms, for a page that is not shown.
+    settings["distributed.worker.profile.enabled"] = False
     with (
-        dask.config.set(environment),
+        dask.config.set(settings),
         distributed.LocalCluster(
             n_workers=workers or default_threads(),
             threads_per_worker=1,
