@@ -216,8 +216,9 @@ class NumberedValues:
             return number[index]
         array = array.cast(self.values.type)
         numbers = np.concatenate(run_in_parts(len(array), partial(self._find, array)))
-        is_new = (numbers < 0) & array.is_valid().to_numpy(zero_copy_only=False)
+        is_new = numbers < 0
         if is_new.any():
+            is_new &= array.is_valid().to_numpy(zero_copy_only=False)
             encoded = array.filter(pa.array(is_new)).dictionary_encode()
             numbers[is_new] = len(self.values) + encoded.indices.to_numpy()
             self.values = pa.concat_arrays([self.values, encoded.dictionary])
@@ -245,6 +246,16 @@ def merge_equal(values: Any) -> tuple[Any, Codes]:
     """
     encoded = unify_zeros_and_nans(values).dictionary_encode()
     return encoded.dictionary, np.append(encoded.indices.to_numpy(), -1).astype(np.int32)
+
+
+def list_distinct(numbers: Ints, size: int) -> Ints:
+    """List the distinct numbers, all below ``size``, ascending."""
+    if size > max(32 * len(numbers), 1 << 20):
+        # Sorts, where ``np.unique`` alone would look each number up, which takes longer.
+        return np.unique(numbers, return_index=True)[0]
+    seen = np.zeros(size, np.bool_)
+    seen[numbers] = True
+    return np.flatnonzero(seen)
 
 
 def compress(numbers: npt.NDArray[Any], size: int) -> tuple[Ints, Ints]:

@@ -8,7 +8,7 @@ import numpy as np
 from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
 from trajcloak.auditor.audited_log import EMPTY_BOX, AuditedLog, AuditedRows, Box, widen
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
-from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask, compress
+from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask, list_distinct
 from trajcloak.auditor.findings import first_few
 from trajcloak.auditor.followed_users import count_known_instants, enclose_bundles
 from trajcloak.progress import Progress
@@ -243,7 +243,7 @@ def _collect_requests(
     sets, num_kinds = found.list_sets(window), len(found.log.kinds)
     of_set = found.first_set[sender[is_member]] + within - sets.start
     kind = found.log.kind_number[rows.request_kind[chosen][is_member]]
-    keys, _ = compress(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
+    keys = list_distinct(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
     found.sent.append(keys + sets.start * num_kinds)
 
 

@@ -1,4 +1,4 @@
-"""The requests that must have been published: the rules of DESIGN section 4 as set operations.
+"""The requests that must have been published: the rules of ``docs/guarantee.md`` on whole sets.
 
 A *set* is what a bundle shows at an instant; an *entry* is a distinct request of a set. All
 rules look at the entries of eligible sets and at members, never at senders or repetitions.
@@ -17,6 +17,7 @@ from trajcloak.auditor.audited_values import (
     Ints,
     Mask,
     compress,
+    list_distinct,
     number_tuples,
     text_to_numbers,
 )
@@ -51,7 +52,8 @@ class ShownEntries:
         """Count, for each entry, the bundles of its scope that show the same."""
         place, _ = number_tuples([self.scope, what], [int(self.scope.max(initial=0)) + 1, size])
         num_places = int(place.max(initial=-1)) + 1
-        pairs = np.unique(self.bundle * num_places + place) if num_places else place
+        num_pairs = (int(self.bundle.max(initial=-1)) + 1) * num_places
+        pairs = list_distinct(self.bundle * num_places + place, num_pairs)
         return np.bincount(pairs % max(num_places, 1), minlength=num_places)[place]
 
 
