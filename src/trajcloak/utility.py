@@ -120,7 +120,7 @@ def measure_answers(
     release: str | Path,
     policy: str | Path,
     *,
-    queries: int = 200,
+    queries: int = 1000,
     seed: int = 0,
     threads: int | None = None,
     progress: Progress = silent,

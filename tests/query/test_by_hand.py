@@ -45,8 +45,12 @@ def test_count_with_quadrants(tmp_path):
 
 
 def test_moves(by_hand):
-    # One of the two is in the quarter, one in the half: perhaps the same, perhaps not.
-    assert by_hand.follow([(LEFT_QUARTER, 0), (RIGHT_HALF, 1)]) == Answer(0, 0.5, 1)
+    # One of the two is in the quarter, one in the half: perhaps the same, perhaps not. Who keeps
+    # their place is not in both: 2 / 2 / 2, less a half of 2 / 4 / 2, as many as areas give.
+    assert by_hand.follow([(LEFT_QUARTER, 0), (RIGHT_HALF, 1)]) == Answer(0, 0.375, 1)
+    # The same quarter at both: half of the 2 / 4 who are in it by its area stay, not 2 / 4 / 4.
+    moved = (3.5, -0.5, 4.5, 1.5)
+    assert by_hand.follow([(LEFT_QUARTER, 0), (moved, 1)]) == Answer(0, 0.6875, 1)
     # Both are at the bottom, so that the one in the half has moved from there.
     assert by_hand.follow([(BOTTOM, 0), (RIGHT_HALF, 1)]) == Answer(1, 1.0, 1)
     assert by_hand.follow([(BOTTOM, 0), (BOTTOM, 1)]) == Answer(2, 2.0, 2)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", type=shared.PATH, required=True, help="Private policy file of the release."
 )
-@click.option("--queries", default=200, show_default=True, type=int, help="Of each kind.")
+@click.option("--queries", default=1000, show_default=True, type=int, help="Of each kind.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Decides the questions.")
 @partial(
     shared.log_options,

@@ -229,7 +229,7 @@ def measure_utility(
     release: Release | str | Path,
     policy: str | Path | None = None,
     *,
-    queries: int = 200,
+    queries: int = 1000,
     seed: int = 0,
     threads: int | None = None,
     progress: Heard = False,

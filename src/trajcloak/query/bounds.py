@@ -28,11 +28,20 @@ Flags = npt.NDArray[np.bool_]
 ASSUMPTIONS = (
     "Bounds assume nothing but that the release is what its manifest says.",
     "Estimates assume that users are spread over the rectangle that they are in as the rectangles "
-    "of the instant suggest, independently of each other, of other instants and of what they send, "
-    "and that every published request has one sender.",
+    "of the instant suggest, independently of each other and of what they send, that half of those "
+    "who are shown together keep their place within the rectangle while it moves, and the others "
+    "do not, and that every published request has one sender.",
     "Answers are about what is published: users and requests that were withheld are not in the "
     "release.",
 )
+
+STAYING = 0.5
+"""Share of users who are taken to keep their place within a rectangle that moves.
+
+Measured on releases with and without parts, in windows of 5 to 30 minutes, a half gave smaller
+errors than none, a quarter and three quarters. Shares that fall with time, with the distance that
+the rectangle went, or with the change of its shape, were no better.
+"""
 
 MARKS_PER_KEY = 16
 """Up to this many bytes per key, marking the keys that occur is faster than sorting them."""
@@ -103,16 +112,17 @@ def bound_followers(
     of two instants.
     """
     is_only = len(steps) == 1
-    bounds = []
+    bounds, shown = [], []
     for step in steps:
         parts = window.find_parts(step.instant)
         users, spread = window.sizes[parts], window.spread_at(step.instant)
-        rectangles = window.rectangles[:, parts]
-        bounds.append(bound_inside(rectangles, users, step.region, boxes, spread, is_only=is_only))
+        shown.append(window.rectangles[:, parts])
+        bounds.append(bound_inside(shown[-1], users, step.region, boxes, spread, is_only=is_only))
     places = [step.instant - window.start for step in steps]
     counts = window.counts.T[places]
     if window.keeps_members:
-        return intersect_bounds(bounds, users).add_parts(counts[0])
+        together = relate_steps(shown, [step.region for step in steps])
+        return intersect_bounds(bounds, users, together).add_parts(counts[0])
     by_bundle = [of_step.add_parts(count) for of_step, count in zip(bounds, counts, strict=True)]
     return intersect_bounds(by_bundle, window.present.T[places])
 
@@ -187,12 +197,33 @@ def _look_at_sides(
     return covers, misses
 
 
-def intersect_bounds(steps: list[CountBounds], users: Numbers) -> CountBounds:
+def relate_steps(rectangles: Sequence[Edges], regions: Sequence[Rectangle]) -> Edges:
+    """Estimate how many more users are inside all regions than if steps were independent.
+
+    As a share of the users of each rectangle. ``rectangles`` are, for each step, those of the same
+    users.
+    """
+    low, high = np.zeros_like(rectangles[0][:2]), np.ones_like(rectangles[0][:2])
+    independent = np.ones_like(rectangles[0][0])
+    for shown, region in zip(rectangles, regions, strict=True):
+        # Which part of each rectangle the region covers; sides have length 1.
+        corners = np.array(region)[:, None].reshape(2, 2, 1)
+        start, stop = np.clip((corners - shown[:2]) / (shown[2:] - shown[:2]), 0.0, 1.0)
+        low, high = np.maximum(low, start), np.minimum(high, stop)
+        independent *= (stop - start).prod(axis=0)
+    related: Edges = STAYING * (np.maximum(high - low, 0.0).prod(axis=0) - independent)
+    return related
+
+
+def intersect_bounds(
+    steps: list[CountBounds], users: Numbers, together: Edges | float = 0.0
+) -> CountBounds:
     """Bound how many users of each bundle, or of each part, are counted at every step.
 
     ``users`` are all users of each, in a row for each step or, if they are the same at every
     step, in one row. Users who leave do not come back: those of the step with the fewest are at
-    all of them.
+    all of them. ``together`` is which share of them is counted besides those that independent
+    steps would have in common.
     """
     if len(steps) == 1:
         return steps[0]
@@ -202,7 +233,8 @@ def intersect_bounds(steps: list[CountBounds], users: Numbers) -> CountBounds:
     lower = np.maximum(left - outside, 0)
     upper = reduce(np.minimum, (step.upper for step in steps), left)
     shares = [s.estimate / np.maximum(p, 1) for p, s in zip(present, steps, strict=True)]
-    return CountBounds(lower, np.clip(left * reduce(np.multiply, shares), lower, upper), upper)
+    about = left * (reduce(np.multiply, shares) + together)
+    return CountBounds(lower, np.clip(about, lower, upper), upper)
 
 
 def intersect_answers(answers: list[Answer], num_users: int) -> Answer:
