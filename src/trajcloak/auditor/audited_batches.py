@@ -222,34 +222,26 @@ class LogReader:
         """Number the users of a chunk, and hand its rows or requests to their shards."""
         if not chunk.num_rows:
             return
+        time = np.concatenate(chunk.times)
         codes = self._requests.number(chunk.values) if self._requests.numbered else []
         named_codes: dict[str, Any] = {f"code{a}": code for a, code in enumerate(codes)}
         num_shards = self._waiting.num_shards
         if self._after is not None:
             user = self._after.find_users(chunk.users)
-            time = np.concatenate(chunk.times)
             sent = {"request_user": user // num_shards, "request_time": time, **named_codes}
             for shard in range(num_shards):
                 mine = (user % num_shards == shard) & (user >= 0)
                 self._waiting.add(shard, {name: values[mine] for name, values in sent.items()})
             return
         number = self._number_users(chunk)
+        rows = {"user": number // np.int32(num_shards), "time": time}
+        rows |= {"x": np.concatenate(chunk.x), "y": np.concatenate(chunk.y)}
         request_row = np.concatenate(chunk.request_rows)
-        places: dict[str, Sequence[npt.NDArray[Any]]] = {
-            "time": chunk.times,
-            "x": chunk.x,
-            "y": chunk.y,
-        }
         if num_shards == 1:
-            for name, parts in places.items():
-                for part in parts:
-                    self._waiting.add(0, {name: part})
             sent = {"request_row": request_row + self._waiting.counts[0], **named_codes}
-            self._waiting.add(0, {"user": number, **sent})
+            self._waiting.add(0, rows | sent)
             self._waiting.counts[0] += chunk.num_rows
             return
-        rows = {name: np.concatenate(parts) for name, parts in places.items()}
-        rows["user"] = number // np.int32(num_shards)
         for shard in range(num_shards):
             mine = number % num_shards == shard
             chosen = mine[request_row]
