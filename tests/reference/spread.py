@@ -20,10 +20,11 @@ def find_shares(rectangles, users, region, side):
     ]
     weights = []
     for tile in tiles:
-        expected = sum(
+        inside = [
             n * area(intersect(r, tile)) / area(r) for r, n in zip(rectangles, users, strict=True)
-        )
-        weights.append(expected**0.25)
+        ]
+        total = sum(n / area(r) for r, n in zip(rectangles, inside, strict=True))
+        weights.append(total ** (1 / 3))
     shares = []
     for r in rectangles:
         parts = [intersect(r, tile) for tile in tiles]
