@@ -95,7 +95,10 @@ function describeDensity(shade) {
 // A place, given in cells, in kilometres or units of the release's coordinates.
 function describePlace(x, y) {
   const show = (cells, corner) =>
-    ((corner + cells * data.cell) / (data.metres ? 1000 : 1)).toLocaleString("en", { maximumFractionDigits: data.metres ? 2 : 1 });
+    ((corner + cells * data.cell) / (data.metres ? 1000 : 1)).toLocaleString("en", {
+      maximumFractionDigits: data.metres ? 2 : 1,
+      signDisplay: "negative", // no minus for what is rounded to zero
+    });
   const unit = data.metres ? " km" : "";
   return `x ${show(x, data.corner[0])}${unit}, y ${show(y, data.corner[1])}${unit}`;
 }
