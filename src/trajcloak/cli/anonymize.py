@@ -14,7 +14,7 @@ from trajcloak.cli.engine_options import (
     engine_options,
     start_engine,
 )
-from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option, work_option
 from trajcloak.cli.printing import (
     facts_table,
     out,
@@ -48,28 +48,25 @@ class Share(click.ParamType[float]):
 
 @click.command("anonymize", cls=GroupedCommand)
 @shared.log_argument
-@click.option(
+@option(
     "-o", "--output", required=True, type=shared.PATH, help="Folder of the release, to be created."
 )
 @shared.k_option
-@option(
+@bundle_option(
     "--algorithm",
-    group=BUNDLES,
     default=AUTO,
     show_default="refined for mbr cloaks, traj-anon for quad",
     metavar="NAME",
     shell_complete=lambda _ctx, _param, start: [n for n in ALGORITHMS if n.startswith(start)],
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
 )
-@option(
+@bundle_option(
     "--cloak",
-    group=BUNDLES,
     default="mbr",
-    show_default=True,
     type=click.Choice(["mbr", "quad"]),
     help="Areas to publish: bounding boxes snapped to cells, or (semi-)quadrants.",
 )
-@click.option(
+@option(
     "--policy",
     type=shared.PATH,
     help="Also write the private map from users to bundles, which the audit needs.",
@@ -78,60 +75,45 @@ class Share(click.ParamType[float]):
 @shared.time_options
 @shared.height_option
 @shared.region_option
-@option(
+@bundle_option(
     "--suppress-above",
-    group=BUNDLES,
     type=float,
     metavar="AREA",
     help="Leave out users whose cloaks would sum to this area or more in a window.",
 )
-@option(
+@bundle_option(
     "--max-suppressed",
-    group=BUNDLES,
     type=Share(),
     help="Leave out at most this share of users, such as 1%, where it saves most area.",
 )
-@option(
+@bundle_option(
     "--tree",
-    group=BUNDLES,
     default="usb",
-    show_default=True,
     type=click.Choice(["usb", "usb-instant", "us", "u"]),
     metavar="NAME",
     help="Tree of the paper that traj-anon searches: usb, usb-instant, us or u.",
 )
-@option(
+@bundle_option(
     "--effort",
-    group=BUNDLES,
     default="normal",
-    show_default=True,
     type=click.Choice(["low", "normal", "high"]),
     metavar="LEVEL",
     help="How hard refined tries: low, normal or high.",
 )
-@option(
-    "--seed",
-    group=BUNDLES,
-    default=0,
-    show_default=True,
-    type=int,
-    help="For algorithms that draw at random; same seed, same release.",
+@bundle_option(
+    "--seed", default=0, help="For algorithms that draw at random; same seed, same release."
 )
 @shared.parts_options
 @shared.request_options
 @shared.rows_alike_option
-@option(
+@work_option(
     "--memory",
-    group=WORK,
     metavar="SIZE",
     help="Most memory to use, such as 4GiB; the log may be larger and is worked on window by "
     "window. Never changes the result.  [default: the log is held in memory]",
 )
-@option(
-    "--resume",
-    group=WORK,
-    is_flag=True,
-    help="Continue an interrupted run with --memory, if there is one.",
+@work_option(
+    "--resume", is_flag=True, help="Continue an interrupted run with --memory, if there is one."
 )
 @engine_options
 @shared.threads_option

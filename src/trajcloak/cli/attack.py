@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option
 from trajcloak.cli.printing import ValueTable, out, print_json, progress_bars
 from trajcloak.options import ALGORITHMS, LogColumns
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 @click.command("attack", cls=GroupedCommand)
 @shared.log_argument
 @shared.k_option
-@option(
+@bundle_option(
     "--algorithms",
-    group=BUNDLES,
     default="traj-anon",
-    show_default=True,
     help=f"Bundles to attack, separated by commas: {', '.join(ALGORITHMS)}.",
 )
 @shared.log_options
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 @shared.request_options
 @shared.seed_option
 @shared.threads_option
-@click.option("--example", is_flag=True, help="Walk through one breach, step by step.")
+@option("--example", is_flag=True, help="Walk through one breach, step by step.")
 @shared.json_option
 def command(
     log: tuple[Path, ...],

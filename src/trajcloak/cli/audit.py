@@ -11,7 +11,7 @@ from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 from trajcloak.options import LogColumns
 
@@ -26,32 +26,28 @@ if TYPE_CHECKING:
 @click.command("audit", cls=GroupedCommand)
 @shared.log_argument
 @click.argument("release", type=shared.PATH)
-@click.option("--policy", type=shared.PATH, help="The private map from users to bundles.")
-@click.option(
+@option("--policy", type=shared.PATH, help="The private map from users to bundles.")
+@option(
     "--foreign",
     is_flag=True,
     help="RELEASE is a table of another tool: a rectangle and a time per row.",
 )
-@click.option("--k", type=int, help="Least number of possible senders that is asked for.")
-@click.option(
-    "--replay",
-    is_flag=True,
-    help="Run the algorithm again: it must give the same groups.",
-)
-@click.option(
+@option("--k", type=int, help="Least number of possible senders that is asked for.")
+@option("--replay", is_flag=True, help="Run the algorithm again: it must give the same groups.")
+@option(
     "--vocabulary",
     type=shared.PATH,
     metavar="FILE",
     help="The values that requests may have, if the release was made with such a list.",
 )
-@click.option(
+@option(
     "--rewrite",
     type=shared.PATH,
     metavar="DIR",
     help="Write a clean copy of the checked tables, to be published instead.",
 )
-@click.option("--memory", metavar="SIZE", help="Most memory for rows of the log, such as 4GiB.")
-@click.option(
+@option("--memory", metavar="SIZE", help="Most memory for rows of the log, such as 4GiB.")
+@option(
     "--group",
     metavar="COLUMN",
     help="With --foreign: column whose equal values are known to link rows. Every other column is "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option
 from trajcloak.cli.printing import ValueTable, out, print_json, progress_bars, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
 from trajcloak.quantities import Unit, show_number
@@ -21,27 +21,23 @@ if TYPE_CHECKING:
 @click.command("compare", cls=GroupedCommand)
 @shared.log_argument
 @shared.k_option
-@option(
+@bundle_option(
     "--algorithms",
-    group=BUNDLES,
     default=",".join(name for name in ALGORITHMS if name != "exact"),
-    show_default=True,
     help="Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
 )
 @shared.log_options
 @shared.time_options
 @shared.height_option
 @shared.seed_option
-@option(
+@bundle_option(
     "--cloak",
-    group=BUNDLES,
     default="mbr",
-    show_default=True,
     type=click.Choice(["mbr", "quad"]),
     help="Kind of cloaks whose cost the algorithms are to lower.",
 )
 @shared.parts_options
-@click.option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
+@option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
 @shared.threads_option
 @shared.json_option
 def command(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import WORK, combine, option
+from trajcloak.cli.grouped import combine, work_option
 from trajcloak.progress import Progress
 
 if TYPE_CHECKING:
@@ -30,50 +30,41 @@ MOMENT = 0.01
 
 
 engine_options = combine(
-    option(
+    work_option(
         "--engine",
-        group=WORK,
         default=IN_MEMORY,
-        show_default=True,
         type=click.Choice([IN_MEMORY, DASK, SPARK]),
         metavar="NAME",
         help="Where to work: memory (of this process), dask or spark (a cluster).",
     ),
-    option(
+    work_option(
         "--scheduler",
-        group=WORK,
         metavar="ADDRESS",
         help="Scheduler of a dask cluster, such as tls://host:8786.  [default: processes on "
         "this machine]",
     ),
-    option(
+    work_option(
         "--workers",
-        group=WORK,
         type=click.IntRange(min=1),
         help="Processes to start with --engine dask without --scheduler.  [default: one for "
         "each core]",
     ),
-    option(
+    work_option(
         "--tls-ca",
-        group=WORK,
         type=shared.PATH,
         help="Certificate of the authority that the scheduler's is checked with.  [default: "
         "as dask is configured]",
     ),
-    option(
-        "--tls-cert", group=WORK, type=shared.PATH, help="Certificate to show to the scheduler."
-    ),
-    option("--tls-key", group=WORK, type=shared.PATH, help="Private key of --tls-cert."),
-    option(
+    work_option("--tls-cert", type=shared.PATH, help="Certificate to show to the scheduler."),
+    work_option("--tls-key", type=shared.PATH, help="Private key of --tls-cert."),
+    work_option(
         "--master",
-        group=WORK,
         metavar="URL",
         help="Master of a Spark cluster, such as spark://host:7077 or yarn.  [default: all "
         "cores of this machine]",
     ),
-    option(
+    work_option(
         "--scratch",
-        group=WORK,
         type=shared.PATH,
         metavar="DIR",
         help="Folder that client and workers share, as private as the log, in which shards "

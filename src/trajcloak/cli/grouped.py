@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,16 +29,25 @@ DEFAULT_FILE = "trajcloak.toml"
 
 
 class GroupedOption(click.Option):
-    """An option that is shown under the heading of its group."""
+    """An option that is shown under the heading of its group, with its default."""
 
     def __init__(self, *args: Any, group: str = GENERAL, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+        super().__init__(*args, **{"show_default": "default" in settings, **settings})
         self.group = group
 
 
 def option(*names: str, group: str = GENERAL, **settings: Any) -> Callable[[F], F]:
     """Add an option to a command, as :func:`click.option` does, in a group."""
     return click.option(*names, cls=GroupedOption, group=group, **settings)
+
+
+column_option = partial(option, group=COLUMNS)
+time_option = partial(option, group=TIMES)
+place_option = partial(option, group=PLACES)
+row_option = partial(option, group=BAD_ROWS)
+request_option = partial(option, group=REQUESTS)
+bundle_option = partial(option, group=BUNDLES)
+work_option = partial(option, group=WORK)
 
 
 def combine(*decorators: Callable[[F], F]) -> Callable[[F], F]:

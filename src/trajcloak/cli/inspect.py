@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option, time_option
 from trajcloak.cli.printing import (
     ValueTable,
     facts_table,
@@ -41,33 +41,21 @@ SUSPECTED = {
 @click.command("inspect", cls=GroupedCommand)
 @shared.log_argument
 @partial(shared.log_options, request_help="Request attribute; never looked at here.")
-@click.option(
+@option(
     "--k",
     type=click.IntRange(min=2),
     default=10,
-    show_default=True,
     help="Least number of users in a bundle that the release is to have.",
 )
-@option("--every", group=TIMES, metavar="DURATION", help="Keep this step.  [default: proposed]")
-@option("--max-gap", group=TIMES, metavar="DURATION", help="Keep this gap.  [default: proposed]")
-@option(
-    "--length",
-    group=TIMES,
-    type=click.IntRange(min=1),
-    help="Keep this length.  [default: proposed]",
-)
-@option(
-    "--members",
-    group=BUNDLES,
-    type=click.IntRange(min=2),
-    help="Keep this many.  [default: proposed]",
-)
+@time_option("--every", metavar="DURATION", help="Keep this step.  [default: proposed]")
+@time_option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
+@time_option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
+@bundle_option("--members", type=click.IntRange(min=2), help="Keep this many.  [default: proposed]")
 @shared.region_option
 @shared.rows_alike_option
-@option(
+@bundle_option(
     "--plan",
     "plans",
-    group=BUNDLES,
     is_flag=True,
     help="Also bundle users for a few choices of k, --parts and --length, and measure areas and "
     "the errors of answers.",
