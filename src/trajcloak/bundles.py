@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,7 @@ class Bundles:
     window: int
     start: int  # Half-open range of instants.
     stop: int
-    # (bundles, instants, 4): cells, as :data:`trajcloak.cloaks.Cloaks`. With parts: the boxes
-    # around them.
+    # With parts: the boxes around them.
     cloaks: Cloaks
     sizes: npt.NDArray[np.int32]  # (bundles,)
     # The distinct requests of each bundle and instant, in that order. Instants count from
@@ -97,15 +96,11 @@ class Bundles:
         new[one] = kept.number[other]
         number = new[place]
         is_left = number >= 0
-        entries = (
-            self.request_bundle[is_left],
-            self.request_instant[is_left],
-            number[is_left],
-        )
+        bundle, instant = self.request_bundle[is_left], self.request_instant[is_left]
+        kind = number[is_left]
         if (np.diff(kept.number[kept.number >= 0]) <= 0).any():
             shape = len(self.sizes), self.stop - self.start, int(kept.number.max()) + 1
-            entries = sort_entries(entries, shape)
-        bundle, instant, kind = entries
+            bundle, instant, kind = sort_entries([bundle, instant, kind], shape)
         return replace(self, request_bundle=bundle, request_instant=instant, request_kind=kind)
 
 
@@ -119,18 +114,16 @@ def count_shown(bundles: Bundles) -> ShownKinds:
 
 def join_bundles(found: Sequence[Bundles]) -> Bundles:
     """Join bundles of one window, in the given order."""
-    starts = np.cumsum([0] + [len(some.sizes) for some in found[:-1]])
+    starts = np.cumsum([0] + [len(some.sizes) for some in found[:-1]]).astype(np.int32)
     shown = [some.parts for some in found if some.parts is not None]
-    request_bundle = [
-        some.request_bundle + np.int32(start) for some, start in zip(found, starts, strict=True)
-    ]
+    alike: dict[str, Any] = {
+        name: np.concatenate([getattr(some, name) for some in found])
+        for name in ("cloaks", "sizes", "request_bundle", "request_instant", "request_kind")
+    }
+    alike["request_bundle"] += np.repeat(starts, [len(some.request_bundle) for some in found])
     return replace(
         found[0],
-        cloaks=np.concatenate([some.cloaks for some in found]),
-        sizes=np.concatenate([some.sizes for some in found]),
-        request_bundle=np.concatenate(request_bundle),
-        request_instant=np.concatenate([some.request_instant for some in found]),
-        request_kind=np.concatenate([some.request_kind for some in found]),
+        **alike,
         ids=pa.concat_arrays([some.ids for some in found]),
         has_row=join_marks([some.has_row for some in found], [len(some.ids) for some in found]),
         parts=join_parts(shown) if shown else None,

@@ -22,7 +22,6 @@ from trajcloak.bundling.key_ranges import (
 from trajcloak.bundling.runs import BundlingTask, RankedBundles, Unpublished, bundle_input
 from trajcloak.engines.engine import Engine, Job
 from trajcloak.options import QUAD
-from trajcloak.progress import silent
 from trajcloak.window_inputs import WindowInput, join_inputs, split_input
 
 SAMPLE = 1024
@@ -80,7 +79,7 @@ def _choose_blocks(
 ) -> tuple[Planes, npt.NDArray[np.int32]]:
     """Choose the planes between blocks from a sample; returns them and the blocks' numbers."""
     rate = SAMPLE * wanted / window.num_users
-    drawn = engine.ask(draw_input, [(given, rate) for given in window.inputs])
+    drawn: list[Drawn] = engine.ask(draw_input, [(given, rate) for given in window.inputs])
     hashes, cells, weight = (np.concatenate(column) for column in zip(*drawn, strict=True))
     _, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     weight = np.bincount(of_hash, weight, minlength=len(first)).astype(np.int64)
@@ -114,17 +113,9 @@ def refine_block(
 ) -> Iterator[tuple[RankedBundles, Unpublished]]:
     """Put a block together and bundle it."""
     given = join_inputs(inputs)
-    policy = task.algorithm.solve(
-        given.window.cells,
-        task.region.height,
-        task.members,
-        task.cloak,
-        threads=threads,
-        progress=silent,
-    )
-    rank = np.column_stack(
-        [np.full(policy.num_bundles, block), np.arange(policy.num_bundles)]
-    ).astype(np.int64)
+    policy = task.solve(given, threads)
+    number = np.arange(policy.num_bundles, dtype=np.int64)
+    rank = np.column_stack([np.full_like(number, block), number])
     yield bundle_input(given, policy, task, rank, threads)
 
 

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 @click.command("compare", cls=GroupedCommand)
 @shared.log_argument
 @shared.k_option
-@bundle_option(
-    "--algorithms",
-    default=",".join(name for name in ALGORITHMS if name != "exact"),
-    help="Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
+@shared.algorithms_option(
+    ",".join(name for name in ALGORITHMS if name != "exact"),
+    "Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
 )
 @shared.log_options
 @shared.time_options
@@ -41,12 +40,10 @@ if TYPE_CHECKING:
 @shared.threads_option
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     k: int,
-    algorithms: str,
     columns: LogColumns,
     request_log: Path | None,
-    time_limit: float | None,
     threads: int | None,
     as_json: bool,
     **options: Any,
@@ -62,16 +59,8 @@ def command(
 
     options = {name: value for name, value in options.items() if value is not None}
     with progress_bars(hidden=as_json) as progress:
-        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
-        results = compare_algorithms(
-            read,
-            k,
-            [name.strip() for name in algorithms.split(",")],
-            time_limit=time_limit,
-            threads=threads,
-            progress=progress,
-            **options,
-        )
+        read = read_in_memory(log, columns, request_log, threads=threads, progress=progress)
+        results = compare_algorithms(read, k, threads=threads, progress=progress, **options)
     if as_json:
         print_json({"results": [asdict(result) for result in results]})
     else:

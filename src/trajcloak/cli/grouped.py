@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from trajcloak.shown_text import show_text
+from trajcloak.errors import show_text
 
 F = TypeVar("F", bound=Callable[..., Any] | click.Command)
 

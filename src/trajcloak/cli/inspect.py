@@ -20,7 +20,7 @@ from trajcloak.cli.printing import (
     progress_bars,
     to_markup,
 )
-from trajcloak.cli.standard_input import name_log
+from trajcloak.cli.shared_options import name_log
 from trajcloak.errors import Refusals
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 from trajcloak.quantities import Unit, list_ingest_facts, show_duration
@@ -63,7 +63,7 @@ SUSPECTED = {
 @shared.threads_option
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     columns: LogColumns,
     request_log: Path | None,
     k: int,
@@ -84,7 +84,7 @@ def command(
     from trajcloak.plan import plan_rows
 
     with progress_bars(hidden=as_json) as progress:
-        read = read_all_rows(list(log), columns, request_log, threads=threads, progress=progress)
+        read = read_all_rows(log, columns, request_log, threads=threads, progress=progress)
         found = inspect_rows(read, k=k, threads=threads, progress=progress, **options)
         plan = None
         if plans and not found.refusals:
@@ -102,7 +102,7 @@ def command(
     proposed = None
     if not found.refusals:
         proposed = build_command(log, columns, request_log, k, found.proposed, options)
-    read_as = describe_columns(list(log), columns)
+    read_as = describe_columns(log, columns)
     if as_json:
         measured = {} if plan is None else {"plan": asdict(plan)}
         print_json({**found.to_dict(), **measured, "columns": read_as, "command": proposed})
@@ -110,7 +110,7 @@ def command(
         print_inspection(found, read_as, is_told=bool(found.refusals) or options["rows_alike"])
         if plan is not None:
             print_plan(plan)
-        others = [] if columns.requests else list_other_columns(list(log), columns)
+        others = [] if columns.requests else list_other_columns(log, columns)
         if others and proposed is not None:
             out.print(
                 f"No request is named, so none would be published. Columns that could be, with "

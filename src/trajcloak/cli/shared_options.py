@@ -1,6 +1,11 @@
-"""Options that several commands share."""
+"""Options that several commands share, and a log on standard input: ``-`` instead of a path."""
 
+import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial, wraps
 from pathlib import Path
@@ -21,7 +26,6 @@ from trajcloak.cli.grouped import (
     time_option,
     work_option,
 )
-from trajcloak.cli.standard_input import take_standard_input
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 
@@ -39,6 +43,12 @@ TIME_DEFAULTS = {
     "missing": "withhold",
 }
 """What holds where a time option is not given."""
+
+DASH = Path("-")
+STORED = "standard-input"
+HEAD_BYTES = 64
+STARTS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\xff\xff\xff\xff": ".arrow"}
+PACKED_STARTS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
@@ -59,6 +69,50 @@ class Numbers(click.ParamType[tuple[float, ...]]):
         return numbers
 
 
+def name_log(path: Path) -> str:
+    """Name a log as the command line does."""
+    return str(DASH if path.name.startswith(f"{STORED}.") else path)
+
+
+def name_in_messages(text: str) -> str:
+    """Name standard input in a message, not the file that holds it."""
+    return re.sub(rf"\S*/{STORED}[\w.]*", "standard input", text)
+
+
+def take_standard_input(
+    ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]
+) -> list[Path]:
+    """Put a file with what comes on standard input in the place of ``-``.
+
+    It stands in a private folder, as long as the command runs.
+    """
+    if DASH not in value or ctx.resilient_parsing:
+        return list(value)
+    folder = ctx.with_resource(tempfile.TemporaryDirectory(prefix="trajcloak-"))
+    file = Path(folder, STORED)
+    with file.open("wb") as stored:
+        shutil.copyfileobj(sys.stdin.buffer, stored)
+    file = _name_by_content(file)
+    return [file if path == DASH else path for path in value]
+
+
+def _name_by_content(file: Path) -> Path:
+    """Give a file the suffixes of its kind, and of how it is compressed."""
+    from trajcloak.log.formats import open_text
+
+    with file.open("rb") as stored:
+        head = stored.read(HEAD_BYTES)
+    packed = next((end for end, start in PACKED_STARTS.items() if head.startswith(start)), "")
+    if packed:
+        file = file.rename(f"{file}{packed}")
+        # What is damaged is refused when it is read.
+        with suppress(OSError), open_text(file) as unpacked:
+            head = unpacked.read(HEAD_BYTES)
+    text = ".jsonl" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else ".csv"
+    kind = next((end for start, end in STARTS.items() if head.startswith(start)), text)
+    return file.rename(file.with_name(f"{STORED}{kind}{packed}"))
+
+
 k_option = option(
     "--k", required=True, type=int, help="Least number of users in a bundle; 2 or more."
 )
@@ -66,6 +120,16 @@ k_option = option(
 log_argument = click.argument(
     "log", nargs=-1, required=True, type=PATH, callback=take_standard_input
 )
+
+
+def algorithms_option(default: str, help_: str) -> Callable[[F], F]:
+    """Build the option that names some algorithms."""
+
+    def split(_ctx: click.Context, _param: click.Parameter, value: str) -> list[str]:
+        return [name.strip() for name in value.split(",")]
+
+    return bundle_option("--algorithms", default=default, callback=split, help=help_)
+
 
 json_option = option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @shared.threads_option
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     release: Path,
     policy: Path,
     queries: int,
@@ -58,15 +58,9 @@ def command(
     published = open_published(release)
     columns = columns.complete(published.manifest["parameters"])
     with progress_bars(hidden=as_json) as progress:
-        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
+        read = read_in_memory(log, columns, request_log, threads=threads, progress=progress)
         results = measure_answers(
-            read,
-            release,
-            policy,
-            queries=queries,
-            seed=seed,
-            threads=threads,
-            progress=progress,
+            read, release, policy, queries=queries, seed=seed, threads=threads, progress=progress
         )
     areas = measure_areas(published)
     if as_json:

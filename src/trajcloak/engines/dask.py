@@ -13,7 +13,6 @@ from trajcloak.engines.stored import (
     KEPT_MEMORY,
     Call,
     StoredEngine,
-    StoringCall,
     choose_parent,
     import_extra,
     raise_failed,
@@ -65,11 +64,8 @@ class DaskEngine(StoredEngine):
         stage = self._new_stage("store_frame")
         store = delayed(_store_partition, pure=False)
         partitions = frame.to_delayed()
-        self._finish(
-            self.client.compute(
-                [store(convert, part, stage / str(i)) for i, part in enumerate(partitions)]
-            )
-        )
+        stored = [store(convert, part, stage / str(i)) for i, part in enumerate(partitions)]
+        self._finish(self.client.compute(stored))
         return Pieces(stage, len(partitions), 0)
 
     def _finish(self, futures: Sequence[Any]) -> list[Any]:
@@ -91,7 +87,7 @@ class DaskEngine(StoredEngine):
 
 
 def _store_partition(convert: Callable[[Any], Any], partition: Any, path: Path) -> Any:
-    return run_on_worker(StoringCall(convert, (partition,), path, is_generator=False))
+    return run_on_worker(Call(convert, (partition,), path))
 
 
 def connect_dask(

@@ -9,7 +9,7 @@ from trajcloak.algorithms import Algorithm
 from trajcloak.algorithms.group_algorithm import CustomAlgorithm, wrap_custom
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.engines.open import open_engine
+from trajcloak.engines import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
 from trajcloak.interface.logs import (

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.shown_text import show_text
+from trajcloak.errors import show_text
 
 Element = ElementTree.Element
 Child = Element | str | None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.errors import show_text
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import (
     CellGrid,
@@ -16,7 +17,6 @@ from trajcloak.query.release_arrays import (
     encode_values,
     read_request_table,
 )
-from trajcloak.shown_text import show_text
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

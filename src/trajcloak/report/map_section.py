@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from trajcloak.errors import show_text
 from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
@@ -16,7 +17,6 @@ from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, read_part, render, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests, MapDensity, find_bounds
 from trajcloak.report.sections import describe_instant
-from trajcloak.shown_text import show_text
 
 SIZE = "size of the rectangle, as the side of a square as large"
 
