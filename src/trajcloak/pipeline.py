@@ -48,18 +48,9 @@ from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, merge_totals
 from trajcloak.release.published_rows import ReleaseHead, place_box
-from trajcloak.release.reading import (
-    check_outputs,
-    check_outside_log,
-    name_private_files,
-)
+from trajcloak.release.reading import check_outputs, check_outside_log, name_private_files
 from trajcloak.release.result import RunResult
-from trajcloak.requests import (
-    WindowKinds,
-    check_request_options,
-    check_values,
-    decide_requests,
-)
+from trajcloak.requests import WindowKinds, check_request_options, check_values, decide_requests
 from trajcloak.trajectories import (
     Layout,
     Located,

@@ -247,9 +247,8 @@ def order_bundles(
     """
     samples = engine.ask(sample_cloaks, [(ranked,) for ranked in found])
     cuts = choose_cuts(samples, len(found))
-    pieces = engine.shuffle(
-        split_by_cloaks, [(ranked, engine.put(cuts)) for ranked in found], len(cuts) + 1
-    )
+    shared = engine.put(cuts)
+    pieces = engine.shuffle(split_by_cloaks, [(ranked, shared) for ranked in found], len(cuts) + 1)
     ordered = engine.shuffle(join_range, [(of_range, region) for of_range in pieces], 2)
     engine.drop(pieces)
     return ordered

@@ -102,8 +102,7 @@ def bundle_by_tree(
     tree = _get_tree(task)
     layout = build_layout(window.length, task.region.height, tree.tree)
     splitters, counts = choose_ranges(engine, window, layout, wanted)
-    jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
-    pieces = engine.shuffle(split_by_key, jobs, len(splitters) + 1)
+    pieces = split_window(engine, window, layout, splitters)
     chosen = np.flatnonzero(counts)
     ranges = engine.derive(
         sort_range, [(pieces[r], layout, engine.threads) for r in chosen.tolist()]
@@ -200,6 +199,15 @@ def choose_ranges(
             break
         splitters = cut
     return splitters, counts
+
+
+def split_window(
+    engine: Engine, window: LargeWindow, layout: KeyLayout, splitters: Words
+) -> list[Sequence[Handle]]:
+    """Cut the participants of a window into ranges of the key order."""
+    shared = engine.put(splitters)
+    jobs = [(given, layout, shared) for given in window.inputs]
+    return engine.shuffle(split_by_key, jobs, len(splitters) + 1)
 
 
 def sample_input(given: Sequence[WindowInput], layout: KeyLayout, rate: float) -> Sample:

@@ -12,13 +12,7 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, bundle_option, combine, option, work_option
-from trajcloak.cli.printing import (
-    facts_table,
-    out,
-    print_json,
-    progress_bars,
-    to_markup,
-)
+from trajcloak.cli.printing import facts_table, out, print_json, progress_bars, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 from trajcloak.progress import Progress
 from trajcloak.quantities import Unit, list_ingest_facts, show_count
@@ -82,12 +76,6 @@ engine_options = combine(
     ),
 )
 """Where a run is done."""
-
-OF_RARE = {
-    "replaced": "requests with a rare value replaced",
-    "kept_rare": "rare requests published",
-}
-"""Figures about rare requests, in words."""
 
 
 class Share(click.ParamType[float]):
@@ -197,11 +185,7 @@ def command(
     from trajcloak.log.recognition import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
-    from trajcloak.release.reading import (
-        check_outputs,
-        check_outside_log,
-        name_private_files,
-    )
+    from trajcloak.release.reading import check_outputs, check_outside_log, name_private_files
 
     started = time.monotonic()
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
@@ -278,6 +262,7 @@ def print_summary(
 
     unit = Unit(in_metres=manifest["crs"] is not None)
     withheld, num_sent = manifest["withheld"], figures["requests"]
+    replaced, kept_rare = figures["replaced"], figures["kept_rare"]
     num_withheld = sum(figures["withheld"].values())
     share = f" ({num_withheld / num_sent:.1%})" if num_withheld else ""
     counted = figures["user_windows"]
@@ -292,7 +277,8 @@ def print_summary(
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
         ("equal requests", f"{figures['equal']:,}"),
         ("requests withheld", f"{num_withheld:,}{share}"),
-        *((what, f"{figures[name]:,}") for name, what in OF_RARE.items() if figures[name]),
+        *([("requests with a rare value replaced", f"{replaced:,}")] if replaced else []),
+        *([("rare requests published", f"{kept_rare:,}")] if kept_rare else []),
         ("windows published", f"{manifest['windows']:,}"),
         ("instants published", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
@@ -314,13 +300,8 @@ def print_summary(
     out.print(facts_table(f"Release: {output}", facts))
     for reason, requests in figures["withheld"].items():
         users = counted.get(reason, 0)
-        left_out = []
-        if users:
-            left_out.append(
-                f"users {show_count(users, 'time')}" if times else show_count(users, "user")
-            )
-        if requests:
-            left_out.append(show_count(requests, "request"))
+        who = f"users {show_count(users, 'time')}" if times else show_count(users, "user")
+        left_out = [who] * bool(users) + [show_count(requests, "request")] * bool(requests)
         if left_out:
             out.print(f"Not published ({REASONS[reason]}): {', '.join(left_out)}.")
     if withheld["sets"]:

@@ -115,7 +115,12 @@ def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
     Keys of the file are options of any command, such as ``user`` or ``max-gap``; those in a table
     with the name of a command, such as ``[anonymize]``, are for this command alone.
     """
-    content = _read(file)
+    try:
+        content = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise click.UsageError(f"{file}: cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{file}: not TOML: {show_text(str(error))}.") from None
     known = _list_options()
     tables = {name: content.pop(name) for name in known if isinstance(content.get(name), dict)}
     _check_keys(file, "", content, [*chain.from_iterable(known.values()), *known])
@@ -130,15 +135,6 @@ def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
 def name_option(param: click.Parameter) -> str:
     """Name an option as the file does: its long name, without dashes in front."""
     return max(param.opts, key=len).lstrip("-")
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise click.UsageError(f"{file}: cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file}: not TOML: {show_text(str(error))}.") from None
 
 
 def _list_options() -> dict[str, list[str]]:

@@ -212,10 +212,7 @@ def print_plan(plan: "Plan") -> None:
             f"users; about more users, they are smaller."
         )
     table = ValueTable(
-        "Plan",
-        "k",
-        ("parts", "side", "counts", "moves", "users", "sets"),
-        caption=caption,
+        "Plan", "k", ("parts", "side", "counts", "moves", "users", "sets"), caption=caption
     )
     unit = Unit(plan.in_metres)
     length = None

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,8 +25,8 @@ from trajcloak.engines.stored import (
     KEPT_MEMORY,
     Call,
     StoredEngine,
-    choose_parent,
     import_extra,
+    make_scratch,
     raise_failed,
     run_on_worker,
 )
@@ -235,11 +235,7 @@ def _explain(error: BaseException) -> BaseException:
 def connect_spark(
     session: Any, scratch: str | Path | None, progress: Progress = silent
 ) -> SparkEngine:
-    """Build an engine for a session that the caller has.
-
-    The default of ``scratch`` is the system's folder for temporary files if the master is
-    ``local``; otherwise workers may be on other machines, and there is none.
-    """
+    """Build an engine for a session that the caller has."""
     try:
         context = session.sparkContext
     except Exception:
@@ -248,13 +244,11 @@ def connect_spark(
             "not to a server of Spark Connect, which runs no functions on executors; pass "
             "SparkSession.builder.master(URL).getOrCreate()"
         ) from None
-    default = None
-    if is_local(context.master):
-        default = Path(tempfile.gettempdir())
-        if "PYSPARK_PYTHON" not in os.environ:
-            # Spark takes the first Python in the path, which may not have the package.
-            context.pythonExec = sys.executable
-    return SparkEngine(context, Scratch(choose_parent(scratch, default)), progress)
+    local = is_local(context.master)
+    if local and "PYSPARK_PYTHON" not in os.environ:
+        # Spark takes the first Python in the path, which may not have the package.
+        context.pythonExec = sys.executable
+    return SparkEngine(context, make_scratch(scratch, is_local=local), progress)
 
 
 @contextmanager
@@ -269,13 +263,9 @@ def open_spark(
     """
     import_extra("pyspark", "spark")
     check_java()
-    with ExitStack() as stack:
-        # Closed last, when no worker on this machine can be writing.
-        folder = Scratch(scratch)
-        stack.callback(folder.close)
-        context = stack.enter_context(
-            start_spark(master or f"local[{default_threads()}]", folder.folder)
-        )
+    master = master or f"local[{default_threads()}]"
+    # The folder is closed last, when no worker on this machine can be writing.
+    with closing(Scratch(scratch)) as folder, start_spark(master, folder.folder) as context:
         yield SparkEngine(context, folder, progress)
 
 

@@ -4,6 +4,7 @@ Such an engine only has to run calls, see :meth:`StoredEngine.run_calls`. On wor
 not log what they work on, see :class:`Failed`.
 """
 
+import tempfile
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -194,19 +195,17 @@ class StoredEngine(Engine):
         return stage
 
 
-def choose_parent(scratch: str | Path | None, default: Path | None) -> Path:
-    """Choose the folder in which the scratch folder is made.
+def make_scratch(parent: str | Path | None, *, is_local: bool) -> Scratch:
+    """Make the scratch folder of a cluster of the caller's.
 
-    ``default`` is None where workers may be on other machines.
+    By default it stands among the system's temporary files, if all workers are on this machine.
     """
-    if scratch is not None:
-        return Path(scratch)
-    if default is not None:
-        return default
-    raise OptionError(
-        "no scratch folder is given, and the workers may be on other machines; expected a folder "
-        "that client and workers share, as private as the log; pass scratch"
-    )
+    if parent is None and not is_local:
+        raise OptionError(
+            "no scratch folder is given, and the workers may be on other machines; expected a "
+            "folder that client and workers share, as private as the log; pass scratch"
+        )
+    return Scratch(Path(parent or tempfile.gettempdir()))
 
 
 def import_extra(package: str, engine: str) -> Any:

@@ -276,11 +276,7 @@ class Release:
         return plot_instant(published, instant, ax)
 
     def save(
-        self,
-        path: str | Path,
-        policy: str | Path | None = None,
-        *,
-        progress: Heard = False,
+        self, path: str | Path, policy: str | Path | None = None, *, progress: Heard = False
     ) -> None:
         """Write the release folder and, if asked for, the policy file: both or neither.
 

@@ -49,11 +49,7 @@ def element(tag: str, *children: Child, **attributes: str | float | None) -> Ele
 
 
 def table(
-    head: Iterable[str],
-    rows: TableRows,
-    *,
-    caption: str | None = None,
-    class_: str | None = None,
+    head: Iterable[str], rows: TableRows, *, caption: str | None = None, class_: str | None = None
 ) -> Element:
     """Build a table whose first column names its rows.
 

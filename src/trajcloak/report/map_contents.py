@@ -241,15 +241,11 @@ class DensityGrid:
 
 @dataclass(frozen=True)
 class MapDensity:
-    """The density surface of the windows on the map.
-
-    ``greatest`` is the expected users of a square with the strongest colour; ``shades``, of each
-    window, are by instant, row and column.
-    """
+    """The density surface of the windows on the map."""
 
     grid: DensityGrid
-    greatest: float
-    shades: list[Ints]
+    greatest: float  # the expected users of a square with the strongest colour
+    shades: list[Ints]  # of each window, by instant, row and column
 
 
 def build_density_grid(bounds: Sequence[int], num_instants: int) -> DensityGrid:

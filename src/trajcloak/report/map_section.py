@@ -1,6 +1,7 @@
 """The map: the elements that its script fills, and the data that the script reads."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from html import escape
 from itertools import pairwise
 from string import Template
@@ -159,7 +160,6 @@ def build_map_data(
 ) -> dict[str, Any]:
     """Gather what the script reads, rectangles in cells of the grid."""
     grid = build_cell_grid(release.manifest)
-    squares = density.grid
     return {
         "cell": grid.cell,
         "cells": 2 ** release.manifest["height"],
@@ -168,13 +168,7 @@ def build_map_data(
         "metres": unit.in_metres,
         "moments": release.times.moments,
         "zone": release.times.zone,
-        "density": {
-            "low": squares.low,
-            "side": squares.side,
-            "columns": squares.columns,
-            "rows": squares.rows,
-            "greatest": density.greatest,
-        },
+        "density": {**asdict(density.grid), "greatest": density.greatest},
         "hasParts": release.manifest["parts"] is not None,
         "areaBreaks": [area / grid.cell**2 for area in figures.area_breaks],
         "areaColours": spread_colours(len(figures.area_breaks) + 1),
