@@ -26,7 +26,7 @@ from rich.table import Table
 from run import LENGTH, RESULTS, K, make_log
 from trajcloak.engines.engine import Sizes
 from trajcloak.engines.shard_files import Scratch
-from trajcloak.engines.stored import SHARD_ROWS, Call, StoredEngine, StoringCall
+from trajcloak.engines.stored import SHARD_ROWS, Call, StoredEngine
 from trajcloak.log.sharded_log import call_on_shard
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_on
@@ -98,7 +98,7 @@ class MeasuringEngine(StoredEngine):
         self.seconds[name] += time.process_time() - started
         self.read_bytes[name] += _count_read() - read
         self.num_calls += 1
-        if isinstance(call, StoringCall):
+        if call.path is not None:
             self.written_bytes[name] += call.path.stat().st_size
         else:
             self.gathered_bytes += _count_bytes(value)
@@ -118,7 +118,7 @@ class MeasuringEngine(StoredEngine):
             yield from call.function(*job)
             self.read_bytes[name] += max(0, _count_resident() - mapped)
 
-        is_generator = isinstance(call, StoringCall) and call.is_generator
+        is_generator = call.is_generator
         return run_generator if is_generator else run
 
 

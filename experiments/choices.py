@@ -17,12 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED, show_ticks
-from experiments.run import OK, RESULTS, console, read_result, write_result
+from experiments.plot import BLACK, BLUE, RED, save, show_ticks
+from experiments.run import OK, RESULTS, console, measure_once, read_result
 from trajcloak import generate_log
 from trajcloak.log import RequestLog, read_in_memory
 from trajcloak.options import LogColumns, Options
@@ -46,18 +44,10 @@ KILOMETRE = 1000.0
 
 @dataclass(frozen=True)
 class ChoicePoint:
-    """A release that is measured.
+    """A release that is measured."""
 
-    Attributes
-    ----------
-    length : int
-        Instants in a window.
-    parts : int
-        Least number of users in a part.
-    """
-
-    length: int
-    parts: int
+    length: int  # Instants in a window.
+    parts: int  # Least number of users in a part.
 
     @property
     def name(self) -> str:
@@ -79,10 +69,7 @@ def main() -> None:
         generate_log(path, users=USERS, length=INSTANTS, seed=SEED)
     log = read_in_memory(path, COLUMNS)
     for point in plan():
-        result = FOLDER / f"{point.name}.json"
-        if not read_result(result)["status"]:
-            write_result({**asdict(point), **measure(point, log)}, result)
-        found = read_result(result)
+        found = measure_once(FOLDER / f"{point.name}.json", measure, point, log)
         errors = ", ".join(f"{name} {found[name]:.1%}" for name in ("count", "moves", "requests"))
         console.print(f"{point.name}: {math.sqrt(found['area']):,.0f} m, {errors}")
 
@@ -102,40 +89,32 @@ def measure(point: ChoicePoint, log: RequestLog) -> dict[str, Any]:
         anonymize_log(log, asked).write(release, policy)
         measured = measure_answers(log, release, policy)
         areas = measure_areas(open_published(release))
-    return {"status": OK, "area": areas.own, **{m.question: m.mean_error for m in measured}}
+    errors = {m.question: m.mean_error for m in measured}
+    return {**asdict(point), "status": OK, "area": areas.own, **errors}
 
 
 def draw(results: Path, path: Path) -> None:
     """Draw precision against the users of a part, for each length of windows."""
     found = {point: read_result(results / f"{point.name}.json") for point in plan()}
-    with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
-        figure = Figure(figsize=(9, 4.2), layout="constrained")
-        side, counts, moves = figure.subplots(1, 3)
-        for length, style in STYLES.items():
-            of_length = [found[ChoicePoint(length, parts)] for parts in PARTS]
-            label = f"W = {length}: linked requests keep {K} suspects for {length} minutes"
-            sides = [math.sqrt(result["area"]) / KILOMETRE for result in of_length]
-            draw_line(side, sides, style, label)
-            draw_line(counts, [100 * result["count"] for result in of_length], style)
-            draw_line(moves, [100 * result["moves"] for result in of_length], style)
-        for axes in (side, counts, moves):
-            axes.set(xscale="log", ylim=(0, None))
-            show_ticks(axes, PARTS)
-        side.set(ylabel="side of the mean area (km)", title="where a user is shown")
-        counts.set(ylabel="mean error (%)", title="counts of users")
-        moves.set(ylabel="mean error (%)", title="moves within a window")
-        figure.supxlabel("M: users of a part, whom readers without trajectories cannot tell apart")
-        figure.legend(loc="outside upper center", frameon=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=DPI, metadata=UNDATED[path.suffix[1:]])
-
-
-def draw_line(
-    axes: Axes, values: list[float], style: tuple[str, str], label: str | None = None
-) -> None:
-    """Draw one length of windows."""
-    colour, marker = style
-    axes.plot(PARTS, values, color=colour, marker=marker, label=label)
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    side, counts, moves = figure.subplots(1, 3)
+    for length, (colour, marker) in STYLES.items():
+        style: dict[str, Any] = {"color": colour, "marker": marker}
+        of_length = [found[ChoicePoint(length, parts)] for parts in PARTS]
+        label = f"W = {length}: linked requests keep {K} suspects for {length} minutes"
+        sides = [math.sqrt(result["area"]) / KILOMETRE for result in of_length]
+        side.plot(PARTS, sides, label=label, **style)
+        counts.plot(PARTS, [100 * result["count"] for result in of_length], **style)
+        moves.plot(PARTS, [100 * result["moves"] for result in of_length], **style)
+    for axes in (side, counts, moves):
+        axes.set(xscale="log", ylim=(0, None))
+        show_ticks(axes, PARTS)
+    side.set(ylabel="side of the mean area (km)", title="where a user is shown")
+    counts.set(ylabel="mean error (%)", title="counts of users")
+    moves.set(ylabel="mean error (%)", title="moves within a window")
+    figure.supxlabel("M: users of a part, whom readers without trajectories cannot tell apart")
+    figure.legend(loc="outside upper center", frameon=False)
+    save(figure, path)
 
 
 if __name__ == "__main__":

@@ -16,32 +16,27 @@ what the slack that makes this so costs in area.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from experiments.plot import BLACK, BLUE, DPI, RED, UNDATED
-from experiments.run import RESULTS, SEED, console, read_result, write_result
+from experiments.plot import BLACK, BLUE, RED, save
+from experiments.run import RESULTS, SEED, console, measure_once, read_result
 from trajcloak.algorithms import Policy
 from trajcloak.algorithms.refined import Refined
 from trajcloak.cloaks import build_cloaks, compute_areas
 from trajcloak.generator import generate_log
 from trajcloak.kernels.threads import default_threads
 from trajcloak.online import OnlineAnonymizer, OnlineOptions
-from trajcloak.online.epoch_groups import (
-    choose_effort,
-    form_groups,
-    lay_side_by_side,
-)
+from trajcloak.online.epoch_groups import choose_effort, form_groups, lay_side_by_side
 from trajcloak.online.history import Recorder
 from trajcloak.online.prediction import PREDICTORS
 from trajcloak.options import MBR, PER_INSTANT
@@ -79,16 +74,9 @@ STYLES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class OnlinePoint:
-    """What is compared with hindsight.
+    """What is compared with hindsight."""
 
-    Attributes
-    ----------
-    epoch, lag : int
-        Instants.
-    predictor : str
-    """
-
-    epoch: int
+    epoch: int  # Instants, as the lag.
     lag: int
     predictor: str
 
@@ -113,13 +101,11 @@ def main() -> None:
     if asked.absence:
         measure_all_absences(folder, cells, height)
         return
-    hindsight = cache(lambda epoch: solve_hindsight(epoch, cells, height))
+    hindsight = cache(partial(solve_hindsight, cells=cells, height=height))
     for point in plan(PREDICTORS if asked.network is None else ["learned"]):
         path = folder / f"{point.name}.json"
-        if not read_result(path)["status"]:
-            found = measure(point, cells, height, hindsight(point.epoch))
-            write_result({**asdict(point), **found}, path)
-        console.print(f"{point.name}: {read_result(path)['ratio']:.2f} of hindsight")
+        found = measure_once(path, measure, point, cells, height, hindsight)
+        console.print(f"{point.name}: {found['ratio']:.2f} of hindsight")
 
 
 def plan(predictors: Iterable[str]) -> Iterator[OnlinePoint]:
@@ -135,14 +121,8 @@ def make_log(folder: Path, network: str | None) -> Path:
     log = folder / "log.parquet"
     if not log.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        generate_log(
-            log,
-            users=USERS,
-            length=LENGTH,
-            seed=SEED,
-            request_share=0.0,
-            network=network or "city",
-        )
+        roads = network or "city"
+        generate_log(log, users=USERS, length=LENGTH, seed=SEED, request_share=0.0, network=roads)
     return log
 
 
@@ -172,11 +152,16 @@ def solve_hindsight(epoch: int, cells: Cells, height: int) -> list[npt.NDArray[n
 
 
 def measure(
-    point: OnlinePoint, cells: Cells, height: int, hindsight: list[npt.NDArray[np.float64]]
+    point: OnlinePoint,
+    cells: Cells,
+    height: int,
+    solve: Callable[[int], list[npt.NDArray[np.float64]]],
 ) -> dict[str, Any]:
     """Compare the cost of some epochs with hindsight, in cells for each user and instant."""
+    hindsight = solve(point.epoch)
     online, parts = zip(*(group_epoch(point, cells, height, s) for s in list_starts()), strict=True)
     return {
+        **asdict(point),
         "status": "ok",
         "users": len(cells),
         "k": K,
@@ -226,11 +211,11 @@ def cost(cells: npt.NDArray[np.uint32], group: npt.NDArray[np.int32]) -> npt.NDA
 
 def measure_all_absences(folder: Path, cells: Cells, height: int) -> None:
     """Measure how much is published if users are absent at random."""
+    present = None
     for absence in ABSENCES:
         path = folder / f"absence-{absence}.json"
-        if not read_result(path)["status"]:
-            write_result(measure_absence(absence, cells, height), path)
-        found, present = read_result(path), read_result(folder / f"absence-{ABSENCES[0]}.json")
+        found = measure_once(path, measure_absence, absence, cells, height)
+        present = present or found
         console.print(
             f"absent {absence:.0%}: {found['sets']:.1%} of sets published, bundles of "
             f"{found['members']:.0f} users, area {found['area'] / present['area']:.2f} times"
@@ -271,31 +256,26 @@ def measure_absence(absence: float, cells: Cells, height: int) -> dict[str, Any]
 
 def draw(results: Path, path: Path) -> None:
     """Draw the cost against the length of an epoch, for each predictor and lag that is measured."""
-    with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
-        figure = Figure(figsize=(6, 3.6), layout="constrained")
-        axes = figure.subplots()
-        for predictor, (colour, marker) in STYLES.items():
-            for lag, line in zip(LAGS, ("-", ":"), strict=True):
-                found = [
-                    read_result(results / f"{OnlinePoint(epoch, lag, predictor).name}.json")
-                    for epoch in LENGTHS
-                ]
-                if not all(result["status"] for result in found):
-                    continue
-                axes.plot(
-                    LENGTHS,
-                    [result["ratio"] for result in found],
-                    color=colour,
-                    marker=marker,
-                    linestyle=line,
-                    label=f"{predictor}, lag {lag}",
-                )
-        axes.axhline(1, color="#999999", linewidth=0.8)
-        axes.set_xlabel("instants in an epoch")
-        axes.set_ylabel("cost, hindsight = 1")
-        axes.set_xticks(LENGTHS)
-        axes.legend(frameon=False)
-        figure.savefig(path, dpi=DPI, metadata=UNDATED[path.suffix[1:]])
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for predictor, (colour, marker) in STYLES.items():
+        for lag, line in zip(LAGS, ("-", ":"), strict=True):
+            points = [OnlinePoint(epoch, lag, predictor) for epoch in LENGTHS]
+            found = [read_result(results / f"{point.name}.json") for point in points]
+            if not all(result["status"] for result in found):
+                continue
+            axes.plot(
+                LENGTHS,
+                [result["ratio"] for result in found],
+                color=colour,
+                marker=marker,
+                linestyle=line,
+                label=f"{predictor}, lag {lag}",
+            )
+    axes.axhline(1, color="#999999", linewidth=0.8)
+    axes.set(xlabel="instants in an epoch", ylabel="cost, hindsight = 1", xticks=LENGTHS)
+    axes.legend(frameon=False)
+    save(figure, path)
 
 
 if __name__ == "__main__":

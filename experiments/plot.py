@@ -59,22 +59,12 @@ PHASES: dict[str, tuple[tuple[str, ...], str, str]] = {
 
 @dataclass(frozen=True)
 class Series:
-    """The points of one curve, in order.
+    """The points of one curve, in order."""
 
-    Attributes
-    ----------
-    x, y : list of float
-        Measured.
-    beyond : list of float
-        The ``x`` where time ran out.
-    extrapolated : list of float
-        The ``y`` there; empty where too little was measured.
-    """
-
-    x: list[float]
+    x: list[float]  # Measured.
     y: list[float]
-    beyond: list[float]
-    extrapolated: list[float]
+    beyond: list[float]  # The ``x`` where time ran out.
+    extrapolated: list[float]  # The ``y`` there; empty where too little was measured.
 
 
 def main() -> None:
@@ -97,16 +87,21 @@ def read_results(folder: Path) -> list[Result]:
 
 def draw_all(results: Sequence[Result], folder: Path, ending: str) -> None:
     """Write one file per figure, and tell which have no results."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, (experiment, draw) in FIGURES.items():
         chosen = [result for result in results if result["experiment"] == experiment]
         if not any(is_measured(result) for result in chosen):
             print(f"{name}: nothing measured, not drawn")
             continue
         path = folder / f"{name}.{ending}"
-        with mpl.rc_context({"svg.hashsalt": name}):
-            draw(chosen).savefig(path, dpi=DPI, metadata=UNDATED[ending])
+        save(draw(chosen), path)
         print(f"{path}: drawn")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the same results give the same file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({"svg.hashsalt": "trajcloak"}):
+        figure.savefig(path, dpi=DPI, metadata=UNDATED[path.suffix[1:]])
 
 
 def is_measured(result: Result) -> bool:

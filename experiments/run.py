@@ -28,27 +28,13 @@ RESULTS = ROOT / "experiments" / "results"
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """How much is measured: numbers of users, and a limit."""
 
-    Attributes
-    ----------
-    phases : tuple of int
-        Numbers of users in Figures 9 and 10.
-    clustering : tuple of int
-        In Figures 11 and 12.
-    hilbert : tuple of int
-        In Figures 13 and 14.
-    settings : int
-        Where k and the length vary.
-    limit : float
-        Seconds for each run of an algorithm.
-    """
-
-    phases: tuple[int, ...]
-    clustering: tuple[int, ...]
-    hilbert: tuple[int, ...]
-    settings: int
-    limit: float
+    phases: tuple[int, ...]  # Figures 9 and 10.
+    clustering: tuple[int, ...]  # Figures 11 and 12.
+    hilbert: tuple[int, ...]  # Figures 13 and 14.
+    settings: int  # Where k and the length vary.
+    limit: float  # Seconds for each run of an algorithm.
 
 
 SIZES = {
@@ -93,17 +79,10 @@ console = Console(highlight=False)
 
 @dataclass(frozen=True)
 class Point:
-    """One algorithm on one log.
+    """One algorithm on one log."""
 
-    Attributes
-    ----------
-    experiment : str
-        The figures that it belongs to: "phases" (9, 10), "clustering" (11, 12), "hilbert"
-        (13, 14), "k" or "length".
-    algorithm : str
-    users, length, k : int
-    """
-
+    # The figures that it belongs to: "phases" (9, 10), "clustering" (11, 12), "hilbert" (13, 14),
+    # "k" or "length".
     experiment: str
     algorithm: str
     users: int
@@ -202,6 +181,13 @@ def read_result(path: Path) -> dict[str, Any]:
     return result
 
 
+def measure_once(path: Path, measure: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+    """Read a result file; if there is none, measure and write it first."""
+    if not path.exists():
+        write_result(measure(*given), path)
+    return read_result(path)
+
+
 def write_result(result: dict[str, Any], path: Path) -> None:
     """Write a result file; it appears complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -216,16 +202,10 @@ class Logs:
 
     What a user does depends on the seed and the user's number only, so the first users
     of a large log are a log of their own, and a random sample of all.
-
-    Attributes
-    ----------
-    folder : Path
-    users, length : int
-        Of the log that is generated.
     """
 
     folder: Path
-    users: int
+    users: int  # Of the log that is generated.
     length: int
 
     def get(self, users: int, length: int) -> Path:

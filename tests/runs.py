@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trajcloak.engines.open import open_engine
+from trajcloak.engines import open_engine
 from trajcloak.log import RequestLog
 from trajcloak.options import LogColumns, Options
 from trajcloak.pipeline import anonymize_log, anonymize_on

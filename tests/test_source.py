@@ -18,8 +18,13 @@ METHODS = {"system", "popen", "execv", "execve", "execvp", "spawnl", "spawnv", "
 ARGUMENTS = {"shell", "allow_pickle"}
 ALLOWED = {
     "trajcloak/engines/shard_files.py": ["pickle", "pickle.dumps", "pickle.loads"],
-    "trajcloak/engines/spark.py": ["cloudpickle.dumps", "pickle", "pickle.loads"],
-    "trajcloak/engines/spark_start.py": ["subprocess", "subprocess.run"],
+    "trajcloak/engines/spark.py": [
+        "cloudpickle.dumps",
+        "pickle",
+        "pickle.loads",
+        "subprocess",
+        "subprocess.run",
+    ],
 }
 """Shards in a folder that is private to the workers; calls that Spark brings from the client, as
 dask does on its own; and the question which version of Java there is."""

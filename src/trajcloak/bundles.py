@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,7 @@ class Bundles:
     window: int
     start: int  # Half-open range of instants.
     stop: int
-    # (bundles, instants, 4): cells, as :data:`trajcloak.cloaks.Cloaks`. With parts: the boxes
-    # around them.
+    # With parts: the boxes around them.
     cloaks: Cloaks
     sizes: npt.NDArray[np.int32]  # (bundles,)
     # The distinct requests of each bundle and instant, in that order. Instants count from
@@ -97,15 +96,11 @@ class Bundles:
         new[one] = kept.number[other]
         number = new[place]
         is_left = number >= 0
-        entries = (
-            self.request_bundle[is_left],
-            self.request_instant[is_left],
-            number[is_left],
-        )
+        bundle, instant = self.request_bundle[is_left], self.request_instant[is_left]
+        kind = number[is_left]
         if (np.diff(kept.number[kept.number >= 0]) <= 0).any():
             shape = len(self.sizes), self.stop - self.start, int(kept.number.max()) + 1
-            entries = sort_entries(entries, shape)
-        bundle, instant, kind = entries
+            bundle, instant, kind = sort_entries([bundle, instant, kind], shape)
         return replace(self, request_bundle=bundle, request_instant=instant, request_kind=kind)
 
 
@@ -119,18 +114,16 @@ def count_shown(bundles: Bundles) -> ShownKinds:
 
 def join_bundles(found: Sequence[Bundles]) -> Bundles:
     """Join bundles of one window, in the given order."""
-    starts = np.cumsum([0] + [len(some.sizes) for some in found[:-1]])
+    starts = np.cumsum([0] + [len(some.sizes) for some in found[:-1]]).astype(np.int32)
     shown = [some.parts for some in found if some.parts is not None]
-    request_bundle = [
-        some.request_bundle + np.int32(start) for some, start in zip(found, starts, strict=True)
-    ]
+    alike: dict[str, Any] = {
+        name: np.concatenate([getattr(some, name) for some in found])
+        for name in ("cloaks", "sizes", "request_bundle", "request_instant", "request_kind")
+    }
+    alike["request_bundle"] += np.repeat(starts, [len(some.request_bundle) for some in found])
     return replace(
         found[0],
-        cloaks=np.concatenate([some.cloaks for some in found]),
-        sizes=np.concatenate([some.sizes for some in found]),
-        request_bundle=np.concatenate(request_bundle),
-        request_instant=np.concatenate([some.request_instant for some in found]),
-        request_kind=np.concatenate([some.request_kind for some in found]),
+        **alike,
         ids=pa.concat_arrays([some.ids for some in found]),
         has_row=join_marks([some.has_row for some in found], [len(some.ids) for some in found]),
         parts=join_parts(shown) if shown else None,
@@ -191,7 +184,7 @@ def build_bundles(
     number[order] = np.arange(len(order), dtype=np.int32)
     bundle = number[policy.bundle]
     is_eligible = find_eligible(window, bundle, len(order), k)
-    entries, counts = _gather_requests(window, bundle, is_eligible, num_kinds, threads)
+    entries, not_published = _gather_requests(window, bundle, is_eligible, num_kinds, threads)
     grouped, _ = group_by_number(bundle, len(order))
     bundles = Bundles(
         window=window.number,
@@ -205,12 +198,6 @@ def build_bundles(
         ids=ids.take(pa.array(grouped)),
         has_row=window.has_row[grouped] if keeps_rows and window.has_row is not None else None,
         parts=None if parts is None else parts.take(order, grouped),
-    )
-    not_published = NotPublished(
-        int(window.reported[bundle < 0].sum()),
-        *counts[:2],
-        int((~is_eligible).sum()),
-        *counts[2:],
     )
     return bundles, not_published, order
 
@@ -242,12 +229,8 @@ def _gather_requests(
     is_eligible: npt.NDArray[np.bool_],
     num_kinds: int,
     threads: int,
-) -> tuple[Entries, tuple[int, int, npt.NDArray[np.int32], npt.NDArray[np.int64]]]:
-    """List the distinct requests of eligible sets by bundle, instant and kind.
-
-    Returns also how many requests are of suppressed users and of sets that are not eligible,
-    and which kinds were sent how often in eligible sets.
-    """
+) -> tuple[Entries, NotPublished]:
+    """List the distinct requests of eligible sets by bundle, instant and kind."""
     requests = window.request_user, window.request_instant, window.request_kind
     shape = (*is_eligible.shape, num_kinds)
     num_requests = len(window.request_user)
@@ -265,18 +248,20 @@ def _gather_requests(
             ),
             axis=0,
         ).tolist()
-        total: npt.NDArray[np.int64] = sent.sum(axis=0)
+        total = sent.sum(axis=0)
         kind = np.flatnonzero(total).astype(np.int32)
-        return _list_marked(marks, threads), (suppressed, few, kind, total[kind])
-    sender = bundle[window.request_user]
-    is_bundled = sender >= 0
-    shown = is_bundled.copy()
-    shown[is_bundled] = is_eligible[sender[is_bundled], window.request_instant[is_bundled]]
-    columns = [sender[shown], window.request_instant[shown], window.request_kind[shown]]
-    kind, count = np.unique(columns[2].astype(np.int32), return_counts=True)
-    suppressed = num_requests - int(is_bundled.sum())
-    few = int(is_bundled.sum()) - int(shown.sum())
-    return sort_entries(columns, shape), (suppressed, few, kind, count)
+        entries, count = _list_marked(marks, threads), total[kind]
+    else:
+        sender = bundle[window.request_user]
+        shown = (sender >= 0) & is_eligible[sender, window.request_instant]
+        columns = [column[shown] for column in (sender, *requests[1:])]
+        entries = sort_entries(columns, shape)
+        kind, count = np.unique(columns[2].astype(np.int32), return_counts=True)
+        suppressed = int((sender < 0).sum())
+        few = num_requests - suppressed - len(columns[0])
+    reported = int(window.reported[bundle < 0].sum())
+    num_sets = int((~is_eligible).sum())
+    return entries, NotPublished(reported, suppressed, few, num_sets, kind, count)
 
 
 def sort_entries(columns: Sequence[npt.NDArray[np.int32]], shape: tuple[int, int, int]) -> Entries:

@@ -62,10 +62,7 @@ def _count_bits(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def build_cloaks(
-    cells: npt.NDArray[np.uint32],
-    bundle: npt.NDArray[np.int32],
-    cloak: str,
-    threads: int,
+    cells: npt.NDArray[np.uint32], bundle: npt.NDArray[np.int32], cloak: str, threads: int
 ) -> Cloaks:
     """Cover the trajectories of each bundle: bounding boxes, or (semi-)quadrants."""
     boxes = build_bounding_boxes(cells, bundle, int(bundle.max()) + 1, threads)

@@ -22,12 +22,11 @@ value. The command line prints it as it is; Python shows keyword arguments: ``ev
 
 import inspect
 import re
+import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-
-from trajcloak.shown_text import show_text
 
 _OPTION = re.compile(r"(?<![\w/-])--([a-z]+(?:-[a-z]+)*)(?:=([\w.:-]*\w))?")
 _FLAGS = {
@@ -46,6 +45,32 @@ _FUNCTIONS = {
     "trajcloak convert": "trajcloak.convert_log",
 }
 """Commands that messages name, and the functions that do the same."""
+
+_INVISIBLE = {"Cc", "Cs", "Zl", "Zp"}
+"""Unicode categories of control characters, surrogates and line separators."""
+
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that change the direction of the text after them."""
+
+
+def show_text(text: str) -> str:
+    r"""Replace control characters, and those that change the text's direction, by escapes.
+
+    A terminal would obey them: move, hide or rewrite what is printed.
+
+    Examples
+    --------
+    >>> print(show_text("pay\u202egnp.exe"))
+    pay\u202egnp.exe
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        f"\\u{ord(character):04x}"
+        if character in _DIRECTIONS or unicodedata.category(character) in _INVISIBLE
+        else character
+        for character in text
+    )
 
 
 class _ShownMessage(Exception):  # noqa: N818

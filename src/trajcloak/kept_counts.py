@@ -9,7 +9,7 @@ from numba import njit
 
 from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.bundles import find_eligible
-from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.engine import MemoryEngine
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.log import RequestLog, ShardedLog, hold_in_memory, sort_rows

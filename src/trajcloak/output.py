@@ -11,7 +11,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -63,16 +63,9 @@ def new_folder(path: Path) -> Iterator[Path]:
 
     If anything fails in between, the folder is removed and ``path`` does not appear.
     """
-    check_new(path)
-    staging = _staging_name(path)
-    with _explained(path):
+    with _staged(path) as staging:
         staging.mkdir()
-        try:
-            yield staging
-            check_new(path)
-            staging.rename(path)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+        yield staging
 
 
 @contextmanager
@@ -82,16 +75,26 @@ def new_file(path: Path, mode: int = PUBLIC) -> Iterator[Path]:
     The file is created empty and with its final ``mode`` before anything is written to
     it, so that a private file is private all along.
     """
-    check_new(path)
-    staging = _staging_name(path)
-    with _explained(path):
+    with _staged(path) as staging:
         staging.touch(mode, exist_ok=False)
+        yield staging
+
+
+@contextmanager
+def _staged(path: Path) -> Iterator[Path]:
+    """Yield a hidden path in the same folder; what is made there is renamed, or removed."""
+    check_new(path)
+    staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
+    with _explained(path):
         try:
             yield staging
             check_new(path)
             staging.rename(path)
         finally:
-            staging.unlink(missing_ok=True)
+            if staging.is_dir():
+                shutil.rmtree(staging, ignore_errors=True)
+            else:
+                staging.unlink(missing_ok=True)
 
 
 def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
@@ -110,19 +113,20 @@ def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
                 shutil.copyfile(source, file)
 
 
-def _staging_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
+def _explained(path: Path) -> AbstractContextManager[None]:
+    return explaining(
+        f"{path}: cannot be written",
+        "nothing was left behind; check the disk's free space and permissions",
+    )
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explaining(problem: str, remedy: str) -> Iterator[None]:
     """Turn errors of the operating system into an OutputError with a remedy."""
     try:
         yield
     except OutputError:
         raise
     except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written ({error.strerror or type(error).__name__}); nothing was "
-            f"left behind; check the disk's free space and permissions"
-        ) from error
+        cause = error.strerror or type(error).__name__
+        raise OutputError(f"{problem} ({cause}); {remedy}") from error

@@ -16,14 +16,7 @@ from numba import njit
 
 from trajcloak.algorithms.division import divide_bundles
 from trajcloak.algorithms.policy import Policy
-from trajcloak.cloaks import (
-    X_START,
-    X_STOP,
-    Y_START,
-    Y_STOP,
-    Cloaks,
-    build_covering_quads,
-)
+from trajcloak.cloaks import X_START, X_STOP, Y_START, Y_STOP, Cloaks, build_covering_quads
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.kernels.threads import run_sliced
 from trajcloak.options import PER_INSTANT, QUAD
@@ -114,11 +107,7 @@ def join_parts(given: Sequence[Parts]) -> Parts:
 
 
 def build_parts(
-    cells: npt.NDArray[np.uint32],
-    policy: Policy,
-    settings: PartSettings,
-    cloak: str,
-    threads: int,
+    cells: npt.NDArray[np.uint32], policy: Policy, settings: PartSettings, cloak: str, threads: int
 ) -> Parts:
     """Show the members of a policy's bundles in parts.
 
@@ -149,10 +138,7 @@ def build_parts(
     length = cells.shape[1]
     counts = np.repeat(counts, length // part.shape[1], axis=1)
     parts = Parts(
-        counts,
-        np.empty((counts.sum(), 4), np.uint32),
-        np.empty(counts.sum(), np.int32),
-        part,
+        counts, np.empty((counts.sum(), 4), np.uint32), np.empty(counts.sum(), np.int32), part
     )
     row = parts.first
     run_sliced(

@@ -30,7 +30,7 @@ import pyarrow as pa
 from trajcloak.algorithms import Algorithm, build_algorithm
 from trajcloak.bundling.bundle_windows import BundledLog, bundle_windows, count_left_out
 from trajcloak.bundling.runs import BundlingTask, Unpublished
-from trajcloak.engines.engine import Engine
+from trajcloak.engines.engine import Engine, MemoryEngine
 from trajcloak.engines.folder import (
     FolderEngine,
     list_unmoved,
@@ -38,7 +38,6 @@ from trajcloak.engines.folder import (
     open_work_folder,
     parse_memory,
 )
-from trajcloak.engines.memory import MemoryEngine
 from trajcloak.errors import OptionError, Refusals
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import LogPath, RequestLog, ShardedLog, hold_in_memory, read_shards
@@ -49,18 +48,9 @@ from trajcloak.parts import PartSettings
 from trajcloak.progress import Progress, silent
 from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, merge_totals
 from trajcloak.release.published_rows import ReleaseHead, place_box
-from trajcloak.release.reading import (
-    check_outputs,
-    check_outside_log,
-    name_private_files,
-)
+from trajcloak.release.reading import check_outputs, check_outside_log, name_private_files
 from trajcloak.release.result import RunResult
-from trajcloak.requests import (
-    WindowKinds,
-    check_request_options,
-    check_values,
-    decide_requests,
-)
+from trajcloak.requests import WindowKinds, check_request_options, check_values, decide_requests
 from trajcloak.trajectories import (
     Layout,
     Located,
@@ -153,7 +143,14 @@ def anonymize_files(
     check_outputs(release, list_unmoved(folder, private))
     if columns.is_report is None:
         _check_cut(FolderEngine(folder, limit), files[0], asked)
-    fingerprint = _identify(files, columns, asked, policy)
+    # What must be the same for a run to be continued.
+    fingerprint = {
+        "log files": [[_identify_file(file) for file in of_log] for of_log in files],
+        "log options": asdict(columns),
+        "options": asdict(asked),
+        "software": __version__,
+        "policy file": None if policy is None else str(policy.absolute()),
+    }
     with open_work_folder(folder, fingerprint, limit, resume=resume) as known_limit:
         engine = FolderEngine(folder, known_limit, threads, progress)
         made = anonymize_on(engine, source, columns, asked, request_log)
@@ -173,22 +170,6 @@ def _check_cut(engine: Engine, files: Sequence[Path], asked: Options) -> None:
             f"fit; pass --length, a larger --memory, or --algorithm=traj-anon, which takes windows "
             f"apart"
         )
-
-
-def _identify(
-    files: Sequence[Sequence[Path]], columns: LogColumns, asked: Options, policy: Path | None
-) -> dict[str, Any]:
-    """Say what must be the same for a run to be continued.
-
-    ``files`` are those of the log, and those of the request log, if there is one.
-    """
-    return {
-        "log files": [[_identify_file(file) for file in of_log] for of_log in files],
-        "log options": asdict(columns),
-        "options": asdict(asked),
-        "software": __version__,
-        "policy file": None if policy is None else str(policy.absolute()),
-    }
 
 
 def _identify_file(file: Path) -> list[Any]:

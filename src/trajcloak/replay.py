@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from trajcloak.algorithms import Policy
 from trajcloak.bundles import build_bundles, count_shown
-from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.engine import MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log import RequestLog, hold_in_memory
 from trajcloak.options import repeat_options

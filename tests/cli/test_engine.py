@@ -11,7 +11,7 @@ from cli.conftest import SCRIPT
 from engines.releases import write_log
 from small_logs import clustered_rows, list_tree
 from trajcloak.cli import EXIT_INTERRUPTED
-from trajcloak.cli.engine_options import _interrupted_if_terminated
+from trajcloak.cli.anonymize import _interrupted_if_terminated
 
 FILES = ["bundles.parquet", "manifest.json", "requests.parquet"]
 
@@ -127,7 +127,7 @@ def test_an_interruption_that_python_drops_is_raised_again(capsys, number):
 
 
 def test_an_interruption_that_comes_too_late_is_none(monkeypatch):
-    monkeypatch.setattr("trajcloak.cli.engine_options.MOMENT", 60)
+    monkeypatch.setattr("trajcloak.cli.anonymize.MOMENT", 60)
     with _interrupted_if_terminated():
         _SignalledAtTheEnd(signal.SIGTERM)
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import trajcloak as tc
 from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, list_tree, new_folder, write_parquet
-from trajcloak.engines.engine import Sizes
-from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.engine import MemoryEngine, Sizes
 from trajcloak.engines.stored import StoredEngine
 from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns, Options

@@ -24,8 +24,7 @@ from small_logs import (
     rows_with_addresses,
 )
 from trajcloak.auditor import audit_files
-from trajcloak.engines.engine import Sizes
-from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.engine import MemoryEngine, Sizes
 from trajcloak.engines.stored import MAX_SHARDS, SHARD_ROWS, StoredEngine
 from trajcloak.log import read_in_memory
 from trajcloak.options import TREES, LogColumns, Options

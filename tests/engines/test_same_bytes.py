@@ -10,9 +10,8 @@ import pytest
 import trajcloak as tc
 from engines.drawn_runs import Run, draw_run, draw_sizes
 from small_logs import COLUMNS, list_tree, new_folder, rows_with_addresses, write_parquet
-from trajcloak.engines.engine import Sizes
+from trajcloak.engines.engine import MemoryEngine, Sizes
 from trajcloak.engines.folder import FolderEngine
-from trajcloak.engines.memory import MemoryEngine
 from trajcloak.options import LogColumns
 from zoo import first_quick
 

@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trajcloak.engines.spark import MANY_OBJECTS, SparkEngine, connect_spark, open_spark
-from trajcloak.engines.spark_start import check_java, check_master
+from trajcloak.engines.spark import (
+    MANY_OBJECTS,
+    SparkEngine,
+    check_java,
+    check_master,
+    connect_spark,
+    open_spark,
+)
 from trajcloak.errors import InputError, OptionError
 
 LONGEST = 120

@@ -1,5 +1,7 @@
 """The experiment about publishing at once."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -21,7 +23,7 @@ def small(monkeypatch):
 
 
 def test_straight_ways_are_foreseen(small):
-    best = solve_hindsight(4, small, 10)
+    best = partial(solve_hindsight, cells=small, height=10)
     found = {p: measure(OnlinePoint(4, 0, p), small, 10, best) for p in ("learned", "hold")}
     assert found["learned"]["ratio"] < found["hold"]["ratio"]
     for result in found.values():
@@ -32,7 +34,8 @@ def test_straight_ways_are_foreseen(small):
 
 
 def test_what_is_known_needs_no_prediction(small):
-    found = measure(OnlinePoint(3, 2, "hold"), small, 10, solve_hindsight(3, small, 10))
+    best = partial(solve_hindsight, cells=small, height=10)
+    found = measure(OnlinePoint(3, 2, "hold"), small, 10, best)
     assert found["ratio"] == pytest.approx(1)
 
 

@@ -18,8 +18,8 @@ from guarantee.broken_runs import (
 from guarantee.movable_logs import KINDS, MARKED, ONE_LOG, TWO_INPUTS, draw_movable
 from guarantee.moves import anonymize_in_memory, anonymize_with, check_moves
 from trajcloak import bundles, pipeline
+from trajcloak.engines.engine import MemoryEngine
 from trajcloak.engines.folder import FolderEngine
-from trajcloak.engines.memory import MemoryEngine
 from trajcloak.trajectories import layout, windows
 from zoo import first_quick
 

@@ -16,9 +16,8 @@ import pytest
 
 import trajcloak as tc
 from runs import anonymize
-from trajcloak.engines.engine import Sizes
+from trajcloak.engines.engine import MemoryEngine, Sizes
 from trajcloak.engines.folder import FolderEngine
-from trajcloak.engines.memory import MemoryEngine
 from trajcloak.log import read_in_memory, read_shards
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.options import LogColumns, Options

@@ -6,8 +6,7 @@ import pytest
 import trajcloak as tc
 from runs import anonymize
 from small_logs import COLUMNS, UNIT_CELLS, Row, read_rows, write_parquet
-from trajcloak.engines.engine import Sizes
-from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.engine import MemoryEngine, Sizes
 from trajcloak.log import hold_in_memory, read_in_memory
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_on

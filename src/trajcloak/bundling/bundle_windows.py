@@ -128,24 +128,22 @@ def bundle_windows(
     found.located = _add_located(counts)
     found.presences = [[of_shard] for of_shard in presence]
     let_go(found.located)
-    inputs, num_users = found.inputs, found.num_users
-    large = {
-        r: pieces
-        for r, run in enumerate(runs)
-        if len(run) == 1
-        and (pieces := _count_pieces(task, sizes, num_users[run[0]], lengths[run[0]])) > 1
-    }
-    whole = [r for r in range(len(runs)) if r not in large]
-    for r in whole:
-        _check_fits(sizes, runs[r], num_users, lengths)
-    run_jobs = [(inputs[r], shared, *rest) for r in whole]
+    whole: list[int] = []
+    large: list[tuple[LargeWindow, int]] = []
+    for r, run in enumerate(runs):
+        number, num_users, length = run[0], found.num_users[run[0]], lengths[run[0]]
+        pieces = _count_pieces(task, sizes, num_users, length) if len(run) == 1 else 1
+        if pieces > 1:
+            large.append((LargeWindow(number, length, num_users, found.inputs[r]), pieces))
+        else:
+            _check_fits(sizes, run, found.num_users, lengths)
+            whole.append(r)
+    run_jobs = [(found.inputs[r], shared, *rest) for r in whole]
     results, summaries = engine.shuffle(bundle_run, run_jobs, 2, BUNDLING)
     found.add_runs([runs[r] for r in whole], results, engine.collect(summaries))
-    for r, pieces in large.items():
-        number = runs[r][0]
-        engine.progress(BUNDLING, number, len(lengths))
-        window = LargeWindow(number, lengths[number], num_users[number], inputs[r])
-        bundle = bundle_by_tree if isinstance(task.algorithm, TrajAnon) else bundle_by_blocks
+    bundle = bundle_by_tree if isinstance(task.algorithm, TrajAnon) else bundle_by_blocks
+    for window, pieces in large:
+        engine.progress(BUNDLING, window.number, len(lengths))
         found.add_large(engine, window, bundle(engine, window, task, pieces), layout.region)
     engine.progress(BUNDLING, len(lengths), len(lengths))
     return found
@@ -249,9 +247,8 @@ def order_bundles(
     """
     samples = engine.ask(sample_cloaks, [(ranked,) for ranked in found])
     cuts = choose_cuts(samples, len(found))
-    pieces = engine.shuffle(
-        split_by_cloaks, [(ranked, engine.put(cuts)) for ranked in found], len(cuts) + 1
-    )
+    shared = engine.put(cuts)
+    pieces = engine.shuffle(split_by_cloaks, [(ranked, shared) for ranked in found], len(cuts) + 1)
     ordered = engine.shuffle(join_range, [(of_range, region) for of_range in pieces], 2)
     engine.drop(pieces)
     return ordered

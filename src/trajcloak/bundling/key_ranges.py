@@ -19,7 +19,6 @@ from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.algorithms.traj_anon.assign import build_node_cloaks, build_prefix_cloaks
 from trajcloak.algorithms.traj_anon.forest import (
     Forest,
-    Top,
     assign_forest,
     assign_top,
     build_forest,
@@ -103,8 +102,7 @@ def bundle_by_tree(
     tree = _get_tree(task)
     layout = build_layout(window.length, task.region.height, tree.tree)
     splitters, counts = choose_ranges(engine, window, layout, wanted)
-    jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
-    pieces = engine.shuffle(split_by_key, jobs, len(splitters) + 1)
+    pieces = split_window(engine, window, layout, splitters)
     chosen = np.flatnonzero(counts)
     ranges = engine.derive(
         sort_range, [(pieces[r], layout, engine.threads) for r in chosen.tolist()]
@@ -126,7 +124,13 @@ def bundle_by_tree(
     )
     price = tree.suppress_above
     if tree.max_suppressed is not None:
-        price = _find_price(engine, top, forests, window, tree.max_suppressed)
+
+        def count_held(prices: list[float]) -> list[int]:
+            counts = engine.ask(count_held_below, [(forest, prices) for forest in forests])
+            return list(map(int, np.sum(counts, axis=0)))
+
+        most = math.floor(tree.max_suppressed * window.num_users)
+        price = find_top_price(top, most, count_held)
         task = task._replace(algorithm=replace(tree, suppress_above=price, max_suppressed=None))
     passed_up, of_item = decide(top, task.members, price)
     top_bundle, node, rising = assign_top(top, passed_up, of_item)
@@ -157,19 +161,6 @@ def bundle_by_tree(
 def _get_tree(task: BundlingTask) -> TrajAnon:
     assert isinstance(task.algorithm, TrajAnon)
     return task.algorithm
-
-
-def _find_price(
-    engine: Engine, top: Top, forests: Sequence[Handle], window: LargeWindow, share: float
-) -> float | None:
-    """Find the price that leaves out at most a share of the participants."""
-
-    def count(prices: list[float]) -> list[int]:
-        jobs = [(forest, prices) for forest in forests]
-        total: list[int] = np.sum(engine.ask(count_held_below, jobs), axis=0).tolist()
-        return total
-
-    return find_top_price(top, math.floor(share * window.num_users), count)
 
 
 def choose_ranges(
@@ -208,6 +199,15 @@ def choose_ranges(
             break
         splitters = cut
     return splitters, counts
+
+
+def split_window(
+    engine: Engine, window: LargeWindow, layout: KeyLayout, splitters: Words
+) -> list[Sequence[Handle]]:
+    """Cut the participants of a window into ranges of the key order."""
+    shared = engine.put(splitters)
+    jobs = [(given, layout, shared) for given in window.inputs]
+    return engine.shuffle(split_by_key, jobs, len(splitters) + 1)
 
 
 def sample_input(given: Sequence[WindowInput], layout: KeyLayout, rate: float) -> Sample:

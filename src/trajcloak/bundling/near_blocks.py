@@ -13,16 +13,10 @@ from trajcloak.algorithms.refined.blocks import Planes, choose_planes, find_bloc
 from trajcloak.algorithms.refined.boxes import build_points
 from trajcloak.algorithms.traj_anon.keys import build_layout
 from trajcloak.algorithms.traj_anon.ranges import draw_distinct
-from trajcloak.bundling.key_ranges import (
-    BundledWindow,
-    LargeWindow,
-    choose_ranges,
-    split_by_key,
-)
+from trajcloak.bundling.key_ranges import BundledWindow, LargeWindow, choose_ranges, split_window
 from trajcloak.bundling.runs import BundlingTask, RankedBundles, Unpublished, bundle_input
-from trajcloak.engines.engine import Engine, Job
+from trajcloak.engines.engine import Engine, Handle
 from trajcloak.options import QUAD
-from trajcloak.progress import silent
 from trajcloak.window_inputs import WindowInput, join_inputs, split_input
 
 SAMPLE = 1024
@@ -36,21 +30,19 @@ def bundle_by_blocks(
     engine: Engine, window: LargeWindow, task: BundlingTask, wanted: int
 ) -> BundledWindow:
     """Bundle the participants of a window with ``refined``, in about ``wanted`` blocks."""
-    jobs: list[Job]
     if task.cloak == QUAD:
         # Cuts between nodes of the tree are edges of quadrants, too.
         layout = build_layout(window.length, task.region.height)
         splitters, counts = choose_ranges(engine, window, layout, wanted)
         splitters = splitters[find_cuts(counts, task.members)]
-        jobs = [(given, layout, engine.put(splitters)) for given in window.inputs]
-        pieces = engine.shuffle(split_by_key, jobs, len(splitters) + 1)
+        pieces = split_window(engine, window, layout, splitters)
     else:
         planes, number = _choose_blocks(engine, window, task, wanted)
-        jobs = [(given, engine.put(planes), number) for given in window.inputs]
+        jobs = [(given, planes, number) for given in window.inputs]
         pieces = engine.shuffle(split_by_block, jobs, int(number.max()) + 1)
-    jobs = [(of_block, task, block, engine.threads) for block, of_block in enumerate(pieces)]
-    ranked, unpublished = engine.shuffle(refine_block, jobs, 2)
     num_blocks = len(pieces)
+    refining = [(of_block, task, block, engine.threads) for block, of_block in enumerate(pieces)]
+    ranked, unpublished = engine.shuffle(refine_block, refining, 2)
     engine.drop(pieces)
     return BundledWindow(ranked, unpublished, num_blocks)
 
@@ -77,17 +69,17 @@ def find_cuts(counts: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int64]:
 
 def _choose_blocks(
     engine: Engine, window: LargeWindow, task: BundlingTask, wanted: int
-) -> tuple[Planes, npt.NDArray[np.int32]]:
+) -> tuple[Handle, npt.NDArray[np.int32]]:
     """Choose the planes between blocks from a sample; returns them and the blocks' numbers."""
     rate = SAMPLE * wanted / window.num_users
-    drawn = engine.ask(draw_input, [(given, rate) for given in window.inputs])
+    drawn: list[Drawn] = engine.ask(draw_input, [(given, rate) for given in window.inputs])
     hashes, cells, weight = (np.concatenate(column) for column in zip(*drawn, strict=True))
     _, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     weight = np.bincount(of_hash, weight, minlength=len(first)).astype(np.int64)
     planes = choose_planes(build_points(cells[first]), weight, wanted)
     shared = engine.put(planes)
     counts = engine.ask(count_blocks, [(given, shared) for given in window.inputs])
-    return planes, join_small(planes, np.sum(counts, axis=0), task.members)
+    return shared, join_small(planes, np.sum(counts, axis=0), task.members)
 
 
 def draw_input(given: Sequence[WindowInput], rate: float) -> Drawn:
@@ -114,17 +106,9 @@ def refine_block(
 ) -> Iterator[tuple[RankedBundles, Unpublished]]:
     """Put a block together and bundle it."""
     given = join_inputs(inputs)
-    policy = task.algorithm.solve(
-        given.window.cells,
-        task.region.height,
-        task.members,
-        task.cloak,
-        threads=threads,
-        progress=silent,
-    )
-    rank = np.column_stack(
-        [np.full(policy.num_bundles, block), np.arange(policy.num_bundles)]
-    ).astype(np.int64)
+    policy = task.solve(given, threads)
+    number = np.arange(policy.num_bundles, dtype=np.int64)
+    rank = np.column_stack([np.full_like(number, block), number])
     yield bundle_input(given, policy, task, rank, threads)
 
 

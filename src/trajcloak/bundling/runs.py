@@ -44,6 +44,17 @@ class BundlingTask(NamedTuple):
     keeps_rows: bool  # Whether bundles keep who has a row at which instant.
     parts: PartSettings | None  # How members are shown in parts.
 
+    def solve(self, given: WindowInput, threads: int, progress: Progress = silent) -> Policy:
+        """Bundle participants with the algorithm."""
+        return self.algorithm.solve(
+            given.window.cells,
+            self.region.height,
+            self.members,
+            self.cloak,
+            threads=threads,
+            progress=progress,
+        )
+
 
 class Unpublished(NamedTuple):
     """What is not published of some participants of a window."""
@@ -91,7 +102,7 @@ def bundle_input(
 
 
 Total = tuple[Totals, ShownKinds] | None
-"""What bundles add up to, and which distinct requests they hold; None if there are none."""
+"""What bundles of a window add up to, and which distinct requests they hold; None: no bundles."""
 
 
 def total_bundles(bundles: Bundles, region: Region) -> Total:
@@ -158,14 +169,7 @@ def bundle_whole(
     """Bundle a window; None if too few users take part."""
     if given.num_users < task.members:
         return WindowResult(None, None, None)
-    policy = task.algorithm.solve(
-        given.window.cells,
-        task.region.height,
-        task.members,
-        task.cloak,
-        threads=threads,
-        progress=progress,
-    )
+    policy = task.solve(given, threads, progress)
     ranked, unpublished = bundle_input(given, policy, task, threads=threads)
     return WindowResult(ranked.bundles, total_bundles(ranked.bundles, task.region), unpublished)
 

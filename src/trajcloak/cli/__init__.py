@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from trajcloak.errors import TrajcloakError, TrajcloakWarning
-from trajcloak.shown_text import show_text
+from trajcloak.errors import TrajcloakError, TrajcloakWarning, show_text
 from trajcloak.version import __version__
 
 EXIT_BAD_INPUT = 2

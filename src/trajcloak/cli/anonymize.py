@@ -1,35 +1,81 @@
 """``trajcloak anonymize``."""
 
+import signal
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.engine_options import (
-    ENGINE_OPTIONS,
-    IN_MEMORY,
-    engine_options,
-    start_engine,
-)
-from trajcloak.cli.grouped import BUNDLES, WORK, GroupedCommand, option
-from trajcloak.cli.printing import (
-    facts_table,
-    out,
-    print_json,
-    progress_bars,
-    to_markup,
-)
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, combine, option, work_option
+from trajcloak.cli.printing import facts_table, out, print_json, progress_bars, to_markup
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
+from trajcloak.progress import Progress
 from trajcloak.quantities import Unit, list_ingest_facts, show_count
 
-OF_RARE = {
-    "replaced": "requests with a rare value replaced",
-    "kept_rare": "rare requests published",
+if TYPE_CHECKING:
+    from trajcloak.engines.engine import Engine
+
+IN_MEMORY, DASK, SPARK = "memory", "dask", "spark"
+ENGINES_OF = {
+    **dict.fromkeys(("scheduler", "workers", "tls_ca", "tls_cert", "tls_key"), (DASK,)),
+    "master": (SPARK,),
+    "scratch": (DASK, SPARK),
 }
-"""Figures about rare requests, in words."""
+"""The engines that each option is for."""
+
+ENGINE_OPTIONS = ("engine", *ENGINES_OF)
+MOMENT = 0.01
+"""Seconds until an interruption that Python dropped is raised again."""
+
+
+engine_options = combine(
+    work_option(
+        "--engine",
+        default=IN_MEMORY,
+        type=click.Choice([IN_MEMORY, DASK, SPARK]),
+        metavar="NAME",
+        help="Where to work: memory (of this process), dask or spark (a cluster).",
+    ),
+    work_option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Scheduler of a dask cluster, such as tls://host:8786.  [default: processes on "
+        "this machine]",
+    ),
+    work_option(
+        "--workers",
+        type=click.IntRange(min=1),
+        help="Processes to start with --engine dask without --scheduler.  [default: one for "
+        "each core]",
+    ),
+    work_option(
+        "--tls-ca",
+        type=shared.PATH,
+        help="Certificate of the authority that the scheduler's is checked with.  [default: "
+        "as dask is configured]",
+    ),
+    work_option("--tls-cert", type=shared.PATH, help="Certificate to show to the scheduler."),
+    work_option("--tls-key", type=shared.PATH, help="Private key of --tls-cert."),
+    work_option(
+        "--master",
+        metavar="URL",
+        help="Master of a Spark cluster, such as spark://host:7077 or yarn.  [default: all "
+        "cores of this machine]",
+    ),
+    work_option(
+        "--scratch",
+        type=shared.PATH,
+        metavar="DIR",
+        help="Folder that client and workers share, as private as the log, in which shards "
+        "wait between stages; emptied at the end.  [default: beside the release]",
+    ),
+)
+"""Where a run is done."""
 
 
 class Share(click.ParamType[float]):
@@ -48,28 +94,25 @@ class Share(click.ParamType[float]):
 
 @click.command("anonymize", cls=GroupedCommand)
 @shared.log_argument
-@click.option(
+@option(
     "-o", "--output", required=True, type=shared.PATH, help="Folder of the release, to be created."
 )
 @shared.k_option
-@option(
+@bundle_option(
     "--algorithm",
-    group=BUNDLES,
     default=AUTO,
     show_default="refined for mbr cloaks, traj-anon for quad",
     metavar="NAME",
     shell_complete=lambda _ctx, _param, start: [n for n in ALGORITHMS if n.startswith(start)],
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
 )
-@option(
+@bundle_option(
     "--cloak",
-    group=BUNDLES,
     default="mbr",
-    show_default=True,
     type=click.Choice(["mbr", "quad"]),
     help="Areas to publish: bounding boxes snapped to cells, or (semi-)quadrants.",
 )
-@click.option(
+@option(
     "--policy",
     type=shared.PATH,
     help="Also write the private map from users to bundles, which the audit needs.",
@@ -78,66 +121,51 @@ class Share(click.ParamType[float]):
 @shared.time_options
 @shared.height_option
 @shared.region_option
-@option(
+@bundle_option(
     "--suppress-above",
-    group=BUNDLES,
     type=float,
     metavar="AREA",
     help="Leave out users whose cloaks would sum to this area or more in a window.",
 )
-@option(
+@bundle_option(
     "--max-suppressed",
-    group=BUNDLES,
     type=Share(),
     help="Leave out at most this share of users, such as 1%, where it saves most area.",
 )
-@option(
+@bundle_option(
     "--tree",
-    group=BUNDLES,
     default="usb",
-    show_default=True,
     type=click.Choice(["usb", "usb-instant", "us", "u"]),
     metavar="NAME",
     help="Tree of the paper that traj-anon searches: usb, usb-instant, us or u.",
 )
-@option(
+@bundle_option(
     "--effort",
-    group=BUNDLES,
     default="normal",
-    show_default=True,
     type=click.Choice(["low", "normal", "high"]),
     metavar="LEVEL",
     help="How hard refined tries: low, normal or high.",
 )
-@option(
-    "--seed",
-    group=BUNDLES,
-    default=0,
-    show_default=True,
-    type=int,
-    help="For algorithms that draw at random; same seed, same release.",
+@bundle_option(
+    "--seed", default=0, help="For algorithms that draw at random; same seed, same release."
 )
 @shared.parts_options
 @shared.request_options
 @shared.rows_alike_option
-@option(
+@work_option(
     "--memory",
-    group=WORK,
     metavar="SIZE",
     help="Most memory to use, such as 4GiB; the log may be larger and is worked on window by "
     "window. Never changes the result.  [default: the log is held in memory]",
 )
-@option(
-    "--resume",
-    group=WORK,
-    is_flag=True,
-    help="Continue an interrupted run with --memory, if there is one.",
+@work_option(
+    "--resume", is_flag=True, help="Continue an interrupted run with --memory, if there is one."
 )
 @engine_options
 @shared.threads_option
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     output: Path,
     policy: Path | None,
     columns: LogColumns,
@@ -157,11 +185,7 @@ def command(
     from trajcloak.log.recognition import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
-    from trajcloak.release.reading import (
-        check_outputs,
-        check_outside_log,
-        name_private_files,
-    )
+    from trajcloak.release.reading import check_outputs, check_outside_log, name_private_files
 
     started = time.monotonic()
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
@@ -185,11 +209,11 @@ def command(
         start_engine(chosen, beside=output, threads=threads, progress=progress) as engine,
     ):
         if memory is None:
-            release = anonymize_on(engine, list(log), columns, asked, request_log)
+            release = anonymize_on(engine, log, columns, asked, request_log)
             release.write(output, policy, progress=progress)
         else:
             release = anonymize_files(
-                list(log),
+                log,
                 output,
                 policy,
                 columns,
@@ -202,7 +226,7 @@ def command(
             )
     manifest, figures = release.manifest, release.figures
     seconds = time.monotonic() - started
-    read_as = describe_columns(list(log), columns)
+    read_as = describe_columns(log, columns)
     if as_json:
         print_json(
             {
@@ -238,6 +262,7 @@ def print_summary(
 
     unit = Unit(in_metres=manifest["crs"] is not None)
     withheld, num_sent = manifest["withheld"], figures["requests"]
+    replaced, kept_rare = figures["replaced"], figures["kept_rare"]
     num_withheld = sum(figures["withheld"].values())
     share = f" ({num_withheld / num_sent:.1%})" if num_withheld else ""
     counted = figures["user_windows"]
@@ -252,7 +277,8 @@ def print_summary(
         ("requests published", f"{manifest['requests']:,} (distinct per bundle and instant)"),
         ("equal requests", f"{figures['equal']:,}"),
         ("requests withheld", f"{num_withheld:,}{share}"),
-        *((what, f"{figures[name]:,}") for name, what in OF_RARE.items() if figures[name]),
+        *([("requests with a rare value replaced", f"{replaced:,}")] if replaced else []),
+        *([("rare requests published", f"{kept_rare:,}")] if kept_rare else []),
         ("windows published", f"{manifest['windows']:,}"),
         ("instants published", f"{manifest['instants']:,}"),
         ("bundles", f"{manifest['bundles']:,}"),
@@ -274,13 +300,8 @@ def print_summary(
     out.print(facts_table(f"Release: {output}", facts))
     for reason, requests in figures["withheld"].items():
         users = counted.get(reason, 0)
-        left_out = []
-        if users:
-            left_out.append(
-                f"users {show_count(users, 'time')}" if times else show_count(users, "user")
-            )
-        if requests:
-            left_out.append(show_count(requests, "request"))
+        who = f"users {show_count(users, 'time')}" if times else show_count(users, "user")
+        left_out = [who] * bool(users) + [show_count(requests, "request")] * bool(requests)
         if left_out:
             out.print(f"Not published ({REASONS[reason]}): {', '.join(left_out)}.")
     if withheld["sets"]:
@@ -306,3 +327,83 @@ def print_summary(
             out.print(
                 f"So is {to_markup(str(file))}: it says who is in which part at each instant."
             )
+
+
+@contextmanager
+def start_engine(
+    chosen: Mapping[str, Any], *, beside: Path, threads: int | None, progress: Progress
+) -> "Iterator[Engine]":
+    """Start or connect to the engine that the options name.
+
+    ``chosen`` are the values of all :data:`ENGINE_OPTIONS`; ``beside`` is what the scratch folder
+    stands beside if no other place is named.
+    """
+    _check_fits(chosen)
+    if chosen["engine"] == IN_MEMORY:
+        from trajcloak.engines.engine import MemoryEngine
+
+        yield MemoryEngine(threads, progress)
+        return
+    parent = chosen["scratch"] or beside.parent
+    with _interrupted_if_terminated():
+        if chosen["engine"] == SPARK:
+            from trajcloak.engines.spark import open_spark
+
+            with open_spark(parent, chosen["master"], progress=progress) as spark:
+                yield spark
+        else:
+            from trajcloak.engines.dask import open_dask
+
+            scheduler, workers = chosen["scheduler"], chosen["workers"]
+            tls = chosen["tls_ca"], chosen["tls_cert"], chosen["tls_key"]
+            with open_dask(parent, scheduler, workers, tls, progress=progress) as dask:
+                yield dask
+
+
+def _check_fits(chosen: Mapping[str, Any]) -> None:
+    """Raise if an option is given that is none of the engine, or that contradicts another."""
+    for name, engines in ENGINES_OF.items():
+        if chosen[name] is not None and chosen["engine"] not in engines:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} goes with --engine {' or '.join(engines)} only."
+            )
+    tls = [name for name in ENGINES_OF if name.startswith("tls") and chosen[name] is not None]
+    if tls and chosen["scheduler"] is None:
+        raise click.UsageError(
+            f"--{tls[0].replace('_', '-')} goes with --scheduler only: a cluster on this machine "
+            f"makes its own certificates."
+        )
+    if chosen["scheduler"] is not None and chosen["workers"] is not None:
+        raise click.UsageError(
+            "--workers does not go with --scheduler: a cluster that runs already has its workers."
+        )
+
+
+@contextmanager
+def _interrupted_if_terminated() -> Iterator[None]:
+    """Let a run that is told to end clean up first: rows of the log stand in its scratch folder.
+
+    Python drops what is raised in a finalizer, or in a function that is called when garbage is
+    collected, of which dask has one. An interruption that is dropped is raised again.
+    """
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def raise_again(dropped: "sys.UnraisableHookArgs") -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, MOMENT)
+        else:
+            report(dropped)
+
+    report, sys.unraisablehook = sys.unraisablehook, raise_again
+    handlers = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGALRM)
+    }
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = report

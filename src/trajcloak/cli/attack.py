@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import ValueTable, out, print_json, progress_bars
 from trajcloak.options import ALGORITHMS, LogColumns
 
@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 @click.command("attack", cls=GroupedCommand)
 @shared.log_argument
 @shared.k_option
-@option(
-    "--algorithms",
-    group=BUNDLES,
-    default="traj-anon",
-    show_default=True,
-    help=f"Bundles to attack, separated by commas: {', '.join(ALGORITHMS)}.",
+@shared.algorithms_option(
+    "traj-anon", f"Bundles to attack, separated by commas: {', '.join(ALGORITHMS)}."
 )
 @shared.log_options
 @shared.time_options
@@ -31,12 +27,11 @@ if TYPE_CHECKING:
 @shared.request_options
 @shared.seed_option
 @shared.threads_option
-@click.option("--example", is_flag=True, help="Walk through one breach, step by step.")
+@option("--example", is_flag=True, help="Walk through one breach, step by step.")
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     k: int,
-    algorithms: str,
     columns: LogColumns,
     request_log: Path | None,
     threads: int | None,
@@ -54,15 +49,8 @@ def command(
 
     options = {name: value for name, value in options.items() if value is not None}
     with progress_bars(hidden=as_json) as progress:
-        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
-        found = attack_policies(
-            read,
-            k,
-            algorithms=[name.strip() for name in algorithms.split(",")],
-            threads=threads,
-            progress=progress,
-            **options,
-        )
+        read = read_in_memory(log, columns, request_log, threads=threads, progress=progress)
+        found = attack_policies(read, k, threads=threads, progress=progress, **options)
     if as_json:
         print_json({"results": [asdict(finding) for finding in found.findings]})
         return

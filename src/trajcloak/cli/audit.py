@@ -11,7 +11,7 @@ from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 from trajcloak.options import LogColumns
 
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from trajcloak.auditor import AuditReport
 
 
+OF_RELEASES = ("replay", "vocabulary", "rewrite", "memory", "request_log")
+"""Options that do not go with --foreign."""
+
+
 @click.command("audit", cls=GroupedCommand)
 @shared.log_argument
 @click.argument("release", type=shared.PATH)
-@click.option("--policy", type=shared.PATH, help="The private map from users to bundles.")
-@click.option(
+@option("--policy", type=shared.PATH, help="The private map from users to bundles.")
+@option(
     "--foreign",
     is_flag=True,
     help="RELEASE is a table of another tool: a rectangle and a time per row.",
 )
-@click.option("--k", type=int, help="Least number of possible senders that is asked for.")
-@click.option(
-    "--replay",
-    is_flag=True,
-    help="Run the algorithm again: it must give the same groups.",
-)
-@click.option(
+@option("--k", type=int, help="Least number of possible senders that is asked for.")
+@option("--replay", is_flag=True, help="Run the algorithm again: it must give the same groups.")
+@option(
     "--vocabulary",
     type=shared.PATH,
     metavar="FILE",
     help="The values that requests may have, if the release was made with such a list.",
 )
-@click.option(
+@option(
     "--rewrite",
     type=shared.PATH,
     metavar="DIR",
     help="Write a clean copy of the checked tables, to be published instead.",
 )
-@click.option("--memory", metavar="SIZE", help="Most memory for rows of the log, such as 4GiB.")
-@click.option(
+@option("--memory", metavar="SIZE", help="Most memory for rows of the log, such as 4GiB.")
+@option(
     "--group",
     metavar="COLUMN",
     help="With --foreign: column whose equal values are known to link rows. Every other column is "
@@ -65,20 +65,15 @@ if TYPE_CHECKING:
 @shared.released_time_options
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     release: Path,
     policy: Path | None,
     foreign: bool,
     k: int | None,
-    replay: bool,
-    vocabulary: Path | None,
-    rewrite: Path | None,
-    memory: str | None,
     group: str | None,
     columns: LogColumns,
-    request_log: Path | None,
     as_json: bool,
-    **time: Any,
+    **options: Any,
 ) -> None:
     """Check RELEASE against the LOG it was made from, byte for byte.
 
@@ -91,24 +86,23 @@ def command(
     from trajcloak.auditor import audit_files, audit_foreign_table
     from trajcloak.engines.folder import parse_memory
 
+    time = {name: options.pop(name) for name in shared.TIME_DEFAULTS}
     asked = {name: value for name, value in time.items() if value is not None}
-    ours: dict[str, Any] = {"--replay": replay, "--vocabulary": vocabulary, "--rewrite": rewrite}
-    ours |= {"--memory": memory, "--request-log": request_log, "--length": asked.get("length")}
+    ours = {name: options[name] for name in OF_RELEASES} | {"length": time["length"]}
     check_usage(foreign, k, policy, group, ours)
     if asked and not foreign:
         shared.check_release_time(release, asked)
+    if options["memory"] is not None:
+        options["memory"] = parse_memory(options["memory"])
     with progress_bars(hidden=as_json) as progress:
         if foreign:
             report = audit_foreign_table(
-                list(log), release, k or 0, columns, policy=policy, group=group,
-                progress=progress, **asked,
+                log, release, k or 0, columns, policy=policy, group=group, progress=progress,
+                **asked,
             )  # fmt: skip
         else:
-            report = audit_files(
-                list(log), release, policy or Path(), columns, request_log=request_log, k=k,
-                vocabulary=vocabulary, replay=replay, rewrite=rewrite,
-                memory=None if memory is None else parse_memory(memory), progress=progress,
-            )  # fmt: skip
+            assert policy is not None
+            report = audit_files(log, release, policy, columns, k=k, progress=progress, **options)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -130,7 +124,7 @@ def check_usage(
         raise click.UsageError("Missing option '--k', which --foreign needs.")
     for name, value in ours.items():
         if foreign and value:
-            raise click.UsageError(f"{name} does not go with --foreign.")
+            raise click.UsageError(f"--{name.replace('_', '-')} does not go with --foreign.")
 
 
 def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":

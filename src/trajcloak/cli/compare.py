@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import BUNDLES, GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option
 from trajcloak.cli.printing import ValueTable, out, print_json, progress_bars, to_markup
 from trajcloak.options import ALGORITHMS, LogColumns
 from trajcloak.quantities import Unit, show_number
@@ -21,36 +21,29 @@ if TYPE_CHECKING:
 @click.command("compare", cls=GroupedCommand)
 @shared.log_argument
 @shared.k_option
-@option(
-    "--algorithms",
-    group=BUNDLES,
-    default=",".join(name for name in ALGORITHMS if name != "exact"),
-    show_default=True,
-    help="Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
+@shared.algorithms_option(
+    ",".join(name for name in ALGORITHMS if name != "exact"),
+    "Which to compare, separated by commas; traj-anon:TREE or refined:EFFORT for a variant.",
 )
 @shared.log_options
 @shared.time_options
 @shared.height_option
 @shared.seed_option
-@option(
+@bundle_option(
     "--cloak",
-    group=BUNDLES,
     default="mbr",
-    show_default=True,
     type=click.Choice(["mbr", "quad"]),
     help="Kind of cloaks whose cost the algorithms are to lower.",
 )
 @shared.parts_options
-@click.option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
+@option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
 @shared.threads_option
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     k: int,
-    algorithms: str,
     columns: LogColumns,
     request_log: Path | None,
-    time_limit: float | None,
     threads: int | None,
     as_json: bool,
     **options: Any,
@@ -66,16 +59,8 @@ def command(
 
     options = {name: value for name, value in options.items() if value is not None}
     with progress_bars(hidden=as_json) as progress:
-        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
-        results = compare_algorithms(
-            read,
-            k,
-            [name.strip() for name in algorithms.split(",")],
-            time_limit=time_limit,
-            threads=threads,
-            progress=progress,
-            **options,
-        )
+        read = read_in_memory(log, columns, request_log, threads=threads, progress=progress)
+        results = compare_algorithms(read, k, threads=threads, progress=progress, **options)
     if as_json:
         print_json({"results": [asdict(result) for result in results]})
     else:

@@ -6,23 +6,21 @@ from pathlib import Path
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import facts_table, out, print_json, progress_bars
 from trajcloak.options import MOVEMENT_FORMATS
 
 
 @click.command("convert", cls=GroupedCommand)
 @click.argument("source", nargs=-1, required=True, type=shared.PATH)
-@click.option(
-    "-o", "--output", required=True, type=shared.PATH, help="Log to create: .parquet or .csv."
-)
-@click.option(
+@option("-o", "--output", required=True, type=shared.PATH, help="Log to create: .parquet or .csv.")
+@option(
     "--format",
     "format_",
     type=click.Choice(MOVEMENT_FORMATS),
     help="Format of the source.  [default: as the names of its files tell]",
 )
-@click.option(
+@option(
     "--geographic",
     is_flag=True,
     help="Take x and y of SUMO for longitude and latitude.  [default: as the comment at the top "

@@ -15,7 +15,7 @@ from rich.text import Text
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.audit import describe_checks
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import (
     ValueTable,
     facts_table,
@@ -72,19 +72,16 @@ Paragraphs = Iterator[RenderableType]
 
 
 @click.command("demo", cls=GroupedCommand)
-@click.option(
+@option(
     "-o",
     "--output",
     default=Path("trajcloak-demo"),
-    show_default=True,
     type=shared.PATH,
     help="Folder for the log, the release, the policy file and the report, to be created.",
 )
-@click.option("--users", default=USERS, show_default=True, type=int, help="How many users.")
-@click.option(
-    "--k", default=K, show_default=True, type=int, help="Least number of users in a bundle."
-)
-@click.option("--seed", default=0, show_default=True, type=int, help="Same seed, same city life.")
+@option("--users", default=USERS, type=int, help="How many users.")
+@option("--k", default=K, type=int, help="Least number of users in a bundle.")
+@option("--seed", default=0, help="Same seed, same city life.")
 @shared.json_option
 def command(output: Path, users: int, k: int, seed: int, as_json: bool) -> None:
     """Generate a city's log, attack it, publish it, and check the result, all in one go."""

@@ -7,77 +7,53 @@ from typing import Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import facts_table, out, print_json, progress_bars
 
 
 @click.command("generate", cls=GroupedCommand)
-@click.option(
-    "-o", "--output", required=True, type=shared.PATH, help="Log to create: .parquet or .csv."
-)
-@click.option("--users", required=True, type=int, help="How many users.")
-@click.option("--length", required=True, type=int, help="How many instants.")
-@click.option(
+@option("-o", "--output", required=True, type=shared.PATH, help="Log to create: .parquet or .csv.")
+@option("--users", required=True, type=int, help="How many users.")
+@option("--length", required=True, type=int, help="How many instants.")
+@option(
     "--network",
     default="city",
-    show_default=True,
     metavar="city|PATH",
     help="Roads to move on: those of the built-in city; a .node or .edge file of Brinkhoff's "
     "generator, its sibling beside it; a folder with nodes.csv and edges.csv; a .graphml file.",
 )
-@click.option(
-    "--junctions",
-    default=20_000,
-    show_default=True,
-    type=int,
-    help="About how many junctions the built-in city has.",
-)
-@click.option("--seed", default=0, show_default=True, type=int, help="Same seed, same bytes.")
-@click.option(
+@option("--junctions", default=20_000, help="About how many junctions the built-in city has.")
+@option("--seed", default=0, help="Same seed, same bytes.")
+@option(
     "--speed",
     default="middle",
-    show_default=True,
     type=click.Choice(["slow", "middle", "fast"]),
     help="The fastest users cover 1/250, 1/50 or 1/10 of the network's width plus height from "
     "one instant to the next, whatever --every is.",
 )
-@click.option(
-    "--classes",
-    default=5,
-    show_default=True,
-    type=int,
-    help="Classes of users, each half as fast as the one before.",
-)
-@click.option(
+@option("--classes", default=5, help="Classes of users, each half as fast as the one before.")
+@option(
     "--on-arrival",
     default="continue",
-    show_default=True,
     type=click.Choice(["stay", "continue"]),
     help="Stay at the end of the first trip, or continue with another.",
 )
-@click.option("--congestion", is_flag=True, help="Roads slow down when too many users are on them.")
-@click.option(
-    "--request-share",
-    default=0.2,
-    show_default=True,
-    type=float,
-    help="Share of rows with a request, 0 to 1.",
-)
-@click.option(
+@option("--congestion", is_flag=True, help="Roads slow down when too many users are on them.")
+@option("--request-share", default=0.2, type=float, help="Share of rows with a request, 0 to 1.")
+@option(
     "--every",
     default=60,
-    show_default=True,
     type=click.IntRange(1, 86_400),
     metavar="SECONDS",
     help="Time from one instant to the next. It changes the times, not the places.",
 )
-@click.option(
+@option(
     "--request-log",
     type=shared.PATH,
     metavar="FILE",
     help="Write the requests to this file, at random seconds, and the locations alone to the log.",
 )
-@click.option("--string-ids", is_flag=True, help="User ids as text instead of numbers.")
+@option("--string-ids", is_flag=True, help="User ids as text instead of numbers.")
 @shared.json_option
 def command(
     output: Path, every: int, request_log: Path | None, as_json: bool, **options: Any

@@ -3,13 +3,14 @@
 import tomllib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from trajcloak.shown_text import show_text
+from trajcloak.errors import show_text
 
 F = TypeVar("F", bound=Callable[..., Any] | click.Command)
 
@@ -28,16 +29,25 @@ DEFAULT_FILE = "trajcloak.toml"
 
 
 class GroupedOption(click.Option):
-    """An option that is shown under the heading of its group."""
+    """An option that is shown under the heading of its group, with its default."""
 
     def __init__(self, *args: Any, group: str = GENERAL, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+        super().__init__(*args, **{"show_default": "default" in settings, **settings})
         self.group = group
 
 
 def option(*names: str, group: str = GENERAL, **settings: Any) -> Callable[[F], F]:
     """Add an option to a command, as :func:`click.option` does, in a group."""
     return click.option(*names, cls=GroupedOption, group=group, **settings)
+
+
+column_option = partial(option, group=COLUMNS)
+time_option = partial(option, group=TIMES)
+place_option = partial(option, group=PLACES)
+row_option = partial(option, group=BAD_ROWS)
+request_option = partial(option, group=REQUESTS)
+bundle_option = partial(option, group=BUNDLES)
+work_option = partial(option, group=WORK)
 
 
 def combine(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -105,7 +115,12 @@ def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
     Keys of the file are options of any command, such as ``user`` or ``max-gap``; those in a table
     with the name of a command, such as ``[anonymize]``, are for this command alone.
     """
-    content = _read(file)
+    try:
+        content = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise click.UsageError(f"{file}: cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{file}: not TOML: {show_text(str(error))}.") from None
     known = _list_options()
     tables = {name: content.pop(name) for name in known if isinstance(content.get(name), dict)}
     _check_keys(file, "", content, [*chain.from_iterable(known.values()), *known])
@@ -120,15 +135,6 @@ def _read_options(file: Path, command: click.Command) -> dict[str, Any]:
 def name_option(param: click.Parameter) -> str:
     """Name an option as the file does: its long name, without dashes in front."""
     return max(param.opts, key=len).lstrip("-")
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise click.UsageError(f"{file}: cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file}: not TOML: {show_text(str(error))}.") from None
 
 
 def _list_options() -> dict[str, list[str]]:

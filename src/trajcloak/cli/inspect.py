@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import BUNDLES, TIMES, GroupedCommand, option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option, time_option
 from trajcloak.cli.printing import (
     ValueTable,
     facts_table,
@@ -20,7 +20,7 @@ from trajcloak.cli.printing import (
     progress_bars,
     to_markup,
 )
-from trajcloak.cli.standard_input import name_log
+from trajcloak.cli.shared_options import name_log
 from trajcloak.errors import Refusals
 from trajcloak.options import NULL_ISLAND, SWAPPED, TELEPORT, LogColumns
 from trajcloak.quantities import Unit, list_ingest_facts, show_duration
@@ -41,33 +41,21 @@ SUSPECTED = {
 @click.command("inspect", cls=GroupedCommand)
 @shared.log_argument
 @partial(shared.log_options, request_help="Request attribute; never looked at here.")
-@click.option(
+@option(
     "--k",
     type=click.IntRange(min=2),
     default=10,
-    show_default=True,
     help="Least number of users in a bundle that the release is to have.",
 )
-@option("--every", group=TIMES, metavar="DURATION", help="Keep this step.  [default: proposed]")
-@option("--max-gap", group=TIMES, metavar="DURATION", help="Keep this gap.  [default: proposed]")
-@option(
-    "--length",
-    group=TIMES,
-    type=click.IntRange(min=1),
-    help="Keep this length.  [default: proposed]",
-)
-@option(
-    "--members",
-    group=BUNDLES,
-    type=click.IntRange(min=2),
-    help="Keep this many.  [default: proposed]",
-)
+@time_option("--every", metavar="DURATION", help="Keep this step.  [default: proposed]")
+@time_option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
+@time_option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
+@bundle_option("--members", type=click.IntRange(min=2), help="Keep this many.  [default: proposed]")
 @shared.region_option
 @shared.rows_alike_option
-@option(
+@bundle_option(
     "--plan",
     "plans",
-    group=BUNDLES,
     is_flag=True,
     help="Also bundle users for a few choices of k, --parts and --length, and measure areas and "
     "the errors of answers.",
@@ -75,7 +63,7 @@ SUSPECTED = {
 @shared.threads_option
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     columns: LogColumns,
     request_log: Path | None,
     k: int,
@@ -96,7 +84,7 @@ def command(
     from trajcloak.plan import plan_rows
 
     with progress_bars(hidden=as_json) as progress:
-        read = read_all_rows(list(log), columns, request_log, threads=threads, progress=progress)
+        read = read_all_rows(log, columns, request_log, threads=threads, progress=progress)
         found = inspect_rows(read, k=k, threads=threads, progress=progress, **options)
         plan = None
         if plans and not found.refusals:
@@ -114,7 +102,7 @@ def command(
     proposed = None
     if not found.refusals:
         proposed = build_command(log, columns, request_log, k, found.proposed, options)
-    read_as = describe_columns(list(log), columns)
+    read_as = describe_columns(log, columns)
     if as_json:
         measured = {} if plan is None else {"plan": asdict(plan)}
         print_json({**found.to_dict(), **measured, "columns": read_as, "command": proposed})
@@ -122,7 +110,7 @@ def command(
         print_inspection(found, read_as, is_told=bool(found.refusals) or options["rows_alike"])
         if plan is not None:
             print_plan(plan)
-        others = [] if columns.requests else list_other_columns(list(log), columns)
+        others = [] if columns.requests else list_other_columns(log, columns)
         if others and proposed is not None:
             out.print(
                 f"No request is named, so none would be published. Columns that could be, with "
@@ -224,10 +212,7 @@ def print_plan(plan: "Plan") -> None:
             f"users; about more users, they are smaller."
         )
     table = ValueTable(
-        "Plan",
-        "k",
-        ("parts", "side", "counts", "moves", "users", "sets"),
-        caption=caption,
+        "Plan", "k", ("parts", "side", "counts", "moves", "users", "sets"), caption=caption
     )
     unit = Unit(plan.in_metres)
     length = None

@@ -15,20 +15,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trajcloak.cli.standard_input import name_in_messages
-from trajcloak.errors import TrajcloakError
+from trajcloak.cli.shared_options import name_in_messages
+from trajcloak.errors import TrajcloakError, show_text
 from trajcloak.progress import Progress
 from trajcloak.progress_bars import draw_bars
-from trajcloak.shown_text import show_text
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 WIDEST = 10_000
 """Wider than any table."""
-
-LONGEST_LABEL = 24
-"""Where labels are folded; longer ones go on in the next line."""
 
 SOON = 1.0
 """Seconds after the first step of a stage from which on its end is foreseen by the other steps."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import ValueTable, out, print_json, to_markup
 from trajcloak.quantities import show_moment
 
@@ -22,36 +22,36 @@ SHOWN_VALUES = 30
 
 @click.command("query", cls=GroupedCommand)
 @click.argument("release", type=shared.PATH)
-@click.option(
+@option(
     "--region",
     "regions",
     multiple=True,
     metavar="X_MIN,Y_MIN,X_MAX,Y_MAX",
     help="Rectangle to ask about; repeat it, each with an --at, for moves and routes.",
 )
-@click.option(
+@option(
     "--at",
     "times",
     multiple=True,
     metavar="TIME",
     help="An instant's number or a timestamp; one for each --region.",
 )
-@click.option("--from", "first", metavar="TIME", help="First time.  [default: the release's]")
-@click.option("--to", "last", metavar="TIME", help="Last time.  [default: the release's]")
-@click.option(
+@option("--from", "first", metavar="TIME", help="First time.  [default: the release's]")
+@option("--to", "last", metavar="TIME", help="Last time.  [default: the release's]")
+@option(
     "--route",
     metavar="POINTS",
     help="Line 'X,Y X,Y ...' to follow at an even pace between --from and --to.",
 )
-@click.option("--width", type=float, help="Width of the --route, in units of the CRS.")
-@click.option("--lonlat", is_flag=True, help="Regions and routes are in degrees, longitude first.")
-@click.option(
+@option("--width", type=float, help="Width of the --route, in units of the CRS.")
+@option("--lonlat", is_flag=True, help="Regions and routes are in degrees, longitude first.")
+@option(
     "--tz",
     metavar="ZONE",
     help="Zone of times that have none, and of those that are shown, such as Europe/Berlin.  "
     "[default: UTC, or as the release has them]",
 )
-@click.option("--by", metavar="ATTRIBUTE", help="Also count requests, by the attribute's value.")
+@option("--by", metavar="ATTRIBUTE", help="Also count requests, by the attribute's value.")
 @shared.json_option
 def command(
     release: Path,

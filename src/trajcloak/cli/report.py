@@ -9,7 +9,7 @@ import click
 
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 
 if TYPE_CHECKING:
@@ -18,37 +18,35 @@ if TYPE_CHECKING:
 
 @click.command("report", cls=GroupedCommand)
 @click.argument("release", type=shared.PATH)
-@click.option(
-    "-o", "--output", required=True, type=shared.PATH, help="Page to create, an .html file."
-)
-@click.option(
+@option("-o", "--output", required=True, type=shared.PATH, help="Page to create, an .html file.")
+@option(
     "--log",
     multiple=True,
     type=shared.PATH,
     help="The private log; repeat for more. Adds the audit and the attack, and makes the page "
     "private.",
 )
-@click.option("--policy", type=shared.PATH, help="The private policy file; goes with --log.")
-@click.option(
+@option("--policy", type=shared.PATH, help="The private policy file; goes with --log.")
+@option(
     "--vocabulary",
     type=shared.PATH,
     callback=shared.take_vocabulary,
     metavar="FILE",
     help="With --log: the values that requests may have, if the release was made with such a list.",
 )
-@click.option(
+@option(
     "--network",
     metavar="city|PATH",
     help="Streets to draw under the cloaks, as generate takes them.",
 )
-@click.option(
+@option(
     "--outline",
     type=shared.PATH,
     metavar="FILE",
     help="GeoJSON to draw there: a coast, a border, districts.",
 )
-@click.option("--replay", is_flag=True, help="With --log: the audit also runs the algorithm again.")
-@click.option("--no-attack", is_flag=True, help="With --log: audit only.")
+@option("--replay", is_flag=True, help="With --log: the audit also runs the algorithm again.")
+@option("--no-attack", is_flag=True, help="With --log: audit only.")
 @partial(
     shared.log_options,
     request_help="With --log: request attribute that was to be published; repeat for more.  "

@@ -1,6 +1,11 @@
-"""Options that several commands share."""
+"""Options that several commands share, and a log on standard input: ``-`` instead of a path."""
 
+import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial, wraps
 from pathlib import Path
@@ -9,17 +14,18 @@ from typing import Any, TypeVar
 import click
 
 from trajcloak.cli.grouped import (
-    BAD_ROWS,
-    BUNDLES,
     COLUMNS,
-    PLACES,
     REQUESTS,
-    TIMES,
-    WORK,
+    bundle_option,
+    column_option,
     combine,
     option,
+    place_option,
+    request_option,
+    row_option,
+    time_option,
+    work_option,
 )
-from trajcloak.cli.standard_input import take_standard_input
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
 
@@ -37,6 +43,12 @@ TIME_DEFAULTS = {
     "missing": "withhold",
 }
 """What holds where a time option is not given."""
+
+DASH = Path("-")
+STORED = "standard-input"
+HEAD_BYTES = 64
+STARTS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\xff\xff\xff\xff": ".arrow"}
+PACKED_STARTS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
@@ -57,7 +69,51 @@ class Numbers(click.ParamType[tuple[float, ...]]):
         return numbers
 
 
-k_option = click.option(
+def name_log(path: Path) -> str:
+    """Name a log as the command line does."""
+    return str(DASH if path.name.startswith(f"{STORED}.") else path)
+
+
+def name_in_messages(text: str) -> str:
+    """Name standard input in a message, not the file that holds it."""
+    return re.sub(rf"\S*/{STORED}[\w.]*", "standard input", text)
+
+
+def take_standard_input(
+    ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]
+) -> list[Path]:
+    """Put a file with what comes on standard input in the place of ``-``.
+
+    It stands in a private folder, as long as the command runs.
+    """
+    if DASH not in value or ctx.resilient_parsing:
+        return list(value)
+    folder = ctx.with_resource(tempfile.TemporaryDirectory(prefix="trajcloak-"))
+    file = Path(folder, STORED)
+    with file.open("wb") as stored:
+        shutil.copyfileobj(sys.stdin.buffer, stored)
+    file = _name_by_content(file)
+    return [file if path == DASH else path for path in value]
+
+
+def _name_by_content(file: Path) -> Path:
+    """Give a file the suffixes of its kind, and of how it is compressed."""
+    from trajcloak.log.formats import open_text
+
+    with file.open("rb") as stored:
+        head = stored.read(HEAD_BYTES)
+    packed = next((end for end, start in PACKED_STARTS.items() if head.startswith(start)), "")
+    if packed:
+        file = file.rename(f"{file}{packed}")
+        # What is damaged is refused when it is read.
+        with suppress(OSError), open_text(file) as unpacked:
+            head = unpacked.read(HEAD_BYTES)
+    text = ".jsonl" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else ".csv"
+    kind = next((end for start, end in STARTS.items() if head.startswith(start)), text)
+    return file.rename(file.with_name(f"{STORED}{kind}{packed}"))
+
+
+k_option = option(
     "--k", required=True, type=int, help="Least number of users in a bundle; 2 or more."
 )
 
@@ -65,63 +121,59 @@ log_argument = click.argument(
     "log", nargs=-1, required=True, type=PATH, callback=take_standard_input
 )
 
-json_option = click.option(
+
+def algorithms_option(default: str, help_: str) -> Callable[[F], F]:
+    """Build the option that names some algorithms."""
+
+    def split(_ctx: click.Context, _param: click.Parameter, value: str) -> list[str]:
+        return [name.strip() for name in value.split(",")]
+
+    return bundle_option("--algorithms", default=default, callback=split, help=help_)
+
+
+json_option = option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )
 
-height_option = option(
+height_option = place_option(
     "--height",
-    group=PLACES,
     type=int,
     help="Split each side of the region into 2^HEIGHT cells.  [default: as many as make cells of "
     "at most 10 m; 16 for planar coordinates]",
 )
 
-region_option = option(
+region_option = place_option(
     "--region",
-    group=PLACES,
     type=Numbers(3, "x_min,y_min,side"),
     help="Square to use instead of one fitted to the log, in metres or the log's own units.",
 )
 
-rows_alike_option = option(
+rows_alike_option = request_option(
     "--rows-alike",
-    group=REQUESTS,
     is_flag=True,
     help="Rows that do not follow the schedule of the others have nothing to do with requests.",
 )
 
-seed_option = option(
-    "--seed",
-    group=BUNDLES,
-    default=0,
-    show_default=True,
-    type=int,
-    help="For algorithms that draw at random.",
-)
+seed_option = bundle_option("--seed", default=0, help="For algorithms that draw at random.")
 
-threads_option = option(
+threads_option = work_option(
     "--threads",
-    group=WORK,
     type=click.IntRange(min=1),
     help="Threads to use; never changes the result.  [default: all cores]",
 )
 
 
 parts_options = combine(
-    option(
+    bundle_option(
         "--parts",
-        group=BUNDLES,
         type=int,
         metavar="M",
         help="Show the members of each bundle in parts of at least M users, each with its own "
         "areas; requests stay with the bundle.  [default: one area for all members]",
     ),
-    option(
+    bundle_option(
         "--parts-per",
-        group=BUNDLES,
         default="window",
-        show_default=True,
         type=click.Choice(["window", "instant"]),
         help="Parts keep their members for the whole window, or are made again at every "
         "instant; then refined makes bundles of half as many users again, unless --members "
@@ -150,9 +202,8 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     @column("x", "Column of planar x coordinates.  [default: x, easting]")
     @column("y", "Column of planar y coordinates.  [default: y, northing]")
     @column("request", request_help, "requests", multiple=True, group=REQUESTS)
-    @option(
+    @request_option(
         "--request-log",
-        group=REQUESTS,
         type=PATH,
         metavar="FILE",
         help="Requests, if LOG has locations only: a file, folder or glob with user, time and "
@@ -164,56 +215,48 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         "all rows, and need no place.  [default: all rows are]",
         group=REQUESTS,
     )
-    @option(
+    @time_option(
         "--tz",
-        group=TIMES,
         metavar="ZONE",
         help="Zone of times that have none, such as Europe/Berlin, and of the clock that windows "
         "follow.  [default: times as they are]",
     )
-    @option(
+    @time_option(
         "--time-unit",
-        group=TIMES,
         type=click.Choice(list(TIME_UNITS)),
         help="Times are numbers since 1970, UTC, in this unit.  [default: whole numbers are "
         "instants]",
     )
-    @option(
+    @time_option(
         "--time-format",
-        group=TIMES,
         metavar="FORMAT",
         help="Form of times that are text, such as '%d.%m.%Y %H:%M'.  [default: ISO 8601]",
     )
-    @option(
+    @column_option(
         "--delimiter",
-        group=COLUMNS,
         metavar="CHARACTER",
         help="Delimiter of CSV files.  [default: found in the header line]",
     )
-    @option(
+    @place_option(
         "--crs",
-        group=PLACES,
         metavar="SYSTEM",
         help="Coordinate system of the place, such as EPSG:27700: degrees, or metres, which are "
         "used as they are.  [default: WGS 84 for --lon and --lat]",
     )
-    @option(
+    @place_option(
         "--clip",
-        group=PLACES,
         type=Numbers(4, "x_min,y_min,x_max,y_max"),
         help="Drop rows outside this rectangle, in degrees or the log's own units.",
     )
-    @option(
+    @row_option(
         "--max-speed",
-        group=BAD_ROWS,
         type=float,
         metavar="SPEED",
         help="Refuse reports that are farther from the one before, in metres per second or the "
         "log's own units.  [default: 340 with --drop teleport]",
     )
-    @option(
+    @row_option(
         "--drop",
-        group=BAD_ROWS,
         multiple=True,
         type=click.Choice(DROPPABLE),
         metavar="WHAT",
@@ -230,42 +273,34 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
 def _build_time_options(defaults: Mapping[str, str]) -> Callable[[F], F]:
     """Build the options that divide the time of a log into instants and windows."""
     return combine(
-        option(
+        time_option(
             "--every",
-            group=TIMES,
             metavar="DURATION",
             help="Time from one instant to the next, such as 60s or 5m.  "
             f"[default: {defaults['every']}]",
         ),
-        option(
-            "--length",
-            group=TIMES,
-            type=int,
-            help=f"Instants in a window.  [default: {defaults['length']}]",
+        time_option(
+            "--length", type=int, help=f"Instants in a window.  [default: {defaults['length']}]"
         ),
-        option(
+        time_option(
             "--max-gap",
-            group=TIMES,
             metavar="DURATION",
             help=f"Longest gap to interpolate.  [default: {defaults['max_gap']}]",
         ),
-        option(
+        time_option(
             "--missing",
-            group=TIMES,
             type=click.Choice(["withhold", "hold"]),
             help="Users whose location is not always known: leave out, or hold their nearest "
             f"known location.  [default: {defaults['missing']}]",
         ),
-        option(
+        time_option(
             "--align",
-            group=TIMES,
             type=click.Choice(["none", "day"]),
             help="Start a new window at midnight of --tz: none or day.  "
             f"[default: {defaults['align']}]",
         ),
-        option(
+        time_option(
             "--windows",
-            group=TIMES,
             metavar="HOURS",
             help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
             f"[default: {defaults['windows']}]",
@@ -288,51 +323,42 @@ def take_vocabulary(
 
 
 request_options = combine(
-    option(
+    bundle_option(
         "--members",
-        group=BUNDLES,
         type=int,
         metavar="N",
         help="Form bundles of at least N users, if users report seldom: a set of requests is "
         "published only if K of them have a row at its instant.  [default: K]",
     ),
-    option(
+    request_option(
         "--vocabulary",
-        group=REQUESTS,
         type=PATH,
         callback=take_vocabulary,
         help="Table with a column for each request attribute: the values that may be published. "
         "Requests with another value are withheld.",
     ),
-    option(
+    request_option(
         "--rare",
-        group=REQUESTS,
         default="drop",
-        show_default=True,
         type=click.Choice(["drop", "other", "keep"]),
         metavar="RULE",
         help="Requests that few bundles of a window show: drop them, replace their rare values by "
         "'(other)' first, or keep all.",
     ),
-    option(
+    request_option(
         "--rare-below",
-        group=REQUESTS,
-        type=int,
         default=2,
-        show_default=True,
         metavar="N",
         help="A request or value is rare if fewer than N bundles of the window show it.",
     ),
-    option(
+    request_option(
         "--link-safe",
-        group=REQUESTS,
         is_flag=True,
         help="Withhold requests that recur over windows where fewer than K users could have sent "
         "them all.",
     ),
-    option(
+    request_option(
         "--allow",
-        group=REQUESTS,
         multiple=True,
         metavar="COLUMN",
         help="With --rare keep: attribute to publish although it looks like identifiers or places; "

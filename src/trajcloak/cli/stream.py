@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import err
 from trajcloak.options import LogColumns
 
@@ -24,17 +24,17 @@ LOOK_AGAIN = 0.5
 
 
 @click.command("stream", cls=GroupedCommand)
-@click.option(
+@option(
     "-o", "--output", required=True, type=shared.PATH, help="Folder of the release, epoch by epoch."
 )
 @shared.k_option
-@click.option(
+@option(
     "--every",
     required=True,
     metavar="DURATION",
     help="Time from one instant to the next, such as 60s or 5m.",
 )
-@click.option(
+@option(
     "--epoch",
     required=True,
     type=int,
@@ -42,67 +42,62 @@ LOOK_AGAIN = 0.5
     help="Instants for which bundles stay together: for so long, requests of one sender may be "
     "linked.",
 )
-@click.option(
+@option(
     "--lag",
     default=0,
-    show_default=True,
-    type=int,
     metavar="D",
     help="Instants to wait before one is published; bundles become better.",
 )
-@click.option(
+@option(
     "--late",
     metavar="DURATION",
     help="How long after its end an instant waits for reports.  [default: not at all]",
 )
-@click.option(
+@option(
     "--hold",
     default=0,
-    show_default=True,
-    type=int,
     metavar="N",
     help="Instants for which the last known location counts if reports are missing.",
 )
-@click.option(
+@option(
     "--parts",
     type=int,
     metavar="M",
     help="Show the members of each bundle in parts of at least M users, made anew at every "
     "instant; requests stay with the bundle.  [default: one area for all members]",
 )
-@click.option(
+@option(
     "--request",
     "requests",
     multiple=True,
     metavar="NAME",
     help="Request attribute to publish; repeat for more. Nothing else of a request is read.",
 )
-@click.option(
+@option(
     "--state",
     type=shared.PATH,
     help="Private folder of what the stream must know after a crash.  [default: OUTPUT-private]",
 )
-@click.option(
+@option(
     "--policy",
     type=shared.PATH,
     help="Private map from users to bundles, which the audit needs.  "
     "[default: policy.parquet in --state]",
 )
-@click.option(
+@option(
     "--follow",
     type=shared.PATH,
     metavar="FOLDER",
     help="Read the files of this folder, by name, as they arrive, instead of standard input.",
 )
-@click.option(
+@option(
     "--format",
     "line_format",
     default="trajcloak",
-    show_default=True,
     type=click.Choice(["trajcloak", "owntracks"]),
     help="Lines as described above, or those of mosquitto_sub -v with locations of OwnTracks.",
 )
-@click.option(
+@option(
     "--region",
     "box",
     type=shared.Numbers(4, "x_min,y_min,x_max,y_max"),
@@ -110,36 +105,32 @@ LOOK_AGAIN = 0.5
     "as absent.  [default: around those who report first]",
 )
 @shared.height_option
-@click.option(
+@option(
     "--predictor",
     default="learned",
-    show_default=True,
     type=click.Choice(["learned", "damped", "hold"]),
     help="How bundles are formed for the instants to come.",
 )
-@click.option(
+@option(
     "--vocabulary",
     type=shared.PATH,
     callback=shared.take_vocabulary,
     help="Table with a column for each request attribute: the values that may be published.",
 )
-@click.option(
+@option(
     "--rare",
     default="drop",
-    show_default=True,
     type=click.Choice(["drop", "keep"]),
     help="Requests that few bundles of an instant show: drop them, or keep all.",
 )
-@click.option(
+@option(
     "--rare-below",
-    type=int,
     default=2,
-    show_default=True,
     metavar="N",
     help="A request is rare if fewer than N bundles of the instant show it.",
 )
 @shared.threads_option
-@click.option(
+@option(
     "--json",
     "as_json",
     is_flag=True,

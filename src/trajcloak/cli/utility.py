@@ -10,7 +10,7 @@ import click
 
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand
+from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import ValueTable, facts_table, out, print_json, progress_bars
 from trajcloak.options import LogColumns
 from trajcloak.quantities import Unit
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 @click.command("utility", cls=GroupedCommand)
 @shared.log_argument
 @click.argument("release", type=shared.PATH)
-@click.option(
-    "--policy", type=shared.PATH, required=True, help="Private policy file of the release."
-)
-@click.option("--queries", default=1000, show_default=True, type=int, help="Of each kind.")
-@click.option("--seed", default=0, show_default=True, type=int, help="Decides the questions.")
+@option("--policy", type=shared.PATH, required=True, help="Private policy file of the release.")
+@option("--queries", default=1000, help="Of each kind.")
+@option("--seed", default=0, help="Decides the questions.")
 @partial(
     shared.log_options,
     request_help="Request attribute of the release; repeat for more.  "
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 @shared.threads_option
 @shared.json_option
 def command(
-    log: tuple[Path, ...],
+    log: list[Path],
     release: Path,
     policy: Path,
     queries: int,
@@ -60,15 +58,9 @@ def command(
     published = open_published(release)
     columns = columns.complete(published.manifest["parameters"])
     with progress_bars(hidden=as_json) as progress:
-        read = read_in_memory(list(log), columns, request_log, threads=threads, progress=progress)
+        read = read_in_memory(log, columns, request_log, threads=threads, progress=progress)
         results = measure_answers(
-            read,
-            release,
-            policy,
-            queries=queries,
-            seed=seed,
-            threads=threads,
-            progress=progress,
+            read, release, policy, queries=queries, seed=seed, threads=threads, progress=progress
         )
     areas = measure_areas(published)
     if as_json:

@@ -2,9 +2,8 @@
 
 import gc
 import logging
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,9 +12,8 @@ from trajcloak.engines.stored import (
     KEPT_MEMORY,
     Call,
     StoredEngine,
-    StoringCall,
-    choose_parent,
     import_extra,
+    make_scratch,
     raise_failed,
     run_on_worker,
 )
@@ -65,11 +63,8 @@ class DaskEngine(StoredEngine):
         stage = self._new_stage("store_frame")
         store = delayed(_store_partition, pure=False)
         partitions = frame.to_delayed()
-        self._finish(
-            self.client.compute(
-                [store(convert, part, stage / str(i)) for i, part in enumerate(partitions)]
-            )
-        )
+        stored = [store(convert, part, stage / str(i)) for i, part in enumerate(partitions)]
+        self._finish(self.client.compute(stored))
         return Pieces(stage, len(partitions), 0)
 
     def _finish(self, futures: Sequence[Any]) -> list[Any]:
@@ -91,22 +86,17 @@ class DaskEngine(StoredEngine):
 
 
 def _store_partition(convert: Callable[[Any], Any], partition: Any, path: Path) -> Any:
-    return run_on_worker(StoringCall(convert, (partition,), path, is_generator=False))
+    return run_on_worker(Call(convert, (partition,), path))
 
 
 def connect_dask(
     client: Client, scratch: str | Path | None, progress: Progress = silent
 ) -> DaskEngine:
-    """Build an engine for a client that is connected already.
-
-    The default of ``scratch`` is the system's folder for temporary files if the cluster is a
-    ``LocalCluster``; otherwise workers may be on other machines, and there is none.
-    """
+    """Build an engine for a client that is connected already."""
     from distributed import LocalCluster
 
     is_local = isinstance(client.cluster, LocalCluster)
-    parent = choose_parent(scratch, Path(tempfile.gettempdir()) if is_local else None)
-    return DaskEngine(client, Scratch(parent), progress)
+    return DaskEngine(client, make_scratch(scratch, is_local=is_local), progress)
 
 
 @contextmanager
@@ -128,14 +118,11 @@ def open_dask(
     key; default: those of dask's own configuration. A cluster on this machine makes its own.
     """
     import_extra("distributed", "dask")
-    with ExitStack() as stack:
-        # Closed last, when no worker of a cluster on this machine can be writing.
-        folder = Scratch(scratch)
-        stack.callback(folder.close)
-        if scheduler is None:
-            client = stack.enter_context(_start(workers, memory_limit))
-        else:
-            client = stack.enter_context(connect(scheduler, tls))
+    # The folder is closed last, when no worker of a cluster on this machine can be writing.
+    with (
+        closing(Scratch(scratch)) as folder,
+        _start(workers, memory_limit) if scheduler is None else connect(scheduler, tls) as client,
+    ):
         yield DaskEngine(client, folder, progress)
 
 
@@ -176,10 +163,7 @@ def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
     if any(tls):
         ca, certificate, key = (None if file is None else str(file) for file in tls)
         security = distributed.Security(
-            tls_ca_file=ca,
-            tls_client_cert=certificate,
-            tls_client_key=key,
-            require_encryption=True,
+            tls_ca_file=ca, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
         )
     try:
         return distributed.Client(scheduler, security=security, timeout=TIMEOUT)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from trajcloak.errors import OptionError
+from trajcloak.kernels.threads import choose_threads, run_all
 from trajcloak.progress import Progress, silent
 
 Handle: TypeAlias = Any
@@ -21,6 +22,11 @@ Handle: TypeAlias = Any
 
 Job: TypeAlias = tuple[Any, ...]
 """Arguments of a call. Handles among them, or in lists among them, are replaced by their values."""
+
+Function: TypeAlias = Callable[..., Any]
+
+WriteFiles: TypeAlias = Callable[[Path, Sequence[Path]], None]
+"""Writes a release and its private files."""
 
 WRITING = "writing release"
 
@@ -86,9 +92,7 @@ class Engine(ABC):
         """Store a value that many jobs share, so that it is not sent with each of them."""
 
     @abstractmethod
-    def ask(
-        self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
-    ) -> list[Any]:
+    def ask(self, function: Function, jobs: Sequence[Job], label: str | None = None) -> list[Any]:
         """Call ``function(*job)`` for each job and return the values, which must be small.
 
         ``label`` names the stage for progress.
@@ -96,7 +100,7 @@ class Engine(ABC):
 
     @abstractmethod
     def derive(
-        self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
+        self, function: Function, jobs: Sequence[Job], label: str | None = None
     ) -> Sequence[Handle]:
         """Call ``function(*job)`` for each job and return handles of the values.
 
@@ -105,11 +109,7 @@ class Engine(ABC):
 
     @abstractmethod
     def shuffle(
-        self,
-        function: Callable[..., Any],
-        jobs: Sequence[Job],
-        parts: int,
-        label: str | None = None,
+        self, function: Function, jobs: Sequence[Job], parts: int, label: str | None = None
     ) -> list[Sequence[Handle]]:
         """Call a generator that yields, once or more often, a list of ``parts`` pieces.
 
@@ -135,11 +135,54 @@ class Engine(ABC):
     def drop(self, handles: Sequence[Handle]) -> None:
         """Free the values of a stage, which nobody needs any more."""
 
-    def publish(
-        self,
-        write: Callable[[Path, Sequence[Path]], None],
-        release: Path,
-        private: Sequence[Path],
-    ) -> None:
+    def publish(self, write: WriteFiles, release: Path, private: Sequence[Path]) -> None:
         """Have a release and private files written: all appear complete, or none."""
         write(release, private)
+
+
+WHOLE = Sizes(sys.maxsize, sys.maxsize)
+
+
+class MemoryEngine(Engine):
+    """Calls functions in threads; a handle is the value itself.
+
+    By default all cores are used, and the whole log is one shard.
+    """
+
+    def __init__(
+        self, threads: int | None = None, progress: Progress = silent, sizes: Sizes = WHOLE
+    ) -> None:
+        super().__init__(progress)
+        self.inner_progress = progress
+        self.threads = choose_threads(threads)
+        self._sizes = sizes
+
+    def choose_sizes(self, num_rows: int) -> Sizes:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return self._sizes
+
+    def put(self, value: Any) -> Handle:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return value
+
+    def ask(self, function: Function, jobs: Sequence[Job], label: str | None = None) -> list[Any]:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return run_all(function, jobs, self.threads)
+
+    derive = ask
+
+    def shuffle(
+        self, function: Function, jobs: Sequence[Job], parts: int, label: str | None = None
+    ) -> list[Sequence[Handle]]:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        chunks = [chunk for job in jobs for chunk in function(*job)]
+        return [[chunk[part] for chunk in chunks] for part in range(parts)]
+
+    def read(self, handle: Handle) -> Any:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        return handle
+
+    def drop(self, handles: Sequence[Handle]) -> None:
+        """See :class:`trajcloak.engines.engine.Engine`."""
+        if isinstance(handles, list):
+            handles.clear()

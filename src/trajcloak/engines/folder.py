@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from trajcloak.engines.engine import Handle, Job, Sizes
+from trajcloak.engines.engine import Function, Handle, Job, Sizes, WriteFiles
 from trajcloak.engines.shard_files import (
     Scratch,
     is_whole,
@@ -23,7 +23,7 @@ from trajcloak.engines.shard_files import (
     remove_folder,
     write_chunks,
 )
-from trajcloak.engines.stored import Call, StoredEngine, StoringCall
+from trajcloak.engines.stored import Call, StoredEngine
 from trajcloak.errors import InputError, NotEnoughUsersError, OptionError, OutputError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.output import PRIVATE, lock_file, move
@@ -35,8 +35,7 @@ RELEASE, PRIVATE_FILE = "release", "private-{}"
 MEMORY = "memory"
 ANSWERS, DROPPED = "answers", ".dropped"
 
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-BINARY_UNITS = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+UNITS = ("", "k", "m", "g", "t")
 MIB = 1 << 20
 
 RESERVED = 512 * MIB
@@ -82,9 +81,7 @@ class FolderEngine(StoredEngine):
         # In blocks, refined would bundle otherwise than in memory: no window is cut into them.
         return Sizes(rows, cells, bundles=sys.maxsize, window_cells=cells)
 
-    def ask(
-        self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
-    ) -> list[Any]:
+    def ask(self, function: Function, jobs: Sequence[Job], label: str | None = None) -> list[Any]:
         """Keep the answers, too: what they were asked of may be gone when a run is resumed."""
         stage = self._new_stage(function.__name__)
         if not is_whole(stage / ANSWERS):
@@ -104,7 +101,7 @@ class FolderEngine(StoredEngine):
         for done, call in enumerate(calls):
             if label is not None:
                 self.progress(label, done, len(calls))
-            if isinstance(call, StoringCall) and is_whole(call.path):
+            if call.path is not None and is_whole(call.path):
                 continue
             values.append(call.run())
             # Memory that Arrow has freed would be counted as the process's own.
@@ -121,12 +118,7 @@ class FolderEngine(StoredEngine):
                 marker.touch()
                 remove_folder(stage)
 
-    def publish(
-        self,
-        write: Callable[[Path, Sequence[Path]], None],
-        release: Path,
-        private: Sequence[Path],
-    ) -> None:
+    def publish(self, write: WriteFiles, release: Path, private: Sequence[Path]) -> None:
         """Write all inside the folder, and then move it: nothing half done stands elsewhere."""
         made = self.folder / RELEASE
         held = [self.folder / PRIVATE_FILE.format(i) for i in range(len(private))]
@@ -172,7 +164,14 @@ def open_work_folder(
     whether to continue; if there is nothing to continue, the run starts anew.
     """
     _take(folder, resume)
-    with _locked(folder):
+    with (folder / LOCK).open("a") as lock:
+        try:
+            lock_file(lock)
+        except OSError:
+            raise OutputError(
+                f"{folder}: another run is working there; expected to be the only one; wait for it "
+                f"to end, or choose another name for the release"
+            ) from None
         known = _check_same(folder, {**fingerprint, MEMORY: memory})
         if memory < known:
             raise OutputError(
@@ -237,20 +236,6 @@ def _take(folder: Path, resume: bool) -> None:
         )
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, which the system frees if the process ends."""
-    with (folder / LOCK).open("a") as file:
-        try:
-            lock_file(file)
-        except OSError:
-            raise OutputError(
-                f"{folder}: another run is working there; expected to be the only one; wait for it "
-                f"to end, or choose another name for the release"
-            ) from None
-        yield
-
-
 def _check_same(folder: Path, fingerprint: Mapping[str, Any]) -> int:
     """Raise unless a run was begun with the same fingerprint; returns the memory that it had."""
     plain = json.loads(json.dumps(fingerprint))
@@ -284,12 +269,13 @@ def parse_memory(text: str | int) -> int:
     >>> parse_memory("4GiB")
     4294967296
     """
-    match = re.fullmatch(r"([0-9]{1,15})\s*(|[kmgt]i?)b?", str(text).strip().lower())
+    match = re.fullmatch(r"([0-9]{1,15})\s*(?:([kmgt])(i?))?b?", str(text).strip().lower())
     if match is None:
         raise OptionError(
             f"memory is '{text}'; expected a size such as 4GiB or 900MB; pass another --memory"
         )
-    limit = int(match[1]) * (UNITS | BINARY_UNITS)[match[2]]
+    unit = pow(1024 if match[3] else 1000, UNITS.index(match[2] or ""))
+    limit = int(match[1]) * int(unit)
     if limit < LEAST:
         raise OptionError(
             f"memory is {text}; expected at least {format_memory(LEAST)}, which the program and "

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajcloak.errors import OutputError
+from trajcloak.output import explaining
 
 ALIGNMENT = 64
 """Arrays start at multiples of so many bytes, which compiled code expects."""
@@ -220,16 +221,10 @@ class Scratch:
         self.close = weakref.finalize(self, remove_folder, self.folder)
 
 
-@contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def explained(folder: Path) -> AbstractContextManager[None]:
     """Turn errors of the operating system into errors with a remedy."""
-    try:
-        yield
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(
-            f"{folder.parent}: a value cannot be kept there ({error.strerror or error}); expected "
-            f"a folder with free space, which client and workers may read and write under the same "
-            f"path, and which stays as it is during the run; choose another --scratch"
-        ) from error
+    return explaining(
+        f"{folder.parent}: a value cannot be kept there",
+        "expected a folder with free space, which client and workers may read and write under the "
+        "same path, and which stays as it is during the run; choose another --scratch",
+    )

@@ -4,14 +4,15 @@ Such an engine only has to run calls, see :meth:`StoredEngine.run_calls`. On wor
 not log what they work on, see :class:`Failed`.
 """
 
+import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from trajcloak.engines.engine import Engine, Handle, Job, Sizes
+from trajcloak.engines.engine import Engine, Function, Handle, Job, Sizes
 from trajcloak.engines.shard_files import (
     Piece,
     Pieces,
@@ -42,29 +43,22 @@ hold values. Variables that are set already count more than either.
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function."""
+    """A call of a function, whose value is returned, or written to a file."""
 
-    function: Callable[..., Any]
+    function: Function
     job: Job  # Its arguments. Handles among them are read just before the call.
+    path: Path | None = None
+    # Whether the function yields chunks of pieces. Otherwise its value is the only piece.
+    is_generator: bool = False
+    synced: bool = False  # As :func:`trajcloak.engines.shard_files.write_chunks` takes it.
 
     def run(self) -> Any:
         """Call the function."""
-        return self.function(*map(read_handles, self.job))
-
-
-@dataclass(frozen=True)
-class StoringCall(Call):
-    """A call whose value is written to a file."""
-
-    path: Path
-    # Whether the function yields chunks of pieces. Otherwise its value is the only piece.
-    is_generator: bool
-    synced: bool = False  # As :func:`trajcloak.engines.shard_files.write_chunks` takes it.
-
-    def run(self) -> None:
-        """Call the function and write what it returns or yields."""
-        value = super().run()
+        value = self.function(*map(read_handles, self.job))
+        if self.path is None:
+            return value
         write_chunks(value if self.is_generator else [[value]], self.path, synced=self.synced)
+        return None
 
 
 def read_handles(argument: Any) -> Any:
@@ -151,25 +145,19 @@ class StoredEngine(Engine):
         write_chunks([[value]], stage / "0", synced=self.synced)
         return Piece(stage, 0, 0)
 
-    def ask(
-        self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
-    ) -> list[Any]:
+    def ask(self, function: Function, jobs: Sequence[Job], label: str | None = None) -> list[Any]:
         """See :class:`trajcloak.engines.engine.Engine`."""
         stage = self._name_stage(function.__name__)
         return self.run_calls([Call(function, job) for job in jobs], stage, label)
 
     def derive(
-        self, function: Callable[..., Any], jobs: Sequence[Job], label: str | None = None
+        self, function: Function, jobs: Sequence[Job], label: str | None = None
     ) -> Sequence[Handle]:
         """See :class:`trajcloak.engines.engine.Engine`."""
         return Pieces(self._store(function, jobs, label, is_generator=False), len(jobs), 0)
 
     def shuffle(
-        self,
-        function: Callable[..., Any],
-        jobs: Sequence[Job],
-        parts: int,
-        label: str | None = None,
+        self, function: Function, jobs: Sequence[Job], parts: int, label: str | None = None
     ) -> list[Sequence[Handle]]:
         """See :class:`trajcloak.engines.engine.Engine`."""
         stage = self._store(function, jobs, label, is_generator=True)
@@ -185,16 +173,11 @@ class StoredEngine(Engine):
             remove_folder(stage, waits=False)
 
     def _store(
-        self,
-        function: Callable[..., Any],
-        jobs: Sequence[Job],
-        label: str | None,
-        *,
-        is_generator: bool,
+        self, function: Function, jobs: Sequence[Job], label: str | None, *, is_generator: bool
     ) -> Path:
         stage = self._new_stage(function.__name__)
         calls = [
-            StoringCall(function, job, stage / str(i), is_generator, self.synced)
+            Call(function, job, stage / str(i), is_generator, self.synced)
             for i, job in enumerate(jobs)
         ]
         self.run_calls(calls, stage, label)
@@ -212,19 +195,17 @@ class StoredEngine(Engine):
         return stage
 
 
-def choose_parent(scratch: str | Path | None, default: Path | None) -> Path:
-    """Choose the folder in which the scratch folder is made.
+def make_scratch(parent: str | Path | None, *, is_local: bool) -> Scratch:
+    """Make the scratch folder of a cluster of the caller's.
 
-    ``default`` is None where workers may be on other machines.
+    By default it stands among the system's temporary files, if all workers are on this machine.
     """
-    if scratch is not None:
-        return Path(scratch)
-    if default is not None:
-        return default
-    raise OptionError(
-        "no scratch folder is given, and the workers may be on other machines; expected a folder "
-        "that client and workers share, as private as the log; pass scratch"
-    )
+    if parent is None and not is_local:
+        raise OptionError(
+            "no scratch folder is given, and the workers may be on other machines; expected a "
+            "folder that client and workers share, as private as the log; pass scratch"
+        )
+    return Scratch(Path(parent or tempfile.gettempdir()))
 
 
 def import_extra(package: str, engine: str) -> Any:

@@ -9,16 +9,10 @@ from trajcloak.algorithms import Algorithm
 from trajcloak.algorithms.group_algorithm import CustomAlgorithm, wrap_custom
 from trajcloak.algorithms.refined import Refined
 from trajcloak.algorithms.traj_anon import TrajAnon
-from trajcloak.engines.open import open_engine
+from trajcloak.engines import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
-from trajcloak.interface.logs import (
-    ColumnOptions,
-    Log,
-    LogSource,
-    check_not_given,
-    find_input,
-)
+from trajcloak.interface.logs import ColumnOptions, Log, LogSource, check_not_given, find_input
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
@@ -270,8 +264,8 @@ def _take_algorithm(given: Any) -> tuple[str, dict[str, Any], Algorithm | None]:
         return given, {}, None
     if isinstance(given, Refined | TrajAnon):
         setting = "effort" if isinstance(given, Refined) else "tree"
-        given_ones = {one.name for one in fields(given) if getattr(given, one.name) != one.default}
-        others = given_ones - {setting}
+        others = {one.name for one in fields(given) if getattr(given, one.name) != one.default}
+        others.discard(setting)
         if others:
             raise OptionError(
                 f"{type(given).__name__} is given {', '.join(sorted(others))}; expected {setting} "

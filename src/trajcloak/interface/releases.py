@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,9 +19,9 @@ from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
-from trajcloak.interface.plots import need, plot_instant
 from trajcloak.output import new_folder
 from trajcloak.progress_bars import Heard, listening
+from trajcloak.quantities import show_moment
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
 from trajcloak.release.manifest_schema import Manifest
@@ -36,6 +38,8 @@ from trajcloak.release.result import RunResult
 
 FACTS = ("k", "attacker", "algorithm", "windows", "instants", "bundles", "users", "requests")
 """Fields of the manifest that a notebook shows."""
+
+COLOUR = "#009E73"
 
 Step = tuple[Box, Time]
 """A region, and when to be there."""
@@ -76,9 +80,8 @@ class Release:
 
     def __repr__(self) -> str:
         """Show counts only: notebook output gets saved, so no ids."""
-        names = "k", "windows", "bundles", "users", "requests"
         found: Any = self.manifest
-        shown = {name: found[name] for name in names}
+        shown = {name: found[name] for name in ("k", "windows", "bundles", "users", "requests")}
         shown |= {f"{name}_withheld": count for name, count in found["withheld"].items() if count}
         return f"Release({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
@@ -117,13 +120,7 @@ class Release:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Private: what became of the requests of the log.
-
-        Raises
-        ------
-        OptionError
-            If the release was read from files, which never hold it.
-        """
+        """Private: what became of the requests of the log; never in files, as :attr:`policy`."""
         return self._get_made().run.figures
 
     def to_pandas(self) -> Any:
@@ -194,10 +191,8 @@ class Release:
             One row: from when to when, and how many users, as :meth:`count` says it; with ``by``
             as :meth:`count_requests`.
         """
-        placed = [
-            (self._published.place_region(region, crs), to_time(time)) for region, time in steps
-        ]
         published = self._published
+        placed = [(published.place_region(region, crs), to_time(time)) for region, time in steps]
         if by is not None:
             return self._tabulate_requests(by, published.follow_requests(placed, by))
         answer = published.follow(placed)
@@ -232,10 +227,8 @@ class Release:
             For each value, the most frequent first: bounds and estimates of the number of requests
             and of the users who sent them. Values that nobody can have sent there are left out.
         """
-        times = _to_times(first, last, at)
-        found = self._published.count_requests(
-            self._published.place_region(region, crs), by, *times
-        )
+        placed = self._published.place_region(region, crs)
+        found = self._published.count_requests(placed, by, *_to_times(first, last, at))
         return self._tabulate_requests(by, found)
 
     def route(
@@ -258,9 +251,8 @@ class Release:
         first, last, crs
             As for :meth:`count`.
         """
-        published = self._published
-        placed = self._published.place_points(points, crs)
-        steps = build_route(placed, width, published.times.between(*_to_times(first, last)))
+        times = self._published.times.between(*_to_times(first, last))
+        steps = build_route(self._published.place_points(points, crs), width, times)
         return [(step.region, step.instant) for step in steps]
 
     def plot(self, at: Time | None = None, *, ax: Any = None) -> Any:
@@ -284,11 +276,7 @@ class Release:
         return plot_instant(published, instant, ax)
 
     def save(
-        self,
-        path: str | Path,
-        policy: str | Path | None = None,
-        *,
-        progress: Heard = False,
+        self, path: str | Path, policy: str | Path | None = None, *, progress: Heard = False
     ) -> None:
         """Write the release folder and, if asked for, the policy file: both or neither.
 
@@ -399,11 +387,9 @@ class Release:
         columns: dict[str, Any] = {"instant": pa.array(first, pa.int32())}
         if times.moments is not None:
             origin, every = times.moments
-            type_ = pa.timestamp("us", times.zone)
-            columns["t_start"] = pa.array([origin + i * every for i in first], pa.int64())
-            columns["t_end"] = pa.array([origin + (i + 1) * every for i in last], pa.int64())
-            for name in ("t_start", "t_end"):
-                columns[name] = columns[name].cast(type_)
+            for name, instants in (("t_start", first), ("t_end", [i + 1 for i in last])):
+                moments = pa.array([origin + i * every for i in instants], pa.int64())
+                columns[name] = moments.cast(pa.timestamp("us", times.zone))
         return columns
 
     def _tabulate_requests(self, by: str, found: dict[Any, RequestAnswer]) -> pa.Table:
@@ -486,3 +472,43 @@ def _no_policy() -> OptionError:
         "the release was read from files, which never hold its policy; expected the policy file, "
         "which is private; pass --policy"
     )
+
+
+def need(name: str) -> Any:
+    """Import a package; raises, with what to install, if it is not there."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise OptionError(
+            f"{name} is not installed; expected it for plots and frames; install it with "
+            f"pip install 'trajcloak[frames]'"
+        ) from error
+
+
+def plot_instant(release: PublishedRelease, instant: int, ax: Any = None) -> Any:
+    """Draw the rectangles of an instant; returns the axes.
+
+    A place is drawn the darker, the more rectangles hold it.
+    """
+    if ax is None:
+        ax = need("matplotlib.pyplot").subplots(layout="constrained")[1]
+    collections = need("matplotlib.collections")
+    window = next(w for w in release.windows if w.start <= instant < w.stop)
+    parts = window.find_parts(instant)
+    x_min, y_min, x_max, y_max = window.rectangles[:, parts]
+    corners = np.array([[x_min, y_min], [x_max, y_min], [x_max, y_max], [x_min, y_max]])
+    ax.add_collection(
+        collections.PolyCollection(
+            corners.transpose(2, 0, 1), facecolors=(COLOUR, 0.08), edgecolors=(COLOUR, 0.6)
+        )
+    )
+    ax.autoscale_view()
+    ax.set_aspect("equal")
+    moment = release.times.describe_instant(instant)
+    when = show_moment(instant if moment is None else moment)
+    users = int(window.sizes[parts].sum())
+    ax.set_title(f"{users:,} users in {len(window.users):,} bundles, {when}")
+    unit = " (m)" if release.manifest["crs"] else ""
+    ax.set_xlabel(f"x{unit}")
+    ax.set_ylabel(f"y{unit}")
+    return ax

@@ -56,7 +56,7 @@ def inspect_log(
 
     Parameters
     ----------
-    log
+    log, threads, progress
         As for :func:`anonymize`.
     k
         As for :func:`anonymize`. With it, the proposal also keeps sets of requests.
@@ -64,8 +64,6 @@ def inspect_log(
         What is decided already; the others are proposed.
     rows_alike, region
         As for :func:`anonymize`; they decide whether it would refuse the log.
-    threads, progress
-        As for :func:`anonymize`.
     **columns
         How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
 
@@ -102,11 +100,9 @@ def plan_log(
 
     Parameters
     ----------
-    log
-        As for :func:`anonymize`.
     k
         The only k to try. Default: 10, 50 and 100.
-    every, max_gap, length, members, threads, progress
+    log, every, max_gap, length, members, threads, progress
         As for :func:`anonymize`; shorter windows are tried, too.
     **columns
         How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
@@ -143,17 +139,13 @@ def compare(
 
     Parameters
     ----------
-    log
+    log, k, threads, progress
         As for :func:`anonymize`.
-    k
-        Least number of users in a bundle.
     algorithms
         Names, as for :func:`anonymize`; ``traj-anon:TREE`` for another tree of the paper,
         ``refined:EFFORT`` for another effort.
     time_limit
         Seconds for each algorithm; compiling not counted.
-    threads, progress
-        As for :func:`anonymize`.
     **options
         How to read the log and lay it out, as for :func:`anonymize`: ``user``, ...; ``every``,
         ``length``, ``max_gap``, ``missing``, ``align``, ``windows``, ``height``, ``region``;
@@ -195,12 +187,10 @@ def attack(
     ----------
     log
         As for :func:`anonymize`. If no request columns are named, every row counts as a request.
-    k
-        Least number of users in a bundle.
+    k, threads, progress
+        As for :func:`anonymize`.
     algorithms
         Whose bundles to attack.
-    threads, progress
-        As for :func:`anonymize`.
     **options
         How to read the log and lay it out, as for :func:`compare`.
 

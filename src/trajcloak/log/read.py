@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from trajcloak.engines.engine import Engine, Handle
-from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.engine import Engine, Handle, MemoryEngine
 from trajcloak.errors import InputError, OptionError, Refusals
 from trajcloak.kernels.intern import rank_ids
 from trajcloak.log.bad_rows import BadRows

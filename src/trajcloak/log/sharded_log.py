@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajcloak.engines.engine import Engine, Handle, Job
-from trajcloak.engines.memory import MemoryEngine
+from trajcloak.engines.engine import Engine, Handle, Job, MemoryEngine
 from trajcloak.errors import InputError
 from trajcloak.log.bad_rows import FileRows, SomeRows
 from trajcloak.log.request_values import Requests

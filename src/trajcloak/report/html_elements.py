@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.shown_text import show_text
+from trajcloak.errors import show_text
 
 Element = ElementTree.Element
 Child = Element | str | None
@@ -49,11 +49,7 @@ def element(tag: str, *children: Child, **attributes: str | float | None) -> Ele
 
 
 def table(
-    head: Iterable[str],
-    rows: TableRows,
-    *,
-    caption: str | None = None,
-    class_: str | None = None,
+    head: Iterable[str], rows: TableRows, *, caption: str | None = None, class_: str | None = None
 ) -> Element:
     """Build a table whose first column names its rows.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.errors import show_text
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import (
     CellGrid,
@@ -16,7 +17,6 @@ from trajcloak.query.release_arrays import (
     encode_values,
     read_request_table,
 )
-from trajcloak.shown_text import show_text
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -241,15 +241,11 @@ class DensityGrid:
 
 @dataclass(frozen=True)
 class MapDensity:
-    """The density surface of the windows on the map.
-
-    ``greatest`` is the expected users of a square with the strongest colour; ``shades``, of each
-    window, are by instant, row and column.
-    """
+    """The density surface of the windows on the map."""
 
     grid: DensityGrid
-    greatest: float
-    shades: list[Ints]
+    greatest: float  # the expected users of a square with the strongest colour
+    shades: list[Ints]  # of each window, by instant, row and column
 
 
 def build_density_grid(bounds: Sequence[int], num_instants: int) -> DensityGrid:

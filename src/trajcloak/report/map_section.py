@@ -1,6 +1,7 @@
 """The map: the elements that its script fills, and the data that the script reads."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from html import escape
 from itertools import pairwise
 from string import Template
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from trajcloak.errors import show_text
 from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.query import PublishedRelease
 from trajcloak.query.release_arrays import CellGrid, build_cell_grid
@@ -16,7 +18,6 @@ from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, read_part, render, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests, MapDensity, find_bounds
 from trajcloak.report.sections import describe_instant
-from trajcloak.shown_text import show_text
 
 SIZE = "size of the rectangle, as the side of a square as large"
 
@@ -159,7 +160,6 @@ def build_map_data(
 ) -> dict[str, Any]:
     """Gather what the script reads, rectangles in cells of the grid."""
     grid = build_cell_grid(release.manifest)
-    squares = density.grid
     return {
         "cell": grid.cell,
         "cells": 2 ** release.manifest["height"],
@@ -168,13 +168,7 @@ def build_map_data(
         "metres": unit.in_metres,
         "moments": release.times.moments,
         "zone": release.times.zone,
-        "density": {
-            "low": squares.low,
-            "side": squares.side,
-            "columns": squares.columns,
-            "rows": squares.rows,
-            "greatest": density.greatest,
-        },
+        "density": {**asdict(density.grid), "greatest": density.greatest},
         "hasParts": release.manifest["parts"] is not None,
         "areaBreaks": [area / grid.cell**2 for area in figures.area_breaks],
         "areaColours": spread_colours(len(figures.area_breaks) + 1),

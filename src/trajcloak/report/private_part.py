@@ -20,7 +20,7 @@ from trajcloak.release.manifest import REASONS
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.replay import recount_requests
 from trajcloak.report.charts import Bar, draw_shares
-from trajcloak.report.figures import digest_files
+from trajcloak.report.figures import PublicCheck, digest_files
 from trajcloak.report.html_elements import (
     Child,
     Element,
@@ -31,7 +31,7 @@ from trajcloak.report.html_elements import (
     section,
     table,
 )
-from trajcloak.report.sections import show_result
+from trajcloak.report.sections import list_checks
 
 KNOWS = {
     "policy-unaware": "knows where everybody was",
@@ -49,16 +49,12 @@ POLICIES = {"k-inside": "Snapshots, k-inside", "bulk-dp": "Snapshots, bulk-dp"}
 
 @dataclass(frozen=True)
 class PrivateFindings:
-    """What audit and attack found; ``digests`` are the SHA-256 of the log and of the policy file.
-
-    ``sent`` is what became of the requests of the log, as :attr:`trajcloak.Release.figures`. After
-    a failed audit there is neither that nor an attack.
-    """
+    """What audit and attack found; after a failed audit there is but that."""
 
     audit: AuditReport
     attack: Attack | None
-    sent: dict[str, Any] | None
-    digests: dict[str, str]
+    sent: dict[str, Any] | None  # As :attr:`trajcloak.Release.figures`.
+    digests: dict[str, str]  # SHA-256 of the log and of the policy file.
 
 
 def audit_and_attack(
@@ -129,10 +125,7 @@ def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[E
 
 def _build_audit_section(report: AuditReport) -> Element:
     """Show every check of the audit."""
-    rows: TableRows = (
-        [check.name, show_result(check.passed), CHECKS[check.name], check.detail]
-        for check in report.checks
-    )
+    checks = [PublicCheck(c.name, c.passed, c.detail, CHECKS[c.name]) for c in report.checks]
     return section(
         "audit",
         "Audit against the log",
@@ -143,14 +136,18 @@ def _build_audit_section(report: AuditReport) -> Element:
             "been published, and compares it with the release byte for byte. ",
             " ".join(report.notes),
         ),
-        table(["check", "result", "what it asks for", "finding"], rows, class_="checks"),
+        list_checks(checks),
     )
 
 
 def _build_attack_section(attack: Attack | None, k: int) -> Element:
     """Show what each attacker learns from this release, and from policies without bundles."""
     if attack is None:
-        return section("attack", "What each attacker learns", element("p", _NOT_RUN))
+        words = (
+            "Not run: it was left out when this page was made, or the audit failed, so that log, "
+            "release and policy file may not belong together."
+        )
+        return section("attack", "What each attacker learns", element("p", words))
 
     def name_policy(finding: Finding) -> str:
         return POLICIES.get(finding.policy, f"This release ({finding.policy})")
@@ -159,17 +156,10 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
         draw_shares(name, [_draw_finding(finding) for finding in findings])
         for name, findings in groupby(attack.findings, name_policy)
     ]
-    rows = [
-        [
-            name_policy(f),
-            f.attacker,
-            f"{f.requests:,}",
-            f"{f.breaches:,}",
-            f"{f.identified:,}",
-            f"{f.smallest_candidate_set:,}",
-        ]
-        for f in attack.findings
-    ]
+    rows: list[list[Child]] = []
+    for f in attack.findings:
+        numbers = f.requests, f.breaches, f.identified, f.smallest_candidate_set
+        rows.append([name_policy(f), f.attacker, *(f"{number:,}" for number in numbers)])
     head = ["policy", "attacker", "requests", "fewer than k", "identified", "smallest set"]
     return section(
         "attack",
@@ -187,12 +177,6 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
         _describe_breach(attack.breach),
         details("Data as a table", table(head, rows, class_="numeric wide")),
     )
-
-
-_NOT_RUN = (
-    "Not run: it was left out when this page was made, or the audit failed, so that log, release "
-    "and policy file may not belong together."
-)
 
 
 def _draw_finding(finding: Finding) -> Bar:

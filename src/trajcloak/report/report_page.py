@@ -21,11 +21,7 @@ from trajcloak.report.figures import check_release, count_figures
 from trajcloak.report.html_elements import Element, element, read_part, render, to_script
 from trajcloak.report.map_contents import build_density, choose_drawn, list_drawn, read_requests
 from trajcloak.report.map_section import build_map_data, build_map_section
-from trajcloak.report.private_part import (
-    PrivateFindings,
-    audit_and_attack,
-    build_private_sections,
-)
+from trajcloak.report.private_part import PrivateFindings, audit_and_attack, build_private_sections
 from trajcloak.report.sections import (
     build_checks_section,
     build_figures_section,
@@ -174,8 +170,16 @@ def build_page(
     digests = {f"release: {name}": digest for name, digest in figures.digests.items()}
     if found is not None:
         digests |= found.digests
+    warning = element(
+        "div",
+        element("strong", "Private."),
+        f" {PRIVATE_WARNING}",
+        class_="private",
+        role="note",
+        aria_label="This page is private",
+    )
     body = [
-        *([] if found is None else [_build_warning()]),
+        *([] if found is None else [warning]),
         build_header(verdict, figures, manifest, requests.attributes, digests),
         _build_contents(shown),
         element("main", *shown, id="content"),
@@ -194,17 +198,6 @@ def build_page(
         bundles=figures.num_bundles,
         bundles_drawn=sum(len(part.bundle) for part in drawn),
         size=len(page.encode("utf-8")),
-    )
-
-
-def _build_warning() -> Element:
-    return element(
-        "div",
-        element("strong", "Private."),
-        f" {PRIVATE_WARNING}",
-        class_="private",
-        role="note",
-        aria_label="This page is private",
     )
 
 

@@ -19,15 +19,7 @@ from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, Histogram, PublicCheck
-from trajcloak.report.html_elements import (
-    Element,
-    TableRows,
-    details,
-    element,
-    facts,
-    section,
-    table,
-)
+from trajcloak.report.html_elements import Element, details, element, facts, section, table
 from trajcloak.report.map_contents import AttributeSummary
 from trajcloak.version import __version__
 
@@ -190,9 +182,6 @@ def build_requests_section(
 
 def build_checks_section(checks: list[PublicCheck]) -> Element:
     """Show what this page itself compared."""
-    rows: TableRows = (
-        [check.name, show_result(check.passed), check.asks, check.detail] for check in checks
-    )
     return section(
         "checks",
         "What anybody can check",
@@ -201,15 +190,22 @@ def build_checks_section(checks: list[PublicCheck]) -> Element:
             "Counted anew from the three public files when this page was made. Anybody with the "
             "release can repeat it, and every figure and map on this page.",
         ),
-        table(["check", "result", "what it asks for", "finding"], rows, class_="checks"),
+        list_checks(checks),
     )
 
 
-def show_result(passed: bool) -> Element:
-    """Show the result of a check, not by colour alone."""
-    return element(
-        "span", "passed" if passed else "FAILED", class_="passed" if passed else "failed"
+def list_checks(checks: Sequence[PublicCheck]) -> Element:
+    """Lay out checks, their results not by colour alone."""
+    return table(
+        ["check", "result", "what it asks for", "finding"],
+        ([c.name, _show_result(c.passed), c.asks, c.detail] for c in checks),
+        class_="checks",
     )
+
+
+def _show_result(passed: bool) -> Element:
+    word = "passed" if passed else "FAILED"
+    return element("span", word, class_=word.lower())
 
 
 def build_ingest_section(manifest: Manifest, unit: Unit) -> Element:

@@ -31,12 +31,9 @@ NOT_SAID = (
 
 
 class Verdict(NamedTuple):
-    """What the page begins with: the finding, its source, and whether the release is safe.
+    """What the page begins with: the finding, its source, and whether the release is safe."""
 
-    ``state`` is ``SAFE``, ``STATED``, ``CAUTION`` or ``UNSAFE``.
-    """
-
-    state: str
+    state: str  # ``SAFE``, ``STATED``, ``CAUTION`` or ``UNSAFE``.
     headline: str
     status: str
     answer: str
