@@ -7,21 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.sort import sort_words
 from trajcloak.log.bad_rows import SomeRows
+from trajcloak.log.exchange import keep_rows
 from trajcloak.log.misplaced import Bulk, find_bulk, find_swapped, may_be_swapped
-from trajcloak.log.request_values import Requests, drop_unsent
 from trajcloak.log.sharded_log import (
     CommonFacts,
     RequestLog,
     ShardedLog,
     add_counts,
     call_on_shard,
-    measure_rows,
 )
 from trajcloak.options import CONFLICT, SWAPPED, TELEPORT, LogColumns
 
@@ -161,40 +159,6 @@ def sort_rows(log: RequestLog) -> npt.NDArray[np.int64]:
         words = key[order].astype(np.uint64)
         sort_words(words, order, 0, len(order), *spare)
     return order
-
-
-def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
-    """Keep some rows of a shard, and only the users and distinct requests that they have.
-
-    Requires: at least one row is kept; requests of a second input are not there yet.
-    """
-    if keep.all():
-        return log
-    assert log.requests.row is not None
-    rows = np.flatnonzero(keep)
-    present = np.zeros(log.num_users, np.bool_)
-    present[log.user[rows]] = True
-    number = (np.cumsum(present) - 1).astype(np.int32)
-    time, x, y = log.time[rows], log.x[rows], log.y[rows]
-    with_request = keep[log.requests.row]
-    position = np.cumsum(keep) - 1
-    return replace(
-        log,
-        users=log.users.filter(pa.array(present)),
-        user=number[log.user[rows]],
-        time=time,
-        x=x,
-        y=y,
-        requests=drop_unsent(
-            Requests(
-                log.requests.kind[with_request],
-                log.requests.kinds,
-                position[log.requests.row[with_request]],
-            )
-        ),
-        **measure_rows(time, x, y),
-        file_row=rows if log.file_row is None else log.file_row[rows],
-    )
 
 
 @njit(cache=True, nogil=True)

@@ -290,10 +290,10 @@ def _end_chunk(
     found = reader.filter
     counts = ReadCounts(
         found.dropped,
-        {},
+        reader.shifted,
         found.num_chosen,
         reader.has_integer_ids,
-        set(),
+        reader.list_kinds(),
         found.dropped_requests,
         bad or BadRows(),
     )
@@ -303,10 +303,7 @@ def _end_chunk(
         return [*(split_requests(sent, num_shards) if is_split else [sent] * num_shards), counts]
     if not reader.has_rows:
         return [*[None] * num_shards, counts]
-    log = reader.finish(threads)
-    pieces = split_log(log, num_shards, reader.first_row)
-    kind = pa.types.is_integer(log.users.type), (log.has_timestamps, log.zone)
-    return [*pieces, counts._replace(shifted=dict(log.shifted), kinds={kind})]
+    return [*split_log(reader.finish(threads), num_shards, reader.first_row), counts]
 
 
 def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
@@ -378,25 +375,18 @@ def _merge_shards(
 
 def _settle_ids(log: ShardedLog, columns: LogColumns, *, has_integer_ids: bool) -> ShardedLog:
     """Convert ids from text to numbers, if they are numbers in all files."""
-    are_numbers = all(log.ask(_has_plain_ids))
-    if has_integer_ids and not are_numbers:
-        raise mixed_ids(columns.user)
-    if are_numbers:
+    if all(log.ask(_has_plain_ids)):
         log = log.change(log.derive(_to_integer_ids))
-        log = replace(log, facts=replace(log.facts, has_integer_ids=True))
+        return replace(log, facts=replace(log.facts, has_integer_ids=True))
+    if has_integer_ids:
+        raise mixed_ids(columns.user)
     return log
 
 
-def _to_integers_if_plain(ids: pa.Array) -> pa.Array:
-    """Turn ids into integers if all are whole numbers in plain notation."""
-    numbers = to_plain_numbers(ids)
-    return numbers if pa.types.is_integer(numbers.type) else ids
-
-
 def _has_plain_ids(log: RequestLog) -> bool:
-    return bool(pa.types.is_integer(_to_integers_if_plain(log.users).type))
+    return bool(pa.types.is_integer(to_plain_numbers(log.users).type))
 
 
 def _to_integer_ids(log: RequestLog) -> Change:
-    users, rank = rank_ids(_to_integers_if_plain(log.users))
+    users, rank = rank_ids(to_plain_numbers(log.users))
     return {"users": users, "user": rank[log.user]}
