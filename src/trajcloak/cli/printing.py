@@ -17,8 +17,7 @@ from rich.text import Text
 
 from trajcloak.cli.standard_input import name_in_messages
 from trajcloak.errors import TrajcloakError
-from trajcloak.progress import Progress
-from trajcloak.progress_bars import draw_bars
+from trajcloak.progress import Progress, draw_bars
 from trajcloak.shown_text import show_text
 
 out = Console(highlight=False)

@@ -19,7 +19,7 @@ from trajcloak.interface.audits import audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
 from trajcloak.interface.plots import need, plot_instant
 from trajcloak.output import new_folder
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, listening
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
 from trajcloak.release.manifest_schema import Manifest

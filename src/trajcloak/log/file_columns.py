@@ -123,14 +123,14 @@ def find_crs(file: LogFile, columns: LogColumns) -> str | None:
     return geometry.crs
 
 
-def choose_columns(file: LogFile, columns: LogColumns, *, has_place: bool) -> WantedColumns:
+def choose_columns(file: LogFile, columns: LogColumns) -> WantedColumns:
     """Choose the columns to read; those of user, time and place are named."""
     assert columns.user is not None
     assert columns.time is not None
     wanted = WantedColumns(
         columns.user,
         columns.time,
-        (columns.place or ()) if has_place else (),
+        columns.place or (),
         tuple(list_roots(columns.requests, read_columns(file, columns.delimiter).names)),
         columns.is_report,
         columns.time_unit,
@@ -223,21 +223,16 @@ class LogSystem:
     has_text: bool  # Whether a file is text: CSV or JSON lines. Then all request values are text.
     # Whether ids may be numbers written as text: in CSV files or in names of folders.
     has_text_ids: bool
-    # Whether rows have a place; false for a request log, of which only the rows with a request
-    # are read.
-    has_place: bool = True
 
 
-def find_system(
-    files: Sequence[LogFile], columns: LogColumns, *, has_place: bool = True
-) -> LogSystem:
+def find_system(files: Sequence[LogFile], columns: LogColumns) -> LogSystem:
     """Find what holds for all rows of a log; the first file decides the coordinate system."""
     paths = [file for file in files if isinstance(file, Path)]
     kinds = {find_kind(file) for file in paths}
     has_text_ids = CSV in kinds or any(find_partitions(file) for file in paths)
     crs, geographic = None, False
-    if has_place:
+    if columns.place is not None:
         crs, geographic = choose_system(
             find_crs(files[0], columns), geographic=columns.lon is not None
         )
-    return LogSystem(crs, geographic, bool(kinds & {CSV, JSON}), has_text_ids, has_place)
+    return LogSystem(crs, geographic, bool(kinds & {CSV, JSON}), has_text_ids)

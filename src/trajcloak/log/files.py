@@ -111,7 +111,7 @@ def read_parquet_metadata(file: Path) -> pq.FileMetaData:
 def count_by_reading(file: Path, columns: LogColumns) -> int | None:
     """Count the rows of a file that is not Parquet; None if it cannot be read."""
     try:
-        wanted = choose_columns(file, columns, has_place=False)
+        wanted = choose_columns(file, columns.without_place())
         batches = _open_own(file, wanted, [wanted.user], 0, None, BadRows())
         return sum(int(batch.num_rows) for batch in batches)
     except (*UNREADABLE, InputError):
@@ -122,7 +122,6 @@ def stream_batches(
     files: Sequence[LogFile],
     columns: LogColumns,
     *,
-    has_place: bool = True,
     groups: Sequence[int] | None = None,
     first_row: int = 0,
     bad: BadRows | None = None,
@@ -139,7 +138,7 @@ def stream_batches(
     noted = BadRows() if bad is None else bad
 
     def produce() -> Generator[pa.RecordBatch]:
-        wanted = choose_columns(files[0], columns, has_place=has_place)
+        wanted = choose_columns(files[0], columns)
         num_rows = first_row
         for file in files:
             found = read_columns(file, columns.delimiter)
@@ -220,7 +219,7 @@ def has_decimal_commas(file: LogFile, columns: LogColumns) -> bool:
     """Whether coordinates of a file, whose columns are named, have commas instead of points."""
     if not isinstance(file, Path) or find_kind(file) != CSV:
         return False
-    wanted = choose_columns(file, columns, has_place=True)
+    wanted = choose_columns(file, columns)
     own = read_columns(file, columns.delimiter).find_own(wanted.names)
     return guess_types(file, wanted, own).decimal_point == ","
 

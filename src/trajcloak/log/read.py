@@ -128,10 +128,10 @@ def read_shards(
     # Neither the rows nor the requests of a shard may be more than fit.
     num_rows = max(log_source.num_rows, request_source.num_rows)
     # Raises if the place is to be published.
-    choose_columns(log_source.files[0], columns, has_place=True)
+    choose_columns(log_source.files[0], columns)
     log = _read_locations(engine, log_source, replace(columns, requests=()), num_rows)
     has_text_ids = find_system(log_source.files, columns).has_text_ids
-    sent = replace(request_source.columns, is_report=None)
+    sent = replace(request_source.columns.without_place(), is_report=None)
     log = _attach_requests(log, request_source, sent, num_rows, has_text_ids=has_text_ids)
     return _number_kinds(log)
 
@@ -182,7 +182,7 @@ def _attach_requests(
     """
     engine, facts = log.engine, log.facts
     with _naming_request_log():
-        system = find_system(source.files, columns, has_place=False)
+        system = find_system(source.files, columns)
     system = replace(system, has_text_ids=system.has_text_ids or has_text_ids)
     *sent, counts = _shuffle_rows(engine, source, columns, system, num_rows, facts)
     total = _add_up(engine.collect(counts))
@@ -225,7 +225,7 @@ def _shuffle_rows(
         )
         for piece in source.pieces
     ]  # fmt: skip
-    label = READING if system.has_place else READING_REQUESTS
+    label = READING if locations is None else READING_REQUESTS
     return engine.shuffle(read_rows, jobs, num_shards + 1, label)
 
 
@@ -263,14 +263,7 @@ def read_rows(
     bad = BadRows()
     with naming, bad.naming_all(), ThreadPoolExecutor(threads) as pool:
         reader = RowReader(columns, system, pool, bad, first_row, chunk or expected_rows)
-        for batch in stream_batches(
-            files,
-            columns,
-            has_place=system.has_place,
-            groups=groups,
-            first_row=first_row,
-            bad=bad,
-        ):
+        for batch in stream_batches(files, columns, groups=groups, first_row=first_row, bad=bad):
             reader.add(batch)
             progress(label, reader.num_read, expected_rows)
             if chunk is not None and reader.num_read - reader.first_row >= chunk:

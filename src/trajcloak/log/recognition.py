@@ -59,7 +59,8 @@ NEAR_ZERO = 1.0
 def recognise_columns(file: LogFile, columns: LogColumns, *, has_place: bool = True) -> LogColumns:
     """Name the columns of user, time and place that are not named yet.
 
-    ``file`` is the first file of the log, which decides. ``has_place`` is false for a request log.
+    ``file`` is the first file of the log, which decides. ``has_place`` is false for a request log,
+    whose columns of coordinates are not read.
     """
     taken = {*columns.requests, columns.is_report}
     there = read_columns(file, columns.delimiter)
@@ -71,9 +72,11 @@ def recognise_columns(file: LogFile, columns: LogColumns, *, has_place: bool = T
         found["user"] = _find(USER, present) or _find(USER, names) or USER.first
     if columns.time is None:
         found["time"] = _find(TIME, present) or _find(TIME, names) or TIME.first
-    if has_place and columns.place is None:
+    if not has_place:
+        columns = columns.without_place()
+    elif columns.place is None:
         found |= _find_place([name for name in there.axes if name not in taken])
-    return replace(columns, **found) if found else columns
+    return replace(columns, **found)
 
 
 def _find_place(present: Sequence[str]) -> dict[str, str]:

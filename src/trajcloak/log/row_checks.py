@@ -77,16 +77,15 @@ class RowReader:
         num_expected: int,
     ) -> None:
         self.first_row = first_row
-        self._rows = RowColumns.empty(max(num_expected, FIRST_ROWS), has_place=system.has_place)
+        self._has_place = columns.place is not None
+        self._rows = RowColumns.empty(max(num_expected, FIRST_ROWS), has_place=self._has_place)
         self._num_rows = 0
         self._file_rows: list[range | npt.NDArray[np.int64]] = []
         self._pool = pool
         self._bad = bad
         self._columns = columns
         self._system = system
-        self.filter = RowFilter(
-            columns, bad, geographic=system.geographic, has_place=system.has_place
-        )
+        self.filter = RowFilter(columns, bad, geographic=system.geographic)
         self.filter.num_read = first_row
         self._requests = RequestBuilder(columns.requests, has_text=system.has_text)
         # Whether some file has ids that are numbers, although other files may have text.
@@ -110,14 +109,13 @@ class RowReader:
         start, stop = self._num_rows, self._num_rows + batch.num_rows
         self._reserve(stop)
         self._num_rows += self._check(batch, self._rows.cut(start, stop), start)
-        if self._system.has_place:
+        if self._has_place:
             self._file_rows.append(self.filter.rows)
 
     def _reserve(self, num_rows: int) -> None:
         size = len(self._rows.user)
         if num_rows > size:
-            has_place = self._system.has_place
-            larger = RowColumns.empty(max(num_rows, 2 * size), has_place=has_place)
+            larger = RowColumns.empty(max(num_rows, 2 * size), has_place=self._has_place)
             for name in RowColumns._fields:
                 getattr(larger, name)[:size] = getattr(self._rows, name)
             self._rows = larger
@@ -130,11 +128,11 @@ class RowReader:
         """
         batch, times = self._read_times(batch)
         places: list[npt.NDArray[np.float64]] = []
-        if self._system.has_place:
+        if self._has_place:
             batch, times, places = self._read_places(batch, times)
         if batch.num_rows == 0:
             # The names and types of the attributes are known even if there is no request.
-            if not self._system.has_place:
+            if not self._has_place:
                 self._requests.add(batch, first_row)
             return 0
         rows = rows.cut(0, batch.num_rows)
