@@ -18,11 +18,12 @@ from trajcloak.errors import InputError, OptionError, Refusals
 from trajcloak.kept_counts import MOST_GUESSED, Choice, KeptCounter, SetCounter
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog, hold_in_memory
-from trajcloak.log.clean import DEFAULT_SPEED, find_teleports
-from trajcloak.log.misplaced import (
+from trajcloak.log.clean import (
+    DEFAULT_SPEED,
     find_bulk,
     find_null_island,
     find_swapped,
+    find_teleports,
     may_be_at_zero,
     may_be_swapped,
 )

@@ -30,9 +30,8 @@ from trajcloak.auditor.audited_rows import (
 )
 from trajcloak.auditor.audited_values import AuditedKinds, Codes, Floats, Ints, Mask, RequestValues
 from trajcloak.errors import InputError
-from trajcloak.log.file_columns import LogPath, find_system
+from trajcloak.log.file_columns import LogPath, find_system, recognise_columns
 from trajcloak.log.files import count_rows, list_files
-from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 

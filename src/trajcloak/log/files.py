@@ -21,6 +21,7 @@ from trajcloak.log.file_columns import (
     choose_columns,
     open_ipc,
     read_columns,
+    recognise_columns,
     unreadable,
 )
 from trajcloak.log.formats import ARROW, CSV, EXPECTED, JSON, PARQUET, WantedColumns, find_kind
@@ -87,6 +88,28 @@ def _list_folder(folder: Path) -> list[Path]:
         if not hidden and find_kind(file) is not None and not file.is_dir():
             found.append(file)
     return found
+
+
+def describe_columns(source: LogPath, columns: LogColumns) -> dict[str, str]:
+    """Say which columns of a log are taken for what, and how they are read."""
+    file = list_files(source)[0]
+    named = recognise_columns(file, columns)
+    kind = "degrees" if named.lon is not None else "planar"
+    if isinstance(file, Path) and find_kind(file) == CSV:
+        wanted = choose_columns(file, named)
+        own = read_columns(file, columns.delimiter).find_own(wanted.names)
+        if guess_types(file, wanted, own).decimal_point == ",":
+            kind += ", decimal commas"
+    place = " and ".join(named.place or ())
+    return {"user": named.user or "", "time": named.time or "", "place": f"{place} ({kind})"}
+
+
+def list_other_columns(source: LogPath, columns: LogColumns) -> list[str]:
+    """List the columns of a log that are not used."""
+    file = list_files(source)[0]
+    named = recognise_columns(file, columns)
+    used = {named.user, named.time, named.is_report, *(named.place or ()), *named.requests}
+    return [name for name in read_columns(file, columns.delimiter).names if name not in used]
 
 
 def count_rows(files: Sequence[LogFile]) -> int:
@@ -213,15 +236,6 @@ def _open_own(
         yield from open_lines(file, own, rows_before, bad)
     else:
         yield from open_csv(file, wanted, own, rows_before, bad)
-
-
-def has_decimal_commas(file: LogFile, columns: LogColumns) -> bool:
-    """Whether coordinates of a file, whose columns are named, have commas instead of points."""
-    if not isinstance(file, Path) or find_kind(file) != CSV:
-        return False
-    wanted = choose_columns(file, columns)
-    own = read_columns(file, columns.delimiter).find_own(wanted.names)
-    return guess_types(file, wanted, own).decimal_point == ","
 
 
 def _open_parquet(

@@ -22,9 +22,15 @@ from trajcloak.log.exchange import (
     split_log,
     split_requests,
 )
-from trajcloak.log.file_columns import LogPath, LogSystem, choose_columns, find_system
+from trajcloak.log.file_columns import (
+    LogPath,
+    LogSystem,
+    choose_columns,
+    find_system,
+    notice_degrees,
+    notice_epochs,
+)
 from trajcloak.log.files import count_rows, stream_batches
-from trajcloak.log.recognition import notice_degrees, notice_epochs
 from trajcloak.log.request_values import merge_kinds, to_plain_numbers
 from trajcloak.log.row_checks import RowReader, no_rows
 from trajcloak.log.sharded_log import (
