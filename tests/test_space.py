@@ -17,7 +17,7 @@ from runs import anonymize
 from small_logs import Row, new_folder, read_rows
 from trajcloak.engines.engine import MemoryEngine
 from trajcloak.log import hold_in_memory, read_in_memory
-from trajcloak.log.misplaced import check_misplaced
+from trajcloak.log.clean import check_misplaced
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.space import (
     Region,

@@ -18,11 +18,12 @@ from trajcloak.errors import InputError, OptionError, Refusals
 from trajcloak.kept_counts import MOST_GUESSED, Choice, KeptCounter, SetCounter
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog, hold_in_memory
-from trajcloak.log.clean import DEFAULT_SPEED, find_teleports
-from trajcloak.log.misplaced import (
+from trajcloak.log.clean import (
+    DEFAULT_SPEED,
     find_bulk,
     find_null_island,
     find_swapped,
+    find_teleports,
     may_be_at_zero,
     may_be_swapped,
 )
@@ -236,33 +237,31 @@ def inspect_rows(
         ],
         schedule=find_schedule(whole, reports),
         suspects=list_suspects(log),
-        refusals=_list_refusals(whole, proposed, reports, k, rows_alike=rows_alike, region=region),
+        refusals=_list_refusals(
+            whole,
+            Options(
+                k=k or MIN_K,
+                every=str(proposed.every),
+                max_gap=str(proposed.max_gap),
+                length=proposed.length,
+                members=proposed.members,
+                rows_alike=rows_alike,
+                region=region,
+            ),
+            reports,
+            proposed.most_users,
+        ),
         doubts=_list_doubts(proposed, k),
     )
 
 
 def _list_refusals(
-    log: ShardedLog,
-    proposed: Choice,
-    reports: Reports | None,
-    k: int | None,
-    *,
-    rows_alike: bool,
-    region: tuple[float, float, float] | None,
+    log: ShardedLog, asked: Options, reports: Reports | None, most_users: int
 ) -> list[str]:
     """Check a log as :func:`trajcloak.anonymize` does.
 
     ``reports`` are those of the log; None if each user has one row at each instant.
     """
-    asked = Options(
-        k=k or MIN_K,
-        every=str(proposed.every),
-        max_gap=str(proposed.max_gap),
-        length=proposed.length,
-        members=proposed.members,
-        rows_alike=rows_alike,
-        region=region,
-    )
     refusals = Refusals(log.facts.refusals)
     try:
         checked = check_log(log, asked, refusals)
@@ -273,8 +272,8 @@ def _list_refusals(
         if not refusals.reasons:
             raise
     reasons = refusals.reasons
-    if proposed.most_users < asked.bundle_size:
-        error = too_few_users(proposed.most_users, log.facts.num_users, asked.bundle_size)
+    if most_users < asked.bundle_size:
+        error = too_few_users(most_users, log.facts.num_users, asked.bundle_size)
         reasons.append(error.with_options)
     return reasons
 

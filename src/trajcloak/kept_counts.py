@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,8 @@ from trajcloak.bundles import find_eligible
 from trajcloak.engines.engine import MemoryEngine
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.threads import run_sliced
-from trajcloak.log import RequestLog, ShardedLog, hold_in_memory, sort_rows
+from trajcloak.log import RequestLog, ShardedLog, hold_in_memory
+from trajcloak.log.clean import group_by_user
 from trajcloak.log.sharded_log import build_shard
 from trajcloak.options import MBR, Options
 from trajcloak.progress import Progress
@@ -76,7 +78,7 @@ class Choice:
 
 
 class KeptCounter:
-    """Counts what a choice would keep, and remembers the counts."""
+    """Counts what a choice would keep: ``count``, which remembers its answers."""
 
     def __init__(self, log: RequestLog, threads: int, progress: Progress) -> None:
         progress("sorting reports", 0, 1)
@@ -84,10 +86,9 @@ class KeptCounter:
         self.whole = hold_in_memory(log)
         self.threads = threads
         self.reports = compare_reports(log, 0, threads)
-        order = sort_rows(log)
+        order, self._first = group_by_user(log)
         self._time = log.time[order]
-        self._first = np.searchsorted(log.user[order], np.arange(log.num_users + 1))
-        self._known: dict[tuple[int, int, int], Choice] = {}
+        self.count = cache(self._count_choice)
         progress("sorting reports", 1, 1)
 
     def locate(self, grid: TimeGrid, max_gap: int) -> Located:
@@ -97,24 +98,21 @@ class KeptCounter:
             reported, known - reported, missing=self.log.num_users * grid.num_instants - known
         )
 
-    def count(self, every: int, max_gap: int, length: int) -> Choice:
+    def _count_choice(self, every: int, max_gap: int, length: int) -> Choice:
         """Count what a choice would keep."""
-        key = every, max_gap, length
-        if key not in self._known:
-            users, reports, _, _, located, found, most = self._count(
-                build_time_grid(self.whole, every), max_gap, length
-            )
-            # Requests of a second input are not counted: nothing here may depend on them.
-            self._known[key] = Choice(
-                format_duration(every, has_timestamps=self.log.has_timestamps),
-                format_duration(max_gap, has_timestamps=self.log.has_timestamps),
-                length,
-                users / self.log.num_users,
-                reports / self.log.num_rows,
-                (located - found) / max(1, located),
-                most,
-            )
-        return self._known[key]
+        users, reports, _, _, located, found, most = self._count(
+            build_time_grid(self.whole, every), max_gap, length
+        )
+        # Requests of a second input are not counted: nothing here may depend on them.
+        return Choice(
+            format_duration(every, has_timestamps=self.log.has_timestamps),
+            format_duration(max_gap, has_timestamps=self.log.has_timestamps),
+            length,
+            users / self.log.num_users,
+            reports / self.log.num_rows,
+            (located - found) / max(1, located),
+            most,
+        )
 
     def is_believable(self, every: int, max_gap: int, length: int) -> bool:
         """Whether at most half of the locations would be guessed."""
@@ -135,10 +133,10 @@ class KeptCounter:
 
 
 class SetCounter:
-    """Counts the sets of requests that a choice would leave eligible, and their rows.
+    """Counts the sets of requests that a choice would leave eligible, and their rows: ``count``.
 
-    Users are bundled with ``traj-anon``. Of a large log, windows with rows are drawn evenly.
-    ``every`` is any step that the log can be laid out with.
+    Answers are remembered. Users are bundled with ``traj-anon``. Of a large log, windows with rows
+    are drawn evenly. ``every`` is any step that the log can be laid out with.
     """
 
     def __init__(
@@ -151,25 +149,16 @@ class SetCounter:
     ) -> None:
         self.k = k
         self._threads = threads
-        self._asked = Options(
-            k=k,
-            every=str(format_duration(every, has_timestamps=log.has_timestamps)),
-            region=region,
-        )
+        step = format_duration(every, has_timestamps=log.has_timestamps)
+        asked = Options(k=k, every=str(step), region=region)
         self._placed: tuple[ShardedLog, Layout] | None = None
         # Misplaced rows, for example: they are among the refusals.
         with suppress(InputError, OptionError):
-            self._placed = lay_out(hold_in_memory(log, MemoryEngine(threads)), self._asked)
-        self._known: dict[tuple[int, int, int, int], tuple[float, float]] = {}
-
-    def count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
-        """Compute the shares of sets that are eligible, and of rows that are in one."""
-        key = every, max_gap, length, members
-        if key not in self._known:
-            self._known[key] = self._count(*key)
-        return self._known[key]
+            self._placed = lay_out(hold_in_memory(log, MemoryEngine(threads)), asked)
+        self.count = cache(self._count)
 
     def _count(self, every: int, max_gap: int, length: int, members: int) -> tuple[float, float]:
+        """Compute the shares of sets that are eligible, and of rows that are in one."""
         if self._placed is None:
             return 0.0, 0.0
         placed, first = self._placed

@@ -175,6 +175,10 @@ class LogColumns:
         missing = {n: value for n, value in said.items() if getattr(self, n) in (None, ())}
         return replace(self, **missing)
 
+    def without_place(self) -> "LogColumns":
+        """The columns of a request log: no coordinates."""
+        return replace(self, lon=None, lat=None, x=None, y=None)
+
     @property
     def place(self) -> tuple[str, str] | None:
         """The two columns of coordinates, if they are named."""

@@ -1,8 +1,9 @@
 """From coordinates to cells and back: projection, and the region, a square that holds a log."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,11 @@ class Region:
     def cell(self) -> float:
         """Side of a cell."""
         return math.ldexp(self.side, -self.height)
+
+    def holds(self, x: Any, y: Any) -> Any:
+        """Whether places are strictly inside."""
+        is_between = (self.x_min < x) & (x < self.x_min + self.side)
+        return is_between & (self.y_min < y) & (y < self.y_min + self.side)
 
     def edges(self, axis: int, cells: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
         """Compute the lower edge of cells on an axis (0: x, 1: y)."""
@@ -189,13 +195,7 @@ def _find_beyond(log: RequestLog) -> Mask:
 
 def check_inside(log: ShardedLog, bounds: Bounds, region: Region) -> None:
     """Raise unless every place is strictly inside a region that the caller chose."""
-    right, top = region.x_min + region.side, region.y_min + region.side
-    if (
-        region.x_min < bounds[0]
-        and region.y_min < bounds[1]
-        and bounds[2] < right
-        and bounds[3] < top
-    ):
+    if region.holds(*bounds[:2]) and region.holds(*bounds[2:]):
         return
     rows = log.find_rows(_find_outside, region)
     unit = ", which is in metres from the middle of the log" if log.facts.geographic else ""
@@ -206,9 +206,8 @@ def check_inside(log: ShardedLog, bounds: Bounds, region: Region) -> None:
 
 
 def _find_outside(log: RequestLog, region: Region) -> Mask:
-    x, y = log.plane
-    right, top = region.x_min + region.side, region.y_min + region.side
-    return (x <= region.x_min) | (x >= right) | (y <= region.y_min) | (y >= top)
+    outside: Mask = ~region.holds(*log.plane)
+    return outside
 
 
 def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
@@ -217,15 +216,17 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
     That is the case if 99% of the rows are within 1/64 of the extent of an axis, and the
     region would be that much smaller without the others. The order of rows does not matter.
     """
-    if _extent(bounds) == 0:
+    extents = bounds[2] - bounds[0], bounds[3] - bounds[1]
+    extent = max(extents)
+    if extent == 0:
         return
-    counts = log.ask(count_places, bounds, log.engine.threads)
-    stretches: Stretches = {}
-    for axis in _list_long_axes(bounds):
-        places = np.sum([part[axis] for part in counts], axis=0)
-        stretch = _find_stretch(places, bounds[axis], bounds[2 + axis])
-        if stretch is not None:
-            stretches[axis] = stretch
+    long = {a: (bounds[a], extents[a]) for a in (0, 1) if extents[a] >= extent / 2}
+    counts = np.sum(log.ask(count_places, long, log.engine.threads), axis=0)
+    found = {
+        axis: _find_stretch(of_axis, *long[axis])
+        for axis, of_axis in zip(long, counts, strict=True)
+    }
+    stretches: Stretches = {axis: stretch for axis, stretch in found.items() if stretch is not None}
     if not stretches:
         return
     rows = SomeRows(files=log.facts.files)
@@ -236,7 +237,7 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
             rest.append(near)
     lows, highs = np.min(rest, axis=0)[:2], np.max(rest, axis=0)[2:]
     # The bins' edges may be off by a rounding error.
-    if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > _extent(bounds):
+    if float((highs - lows).max()) * (1 - ROUNDING) * OUTLIER_FACTOR > extent:
         return
     raise InputError(
         f"{rows} far from all others and would blow the region up more than {OUTLIER_FACTOR} "
@@ -245,24 +246,16 @@ def check_outliers(log: ShardedLog, bounds: Bounds) -> None:
     )
 
 
-def _extent(bounds: Bounds) -> float:
-    return max(bounds[2] - bounds[0], bounds[3] - bounds[1])
+def count_places(
+    log: RequestLog, axes: Mapping[int, tuple[float, float]], threads: int
+) -> list[npt.NDArray[np.int64]]:
+    """Count the places of a shard in equal bins of axes, given by their least value and extent."""
 
-
-def _list_long_axes(bounds: Bounds) -> list[int]:
-    return [axis for axis in (0, 1) if bounds[2 + axis] - bounds[axis] >= _extent(bounds) / 2]
-
-
-def count_places(log: RequestLog, bounds: Bounds, threads: int) -> dict[int, npt.NDArray[np.int64]]:
-    """Count the places of a shard in equal bins of each long axis."""
-
-    def count(axis: int) -> npt.NDArray[np.int64]:
-        values, low, extent = log.plane[axis], bounds[axis], bounds[2 + axis] - bounds[axis]
+    def count(values: npt.NDArray[np.float64], low: float, extent: float) -> Any:
         parts = run_sliced(lambda a, b: _histogram(values[a:b], low, extent), len(values), threads)
-        total: npt.NDArray[np.int64] = np.sum(parts, axis=0)
-        return total
+        return np.sum(parts, axis=0)
 
-    return {axis: count(axis) for axis in _list_long_axes(bounds)}
+    return [count(log.plane[axis], *ends) for axis, ends in axes.items()]
 
 
 def _find_far(log: RequestLog, stretches: Stretches) -> tuple[npt.NDArray[np.int64], Bounds | None]:
@@ -277,7 +270,7 @@ def _find_far(log: RequestLog, stretches: Stretches) -> tuple[npt.NDArray[np.int
 
 
 def _find_stretch(
-    counts: npt.NDArray[np.int64], low: float, high: float
+    counts: npt.NDArray[np.int64], low: float, extent: float
 ) -> tuple[float, float] | None:
     """Find a stretch of an axis with all but a few rows; None if no stretch has."""
     total = int(counts.sum())
@@ -287,7 +280,7 @@ def _find_stretch(
     if held.max() < (1 - OUTLIER_SHARE) * total or held.max() == total:
         return None
     first = int(held.argmax())
-    width = (high - low) / OUTLIER_BINS
+    width = extent / OUTLIER_BINS
     return low + first * width, low + (first + reach) * width
 
 

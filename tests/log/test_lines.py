@@ -10,8 +10,8 @@ import trajcloak as tc
 from log.dirty import zstd
 from trajcloak.log import lines as log_lines
 from trajcloak.log import read_in_memory
+from trajcloak.log.file_columns import recognise_columns
 from trajcloak.log.files import stream_batches
-from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 
 COLUMNS = LogColumns(requests=("what",))

@@ -12,8 +12,8 @@ from trajcloak.auditor import audit_files
 from trajcloak.errors import TrajcloakWarning
 from trajcloak.log import read_in_memory
 from trajcloak.log.csv_text import guess_types
+from trajcloak.log.file_columns import recognise_columns
 from trajcloak.log.formats import WantedColumns
-from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 
 BERLIN = (13.4052, 52.5201)

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajcloak.log.misplaced import count_digits, select_value
+from trajcloak.log.clean import count_digits, select_value
 
 NUMBERS = st.lists(st.floats(allow_nan=False), min_size=1, max_size=40)
 

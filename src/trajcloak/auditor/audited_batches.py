@@ -110,10 +110,9 @@ class LogReader:
 
     def read(self, files: Sequence[Any], progress: Progress) -> None:
         """Read all files."""
-        has_place = self._after is None
         expected = count_rows(files)
         chunk = _Chunk()
-        for batch in stream_batches(files, self._columns, has_place=has_place):
+        for batch in stream_batches(files, self._columns):
             self._add(batch, chunk)
             self._num_seen += batch.num_rows
             # Sorting is still to come, so that the stage ends only after it.

@@ -30,9 +30,8 @@ from trajcloak.auditor.audited_rows import (
 )
 from trajcloak.auditor.audited_values import AuditedKinds, Codes, Floats, Ints, Mask, RequestValues
 from trajcloak.errors import InputError
-from trajcloak.log.file_columns import LogPath, find_system
+from trajcloak.log.file_columns import LogPath, find_system, recognise_columns
 from trajcloak.log.files import count_rows, list_files
-from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 from trajcloak.progress import Progress
 
@@ -160,7 +159,7 @@ def read_audited_log(
         # Requests of a second input, or of all rows of the same one, need no place.
         sent = files if request_log is None else list_files(request_log)
         asked = replace(recognise_columns(sent[0], asked, has_place=False), is_report=None)
-        request_system = find_system(sent, asked, has_place=False)
+        request_system = find_system(sent, asked)
         requests = RequestValues(columns.requests, request_system.has_text)
         second = LogReader(request_system, asked, requests, waiting, after=reader)
         second.read(sent, progress)

@@ -182,7 +182,7 @@ def command(
     --request-log or --is-report, locations come from reports alone, and requests change nothing
     of them.
     """
-    from trajcloak.log.recognition import describe_columns
+    from trajcloak.log.files import describe_columns
     from trajcloak.options import Options
     from trajcloak.pipeline import anonymize_files, anonymize_on
     from trajcloak.release.reading import check_outputs, check_outside_log, name_private_files

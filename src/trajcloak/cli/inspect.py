@@ -80,7 +80,7 @@ def command(
     """
     from trajcloak.inspection import inspect_rows
     from trajcloak.log import read_all_rows
-    from trajcloak.log.recognition import describe_columns, list_other_columns
+    from trajcloak.log.files import describe_columns, list_other_columns
     from trajcloak.plan import plan_rows
 
     with progress_bars(hidden=as_json) as progress:

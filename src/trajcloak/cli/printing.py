@@ -17,8 +17,7 @@ from rich.text import Text
 
 from trajcloak.cli.shared_options import name_in_messages
 from trajcloak.errors import TrajcloakError, show_text
-from trajcloak.progress import Progress
-from trajcloak.progress_bars import draw_bars
+from trajcloak.progress import Progress, draw_bars
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

@@ -28,8 +28,7 @@ from trajcloak.kernels.splitmix import GAMMA, key_of, scramble
 from trajcloak.kernels.threads import default_threads, run_sliced
 from trajcloak.log.write import ROWS_PER_GROUP, check_log_path, log_writer
 from trajcloak.options import check_choice, check_number, check_setting
-from trajcloak.progress import Progress
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, Progress, listening
 
 FIRST_MOMENT = np.datetime64("2024-05-06T08:00:00", "s")
 """The moment of the first instant: a Monday morning."""

@@ -16,7 +16,7 @@ from trajcloak.interface.logs import ColumnOptions, Log, LogSource, check_not_gi
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, listening
 
 AlgorithmName = Literal[
     "auto",

@@ -16,7 +16,7 @@ from trajcloak.errors import OptionError, name_keywords
 from trajcloak.given_values import Duration, to_duration
 from trajcloak.interface.logs import ColumnOptions, LogInput, LogSource, find_input
 from trajcloak.log.frames import to_table
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, listening
 from trajcloak.report import Report
 
 

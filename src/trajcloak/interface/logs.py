@@ -10,7 +10,7 @@ from trajcloak.given_values import Box, Names, to_box, to_names
 from trajcloak.log import LogPath, RequestLog, read_in_memory
 from trajcloak.log.frames import to_table
 from trajcloak.options import LogColumns
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, listening
 
 LogSource: TypeAlias = Any
 """A path, a glob, a folder or a list of these; a table or frame of pandas, polars, Arrow,

@@ -20,7 +20,7 @@ from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
 from trajcloak.output import new_folder
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, listening
 from trajcloak.quantities import show_moment
 from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published

@@ -14,7 +14,7 @@ from trajcloak.inspection import Inspection
 from trajcloak.interface.logs import ColumnOptions, LogSource, check_keywords, open_log
 from trajcloak.interface.releases import Release, hold_in_files, open_release
 from trajcloak.log import RequestLog, read_all_rows, read_in_memory
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, listening
 
 
 class StudyOptions(ColumnOptions, total=False):

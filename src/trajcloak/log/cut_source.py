@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from trajcloak.engines.engine import Engine, Sizes
-from trajcloak.log.file_columns import LogFile, LogPath
+from trajcloak.log.file_columns import LogFile, LogPath, recognise_columns
 from trajcloak.log.files import count_by_reading, count_rows, list_files, read_parquet_metadata
 from trajcloak.log.formats import PARQUET, find_kind
 from trajcloak.log.frames import to_table
-from trajcloak.log.recognition import recognise_columns
 from trajcloak.options import LogColumns
 
 

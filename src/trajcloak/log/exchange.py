@@ -13,49 +13,70 @@ import pyarrow as pa
 from trajcloak.kernels.intern import IntegerIds, TextIds, hash_ids, intern_array, rank_ids
 from trajcloak.kernels.sort import group_by_number
 from trajcloak.log.request_values import Requests, SentRequests, drop_unsent, merge_kinds
-from trajcloak.log.sharded_log import Change, RequestLog, add_counts, measure_rows
+from trajcloak.log.sharded_log import Change, RequestLog, measure_rows
 
 
 def split_log(log: RequestLog, parts: int, first_row: int) -> list[RequestLog | None]:
     """Split some rows of a log by a hash of the user id, so that a user's rows go to one shard.
 
     ``first_row`` is the number of the first row, from 0, if none was dropped. Returns None for a
-    shard that gets no rows. Steps, bounds and time ranges are still those of ``log``; counts of
-    dropped rows and shifted times are empty.
+    shard that gets no rows. Steps, bounds and time ranges are still those of ``log``.
     """
     if parts == 1 and first_row == 0:
         return [log]
-    assert log.requests.row is not None
     part = _choose_parts(log.users, parts)
     users, number = _split(part, parts)
     rows, position = _split(part[log.user], parts)
     sent, _ = _split(part[log.request_user], parts)
-    pieces: list[RequestLog | None] = []
-    for ids, mine, requests in zip(users, rows, sent, strict=True):
-        if not len(mine):
-            pieces.append(None)
-            continue
-        pieces.append(
-            replace(
-                log,
-                users=log.users.take(pa.array(ids)),
-                user=number[log.user[mine]],
-                time=log.time[mine],
-                x=log.x[mine],
-                y=log.y[mine],
-                requests=Requests(
-                    log.requests.kind[requests],
-                    log.requests.kinds,
-                    position[log.requests.row[requests]].astype(np.int64),
-                ),
-                dropped={},
-                shifted={},
-                file_row=mine.astype(np.int64) + first_row
-                if log.file_row is None
-                else log.file_row[mine],
-            )
-        )
-    return pieces
+    return [
+        _take_rows(log, *chosen, number, position, first_row) if len(chosen[1]) else None
+        for chosen in zip(users, rows, sent, strict=True)
+    ]
+
+
+def keep_rows(log: RequestLog, keep: npt.NDArray[np.bool_]) -> RequestLog:
+    """Keep some rows of a shard, and only the users and distinct requests that they have.
+
+    Requires: at least one row is kept; requests of a second input are not there yet.
+    """
+    if keep.all():
+        return log
+    rows = np.flatnonzero(keep)
+    present = np.zeros(log.num_users, np.bool_)
+    present[log.user[rows]] = True
+    sent = np.flatnonzero(keep[log.requests.row])
+    number = (np.cumsum(present) - 1).astype(np.int32)
+    kept = _take_rows(log, np.flatnonzero(present), rows, sent, number, np.cumsum(keep) - 1, 0)
+    measured = measure_rows(kept.time, kept.x, kept.y)
+    return replace(kept, requests=drop_unsent(kept.requests), **measured)
+
+
+def _take_rows(
+    log: RequestLog,
+    users: npt.NDArray[np.integer],
+    rows: npt.NDArray[np.integer],
+    sent: npt.NDArray[np.integer],
+    number: npt.NDArray[np.int32],
+    position: npt.NDArray[np.integer],
+    first_row: int,
+) -> RequestLog:
+    """Take users, rows and requests of a log; users get a new ``number``, rows a ``position``."""
+    requests = log.requests
+    assert requests.row is not None
+    return replace(
+        log,
+        users=log.users.take(pa.array(users)),
+        user=number[log.user[rows]],
+        time=log.time[rows],
+        x=log.x[rows],
+        y=log.y[rows],
+        requests=replace(
+            requests,
+            kind=requests.kind[sent],
+            row=position[requests.row[sent]].astype(np.int64),
+        ),
+        file_row=rows.astype(np.int64) + first_row if log.file_row is None else log.file_row[rows],
+    )
 
 
 def find_part(log: RequestLog, parts: int) -> int:
@@ -110,8 +131,6 @@ def join_rows(pieces: Sequence[RequestLog | None]) -> RequestLog | None:
         file_row=np.concatenate(file_row),
         # A piece still lists the distinct requests of all pieces that were read with it.
         requests=drop_unsent(Requests(np.concatenate(kind), kinds, np.concatenate(row))),
-        dropped=add_counts([log.dropped for log in logs]),
-        shifted=add_counts([log.shifted for log in logs]),
     )
 
 

@@ -21,6 +21,7 @@ from trajcloak.log.file_columns import (
     choose_columns,
     open_ipc,
     read_columns,
+    recognise_columns,
     unreadable,
 )
 from trajcloak.log.formats import ARROW, CSV, EXPECTED, JSON, PARQUET, WantedColumns, find_kind
@@ -89,6 +90,28 @@ def _list_folder(folder: Path) -> list[Path]:
     return found
 
 
+def describe_columns(source: LogPath, columns: LogColumns) -> dict[str, str]:
+    """Say which columns of a log are taken for what, and how they are read."""
+    file = list_files(source)[0]
+    named = recognise_columns(file, columns)
+    kind = "degrees" if named.lon is not None else "planar"
+    if isinstance(file, Path) and find_kind(file) == CSV:
+        wanted = choose_columns(file, named)
+        own = read_columns(file, columns.delimiter).find_own(wanted.names)
+        if guess_types(file, wanted, own).decimal_point == ",":
+            kind += ", decimal commas"
+    place = " and ".join(named.place or ())
+    return {"user": named.user or "", "time": named.time or "", "place": f"{place} ({kind})"}
+
+
+def list_other_columns(source: LogPath, columns: LogColumns) -> list[str]:
+    """List the columns of a log that are not used."""
+    file = list_files(source)[0]
+    named = recognise_columns(file, columns)
+    used = {named.user, named.time, named.is_report, *(named.place or ()), *named.requests}
+    return [name for name in read_columns(file, columns.delimiter).names if name not in used]
+
+
 def count_rows(files: Sequence[LogFile]) -> int:
     """Count the rows of tables and Parquet files; other files count as 0, being unknown."""
     num_rows = 0
@@ -111,7 +134,7 @@ def read_parquet_metadata(file: Path) -> pq.FileMetaData:
 def count_by_reading(file: Path, columns: LogColumns) -> int | None:
     """Count the rows of a file that is not Parquet; None if it cannot be read."""
     try:
-        wanted = choose_columns(file, columns, has_place=False)
+        wanted = choose_columns(file, columns.without_place())
         batches = _open_own(file, wanted, [wanted.user], 0, None, BadRows())
         return sum(int(batch.num_rows) for batch in batches)
     except (*UNREADABLE, InputError):
@@ -122,7 +145,6 @@ def stream_batches(
     files: Sequence[LogFile],
     columns: LogColumns,
     *,
-    has_place: bool = True,
     groups: Sequence[int] | None = None,
     first_row: int = 0,
     bad: BadRows | None = None,
@@ -139,7 +161,7 @@ def stream_batches(
     noted = BadRows() if bad is None else bad
 
     def produce() -> Generator[pa.RecordBatch]:
-        wanted = choose_columns(files[0], columns, has_place=has_place)
+        wanted = choose_columns(files[0], columns)
         num_rows = first_row
         for file in files:
             found = read_columns(file, columns.delimiter)
@@ -214,15 +236,6 @@ def _open_own(
         yield from open_lines(file, own, rows_before, bad)
     else:
         yield from open_csv(file, wanted, own, rows_before, bad)
-
-
-def has_decimal_commas(file: LogFile, columns: LogColumns) -> bool:
-    """Whether coordinates of a file, whose columns are named, have commas instead of points."""
-    if not isinstance(file, Path) or find_kind(file) != CSV:
-        return False
-    wanted = choose_columns(file, columns, has_place=True)
-    own = read_columns(file, columns.delimiter).find_own(wanted.names)
-    return guess_types(file, wanted, own).decimal_point == ","
 
 
 def _open_parquet(

@@ -22,20 +22,18 @@ class RowFilter:
     wrong with a log is found in one pass.
     """
 
-    def __init__(
-        self, columns: LogColumns, bad: BadRows, *, geographic: bool, has_place: bool
-    ) -> None:
+    def __init__(self, columns: LogColumns, bad: BadRows, *, geographic: bool) -> None:
         self._columns = columns
         self._bad = bad
         self._geographic = geographic
-        self._has_place = has_place
+        self._has_place = columns.place is not None
         self.num_read = 0
         self.num_chosen = 0  # Location reports, or requests; dropped ones included.
         self.has_left_out = False
         self.dropped: dict[str, int] = {}  # Rows that were chosen, and then dropped, by reason.
         self.dropped_requests = 0
         self._is_needed = (
-            not has_place
+            not self._has_place
             or columns.is_report is not None
             or columns.clip is not None
             or bool({EMPTY, OUT_OF_RANGE, NULL_ISLAND} & set(columns.drop))

@@ -21,9 +21,15 @@ from trajcloak.log.exchange import (
     split_log,
     split_requests,
 )
-from trajcloak.log.file_columns import LogPath, LogSystem, choose_columns, find_system
+from trajcloak.log.file_columns import (
+    LogPath,
+    LogSystem,
+    choose_columns,
+    find_system,
+    notice_degrees,
+    notice_epochs,
+)
 from trajcloak.log.files import count_rows, stream_batches
-from trajcloak.log.recognition import notice_degrees, notice_epochs
 from trajcloak.log.request_values import merge_kinds, to_plain_numbers
 from trajcloak.log.row_checks import RowReader, no_rows
 from trajcloak.log.sharded_log import (
@@ -127,10 +133,10 @@ def read_shards(
     # Neither the rows nor the requests of a shard may be more than fit.
     num_rows = max(log_source.num_rows, request_source.num_rows)
     # Raises if the place is to be published.
-    choose_columns(log_source.files[0], columns, has_place=True)
+    choose_columns(log_source.files[0], columns)
     log = _read_locations(engine, log_source, replace(columns, requests=()), num_rows)
     has_text_ids = find_system(log_source.files, columns).has_text_ids
-    sent = replace(request_source.columns, is_report=None)
+    sent = replace(request_source.columns.without_place(), is_report=None)
     log = _attach_requests(log, request_source, sent, num_rows, has_text_ids=has_text_ids)
     return _number_kinds(log)
 
@@ -181,7 +187,7 @@ def _attach_requests(
     """
     engine, facts = log.engine, log.facts
     with _naming_request_log():
-        system = find_system(source.files, columns, has_place=False)
+        system = find_system(source.files, columns)
     system = replace(system, has_text_ids=system.has_text_ids or has_text_ids)
     *sent, counts = _shuffle_rows(engine, source, columns, system, num_rows, facts)
     total = _add_up(engine.collect(counts))
@@ -224,7 +230,7 @@ def _shuffle_rows(
         )
         for piece in source.pieces
     ]  # fmt: skip
-    label = READING if system.has_place else READING_REQUESTS
+    label = READING if locations is None else READING_REQUESTS
     return engine.shuffle(read_rows, jobs, num_shards + 1, label)
 
 
@@ -262,14 +268,7 @@ def read_rows(
     bad = BadRows()
     with naming, bad.naming_all(), ThreadPoolExecutor(threads) as pool:
         reader = RowReader(columns, system, pool, bad, first_row, chunk or expected_rows)
-        for batch in stream_batches(
-            files,
-            columns,
-            has_place=system.has_place,
-            groups=groups,
-            first_row=first_row,
-            bad=bad,
-        ):
+        for batch in stream_batches(files, columns, groups=groups, first_row=first_row, bad=bad):
             reader.add(batch)
             progress(label, reader.num_read, expected_rows)
             if chunk is not None and reader.num_read - reader.first_row >= chunk:
@@ -289,10 +288,10 @@ def _end_chunk(
     found = reader.filter
     counts = ReadCounts(
         found.dropped,
-        {},
+        reader.shifted,
         found.num_chosen,
         reader.has_integer_ids,
-        set(),
+        reader.list_kinds(),
         found.dropped_requests,
         bad or BadRows(),
     )
@@ -302,10 +301,7 @@ def _end_chunk(
         return [*(split_requests(sent, num_shards) if is_split else [sent] * num_shards), counts]
     if not reader.has_rows:
         return [*[None] * num_shards, counts]
-    log = reader.finish(threads)
-    pieces = split_log(log, num_shards, reader.first_row)
-    kind = pa.types.is_integer(log.users.type), (log.has_timestamps, log.zone)
-    return [*pieces, counts._replace(shifted=dict(log.shifted), kinds={kind})]
+    return [*split_log(reader.finish(threads), num_shards, reader.first_row), counts]
 
 
 def _add_up(counts: Sequence[ReadCounts]) -> ReadCounts:
@@ -377,25 +373,18 @@ def _merge_shards(
 
 def _settle_ids(log: ShardedLog, columns: LogColumns, *, has_integer_ids: bool) -> ShardedLog:
     """Convert ids from text to numbers, if they are numbers in all files."""
-    are_numbers = all(log.ask(_has_plain_ids))
-    if has_integer_ids and not are_numbers:
-        raise mixed_ids(columns.user)
-    if are_numbers:
+    if all(log.ask(_has_plain_ids)):
         log = log.change(log.derive(_to_integer_ids))
-        log = replace(log, facts=replace(log.facts, has_integer_ids=True))
+        return replace(log, facts=replace(log.facts, has_integer_ids=True))
+    if has_integer_ids:
+        raise mixed_ids(columns.user)
     return log
 
 
-def _to_integers_if_plain(ids: pa.Array) -> pa.Array:
-    """Turn ids into integers if all are whole numbers in plain notation."""
-    numbers = to_plain_numbers(ids)
-    return numbers if pa.types.is_integer(numbers.type) else ids
-
-
 def _has_plain_ids(log: RequestLog) -> bool:
-    return bool(pa.types.is_integer(_to_integers_if_plain(log.users).type))
+    return bool(pa.types.is_integer(to_plain_numbers(log.users).type))
 
 
 def _to_integer_ids(log: RequestLog) -> Change:
-    users, rank = rank_ids(_to_integers_if_plain(log.users))
+    users, rank = rank_ids(to_plain_numbers(log.users))
     return {"users": users, "user": rank[log.user]}

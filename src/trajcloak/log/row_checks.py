@@ -1,6 +1,7 @@
 """Turn batches of a log into plain columns, and check every row."""
 
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
 
@@ -8,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from trajcloak.errors import InputError, OptionError
 from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array, rank_ids, renumber
@@ -77,16 +77,15 @@ class RowReader:
         num_expected: int,
     ) -> None:
         self.first_row = first_row
-        self._rows = RowColumns.empty(max(num_expected, FIRST_ROWS), has_place=system.has_place)
+        self._has_place = columns.place is not None
+        self._rows = RowColumns.empty(max(num_expected, FIRST_ROWS), has_place=self._has_place)
         self._num_rows = 0
         self._file_rows: list[range | npt.NDArray[np.int64]] = []
         self._pool = pool
         self._bad = bad
         self._columns = columns
         self._system = system
-        self.filter = RowFilter(
-            columns, bad, geographic=system.geographic, has_place=system.has_place
-        )
+        self.filter = RowFilter(columns, bad, geographic=system.geographic)
         self.filter.num_read = first_row
         self._requests = RequestBuilder(columns.requests, has_text=system.has_text)
         # Whether some file has ids that are numbers, although other files may have text.
@@ -95,7 +94,7 @@ class RowReader:
         self._time_kind: tuple[bool, str | None] | None = None
         self._origin: int | None = None
         self._step = 0
-        self._shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
+        self.shifted = dict.fromkeys(("ambiguous", "nonexistent"), 0)
         self._time_range = (2**63 - 1, -(2**63))
         self._bounds = [math.inf, math.inf, -math.inf, -math.inf]
 
@@ -110,14 +109,13 @@ class RowReader:
         start, stop = self._num_rows, self._num_rows + batch.num_rows
         self._reserve(stop)
         self._num_rows += self._check(batch, self._rows.cut(start, stop), start)
-        if self._system.has_place:
+        if self._has_place:
             self._file_rows.append(self.filter.rows)
 
     def _reserve(self, num_rows: int) -> None:
         size = len(self._rows.user)
         if num_rows > size:
-            has_place = self._system.has_place
-            larger = RowColumns.empty(max(num_rows, 2 * size), has_place=has_place)
+            larger = RowColumns.empty(max(num_rows, 2 * size), has_place=self._has_place)
             for name in RowColumns._fields:
                 getattr(larger, name)[:size] = getattr(self._rows, name)
             self._rows = larger
@@ -129,12 +127,12 @@ class RowReader:
         rows are left: those that are refused are noted, and left out.
         """
         batch, times = self._read_times(batch)
-        if self._system.has_place:
-            while (bad := self._add_places(batch, rows)) is not None:
-                batch, times = bad[0], times.filter(pa.array(bad[1]))
+        places: list[npt.NDArray[np.float64]] = []
+        if self._has_place:
+            batch, times, places = self._read_places(batch, times)
         if batch.num_rows == 0:
             # The names and types of the attributes are known even if there is no request.
-            if not self._system.has_place:
+            if not self._has_place:
                 self._requests.add(batch, first_row)
             return 0
         rows = rows.cut(0, batch.num_rows)
@@ -143,6 +141,10 @@ class RowReader:
             self._pool.submit(self._add_users, batch.column(0), batch.schema.names[0], rows.user),
             self._pool.submit(self._add_times, times, batch.schema.names[1], rows.time),
             self._pool.submit(self._requests.add, batch, first_row),
+            *(
+                self._pool.submit(self._add_coordinates, axis, values, out)
+                for axis, (values, out) in enumerate(zip(places, (rows.x, rows.y), strict=False))
+            ),
         ]
         wait(jobs)
         for job in jobs:
@@ -160,6 +162,12 @@ class RowReader:
         assert self._time_kind is not None
         has_timestamps, zone = self._time_kind
         return has_timestamps, "UTC" if self._columns.tz else zone
+
+    def list_kinds(self) -> set[tuple[bool, tuple[bool, str | None]]]:
+        """Whether ids are numbers, and the kind of the times; nothing if no row was kept."""
+        if not self.has_rows:
+            return set()
+        return {(isinstance(self._ids, IntegerIds), self._kind_of_times)}
 
     def _number_users(self, threads: int) -> tuple[pa.Array, RowColumns]:
         """List the users in the order of their ids, and number the rows' users likewise."""
@@ -207,10 +215,8 @@ class RowReader:
             zone=zone,
             clock=self._columns.tz,
             crs=self._system.crs,
-            dropped=self.filter.dropped,
             file_row=file_row,
             reading=self._columns.reading,
-            shifted=self._shifted,
             geographic=self._system.geographic,
             step=self._step,
             time_range=self._time_range,
@@ -270,48 +276,47 @@ class RowReader:
         first, last = self._time_range
         self._time_range = min(first, low), max(last, high)
 
-    def _add_places(
-        self, batch: pa.RecordBatch, rows: RowColumns
-    ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]] | None:
-        """Write places to ``rows``; returns the rows to go on with if some are refused.
+    def _add_coordinates(
+        self, axis: int, values: npt.NDArray[np.float64], out: npt.NDArray[np.float64]
+    ) -> None:
+        out[:] = values
+        self._bounds[axis] = min(self._bounds[axis], float(values.min()))
+        self._bounds[2 + axis] = max(self._bounds[2 + axis], float(values.max()))
 
-        These are the batch without them, and which of its rows are left.
+    def _read_places(
+        self, batch: pa.RecordBatch, times: pa.Array
+    ) -> tuple[pa.RecordBatch, pa.Array, list[npt.NDArray[np.float64]]]:
+        """Refuse rows with a coordinate that is not finite, or else out of range.
+
+        Returns the others, their ``times`` and their coordinates by axis.
         """
         limits = DEGREES if self._system.geographic else (math.inf, math.inf)
-        columns = [self._to_floats(batch.column(name), name) for name in batch.schema.names[2:4]]
-        jobs = [
-            self._pool.submit(copy_place, values, limit, out[: batch.num_rows])
-            for values, limit, out in zip(columns, limits, (rows.x, rows.y), strict=True)
-        ]
-        found = [job.result() for job in jobs]
-        for axis, (_, _, bad) in enumerate(found):
-            if bad >= 0:
-                return self._refuse_places(batch, columns[axis], limits[axis], axis)
-        for axis, (low, high, _) in enumerate(found):
-            self._bounds[axis] = min(self._bounds[axis], float(low))
-            self._bounds[2 + axis] = max(self._bounds[2 + axis], float(high))
-        return None
-
-    def _refuse_places(
-        self, batch: pa.RecordBatch, values: npt.NDArray[np.float64], limit: float, axis: int
-    ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
-        """Refuse rows for a coordinate: those that are not finite, or else those out of range."""
-        name = batch.schema.names[2 + axis]
-        wrong = ~np.isfinite(values)
-        trouble = Trouble(
-            f"column '{name}' is not a finite number",
-            "a coordinate",
-            "correct or remove the row, or pass --drop=out-of-range",
-        )
-        if not wrong.any():
-            wrong = np.abs(values) > limit
-            trouble = Trouble(
+        names = batch.schema.names[2:4]
+        places = [self._to_floats(batch.column(name), name) for name in names]
+        for axis, (name, limit) in enumerate(zip(names, limits, strict=True)):
+            low, high = places[axis].min(initial=0.0), places[axis].max(initial=0.0)
+            # Neither is finite if one coordinate is NaN.
+            if np.isfinite(low) and np.isfinite(high) and max(-low, high) <= limit:
+                continue
+            not_finite = Trouble(
+                f"column '{name}' is not a finite number",
+                "a coordinate",
+                "correct or remove the row, or pass --drop=out-of-range",
+            )
+            out_of_range = Trouble(
                 f"column '{name}' is out of range",
                 f"-{limit:.0f}..{limit:.0f} degrees",
                 "are longitude and latitude swapped? pass --lon and --lat, or --x and --y for "
                 "planar coordinates; or --drop=out-of-range",
             )
-        return self.filter.refuse(batch, wrong, trouble, str(values[wrong][0])), ~wrong
+            for trouble, most in ((not_finite, sys.float_info.max), (out_of_range, limit)):
+                is_good = np.abs(places[axis]) <= most
+                if not is_good.all():
+                    example = str(places[axis][~is_good][0])
+                    batch = self.filter.refuse(batch, ~is_good, trouble, example)
+                    times = times.filter(pa.array(is_good))
+                    places = [values[is_good] for values in places]
+        return batch, times, places
 
     def _to_utc(
         self, values: npt.NDArray[np.int64], kind: tuple[bool, str | None]
@@ -328,8 +333,8 @@ class RowReader:
         if zone is not None:
             return values
         utc, ambiguous, nonexistent = to_utc(values, tz)
-        self._shifted["ambiguous"] += ambiguous
-        self._shifted["nonexistent"] += nonexistent
+        self.shifted["ambiguous"] += ambiguous
+        self.shifted["nonexistent"] += nonexistent
         return utc
 
     def _read_times(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
@@ -403,21 +408,3 @@ def no_rows(num_read: int, source: object, is_report: str | None) -> InputError:
     return InputError(
         f"{source}: the log has no rows; expected at least one location report; check the path"
     )
-
-
-@njit(cache=True, nogil=True)
-def copy_place(values, limit, out):  # type: ignore[no-untyped-def]
-    """Copy coordinates; returns the least, the greatest, and the first bad row (-1: none).
-
-    A row is bad if it is not finite or beyond ``limit``; copying stops there.
-    """
-    low = np.inf
-    high = -np.inf
-    for i in range(len(values)):
-        value = values[i]
-        out[i] = value
-        if not (np.isfinite(value) and -limit <= value <= limit):
-            return low, high, i
-        low = min(low, value)
-        high = max(high, value)
-    return low, high, -1

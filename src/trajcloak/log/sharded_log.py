@@ -183,8 +183,6 @@ def merge_facts(shards: Sequence[LogFacts]) -> LogFacts:
         step=math.gcd(*(s.step for s in shards), *(s.some_time - one.some_time for s in shards)),
         time_range=(min(s.time_range[0] for s in shards), max(s.time_range[1] for s in shards)),
         bounds=merge_bounds([s.bounds for s in shards]),
-        dropped=add_counts([s.dropped for s in shards]),
-        shifted=add_counts([s.shifted for s in shards]),
     )
 
 

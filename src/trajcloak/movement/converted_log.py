@@ -21,7 +21,7 @@ from trajcloak.movement.text_formats import (
     read_geolife_points,
 )
 from trajcloak.movement.xml_formats import read_gpx_points, read_sumo_points
-from trajcloak.progress_bars import Heard, listening
+from trajcloak.progress import Heard, listening
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from trajcloak.errors import NotEnoughUsersError, Refusals
 from trajcloak.log import ShardedLog
-from trajcloak.log.misplaced import check_misplaced
+from trajcloak.log.clean import check_misplaced
 from trajcloak.options import HOLD, Options
 from trajcloak.space import (
     Region,
