@@ -41,5 +41,5 @@ def test_users_of_a_large_rectangle_are_where_others_are_but_not_in_proportion()
     large, small = (0.0, 0.0, 64.0, 64.0), (0.0, 0.0, 32.0, 64.0)
     edges, users = np.array([large, small]).T, np.array([16, 28])
     shares = build_spread(edges, users).share(edges, small)
-    # Half the area counts four times: (16 + 4 * 28) / 16 = 8 to 1, of which the cube root is 2 to 1.
+    # Half the area counts four times: (16 + 4 * 28) / 16 = 8 to 1, whose cube root is 2 to 1.
     assert shares == pytest.approx([2 / 3, 1.0])

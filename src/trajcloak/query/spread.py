@@ -4,8 +4,8 @@ Spreading the users of each rectangle evenly over it gives densities. Small rect
 about where their users are, so the density of each is divided by its area. The cube root of the sum
 is the weight of a place: users of a rectangle are more often where others are, too, but far less
 than in proportion, since most users of a crowded place are in small rectangles. Measured on
-releases with and without parts, errors were smaller than with densities that count alike, with other
-powers, with no weight, and with a density found by expectation-maximization.
+releases with and without parts, errors were smaller than with densities that count alike, with
+other powers, with no weight, and with a density found by expectation-maximization.
 """
 
 from typing import NamedTuple
