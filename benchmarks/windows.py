@@ -27,7 +27,7 @@ from trajcloak.options import LogColumns, Options
 ALGORITHMS = ("traj-anon", "refined")
 USERS, NUM_WINDOWS, LENGTH = 20_000, 48, 10
 WARM_UP_USERS = 2_000
-REPEATS, LONG = 5, 20.0
+REPEATS, LONG = 25, 20.0
 LARGE_USERS = 2_000_000
 
 SMALL_USERS, SMALL_WINDOWS = 500, 3_000
