@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.audited_batches import match_ids
-from trajcloak.auditor.audited_instants import InstantGrid
+from trajcloak.auditor.audited_columns import Ints, match_ids
 from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, read_audited_log
-from trajcloak.auditor.audited_values import Ints, duration_to_ticks
+from trajcloak.auditor.audited_times import duration_to_ticks
+from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.auditor.findings import AuditReport, Findings, find_rows, first_rows
 from trajcloak.auditor.foreign_candidates import (
     CandidateCounts,
@@ -137,7 +137,7 @@ def _lay_instants(
 def _read_duration(text: str | None, log: AuditedLog, name: str) -> int | None:
     if text is None:
         return None
-    value: object = text if log.stamped else (int(text) if text.isdigit() else None)
+    value: object = text if log.stamped else (int(text) if text.isdecimal() else None)
     ticks = duration_to_ticks(value, log.stamped)
     if ticks is None:
         raise OptionError(

@@ -19,18 +19,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_values import (
+from trajcloak.auditor.audited_columns import (
     UNREADABLE,
     Floats,
     Ints,
     Mask,
     decode_array,
-    read_ticks,
     to_floats,
     try_cast,
 )
+from trajcloak.auditor.audited_log import AuditedLog
+from trajcloak.auditor.audited_times import read_ticks
+from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.errors import InputError
 from trajcloak.parquet.memory_check import check_parquet
 
@@ -100,6 +100,10 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
         ) from None
     if not table.num_rows:
         raise InputError(f"{path}: has no rows; expected at least one; check the path")
+    if len(set(table.column_names)) < table.num_columns:
+        raise InputError(
+            f"{path}: has two columns of one name; expected each name once; rename one of them"
+        )
     table = table.combine_chunks()
     return {name: _flatten(decode_array(table[name].chunk(0))) for name in table.column_names}
 
@@ -127,7 +131,8 @@ def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable
         )
     rectangle = np.column_stack([_take_floats(path, name, columns[name]) for name in edges])
     first, stop = _read_instants(path, columns, log, grid)
-    if int((stop - first).sum()) > MAX_ENTRIES:
+    # As floats, since so many instants may be more than an integer holds.
+    if (stop - first).sum(dtype=np.float64) > MAX_ENTRIES:
         raise InputError(
             f"{path}: rows are about too many instants to be followed; expected fewer; pass a "
             f"longer --every"

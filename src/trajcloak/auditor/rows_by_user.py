@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from trajcloak.auditor.audited_values import Floats, Ints, Mask
+from trajcloak.auditor.audited_columns import Floats, Ints, Mask
 
 EARTH = 6_371_008.8
 """Radius in metres."""
