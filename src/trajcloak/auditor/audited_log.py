@@ -23,7 +23,6 @@ from trajcloak.auditor.rows_by_user import (
     EARTH,
     compare_with_next,
     find_lower_median,
-    find_step,
     mark_conflicts,
     mark_swapped,
     mark_teleports,
@@ -308,7 +307,7 @@ def _add_up(log: AuditedLog, rows: AuditedRows) -> None:
             log.gaps[tick] = log.gaps.get(tick, 0) + count
     if not log.num_rows:
         log.origin = int(time[0])
-    log.step = math.gcd(log.step, int(find_step(time, log.origin)))
+    log.step = math.gcd(log.step, int(np.gcd.reduce(time - log.origin)))
     log.num_rows += len(time)
     log.num_users += int((np.diff(first) > 0).sum())
     log.earliest = min(log.earliest, int(time.min()))

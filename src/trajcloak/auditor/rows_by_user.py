@@ -48,20 +48,6 @@ def _sort_each_user(time, first, order):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def find_step(time, origin):  # type: ignore[no-untyped-def]
-    """Find the greatest common divisor of the differences from ``origin``; 0: all are equal."""
-    step = np.int64(0)
-    for t in time:
-        rest = abs(t - origin)
-        if step == 0:
-            step = rest
-        elif rest % step != 0:
-            while rest != 0:
-                step, rest = rest, step % rest
-    return step
-
-
-@njit(cache=True, nogil=True)
 def compare_with_next(first, time, x, y, usual, gaps):  # type: ignore[no-untyped-def]
     """Compare each report with the same user's next one.
 
