@@ -203,8 +203,8 @@ class SetCounter:
             bundle = bundle[log.user[rows]]
             inside = bundle >= 0
             num_kept += int(is_eligible[bundle[inside], instant[rows[inside]] - window.start].sum())
-        is_inside = int((edges[:, 1] - edges[:, 0]).sum()) / log.num_rows
-        return num_eligible / max(1, num_sets), is_inside * num_kept / max(1, num_rows)
+        share_inside = int((edges[:, 1] - edges[:, 0]).sum()) / log.num_rows
+        return num_eligible / max(1, num_sets), share_inside * num_kept / max(1, num_rows)
 
 
 @njit(cache=True, nogil=True)

@@ -51,8 +51,8 @@ MAX_LOCATIONS = 2**34
 
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
-"""Edges that equal a coordinate of a user are a problem if they are more than the first number, plus
-the second number times as many as chance explains."""
+"""So many edges may equal a coordinate of a user: the first number, and the second number times as
+many as chance explains."""
 
 TRAJECTORY_AWARE = "trajectory-aware"
 ASSUMPTIONS = (
