@@ -36,17 +36,19 @@ def read_ticks(column: Any) -> TimeColumn | None:
     """Read a column without nulls as times; None if its values are no times."""
     kind = column.type
     if pa.types.is_integer(kind):
-        return _take(column, pa.int64())
+        return _cast_to_ticks(column, pa.int64())
     if pa.types.is_timestamp(kind):
-        return _take(column, pa.timestamp("us", kind.tz))
+        return _cast_to_ticks(column, pa.timestamp("us", kind.tz))
     if pa.types.is_date(kind):
-        return _take(column, pa.timestamp("us"))
+        return _cast_to_ticks(column, pa.timestamp("us"))
     if not pa.types.is_string(kind):
         return None
-    return _take(column, pa.timestamp("us")) or _take(column, pa.timestamp("us", "UTC"))
+    return _cast_to_ticks(column, pa.timestamp("us")) or _cast_to_ticks(
+        column, pa.timestamp("us", "UTC")
+    )
 
 
-def _take(column: Any, kind: Any) -> TimeColumn | None:
+def _cast_to_ticks(column: Any, kind: Any) -> TimeColumn | None:
     stamped = pa.types.is_timestamp(kind)
     # What is finer than a microsecond is cut off, as the release cannot hold it.
     finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
