@@ -143,7 +143,7 @@ class KeptCounter:
             self.threads,
         )
         kept, changes = (np.sum(found, axis=0) for found in zip(*parts, strict=True))
-        return _KeptCounts(*kept.tolist(), int(np.cumsum(changes).max()))
+        return _KeptCounts._make([*kept.tolist(), int(np.cumsum(changes).max())])
 
 
 class SetCounter:
