@@ -14,7 +14,7 @@ from runs import anonymize
 from small_logs import UNIT_CELLS, new_folder, read_rows
 from test_attackers import attack_rows, by_name, walk_rows
 from trajcloak.attackers import ATTACKERS, attack_policies, attack_release
-from trajcloak.attackers.candidate_sets import summarize
+from trajcloak.attackers.candidate_sets import count_breaches
 from trajcloak.log import read_in_memory
 from trajcloak.options import LogColumns
 from trajcloak.query import open_published
@@ -122,7 +122,7 @@ def test_a_release_keeps_k_suspects_for_all_but_those_who_link(seed, kind):
         linked.append([(e[2], s) for e, s in zip(entries, suspects, strict=True)])
     for name, sets in (("report-aware", reporting), ("linking", naive.link_windows(linked))):
         sizes = np.array(list(map(len, sets)), np.int64)
-        assert ours[name] == summarize(ours[name].policy, name, sizes, drawn.k)
+        assert ours[name] == count_breaches(ours[name].policy, name, sizes, drawn.k)
 
 
 PLACES_OF = ("cafe", "bank", "park", "pool", "bar", "zoo")

@@ -17,8 +17,8 @@ from trajcloak.attackers.candidate_sets import (
     attack_bundles,
     attack_snapshots,
     build_sent,
+    count_breaches,
     link_windows,
-    summarize,
 )
 from trajcloak.log import read_in_memory
 from trajcloak.options import ALGORITHMS, Options
@@ -97,7 +97,7 @@ def test_no_requests():
         )
         assert [found.tolist() for found in sizes.values()] == [[]] * 5
         assert link_windows([suspects, suspects], len(example.cells)).tolist() == []
-    assert summarize("p", "a", sizes["tp-aware"], 2) == Finding("p", "a", 0, 0, 0, 0)
+    assert count_breaches("p", "a", sizes["tp-aware"], 2) == Finding("p", "a", 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("policy", SNAPSHOT_POLICIES)
@@ -178,7 +178,7 @@ def test_no_attacker_gets_below_k_where_everybody_reports(number, algorithm, clo
     sizes, suspects = attack_bundles(cells, policy, shown, everybody(example), 1)
     sizes["linking"] = link_windows([suspects], len(cells))
     for attacker, candidates in sizes.items():
-        finding = summarize(algorithm, attacker, candidates, k)
+        finding = count_breaches(algorithm, attacker, candidates, k)
         assert finding.requests == sets.shape[1]
         assert (finding.breaches, finding.identified) == (0, 0)
         assert finding.smallest_candidate_set >= k
@@ -225,7 +225,7 @@ def test_a_bundle_below_k_is_a_breach():
     assert found["trajectory-aware"].tolist() == [2, 3, 3]
     assert found["tp-aware"].tolist() == [2, 1, 1]
     assert found["report-aware"].tolist() == [1, 1, 1]
-    finding = summarize("hand-made", "tp-aware", found["tp-aware"], 2)
+    finding = count_breaches("hand-made", "tp-aware", found["tp-aware"], 2)
     assert finding == Finding("hand-made", "tp-aware", 3, 2, 1, 2)
 
 
@@ -266,8 +266,8 @@ def test_example_2_needs_both_requests_and_all_that_the_attacker_knows():
     sent = build_requests(np.repeat(np.arange(5), 2), np.tile([0, 1], 5))
     found, _ = attack_snapshots([P1, P2], sent, ALL_OF_THEM, 1)
     assert found["tp-aware"].tolist() == [1, 1, 2, 2, 2, 2, 2, 2, 2, 2]
-    assert summarize("P", "tp-aware", found["tp-aware"], 2).identified == 2
-    assert summarize("P", "policy-aware", found["policy-aware"], 2).breaches == 0
+    assert count_breaches("P", "tp-aware", found["tp-aware"], 2).identified == 2
+    assert count_breaches("P", "policy-aware", found["policy-aware"], 2).breaches == 0
 
 
 def test_who_has_no_row_is_no_suspect():

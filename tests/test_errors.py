@@ -45,6 +45,15 @@ def test_output_errors_too():
     assert str(errors.OutputError("choose another --scratch")) == "choose another scratch="
 
 
+def test_a_warning_names_the_line_outside_the_package():
+    """Also if the folder of the caller begins like that of the package."""
+    caller = f"{SOURCE}-demo/run.py"
+    code = compile("\nwarn_caller('is this meant?')", caller, "exec")
+    with pytest.warns(errors.TrajcloakWarning) as caught:
+        exec(code, {"warn_caller": errors.warn_caller})
+    assert [(warning.filename, warning.lineno) for warning in caught] == [(caller, 2)]
+
+
 def list_named_options() -> dict[str, str]:
     """Find the options that messages name, each with the file of one of them."""
     found = {}

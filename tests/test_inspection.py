@@ -126,6 +126,15 @@ def test_values_that_are_given_are_kept():
         inspect_rows(log, every="soon")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("k", 0), ("length", 0), ("length", -1), ("members", 0)]
+)
+def test_settings_that_are_none_are_refused(name, value):
+    log = read_rows([Row("a", 0, 1.0, 2.0), Row("b", 0, 2.0, 3.0)])
+    with pytest.raises(tc.OptionError, match=f"{name} is {value}"):
+        inspect_rows(log, **{name: value})
+
+
 def test_one_report():
     found = inspect_rows(read_rows([Row("a", 5, 1, 1)]))
     assert found.ingest.interval is None

@@ -150,6 +150,11 @@ def test_without_k_some_are_tried(monkeypatch):
     assert {c.users for c in found.choices if c.k == 100} == {1.0}
 
 
+def test_fewer_members_than_k_are_refused():
+    with pytest.raises(tc.OptionError, match="members is 3 and k is 10"):
+        plan_rows(read_rows(wander(20, 2)), k=10, members=3)
+
+
 @pytest.mark.needs_jit
 def test_more_members_than_k(monkeypatch):
     monkeypatch.setattr(plan, "QUERIES", 5)

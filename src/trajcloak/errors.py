@@ -188,7 +188,7 @@ class TrajcloakWarning(_ShownMessage, UserWarning):
 
 def warn_caller(message: str) -> None:
     """Warn of what is probably meant otherwise, at the line outside the package that asked."""
-    package = str(Path(__file__).parent)
+    package = Path(__file__).parent
     files = [frame.filename for frame in inspect.stack(0)]
-    outside = (depth for depth, file in enumerate(files, 1) if not file.startswith(package))
+    outside = (depth for depth, file in enumerate(files, 1) if package not in Path(file).parents)
     warnings.warn(message, TrajcloakWarning, stacklevel=next(outside, 1))

@@ -7,7 +7,7 @@ Nothing here looks at requests: a proposal made by them would tell who sent some
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,6 +188,13 @@ def inspect_rows(
     The arguments are those of :func:`trajcloak.inspect_log`; ``rows_alike`` and ``region``, as for
     :func:`trajcloak.anonymize`, decide whether it would refuse the log.
     """
+    asked = Options(
+        k=MIN_K if k is None else k,
+        length=length,
+        members=members,
+        rows_alike=rows_alike,
+        region=region,
+    )
     counter = KeptCounter(log, choose_threads(threads), progress)
 
     def parse(text: str | None, name: str) -> int | None:
@@ -196,9 +203,9 @@ def inspect_rows(
         return parse_duration(str(text), has_timestamps=log.has_timestamps, name=name)
 
     whole = counter.whole
-    asked = Asked(parse(every, "every"), parse(max_gap, "max-gap"), length, members)
-    step = asked.every or _propose_every(counter)
-    gap = asked.max_gap
+    given = GivenSettings(parse(every, "every"), parse(max_gap, "max-gap"), length, members)
+    step = given.every or _propose_every(counter)
+    gap = given.max_gap
     size = length or _propose_length(counter, step, gap or _find_typical_gap(counter, step))
     gap = gap or _propose_gap(counter, step, size)
     bundled = None
@@ -206,8 +213,8 @@ def inspect_rows(
         bundled = SetCounter(log, k, step, region, counter.threads)
         members = members or k
         if bundled.count(step, gap, size, members)[1] < ENOUGH:
-            first = step, gap, size, members
-            step, gap, size, members = _search(counter, bundled, first, asked, progress)
+            first = TriedSettings(step, gap, size, members)
+            step, gap, size, members = _search(counter, bundled, first, given, progress)
 
     def count(every: int, max_gap: int, length: int, members: int | None) -> Choice:
         choice = counter.count(every, max_gap, length)
@@ -239,14 +246,12 @@ def inspect_rows(
         suspects=list_suspects(log),
         refusals=_list_refusals(
             whole,
-            Options(
-                k=k or MIN_K,
+            replace(
+                asked,
                 every=str(proposed.every),
                 max_gap=str(proposed.max_gap),
                 length=proposed.length,
                 members=proposed.members,
-                rows_alike=rows_alike,
-                region=region,
             ),
             reports,
             proposed.most_users,
@@ -314,7 +319,7 @@ def list_suspects(log: RequestLog) -> list[Suspect]:
     ]
 
 
-class Asked(NamedTuple):
+class GivenSettings(NamedTuple):
     """Settings that are decided already; None: to be proposed."""
 
     every: int | None
@@ -323,18 +328,27 @@ class Asked(NamedTuple):
     members: int | None
 
 
+class TriedSettings(NamedTuple):
+    """Settings for which it is counted what they keep."""
+
+    every: int
+    max_gap: int
+    length: int
+    members: int
+
+
 def _search(
     counter: KeptCounter,
     bundled: SetCounter,
-    first: tuple[int, int, int, int],
-    asked: Asked,
+    first: TriedSettings,
+    given: GivenSettings,
     progress: Progress,
-) -> tuple[int, int, int, int]:
-    """Choose every, max_gap, length and members by the rows in eligible sets.
+) -> TriedSettings:
+    """Choose the settings by the rows in eligible sets.
 
     ``first`` is the choice without regard to them; it stays if no choice has any such row.
     """
-    step = first[0]
+    step = first.every
     # Longer instants hold more rows, so that more members have one. Nearly everybody who is there
     # has one in instants as long as most gaps: still longer ones would only be coarser.
     low, high = counter.log.time_range
@@ -342,15 +356,18 @@ def _search(
     longer = [s for s in _list_steps(counter.whole) if step < s <= longest]
     most = counter.reports.quantile(MOST) if counter.reports.num_gaps else 0
     steps = [step, *longer[: bisect_left(longer, most) + 1]]
-    choices: list[tuple[int, int, int, int]] = []
-    for every in [asked.every] if asked.every else steps[:: -(-len(steps) // NUM_STEPS)]:
+    choices: list[TriedSettings] = []
+    for every in [given.every] if given.every else steps[:: -(-len(steps) // NUM_STEPS)]:
         grid = build_time_grid(counter.whole, every)
         gaps = {_find_typical_gap(counter, every), _list_believable_gaps(counter.log, every)[-1]}
-        choices += product(
-            [every],
-            [asked.max_gap] if asked.max_gap else sorted(gaps),
-            [asked.length] if asked.length else _list_lengths(grid, None)[:NUM_STEPS],
-            [asked.members] if asked.members else _list_members(bundled.k, None),
+        choices += starmap(
+            TriedSettings,
+            product(
+                [every],
+                [given.max_gap] if given.max_gap else sorted(gaps),
+                [given.length] if given.length else _list_lengths(grid, None)[:NUM_STEPS],
+                [given.members] if given.members else _list_members(bundled.k, None),
+            ),
         )
     kept = []
     for done, choice in enumerate(choices):
@@ -359,13 +376,13 @@ def _search(
     progress("trying choices", len(choices), len(choices))
     if not any(kept):
         return first
-    believable = [counter.is_believable(*choice[:3]) for choice in choices]
+    believable = [counter.is_believable(c.every, c.max_gap, c.length) for c in choices]
     if any(share for share, good in zip(kept, believable, strict=True) if good):
         kept = [share * good for share, good in zip(kept, believable, strict=True)]
     enough = ENOUGH * max(kept)
     return min(
         (choice for choice, share in zip(choices, kept, strict=True) if share >= enough),
-        key=lambda choice: (choice[0], choice[3], -choice[2], choice[1]),
+        key=lambda choice: (choice.every, choice.members, -choice.length, choice.max_gap),
     )
 
 

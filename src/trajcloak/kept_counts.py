@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +78,18 @@ class Choice:
     rows: float | None = None
 
 
+class _KeptCounts(NamedTuple):
+    """What :func:`_count_kept` counts, in its order, and the most users of a window."""
+
+    users: int
+    reports: int
+    user_windows: int
+    exact: int
+    instants: int
+    reported_instants: int
+    most_users: int
+
+
 class KeptCounter:
     """Counts what a choice would keep: ``count``, which remembers its answers."""
 
@@ -93,32 +106,33 @@ class KeptCounter:
 
     def locate(self, grid: TimeGrid, max_gap: int) -> Located:
         """Count the locations that are reported, interpolated and missing."""
-        _, _, known, reported, *_ = self._count(grid, max_gap, 1)
+        # Windows of one instant: a user takes part wherever the location is known.
+        kept = self._count(grid, max_gap, 1)
         return Located(
-            reported, known - reported, missing=self.log.num_users * grid.num_instants - known
+            kept.exact,
+            kept.user_windows - kept.exact,
+            missing=self.log.num_users * grid.num_instants - kept.user_windows,
         )
 
     def _count_choice(self, every: int, max_gap: int, length: int) -> Choice:
         """Count what a choice would keep."""
-        users, reports, _, _, located, found, most = self._count(
-            build_time_grid(self.whole, every), max_gap, length
-        )
+        kept = self._count(build_time_grid(self.whole, every), max_gap, length)
         # Requests of a second input are not counted: nothing here may depend on them.
         return Choice(
             format_duration(every, has_timestamps=self.log.has_timestamps),
             format_duration(max_gap, has_timestamps=self.log.has_timestamps),
             length,
-            users / self.log.num_users,
-            reports / self.log.num_rows,
-            (located - found) / max(1, located),
-            most,
+            kept.users / self.log.num_users,
+            kept.reports / self.log.num_rows,
+            (kept.instants - kept.reported_instants) / max(1, kept.instants),
+            kept.most_users,
         )
 
     def is_believable(self, every: int, max_gap: int, length: int) -> bool:
         """Whether at most half of the locations would be guessed."""
         return self.count(every, max_gap, length).guessed <= MOST_GUESSED
 
-    def _count(self, grid: TimeGrid, max_gap: int, length: int) -> list[int]:
+    def _count(self, grid: TimeGrid, max_gap: int, length: int) -> _KeptCounts:
         """Add up what :func:`_count_kept` counts, and find the most users in a window."""
         when = grid.origin, grid.every, grid.num_instants
         parts = run_sliced(
@@ -129,7 +143,7 @@ class KeptCounter:
             self.threads,
         )
         kept, changes = (np.sum(found, axis=0) for found in zip(*parts, strict=True))
-        return [*kept.tolist(), int(np.cumsum(changes).max())]
+        return _KeptCounts._make([*kept.tolist(), int(np.cumsum(changes).max())])
 
 
 class SetCounter:
@@ -189,8 +203,8 @@ class SetCounter:
             bundle = bundle[log.user[rows]]
             inside = bundle >= 0
             num_kept += int(is_eligible[bundle[inside], instant[rows[inside]] - window.start].sum())
-        is_inside = int((edges[:, 1] - edges[:, 0]).sum()) / log.num_rows
-        return num_eligible / max(1, num_sets), is_inside * num_kept / max(1, num_rows)
+        share_inside = int((edges[:, 1] - edges[:, 0]).sum()) / log.num_rows
+        return num_eligible / max(1, num_sets), share_inside * num_kept / max(1, num_rows)
 
 
 @njit(cache=True, nogil=True)

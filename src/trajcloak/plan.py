@@ -10,6 +10,7 @@ with similar trajectories, each with everybody in it. There, users are as dense 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -112,16 +113,18 @@ def plan_rows(
     arguments mean.
     """
     threads = choose_threads(threads)
+    sizes = {n: n for n in K_VALUES} if k is None else {k: k if members is None else members}
+    least_k, least_size = next(iter(sizes.items()))
+    asked = Options(k=least_k, every=every, max_gap=max_gap, length=length, members=least_size)
     tried = [
         (with_k, size, parts)
-        for with_k, size in ([(n, n) for n in K_VALUES] if k is None else [(k, members or k)])
+        for with_k, size in sizes.items()
         for parts in (None, *PARTS)
         if parts is None or (parts < size and with_k == (k or MIDDLE_K))
     ]
-    asked = Options(k=tried[0][0], every=every, max_gap=max_gap, length=length)
     layout = prepare(log, asked, threads).layout
     longest = int(np.diff(layout.ranges).max())
-    most = max(MOST_CELLS // longest, LEAST_BUNDLES * tried[-1][1])
+    most = max(MOST_CELLS // longest, LEAST_BUNDLES * max(sizes.values()))
     lengths = sorted({max(1, longest // share) for share in SHARES})
     choices: list[PlannedRelease] = []
     for tried_length in lengths:
@@ -133,8 +136,17 @@ def plan_rows(
     return Plan(choices, log.num_users, min(most, log.num_users), layout.crs is not None)
 
 
+class _SampledWindow(NamedTuple):
+    """Whole neighbourhoods of the users of a window, and counts of all its users."""
+
+    window: Window
+    num_users: int  # who take part
+    num_reported: int  # of these: who have a report in the window
+    num_left_out: int  # who have a report in the window, and do not take part
+
+
 class _Sample:
-    """Some windows of a log, each with whole neighbourhoods of its users, at most ``most``."""
+    """Some windows of a log, each with at most ``most`` of its users."""
 
     def __init__(self, log: RequestLog, asked: Options, most: int, threads: int) -> None:
         prepared = prepare(log, asked, threads)
@@ -144,22 +156,28 @@ class _Sample:
         self._length = int(np.diff(prepared.layout.ranges).max())
         most_windows = max(1, MOST_CELLS // (min(most, log.num_users) * self._length))
         chosen = np.unique(np.linspace(0, len(filled) - 1, most_windows).astype(np.int64))
-        windows = [cutter.cut(filled[number], threads) for number in chosen]
-        self._windows = [
-            (_take_neighbourhoods(window, most, threads), len(window.user)) for window in windows
-        ]
-        self._reported = [int(w.reported.sum()) for w in windows]
-        self._left_out = [w.left_out_users for w in windows]
+        self._windows = []
+        for number in chosen:
+            window = cutter.cut(filled[number], threads)
+            self._windows.append(
+                _SampledWindow(
+                    _take_neighbourhoods(window, most, threads),
+                    num_users=len(window.user),
+                    num_reported=int(window.reported.sum()),
+                    num_left_out=window.left_out_users,
+                )
+            )
 
     def measure(self, k: int, members: int, parts: int | None) -> PlannedRelease:
         """Bundle the users of each window, and ask about them."""
-        num_left_out = sum(self._left_out)
-        num_users = num_left_out + sum(self._reported)
+        num_left_out = sum(sampled.num_left_out for sampled in self._windows)
+        num_users = num_left_out + sum(sampled.num_reported for sampled in self._windows)
         shown, sets, area, num_places = [], [], 0.0, 0
-        for (window, participants), reported in zip(self._windows, self._reported, strict=True):
-            if participants < members:
-                num_left_out += reported
+        for sampled in self._windows:
+            if sampled.num_users < members:
+                num_left_out += sampled.num_reported
                 continue
+            window = sampled.window
             published, eligible = self._bundle(window, k, members, parts)
             shown.append((window.cells, published))
             sets.append(eligible.ravel())

@@ -97,13 +97,14 @@ def measure_areas(release: PublishedRelease, threads: int = 1) -> ShownAreas:
 
 
 class _Truth(NamedTuple):
-    """The participants of a window, and what is published of them.
-
-    ``is_shown`` tells whether the value of each request is, in the set of its bundle and instant.
-    """
+    """The participants of a window, their requests, and what is published of both."""
 
     window: Window
-    is_published: npt.NDArray[np.bool_]
+    is_published: npt.NDArray[np.bool_]  # of each participant
+    staying: npt.NDArray[np.uint32]  # trajectories of those who are somewhere at all instants
+    code: npt.NDArray[np.int64]  # value of each request; -1 for null
+    sent: npt.NDArray[np.int64]  # the requests that have a value
+    # Of each request: whether its value is shown in the set of its bundle and instant.
     is_shown: npt.NDArray[np.bool_]
 
 
@@ -175,8 +176,8 @@ class _Workload:
     ) -> None:
         self._region = prepared.layout.region
         self._release = release
-        self._attribute = release.attributes[0] if release.attributes else None
-        if self._attribute is not None:
+        self._attribute = release.attributes[0] if release.attributes else ""
+        if self._attribute:
             self._read_values(prepared.log, self._attribute)
         self._truths = list(self._find_truths(prepared, policy, progress))
 
@@ -210,22 +211,26 @@ class _Workload:
             published = find_published_window(self._release, window, int((bundle >= 0).sum()))
             if not published.counts.all():
                 window = _hide_silent(window, bundle - published.first_id, published)
-            is_shown = np.zeros(len(window.request_user), np.bool_)
-            if self._attribute is not None:
+            code = np.full(len(window.request_user), -1, np.int64)
+            is_shown = np.zeros(len(code), np.bool_)
+            if self._attribute:
+                code = self._code[window.request_kind].astype(np.int64)
                 sender = bundle[window.request_user]
                 instant = window.start + window.request_instant.astype(np.int64)
-                code = self._published[self._code[window.request_kind]]
+                published_code = self._published[code]
                 of_set = published.to_sets(sender - published.first_id, instant)
-                is_shown = np.isin(of_set * self._num_values + code, self._keys)
-                is_shown &= (sender >= 0) & (code >= 0)
-            yield _Truth(window, bundle >= 0, is_shown)
+                is_shown = np.isin(of_set * self._num_values + published_code, self._keys)
+                is_shown &= (sender >= 0) & (published_code >= 0)
+            stays = (window.cells[..., 0] != NOWHERE).all(axis=1)
+            staying = window.cells if stays.all() else window.cells[stays]
+            yield _Truth(window, bundle >= 0, staying, code, np.flatnonzero(code >= 0), is_shown)
 
     def questions(self) -> dict[str, Callable[[np.random.Generator], _Question]]:
         """List the kinds of questions that can be asked of this release."""
         asked: dict[str, Callable[[np.random.Generator], _Question]] = {"count": self.ask_count}
         if any(self._weigh_moves()):
             asked["moves"] = self.ask_moves
-        if self._attribute is not None and any(len(self._list_sent(t)) for t in self._truths):
+        if any(len(truth.sent) for truth in self._truths):
             asked["requests"] = self.ask_requests
         return asked
 
@@ -240,29 +245,26 @@ class _Workload:
     def ask_moves(self, rng: np.random.Generator) -> _Question:
         """Ask how many users are in one region at one instant and in another at another."""
         truth = self._choose(rng, self._weigh_moves())
-        staying = truth.window.cells[self._list_staying(truth)]
-        steps = draw_moves(rng, staying, self._region.height)
+        steps = draw_moves(rng, truth.staying, self._region.height)
         asked = [(self._to_region(box), truth.window.start + i) for box, i in steps]
         return _compare(truth, steps, self._release.follow(asked))
 
     def ask_requests(self, rng: np.random.Generator) -> _Question:
         """Ask how many users sent a value in a region, over a few instants."""
-        truth = self._choose(rng, [len(self._list_sent(t)) for t in self._truths])
+        truth = self._choose(rng, [len(t.sent) for t in self._truths])
         window = truth.window
-        sent = int(rng.choice(self._list_sent(truth)))
-        i, code = int(window.request_instant[sent]), self._code[window.request_kind[sent]]
+        sent = int(rng.choice(truth.sent))
+        i, code = int(window.request_instant[sent]), truth.code[sent]
         place = window.cells[window.request_user[sent], i]
         box = draw_box(rng, place, self._region.height)
         last = min(i + int(rng.integers(MOST_INSTANTS)), window.cells.shape[1] - 1)
         same = (
-            (self._code[window.request_kind] == code)
-            & (i <= window.request_instant)
-            & (window.request_instant <= last)
+            (truth.code == code) & (i <= window.request_instant) & (window.request_instant <= last)
         )
         user = window.request_user[same]
         inside = box.holds(window.cells[user, window.request_instant[same]])
         answers = self._release.count_requests(
-            self._to_region(box), self._attribute or "", window.start + i, window.start + last
+            self._to_region(box), self._attribute, window.start + i, window.start + last
         )
         value = self._values[code]
         return _Question(
@@ -277,18 +279,7 @@ class _Workload:
 
     def _weigh_moves(self) -> list[int]:
         """Count, in each window, the users who can move from one instant to another."""
-        return [
-            len(self._list_staying(truth)) * (truth.window.cells.shape[1] > 1)
-            for truth in self._truths
-        ]
-
-    def _list_staying(self, truth: _Truth) -> npt.NDArray[np.int64]:
-        """List the users who are somewhere at all instants of a window."""
-        return np.flatnonzero((truth.window.cells[..., 0] != NOWHERE).all(axis=1))
-
-    def _list_sent(self, truth: _Truth) -> npt.NDArray[np.int64]:
-        """List the requests of a window that have a value."""
-        return np.flatnonzero(self._code[truth.window.request_kind] >= 0)
+        return [len(t.staying) if t.staying.shape[1] > 1 else 0 for t in self._truths]
 
     def _to_region(self, box: CellBox) -> Rectangle:
         return Rectangle(*map(float, list_edges(self._region, np.array(box))))

@@ -8,7 +8,7 @@ import pytest
 
 import trajcloak as tc
 from auditor.released import draw_rows
-from trajcloak.auditor.audited_batches import _read_truths
+from trajcloak.auditor.audited_log_files import _read_truths
 
 
 def to_text(column):

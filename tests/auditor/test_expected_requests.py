@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from reference.publishing import Publisher, Rules
 from trajcloak.auditor.audited_policy import BundleMembers
-from trajcloak.auditor.audited_values import RequestValues
-from trajcloak.auditor.expected_bundles import Followed
+from trajcloak.auditor.audited_requests import RequestValues
+from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.auditor.expected_requests import expect_requests
 
 LENGTH = 2
@@ -91,14 +91,14 @@ def follow(bundles, rows, requests, one_log):
         for (who, instant, _), number in zip(requests, numbers, strict=True)
     ]
     nobody = np.zeros(WINDOWS, np.int64)
-    found = Followed(
+    expected = ExpectedBundles(
         SimpleNamespace(kinds=kinds, one_log=one_log), SimpleNamespace(needed=None),
         *(None, members, None, first_set),
         *(np.arange(first_set[-1] + 1), None, None),
-        np.array(reporters), nobody, nobody, [], has_row,
+        np.array(reporters), nobody, nobody, [], True, has_row,
     )  # fmt: skip
-    found.sent.append(np.unique(np.array(keys, np.int64)))
-    return found
+    expected.sent.append(np.unique(np.array(keys, np.int64)))
+    return expected
 
 
 @given(draw_world())

@@ -473,5 +473,11 @@ def test_other_bad_input(tmp_path, log, places):
         audit_foreign_table(log, tmp_path / "table.txt", 2)
     with pytest.raises(tc.OptionError, match="every is '1x'"):
         audit_foreign_table(log, table, 2, every="1x")
+    with pytest.raises(tc.OptionError, match="every is '²'"):
+        audit_foreign_table(log, table, 2, every="²")
+    twice = tmp_path / "twice.csv"
+    twice.write_text("instant,instant\n0,0\n")
+    with pytest.raises(tc.InputError, match="has two columns of one name"):
+        audit_foreign_table(log, twice, 2)
     with pytest.raises(tc.InputError, match="has no column of users of the log"):
         audit_foreign_table(log, table, 2, policy=table)

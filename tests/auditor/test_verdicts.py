@@ -14,9 +14,9 @@ import pytest
 
 import trajcloak as tc
 import trajcloak.pipeline
+from auditor.damages import FILES, REQUESTS, edit, set_fields, write_otherwise
 from auditor.expected import list_failed
 from auditor.released import WORLDS, release_one_log
-from auditor.test_damage import FILES, REQUESTS, edit, set_fields, write_otherwise
 from trajcloak.algorithms.policy import Policy
 from trajcloak.auditor import CHECKS, audit_files
 from trajcloak.cloaks import build_cloaks

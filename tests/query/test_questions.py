@@ -100,6 +100,7 @@ def test_times(times, time, instant):
         (PLAIN, "noon", "time is 'noon'; expected the number of an instant; pass"),
         (STAMPED, "2024-05-06T12:03", "is not published; .* or a timestamp from 2024-05-06T12:00"),
         (STAMPED, "2024-05-06T11:59:59", "is not published"),
+        (ZONED, "0001-01-01T00:00+01:00", "is not published"),
         (STAMPED, "noon", "expected the number of an instant, or a timestamp such as 2024-05-06T"),
         (STAMPED, "2024-05-06T12:00Z", "has a zone, and the release has none"),
     ],

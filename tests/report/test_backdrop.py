@@ -100,6 +100,7 @@ def test_every_kind_of_geometry(release, tmp_path):
     [
         ("{", "cannot be read as GeoJSON"),
         ("[]", "cannot be read as GeoJSON"),
+        ("[" * 100_000, "cannot be read as GeoJSON"),
         ('{"type": "LineString", "coordinates": [[1, "a"], [2, 2]]}', "cannot be read as GeoJSON"),
         ('{"type": "LineString", "coordinates": [[1], [2]]}', "holds no line"),
         ('{"type": "Point", "coordinates": [1, 2]}', "holds no line"),

@@ -206,6 +206,16 @@ def test_a_release_without_requests(tmp_path):
     assert data["kinds"] == []
 
 
+def test_requests_that_have_no_attribute_are_a_contradiction(tmp_path):
+    publish(tmp_path, 12, 2, 3, ["a"])
+    anonymize(read_in_memory(tmp_path / "log.parquet"), 3).write(tmp_path / "bare")
+    file = tmp_path / "bare" / "requests.parquet"
+    row = {"window": [0], "bundle_id": [0], "instant": [0]}
+    pq.write_table(pa.table(row, pq.read_schema(file)), file)
+    report = write_report_page(tmp_path / "bare", tmp_path / "report.html")
+    assert not report.passed
+
+
 def test_charts_carry_their_data(release):
     figures = figures_of(release)
     chart = render([draw_histogram("a", "T", figures.sizes, "users", "bundles", "A note.")])

@@ -207,8 +207,10 @@ def _number_pairs(
     return np.stack(np.divmod(distinct, size)), number
 
 
-def summarize(policy: str, attacker: str, candidates: npt.NDArray[np.int64], k: int) -> Finding:
-    """Count the breaches among candidate sets."""
+def count_breaches(
+    policy: str, attacker: str, candidates: npt.NDArray[np.int64], k: int
+) -> Finding:
+    """Count the requests with too few candidates, and with a single one."""
     return Finding(
         policy=policy,
         attacker=attacker,

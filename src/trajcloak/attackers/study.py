@@ -23,8 +23,8 @@ from trajcloak.attackers.candidate_sets import (
     attack_bundles,
     attack_snapshots,
     build_sent,
+    count_breaches,
     link_windows,
-    summarize,
 )
 from trajcloak.bundles import join_bundles
 from trajcloak.errors import NotEnoughUsersError, OptionError
@@ -236,10 +236,11 @@ def attack_windows(
     for name in names:
         sizes = {
             attacker: np.concatenate([of_window[attacker] for of_window in gathered[name]])
-            for attacker in ATTACKERS[:-1]
+            for attacker in ATTACKERS
+            if attacker != LINKING
         }
         sizes[LINKING] = link_windows(suspects[name], log.num_users)
-        findings += [summarize(name, attacker, sizes[attacker], k) for attacker in ATTACKERS]
+        findings += [count_breaches(name, attacker, sizes[attacker], k) for attacker in ATTACKERS]
     return Attack(findings, breach)
 
 

@@ -16,19 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyproj
 
-from trajcloak.auditor.audited_batches import READING, LogReader, WaitingRows
-from trajcloak.auditor.audited_rows import (
+from trajcloak.auditor.audited_columns import Codes, Floats, Ints, Mask
+from trajcloak.auditor.audited_log_files import READING, LogReader, WaitingRows
+from trajcloak.auditor.audited_requests import AuditedKinds, RequestValues
+from trajcloak.auditor.rows_by_user import (
     EARTH,
     compare_with_next,
     find_lower_median,
-    find_step,
     mark_conflicts,
     mark_swapped,
     mark_teleports,
     measure_spread,
     sort_rows_by_user,
 )
-from trajcloak.auditor.audited_values import AuditedKinds, Codes, Floats, Ints, Mask, RequestValues
 from trajcloak.errors import InputError
 from trajcloak.log.file_columns import LogPath, find_system, recognise_columns
 from trajcloak.log.files import count_rows, list_files
@@ -186,7 +186,7 @@ def read_audited_log(
     )
     # What Arrow keeps for the next file would count as memory in use.
     pa.default_memory_pool().release_unused()
-    _drop_swapped(log, waiting, columns)
+    _mark_swapped_rows(log, waiting, columns)
     for shard in range(num_shards):
         rows: AuditedRows | Path = _finish_shard(log, waiting, shard, columns)
         if folder is not None:
@@ -210,7 +210,7 @@ def _count_shards(files: Sequence[Any], memory: int) -> int:
     return min(max(1, -(-num_rows * BYTES_PER_ROW // memory)), MOST_SHARDS)
 
 
-def _drop_swapped(log: AuditedLog, waiting: WaitingRows, columns: LogColumns) -> None:
+def _mark_swapped_rows(log: AuditedLog, waiting: WaitingRows, columns: LogColumns) -> None:
     """Mark rows whose axes are swapped, for :func:`_finish_shard` to drop."""
     if "swapped" not in columns.drop or not log.geographic:
         return
@@ -307,7 +307,7 @@ def _add_up(log: AuditedLog, rows: AuditedRows) -> None:
             log.gaps[tick] = log.gaps.get(tick, 0) + count
     if not log.num_rows:
         log.origin = int(time[0])
-    log.step = math.gcd(log.step, int(find_step(time, log.origin)))
+    log.step = math.gcd(log.step, int(np.gcd.reduce(time - log.origin)))
     log.num_rows += len(time)
     log.num_users += int((np.diff(first) > 0).sum())
     log.earliest = min(log.earliest, int(time.min()))

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_batches import match_ids
-from trajcloak.auditor.audited_instants import InstantGrid
+from trajcloak.auditor.audited_columns import UNREADABLE, Ints, decode_array, match_ids
 from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_values import UNREADABLE, Ints, decode_array
+from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.auditor.findings import find_rows
 from trajcloak.parquet.memory_check import check_parquet
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyproj
 
-from trajcloak.auditor.audited_values import UNREADABLE, get_value_type
-from trajcloak.auditor.expected_bundles import Followed
+from trajcloak.auditor.audited_columns import UNREADABLE, get_value_type
+from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.auditor.expected_requests import ShownEntries
 from trajcloak.auditor.findings import find_rows
 from trajcloak.parquet.memory_check import check_parquet
@@ -43,7 +43,7 @@ class ExpectedTables:
     """
 
     manifest: dict[str, Any]
-    followed: Followed
+    bundles: ExpectedBundles
     cloaks: Any
     entries: ShownEntries
     kinds: Any
@@ -51,7 +51,7 @@ class ExpectedTables:
     @property
     def bundles_schema(self) -> Any:
         """Names and types of ``bundles.parquet``, with its GeoParquet metadata."""
-        log = self.followed.log
+        log = self.bundles.log
         moment = pa.timestamp("us", "UTC" if log.zoned else None)
         crs = self.manifest["crs"]
         low, high = self.cloaks[:, :2].min(axis=0), self.cloaks[:, 2:].max(axis=0)
@@ -59,13 +59,13 @@ class ExpectedTables:
             "encoding": "WKB",
             "geometry_types": ["Polygon"],
             "crs": None if crs is None else pyproj.CRS(crs).to_json_dict(),
-            "bbox": self.followed.cells.edges(np.concatenate([low, high])).tolist(),
+            "bbox": self.bundles.cells.edges(np.concatenate([low, high])).tolist(),
         }
         geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
         return pa.schema(
             [
                 *KEYS,
-                *([("part", pa.int32())] if self.followed.members.parts else []),
+                *([("part", pa.int32())] if self.bundles.members.parts else []),
                 *([("t_start", moment), ("t_end", moment)] if log.stamped else []),
                 *((name, pa.float64()) for name in EDGES),
                 ("users", pa.int32()),
@@ -88,22 +88,22 @@ class ExpectedTables:
 
     def build_bundles(self) -> Iterator[Any]:
         """Build the rows of ``bundles.parquet``, a row group at a time."""
-        schema, found = self.bundles_schema, self.followed
-        grid, members = found.grid, found.members
+        schema, bundles = self.bundles_schema, self.bundles
+        grid, members = bundles.grid, bundles.members
         for start in range(0, len(self.cloaks), ROWS_PER_GROUP):
             row = np.arange(start, min(start + ROWS_PER_GROUP, len(self.cloaks)))
-            of_set = np.searchsorted(found.first_row, row, side="right") - 1
-            bundle = np.searchsorted(found.first_set, of_set, side="right") - 1
+            of_set = np.searchsorted(bundles.first_row, row, side="right") - 1
+            bundle = np.searchsorted(bundles.first_set, of_set, side="right") - 1
             window = members.window[bundle]
-            instant = grid.starts[window] + of_set - found.first_set[bundle]
-            part = [row - found.first_row[of_set]] if members.parts else []
-            edges = found.cells.edges(self.cloaks[row])
+            instant = grid.starts[window] + of_set - bundles.first_set[bundle]
+            part = [row - bundles.first_row[of_set]] if members.parts else []
+            edges = bundles.cells.edges(self.cloaks[row])
             moments = []
-            if found.log.stamped:
+            if bundles.log.stamped:
                 moment = grid.origin + instant * grid.every
                 moments = [moment, moment + grid.every]
             keys = [window, bundle, instant, *part, *moments]
-            yield _build_batch(schema, [*keys, *edges.T, found.sizes[row], _draw(edges)])
+            yield _build_batch(schema, [*keys, *edges.T, bundles.sizes[row], _draw(edges)])
 
     def build_requests(self) -> Iterator[Any]:
         """Build the rows of ``requests.parquet``, a row group at a time; at least one, if empty."""
@@ -115,8 +115,8 @@ class ExpectedTables:
         for start in range(0, max(len(entries.kind), 1), ROWS_PER_GROUP):
             rows = slice(start, start + ROWS_PER_GROUP)
             bundle, window = entries.bundle[rows], entries.window[rows]
-            within = entries.of_set[rows] - self.followed.first_set[bundle]
-            instant = self.followed.grid.starts[window] + within
+            within = entries.of_set[rows] - self.bundles.first_set[bundle]
+            instant = self.bundles.grid.starts[window] + within
             kind = pa.array(entries.kind[rows])
             yield _build_batch(schema, [window, bundle, instant, *(v.take(kind) for v in values)])
 

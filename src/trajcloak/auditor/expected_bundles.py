@@ -5,46 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import InstantGrid, find_plane_crs
+from trajcloak.auditor.audited_columns import Codes, Ints, Mask, list_distinct, list_ranges
 from trajcloak.auditor.audited_log import EMPTY_BOX, AuditedLog, AuditedRows, Box, widen
 from trajcloak.auditor.audited_policy import ABSENT, BundleMembers
-from trajcloak.auditor.audited_values import MOST_TICKS, Codes, Ints, Mask, list_distinct
+from trajcloak.auditor.audited_times import MOST_TICKS
+from trajcloak.auditor.expected_instants import InstantGrid
+from trajcloak.auditor.expected_region import RegionCells, find_plane_crs
 from trajcloak.auditor.findings import first_few
-from trajcloak.auditor.followed_users import count_known_instants, enclose_bundles
+from trajcloak.auditor.user_locations import count_known_instants, enclose_bundles
 from trajcloak.progress import Progress
 
 STAGE = "following users"
 NOWHERE = np.iinfo(np.int32).max
 
 
-@dataclass(frozen=True)
-class RegionCells:
-    """The region, cut into cells."""
-
-    x_min: float
-    y_min: float
-    side: float
-    height: int
-
-    @property
-    def cell(self) -> float:
-        """Side of a cell."""
-        return float(np.ldexp(self.side, -self.height))
-
-    @property
-    def num_cells(self) -> int:
-        """How many cells an axis has."""
-        return 1 << self.height
-
-    def edges(self, boxes: Any) -> Any:
-        """Compute the published edges of boxes of cells."""
-        corner = np.array([self.x_min, self.y_min, self.x_min, self.y_min])
-        return corner + boxes.astype(np.float64) * self.cell
-
-
 @dataclass
-class Followed:
-    """What log and policy say, over all users, windows and bundles.
+class ExpectedBundles:
+    """The bundles that must have been published, and what log and policy say of their members.
 
     The *sets* of a bundle are its instants, in order, bundle after bundle: one set of requests
     each, and one *row* of ``bundles.parquet``; with parts, one row for each part.
@@ -67,7 +44,8 @@ class Followed:
     participants: Ints  # of each window: how many users take part
     strangers: Ints  # of each window: how many members do not
     unlisted: list[list[Ints]]  # of each window: users who take part, and are in no bundle
-    # Of each window, if requests must be safe against linking: who of the members has a row when.
+    keeps_marks: bool  # whether ``marks`` are needed: requests must be safe against linking
+    # Of each window: who of the members has a row when.
     marks: dict[int, Mask] = field(default_factory=dict)
     # How many locations are reported, interpolated, held and missing.
     located: Ints = field(default_factory=lambda: np.zeros(4, np.int64))
@@ -94,34 +72,35 @@ class Followed:
 def follow_users(
     log: AuditedLog, grid: InstantGrid, cells: RegionCells, members: BundleMembers, k: int,
     keeps_marks: bool, progress: Progress,
-) -> Followed:  # fmt: skip
+) -> ExpectedBundles:  # fmt: skip
     """Follow every user through every window."""
     first_set = np.append(0, np.cumsum(grid.lengths[members.window]))
     shown = np.repeat(grid.lengths[members.window], members.sizes).astype(np.int32)
     if grid.needed is not None:
-        shown = find_shown(log, grid, members, k)
+        shown = _find_shown(log, grid, members, k)
     first_row = _place_rows(members, grid, first_set, shown)
     boxes = np.empty((first_row[-1], 4), np.int32)
     boxes[:, :2], boxes[:, 2:] = NOWHERE, 0
-    found = Followed(
+    bundles = ExpectedBundles(
         log, grid, cells, members, shown, first_set, first_row, boxes,
         sizes=np.zeros(first_row[-1], np.int32),
         reporters=np.zeros(first_set[-1], np.int32),
         participants=np.zeros(grid.num_windows, np.int64),
         strangers=np.zeros(grid.num_windows, np.int64),
         unlisted=[[] for _ in range(grid.num_windows)],
+        keeps_marks=keeps_marks,
     )  # fmt: skip
     crs = find_plane_crs(log)
     for shard in range(log.num_shards):
         rows = log.load(shard)
         x, y = log.project(rows, crs)
-        found.bounds = widen(found.bounds, x, y)
-        _follow_shard(found, shard, rows, (x, y), keeps_marks, progress)
+        bundles.bounds = widen(bundles.bounds, x, y)
+        _follow_shard(bundles, shard, rows, (x, y), progress)
     progress(STAGE, 1, 1)
-    return found
+    return bundles
 
 
-def find_shown(log: AuditedLog, grid: InstantGrid, members: BundleMembers, k: int) -> Codes:
+def _find_shown(log: AuditedLog, grid: InstantGrid, members: BundleMembers, k: int) -> Codes:
     """Find for how many instants each member of a stream's bundles is shown.
 
     Members who are absent once are not shown until the window ends, and a bundle only while at
@@ -149,12 +128,12 @@ def find_shown(log: AuditedLog, grid: InstantGrid, members: BundleMembers, k: in
 
 def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints, shown: Codes) -> Ints:
     """Find where the rows of each set start."""
-    counts = np.empty(first_set[-1], np.int64)
     if not members.parts:
         lasts = np.maximum.reduceat(shown, members.first[:-1])
         lengths = grid.lengths[members.window]
         within = np.arange(first_set[-1]) - np.repeat(first_set[:-1], lengths)
         return np.append(0, np.cumsum(within < np.repeat(lasts, lengths)))
+    counts = np.empty(first_set[-1], np.int64)
     for window, part in members.parts.items():
         low, high = members.list_bundles(window)
         starts = members.first[low:high] - members.first[low]
@@ -165,11 +144,14 @@ def _place_rows(members: BundleMembers, grid: InstantGrid, first_set: Ints, show
 
 
 def _follow_shard(
-    found: Followed, shard: int, rows: AuditedRows, planar: tuple[Any, Any], keeps_marks: bool,
+    bundles: ExpectedBundles,
+    shard: int,
+    rows: AuditedRows,
+    planar: tuple[Any, Any],
     progress: Progress,
-) -> None:  # fmt: skip
+) -> None:
     """Follow the users of a shard, window by window."""
-    log, grid = found.log, found.grid
+    log, grid = bundles.log, bundles.grid
     # No instant is earlier or later, and differences must not overflow.
     sent = np.clip(rows.request_time, -MOST_TICKS, MOST_TICKS)
     instant = (sent - grid.origin) // grid.every
@@ -181,32 +163,31 @@ def _follow_shard(
         when = grid.find_moments(window)
         known, counts = count_known_instants(rows.first, rows.time, when, grid.gaps)
         takes_part = known >= (when[2] if grid.needed is None else grid.needed)
-        found.located += counts
-        found.participants[window] += takes_part.sum()
-        bundle, shown = _enclose(found, shard, rows, planar, window, keeps_marks)
-        found.strangers[window] += (~takes_part & (bundle >= 0)).sum()
+        bundles.located += counts
+        bundles.participants[window] += takes_part.sum()
+        bundle, shown = _enclose(bundles, shard, rows, planar, window)
+        bundles.strangers[window] += (~takes_part & (bundle >= 0)).sum()
         unlisted = np.flatnonzero(takes_part & (bundle < 0))
-        found.unlisted[window].append(unlisted * log.num_shards + shard)
+        bundles.unlisted[window].append(unlisted * log.num_shards + shard)
         chosen = by_window[edges[window] : edges[window + 1]]
         # What members send who are not shown is withheld.
         is_shown = instant[chosen] - grid.starts[window] < shown[rows.request_user[chosen]]
         chosen = chosen[is_shown]
-        _collect_requests(found, rows, window, chosen, instant[chosen], bundle)
+        _collect_requests(bundles, rows, window, chosen, instant[chosen], bundle)
 
 
 def _enclose(
-    found: Followed,
+    bundles: ExpectedBundles,
     shard: int,
     rows: AuditedRows,
     planar: tuple[Any, Any],
     window: int,
-    keeps_marks: bool,
 ) -> tuple[Codes, Codes]:
     """Enclose the members of a window's bundles.
 
     Returns, of each user, the bundle, -1: none; and for how many instants the user is shown.
     """
-    members, cells, num_shards = found.members, found.cells, found.log.num_shards
+    members, cells, num_shards = bundles.members, bundles.cells, bundles.log.num_shards
     low, high = members.list_bundles(window)
     bundle = np.full(len(rows.first) - 1, -1, np.int32)
     shown = np.zeros(len(bundle), np.int32)
@@ -218,58 +199,63 @@ def _enclose(
     first = np.searchsorted(place, members.first[low : high + 1] - start)
     user = members.user[start:stop][place] // num_shards
     bundle[user] = np.repeat(np.arange(low, high), np.diff(first))
-    shown[user] = found.shown[start:stop][place]
-    when, sets = found.grid.find_moments(window), found.list_sets(window)
-    marks = np.zeros((len(user) if keeps_marks else 0, when[2]), bool)
+    shown[user] = bundles.shown[start:stop][place]
+    when, sets = bundles.grid.find_moments(window), bundles.list_sets(window)
+    marks = np.zeros((len(user) if bundles.keeps_marks else 0, when[2]), bool)
     enclose_bundles(
-        high - low, rows.first, rows.time, *planar, when, found.grid.gaps,
+        high - low, rows.first, rows.time, *planar, when, bundles.grid.gaps,
         (cells.x_min, cells.y_min, cells.cell, cells.num_cells), user, first, shown[user],
         members.parts[window][place] if members.parts else np.zeros((0, 1), np.int64),
-        found.first_row[sets], found.boxes, found.sizes, found.reporters[sets], marks,
+        bundles.first_row[sets], bundles.boxes, bundles.sizes, bundles.reporters[sets], marks,
     )  # fmt: skip
-    if keeps_marks:
+    if bundles.keeps_marks:
         everybody = np.zeros((stop - start, when[2]), bool)
-        found.marks.setdefault(window, everybody)[place] = marks
+        bundles.marks.setdefault(window, everybody)[place] = marks
     return bundle, shown
 
 
 def _collect_requests(
-    found: Followed, rows: AuditedRows, window: int, chosen: Ints, instant: Ints, bundle: Codes
+    bundles: ExpectedBundles,
+    rows: AuditedRows,
+    window: int,
+    chosen: Ints,
+    instant: Ints,
+    bundle: Codes,
 ) -> None:
     """List the distinct requests of the sets of a window; ``chosen`` are those sent in it."""
     sender = bundle[rows.request_user[chosen]]
     is_member = sender >= 0
-    within = instant[is_member] - found.grid.starts[window]
-    sets, num_kinds = found.list_sets(window), len(found.log.kinds)
-    of_set = found.first_set[sender[is_member]] + within - sets.start
-    kind = found.log.kind_number[rows.request_kind[chosen][is_member]]
+    within = instant[is_member] - bundles.grid.starts[window]
+    sets, num_kinds = bundles.list_sets(window), len(bundles.log.kinds)
+    of_set = bundles.first_set[sender[is_member]] + within - sets.start
+    kind = bundles.log.kind_number[rows.request_kind[chosen][is_member]]
     keys = list_distinct(of_set * num_kinds + kind, (sets.stop - sets.start) * num_kinds)
-    found.sent.append(keys + sets.start * num_kinds)
+    bundles.sent.append(keys + sets.start * num_kinds)
 
 
 def find_member_problems(
-    found: Followed, parameters: dict[str, Any], least: int, suppressed: Ints
+    bundles: ExpectedBundles, parameters: dict[str, Any], least: int, suppressed: Ints
 ) -> list[str]:
     """Check that all who take part are in a bundle, but the suppressed, and no others.
 
     ``least`` is the least number of users of a bundle; ``suppressed`` are counted by window.
     """
     problems = []
-    if found.strangers.any():
+    if bundles.strangers.any():
         problems.append(
-            f"{int(found.strangers.sum()):,} members of bundles do not take part in the window "
-            f"(windows {first_few(np.flatnonzero(found.strangers))})"
+            f"{int(bundles.strangers.sum()):,} members of bundles do not take part in the window "
+            f"(windows {first_few(np.flatnonzero(bundles.strangers))})"
         )
-    if found.grid.needed is not None and _has_other_parts(found):
+    if bundles.grid.needed is not None and _has_other_parts(bundles):
         problems.append("parts are not given for exactly those members who are shown at an instant")
     share = parameters["max_suppressed"]
-    most = found.participants * (parameters["suppress_above"] is not None)
+    most = bundles.participants * (parameters["suppress_above"] is not None)
     if share is not None:
-        most = np.floor(share * found.participants).astype(np.int64)
+        most = np.floor(share * bundles.participants).astype(np.int64)
     for wrong, what in (
         (suppressed > most, "where more users are in no bundle than the parameters allow"),
         (
-            (found.participants >= least) & (suppressed == found.participants),
+            (bundles.participants >= least) & (suppressed == bundles.participants),
             "with enough participants that are not published",
         ),
     ):
@@ -279,24 +265,24 @@ def find_member_problems(
     return problems
 
 
-def _has_other_parts(found: Followed) -> bool:
+def _has_other_parts(bundles: ExpectedBundles) -> bool:
     """Whether members of a stream's bundles have parts where they are not shown, or none."""
-    members = found.members
+    members = bundles.members
     for window, part in members.parts.items():
         low, high = members.list_bundles(window)
-        shown = found.shown[members.first[low] : members.first[high], None]
+        shown = bundles.shown[members.first[low] : members.first[high], None]
         if ((part != ABSENT) != (np.arange(part.shape[1]) < shown)).any():
             return True
     return False
 
 
-def count_suppressed(found: Followed, least: int) -> Ints:
+def count_suppressed(bundles: ExpectedBundles, least: int) -> Ints:
     """Count, by window, who takes part without a bundle where there are enough users."""
-    missing = np.array([sum(map(len, parts)) for parts in found.unlisted], np.int64)
-    return np.where(found.participants >= least, missing, 0)
+    missing = np.array([sum(map(len, parts)) for parts in bundles.unlisted], np.int64)
+    return np.where(bundles.participants >= least, missing, 0)
 
 
-def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
+def find_order_problems(cloaks: Any, bundles: ExpectedBundles) -> list[str]:
     """Check that the numbers of bundles and parts tell nothing beyond their rectangles.
 
     Bundles of a window are in the order of their cloak sequences, then of their sizes; with
@@ -304,21 +290,21 @@ def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
     Bundles of a stream are numbered when no more than their first cloaks is known.
     """
     wrong: list[int] = []
-    members = found.members
-    is_stream = found.grid.needed is not None
+    members = bundles.members
+    is_stream = bundles.grid.needed is not None
     if is_stream:
-        firsts = _bound_sets(cloaks, found, found.first_set[:-1])
+        firsts = _bound_sets(cloaks, bundles, bundles.first_set[:-1])
         is_wrong = _is_after(firsts[:-1], firsts[1:]) & (np.diff(members.window) == 0)
         wrong = (np.flatnonzero(is_wrong) + 1).tolist()
     for window in [] if is_stream else np.unique(members.window).tolist():
         low, high = members.list_bundles(window)
-        sets = np.arange(found.first_set[low], found.first_set[high])
-        sequences = _bound_sets(cloaks, found, sets).reshape(high - low, -1)
+        sets = np.arange(bundles.first_set[low], bundles.first_set[high])
+        sequences = _bound_sets(cloaks, bundles, sets).reshape(high - low, -1)
         digits = np.column_stack([sequences, members.sizes[low:high]])
         wrong += (np.flatnonzero(_is_after(digits[:-1], digits[1:])) + low + 1).tolist()
         if members.parts:
             tied = np.flatnonzero((digits[:-1] == digits[1:]).all(axis=1)) + low
-            keys = {b: _list_parts(b, cloaks, found) for b in {*tied, *(tied + 1)}}
+            keys = {b: _list_parts(b, cloaks, bundles) for b in {*tied, *(tied + 1)}}
             wrong += [int(b) + 1 for b in tied if keys[b] > keys[b + 1]]
     problems = []
     if wrong:
@@ -326,16 +312,16 @@ def find_order_problems(cloaks: Any, found: Followed) -> list[str]:
             f"{len(wrong):,} bundles are not in the order of their cloak sequences "
             f"({first_few(wrong)})"
         )
-    if members.parts and _has_unsorted_parts(cloaks, found):
+    if members.parts and _has_unsorted_parts(cloaks, bundles):
         problems.append("the parts of a bundle are not in the order of their rectangles")
     return problems
 
 
-def _bound_sets(cloaks: Any, found: Followed, sets: Ints) -> Any:
+def _bound_sets(cloaks: Any, bundles: ExpectedBundles, sets: Ints) -> Any:
     """Find the box around all rows of each of some sets, which have at least one."""
-    if not found.members.parts:
-        return cloaks[found.first_row[sets]]
-    edges = np.column_stack([found.first_row[sets], found.first_row[sets + 1]]).ravel()
+    if not bundles.members.parts:
+        return cloaks[bundles.first_row[sets]]
+    edges = np.column_stack([bundles.first_row[sets], bundles.first_row[sets + 1]]).ravel()
     # What is between the rows of two sets is reduced, too, and left out.
     more = np.concatenate([cloaks, cloaks[:1]])
     low = np.minimum.reduceat(more[:, :2], edges)[::2]
@@ -351,27 +337,27 @@ def _is_after(one: Any, other: Any) -> Mask:
     return after
 
 
-def _list_parts(bundle: int, cloaks: Any, found: Followed) -> list[Any]:
+def _list_parts(bundle: int, cloaks: Any, bundles: ExpectedBundles) -> list[Any]:
     """List what decides about the order of bundles with the same cloaks and sizes."""
-    first_row = found.first_row[found.first_set[bundle] : found.first_set[bundle + 1] + 1]
+    first_row = bundles.first_row[bundles.first_set[bundle] : bundles.first_set[bundle + 1] + 1]
     rows = slice(first_row[0], first_row[-1])
-    return [np.diff(first_row).tolist(), cloaks[rows].tolist(), found.sizes[rows].tolist()]
+    return [np.diff(first_row).tolist(), cloaks[rows].tolist(), bundles.sizes[rows].tolist()]
 
 
-def _has_unsorted_parts(cloaks: Any, found: Followed) -> bool:
-    members = found.members
-    counts = np.diff(found.first_row)
+def _has_unsorted_parts(cloaks: Any, bundles: ExpectedBundles) -> bool:
+    members = bundles.members
+    counts = np.diff(bundles.first_row)
     for window, part in members.parts.items():
         low, high = members.list_bundles(window)
-        sets = np.arange(found.first_set[low], found.first_set[high]).reshape(high - low, -1)
+        sets = np.arange(bundles.first_set[low], bundles.first_set[high]).reshape(high - low, -1)
         # Parts that keep their members are compared over all instants at once.
         groups = sets if part.shape[1] == 1 else sets.reshape(-1, 1)
         more = np.maximum(counts[groups[:, 0]] - 1, 0)
         group = np.repeat(np.arange(len(groups)), more)
-        number = np.arange(len(group)) - np.repeat(np.cumsum(more) - more, more)
-        row = found.first_row[groups[group]] + number[:, None]
+        number = list_ranges(np.zeros(len(more), np.int64), more)
+        row = bundles.first_row[groups[group]] + number[:, None]
         one, other = (
-            np.column_stack([cloaks[r].reshape(len(r), 4 * r.shape[1]), found.sizes[r[:, 0]]])
+            np.column_stack([cloaks[r].reshape(len(r), 4 * r.shape[1]), bundles.sizes[r[:, 0]]])
             for r in (row, row + 1)
         )
         if _is_after(one, other).any():

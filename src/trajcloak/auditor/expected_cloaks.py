@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_values import UNREADABLE, Ints
+from trajcloak.auditor.audited_columns import UNREADABLE, Ints
 from trajcloak.auditor.canonical_files import EDGES
-from trajcloak.auditor.expected_bundles import Followed
+from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.auditor.findings import find_rows
 from trajcloak.parquet.memory_check import check_parquet
 
@@ -29,12 +29,12 @@ def cover_by_quads(boxes: Any) -> Any:
     return np.concatenate([corner, corner + (1 << bits)], axis=1).astype(np.int32)
 
 
-def read_node_cloaks(file: Path, followed: Followed, tree: str) -> tuple[Any, list[str]]:
+def read_node_cloaks(file: Path, bundles: ExpectedBundles, tree: str) -> tuple[Any, list[str]]:
     """Read the cloaks of a release of ``traj-anon``, in cells, and check each of them.
 
     Returns the smallest quadrants instead of those that cannot be used, and what is wrong.
     """
-    boxes, cells = followed.boxes, followed.cells
+    boxes, cells = bundles.boxes, bundles.cells
     cover = cover_by_quads(boxes)
     try:
         check_parquet(file)
@@ -58,7 +58,7 @@ def read_node_cloaks(file: Path, followed: Followed, tree: str) -> tuple[Any, li
     outside = (found[:, :2] > boxes[:, :2]).any(axis=1) | (found[:, 2:] < boxes[:, 2:]).any(axis=1)
     problems += find_rows(outside, "cloaks that do not hold all locations of their members")
     if not problems:
-        problems = _find_foreign_nodes(found, followed.first_set, cells.height, tree)
+        problems = _find_foreign_nodes(found, bundles.first_set, cells.height, tree)
     return found, problems
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import find_plane_crs, fit_square
 from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_values import duration_to_ticks, spell_duration, spell_moment
-from trajcloak.auditor.expected_bundles import Followed, count_suppressed
+from trajcloak.auditor.audited_times import duration_to_ticks, spell_duration, spell_moment
+from trajcloak.auditor.expected_bundles import ExpectedBundles, count_suppressed
+from trajcloak.auditor.expected_region import find_plane_crs, fit_square
 from trajcloak.options import LogColumns
 from trajcloak.version import __version__
 
@@ -18,22 +18,22 @@ PERCENT = {"p5": 5, "median": 50, "p95": 95}
 def expect_manifest(
     found: dict[str, Any],
     columns: LogColumns,
-    followed: Followed,
+    bundles: ExpectedBundles,
     cloaks: Any,
     num_withheld_sets: int,
     num_requests: int,
 ) -> dict[str, Any]:
     """Build the manifest; only what the publisher alone knows is taken from the one found."""
-    log, grid, members = followed.log, followed.grid, followed.members
+    log, grid, members = bundles.log, bundles.grid, bundles.members
     least = found["parameters"]["members"] or found["k"]
     windows = np.unique(members.window)
-    suppressed = count_suppressed(followed, least)
-    cost, area = _sum_areas(followed, cloaks)
+    suppressed = count_suppressed(bundles, least)
+    cost, area = _sum_areas(bundles, cloaks)
     published = np.zeros(len(log.ids), bool)
     published[members.user] = True
     on_purpose = np.zeros(len(log.ids), bool)
-    for window in np.flatnonzero(followed.participants >= least).tolist():
-        for users in followed.unlisted[window]:
+    for window in np.flatnonzero(bundles.participants >= least).tolist():
+        for users in bundles.unlisted[window]:
             on_purpose[users] = True
     num_gone = log.num_users - int((published | on_purpose).sum())
     return {
@@ -56,34 +56,34 @@ def expect_manifest(
         "requests": num_requests,
         "withheld": {
             "users": num_gone,
-            "windows": int((followed.participants < least).sum()),
+            "windows": int((bundles.participants < least).sum()),
             "sets": num_withheld_sets,
         },
         "suppressed": int(suppressed.sum()),
         "attacker": "report-aware" if log.one_log else "tp-aware",
         "parts": found["parts"],
-        "ingest": _expect_ingest(followed),
+        "ingest": _expect_ingest(bundles),
     }
 
 
-def _sum_areas(followed: Followed, cloaks: Any) -> tuple[float, float]:
+def _sum_areas(bundles: ExpectedBundles, cloaks: Any) -> tuple[float, float]:
     """Sum the areas of rectangles, once for each user in them and once for each rectangle.
 
     The sum over a bundle is rounded; over bundles it is exact, rounded once.
     """
-    members = followed.members
+    members = bundles.members
     costs: list[float] = []
     areas: list[float] = []
-    ends = followed.first_row[followed.first_set]
+    ends = bundles.first_row[bundles.first_set]
     for window in np.unique(members.window).tolist():
         low, high = members.list_bundles(window)
         rows = slice(ends[low], ends[high])
-        edges = followed.cells.edges(cloaks[rows])
+        edges = bundles.cells.edges(cloaks[rows])
         of_row = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
-        if members.parts or followed.grid.needed is not None:
+        if members.parts or bundles.grid.needed is not None:
             starts = ends[low:high] - ends[low]
             of_bundle = np.add.reduceat(of_row, starts)
-            cost = np.add.reduceat(of_row * followed.sizes[rows], starts)
+            cost = np.add.reduceat(of_row * bundles.sizes[rows], starts)
         else:
             of_bundle = of_row.reshape(high - low, -1).sum(axis=1)
             cost = of_bundle * members.sizes[low:high]
@@ -92,8 +92,8 @@ def _sum_areas(followed: Followed, cloaks: Any) -> tuple[float, float]:
     return math.fsum(costs), math.fsum(areas)
 
 
-def _expect_ingest(followed: Followed) -> dict[str, Any]:
-    log, grid = followed.log, followed.grid
+def _expect_ingest(bundles: ExpectedBundles) -> dict[str, Any]:
+    log, grid = bundles.log, bundles.grid
     names = ("reported", "interpolated", "held", "missing")
     end = grid.origin + grid.num_instants * grid.every
     return {
@@ -106,7 +106,7 @@ def _expect_ingest(followed: Followed) -> dict[str, Any]:
         "instants": grid.num_instants,
         "interval": _find_quantiles(log),
         "long_gaps": sum(count for gap, count in log.gaps.items() if gap > grid.max_gap),
-        "user_instants": dict(zip(names, followed.located.tolist(), strict=True)),
+        "user_instants": dict(zip(names, bundles.located.tolist(), strict=True)),
         "crs": log.crs,
         "zone": log.clock or ("UTC" if log.zoned else None),
         "ambiguous": log.ambiguous,
@@ -165,7 +165,7 @@ def _show(value: Any) -> str:
     return repr(value) if isinstance(value, float) else "other text"
 
 
-def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:
+def list_free_values(found: dict[str, Any], bundles: ExpectedBundles) -> list[str]:
     """List what the publisher chose and no file can confirm, in words."""
     parameters = found["parameters"]
     stamped = isinstance(parameters["every"], str)
@@ -186,6 +186,6 @@ def list_free_values(found: dict[str, Any], followed: Followed) -> list[str]:
         free.append(f"{name} {value}")
     if found["software"] != f"trajcloak {__version__}":
         free.append("the version of the software")
-    if found["region"] != fit_square(followed.bounds, in_metres=found["crs"] is not None):
+    if found["region"] != fit_square(bundles.bounds, in_metres=found["crs"] is not None):
         free.append("a region that is not the one fitted to the log")
     return free

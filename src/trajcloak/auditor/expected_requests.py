@@ -12,16 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.audited_values import (
-    AuditedKinds,
+from trajcloak.auditor.audited_columns import (
+    PLAIN_INTEGER,
     Ints,
     Mask,
     compress,
     list_distinct,
+    list_ranges,
     number_tuples,
-    text_to_numbers,
+    unify_zeros_and_nans,
 )
-from trajcloak.auditor.expected_bundles import Followed
+from trajcloak.auditor.audited_requests import AuditedKinds
+from trajcloak.auditor.expected_bundles import ExpectedBundles
+
+PLAIN_DECIMAL = "^-?(0|[1-9][0-9]{0,14})[.][0-9]{1,15}$"
+"""Texts that are taken for decimal numbers: one notation for each."""
 
 MARKER = "(other)"
 """What a rare value becomes; a value of this very text always does."""
@@ -57,32 +62,32 @@ class ShownEntries:
         return np.bincount(pairs % max(num_places, 1), minlength=num_places)[place]
 
 
-def find_eligible_sets(found: Followed, k: int) -> Mask:
+def find_eligible_sets(bundles: ExpectedBundles, k: int) -> Mask:
     """Find the sets that may be published: at least k members may have sent a request."""
-    if found.log.one_log:
-        return np.asarray(found.reporters >= k)
-    return ~found.is_silent
+    if bundles.log.one_log:
+        return np.asarray(bundles.reporters >= k)
+    return ~bundles.is_silent
 
 
 def expect_requests(
-    found: Followed, manifest: dict[str, Any], vocabulary: Vocabulary | None
+    bundles: ExpectedBundles, manifest: dict[str, Any], vocabulary: Vocabulary | None
 ) -> tuple[ShownEntries, Any]:
     """Apply the rules that a manifest names, and its vocabulary, if there is one.
 
     Returns the entries to publish, and the table of distinct requests, sorted, null first. The
     requests of the entries are rows of that table.
     """
-    members, kinds = found.members, found.log.kinds
+    members, kinds = bundles.members, bundles.log.kinds
     k, made = manifest["k"], manifest["parameters"]
-    keys = np.concatenate([np.zeros(0, np.int64), *found.sent])
+    keys = np.concatenate([np.zeros(0, np.int64), *bundles.sent])
     of_set, kind = np.divmod(keys, max(len(kinds), 1))
-    allowed = find_eligible_sets(found, k)[of_set] & _find_listed(kinds, vocabulary)[kind]
+    allowed = find_eligible_sets(bundles, k)[of_set] & _find_listed(kinds, vocabulary)[kind]
     of_set, kind = of_set[allowed], kind[allowed]
-    bundle = np.repeat(np.arange(len(members.window)), np.diff(found.first_set))[of_set]
+    bundle = np.repeat(np.arange(len(members.window)), np.diff(bundles.first_set))[of_set]
     window = members.window[bundle]
     scope = window
-    if found.grid.needed is not None:
-        scope = found.grid.starts[window] + of_set - found.first_set[bundle]
+    if bundles.grid.needed is not None:
+        scope = bundles.grid.starts[window] + of_set - bundles.first_set[bundle]
     entries = ShownEntries(of_set, bundle, window, scope, kind)
     if not kinds.names:
         return entries, pa.table({})
@@ -92,7 +97,7 @@ def expect_requests(
         shown = entries.count_bundles(entries.kind, len(kinds))
         entries = entries.keep(shown >= made["rare_below"])
     if made["link_safe"]:
-        entries = entries.keep(_find_link_safe(entries, found, k))
+        entries = entries.keep(_find_link_safe(entries, bundles, k))
     return _sort_kinds(entries, kinds)
 
 
@@ -133,7 +138,7 @@ def _replace_rare_values(
     return entries.replace(kind, len(replaced)), replaced
 
 
-def _find_link_safe(entries: ShownEntries, found: Followed, k: int) -> Mask:
+def _find_link_safe(entries: ShownEntries, bundles: ExpectedBundles, k: int) -> Mask:
     """Find the entries that stay safe if equal requests are taken for those of one sender.
 
     A request is shown in a window only if, of the members of each bundle that shows it there
@@ -146,7 +151,7 @@ def _find_link_safe(entries: ShownEntries, found: Followed, k: int) -> Mask:
     groups = np.column_stack([entries.window, entries.kind])[order]
     edges = np.flatnonzero((groups[1:] != groups[:-1]).any(axis=1)) + 1
     for here in np.split(order, edges) if len(order) else []:
-        user, bundle = _list_possible(entries.keep(here), found)  # type: ignore[arg-type]
+        user, bundle = _list_possible(entries.keep(here), bundles)  # type: ignore[arg-type]
         shows = np.unique(entries.bundle[here])
         kind = int(entries.kind[here[0]])
         common = user
@@ -162,22 +167,21 @@ def _find_link_safe(entries: ShownEntries, found: Followed, k: int) -> Mask:
     return safe
 
 
-def _list_possible(here: ShownEntries, found: Followed) -> tuple[Ints, Ints]:
+def _list_possible(here: ShownEntries, bundles: ExpectedBundles) -> tuple[Ints, Ints]:
     """List who may have sent a request of a window at every instant where their bundle shows it.
 
     Returns the users, and the bundle of each.
     """
-    members = found.members
+    members = bundles.members
     shows, place = np.unique(here.bundle, return_inverse=True)
     sizes = members.sizes[shows]
     rank = np.repeat(np.arange(len(shows)), sizes)
-    within = np.arange(len(rank)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    member = members.first[shows][rank] + within
-    if found.log.one_log:
+    member = list_ranges(members.first[shows], sizes)
+    if bundles.log.one_log:
         window = int(here.window[0])
-        marks = found.marks[window]
+        marks = bundles.marks[window]
         needed = np.zeros((len(shows), marks.shape[1]), bool)
-        needed[place, here.of_set - found.first_set[here.bundle]] = True
+        needed[place, here.of_set - bundles.first_set[here.bundle]] = True
         first = members.first[members.list_bundles(window)[0]]
         may_be = (marks[member - first] | ~needed[rank]).all(axis=1)
         member, rank = member[may_be], rank[may_be]
@@ -196,7 +200,7 @@ def _sort_kinds(entries: ShownEntries, kinds: AuditedKinds) -> tuple[ShownEntrie
         if not len(here):
             here = pa.array([], pa.string())
         elif kinds.is_text:
-            here = text_to_numbers(here)
+            here = _text_to_numbers(here)
         order = pc.sort_indices(here).to_numpy().astype(np.int64)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -211,9 +215,22 @@ def _sort_kinds(entries: ShownEntries, kinds: AuditedKinds) -> tuple[ShownEntrie
     return entries.replace(number[place], table.num_rows), table
 
 
-def count_possible_senders(entries: ShownEntries, found: Followed) -> int:
+def _text_to_numbers(values: Any) -> Any:
+    """Turn distinct texts into numbers, if all are numbers in plain notation and stay distinct."""
+    if not len(values) or not pa.types.is_string(values.type):
+        return values
+    is_integer = pc.match_substring_regex(values, PLAIN_INTEGER)
+    if pc.all(is_integer).as_py():
+        return values.cast(pa.int64())
+    if pc.all(pc.or_(is_integer, pc.match_substring_regex(values, PLAIN_DECIMAL))).as_py():
+        numbers = unify_zeros_and_nans(values.cast(pa.float64()))
+        return numbers if len(numbers.unique()) == len(values) else values
+    return values
+
+
+def count_possible_senders(entries: ShownEntries, bundles: ExpectedBundles) -> int:
     """Find how many possible senders the request with the fewest has; 0 if there is none."""
     if not len(entries.of_set):
         return 0
-    counts = found.reporters if found.log.one_log else found.present
+    counts = bundles.reporters if bundles.log.one_log else bundles.present
     return int(counts[entries.of_set].min())

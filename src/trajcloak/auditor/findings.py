@@ -180,4 +180,4 @@ def find_rows(wrong: Any, what: str) -> list[str]:
 def first_rows(rows: Any) -> str:
     """Name rows, given from 0, by their numbers from 1: ``3 rows (4, 7, 9)``."""
     plural = "row" if len(rows) == 1 else "rows"
-    return f"{len(rows):,} {plural} ({first_few([int(row) + 1 for row in rows[:4]])})"
+    return f"{len(rows):,} {plural} ({first_few(rows + 1)})"

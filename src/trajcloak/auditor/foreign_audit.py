@@ -1,29 +1,30 @@
 """Judge a published table of any tool against a log: who could be in its rectangles."""
 
-import math
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from trajcloak.auditor.audited_batches import match_ids
-from trajcloak.auditor.audited_instants import InstantGrid
+from trajcloak.auditor.audited_columns import Ints, match_ids
 from trajcloak.auditor.audited_log import AuditedLog, AuditedRows, read_audited_log
-from trajcloak.auditor.audited_values import Ints, duration_to_ticks
+from trajcloak.auditor.audited_times import duration_to_ticks
+from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.auditor.findings import AuditReport, Findings, find_rows, first_rows
 from trajcloak.auditor.foreign_candidates import (
     CandidateCounts,
     GroupMembers,
     count_candidates,
 )
+from trajcloak.auditor.foreign_identifiers import (
+    find_long_ids,
+    find_lookalikes,
+    find_named_users,
+    find_own_ids,
+)
 from trajcloak.auditor.foreign_table import (
     ForeignTable,
     Link,
-    find_id_problems,
-    find_lookalikes,
     list_links,
     read_foreign,
     read_plain_columns,
@@ -50,7 +51,8 @@ MAX_LOCATIONS = 2**34
 
 MIN_FOUND = 3
 ABOVE_CHANCE = 4
-"""More than ``MIN_FOUND``, and this many times more than expected by chance, are a problem."""
+"""So many edges may equal a coordinate of a user: the first number, and the second number times as
+many as chance explains."""
 
 TRAJECTORY_AWARE = "trajectory-aware"
 ASSUMPTIONS = (
@@ -93,8 +95,7 @@ def audit_foreign_table(
     if policy is not None:
         members = _read_members(Path(policy), foreign, read.ids, group)
     links = list_links(foreign, group)
-    named = {name: _find_users(column, read.ids) for name, column in foreign.columns.items()}
-    named = {name: users for name, users in named.items() if (users >= 0).any()}
+    named = find_named_users(foreign, read.ids)
     groupings = [np.arange(len(foreign.first))]
     groupings += [group for link in links for group in (link.group, link.shuffled)]
     counts = count_candidates(
@@ -108,8 +109,8 @@ def audit_foreign_table(
     findings.record(
         "exact coordinates", counts.num_edges, _find_exact(foreign, counts), "different edges"
     )
-    problems = find_id_problems(foreign, read.ids)
-    problems += _find_own_ids(named, counts, len(read.ids))
+    problems = find_long_ids(foreign, read.ids)
+    problems += find_own_ids(named, counts, len(read.ids))
     findings.record("user ids", len(read.ids), problems, "ids")
     findings.record("identifiers", len(foreign.columns), find_lookalikes(foreign), "columns")
     findings.notes += ASSUMPTIONS
@@ -137,7 +138,7 @@ def _lay_instants(
 def _read_duration(text: str | None, log: AuditedLog, name: str) -> int | None:
     if text is None:
         return None
-    value: object = text if log.stamped else (int(text) if text.isdigit() else None)
+    value: object = text if log.stamped else (int(text) if text.isdecimal() else None)
     ticks = duration_to_ticks(value, log.stamped)
     if ticks is None:
         raise OptionError(
@@ -184,30 +185,6 @@ def _read_members(path: Path, foreign: ForeignTable, ids: Any, group: str | None
 
 def _has_all(values: Any, among: Any) -> bool:
     return bool((match_ids(values, among) >= 0).all())
-
-
-def _find_users(values: Any, ids: Any) -> Ints:
-    """Find the user that each row names: by the whole value, or by the only number in a text."""
-    text = pc.cast(values, pa.string())
-    whole = match_ids(text, ids)
-    digits = pc.replace_substring_regex(text, "^[^0-9]*([0-9]+)[^0-9]*$", "\\1")
-    return np.where(whole >= 0, whole, match_ids(digits, ids))
-
-
-def _find_own_ids(named: dict[str, Ints], counts: CandidateCounts, num_users: int) -> list[str]:
-    """Find columns that name users inside their row's rectangle, far more often than chance."""
-    problems = []
-    inside = counts.candidates[0] / num_users
-    for (name, users), own in zip(named.items(), counts.own, strict=True):
-        share = inside[users >= 0]
-        spread = math.sqrt(float((share * (1 - share)).sum()))
-        by_chance = float(share.sum()) + ABOVE_CHANCE * spread
-        if own >= MIN_FOUND and 2 * own >= len(share) and own > by_chance:
-            problems.append(
-                f"column '{name}' has the id of a user inside the rectangle in {own:,} of "
-                f"{len(share):,} rows with an id"
-            )
-    return problems
 
 
 def _record_links(findings: Findings, links: list[Link], candidates: list[Ints], k: int) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import InstantGrid
+from trajcloak.auditor.audited_columns import Floats, Ints, Mask, list_ranges
 from trajcloak.auditor.audited_log import AuditedRows
-from trajcloak.auditor.audited_values import Floats, Ints, Mask
-from trajcloak.auditor.followed_users import locate_users
+from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.auditor.foreign_table import ForeignTable
+from trajcloak.auditor.user_locations import locate_users
 from trajcloak.progress import Progress
 
 STAGE = "following users"
@@ -107,9 +107,9 @@ def count_candidates(
 def _list_entries(foreign: ForeignTable, group: Ints) -> _Entries:
     length = foreign.stop - foreign.first
     row = np.repeat(np.arange(len(length)), length)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
+    instant = list_ranges(foreign.first, length)
     order = np.argsort(group[row], kind="stable")
-    row, instant = row[order], (foreign.first[row] + within)[order]
+    row, instant = row[order], instant[order]
     first = np.append(np.unique(group[row], return_index=True)[1], len(row))
     return _Entries(instant, foreign.rectangle[row], first)
 
@@ -145,8 +145,7 @@ def _find_members_inside(
     """Find the members who are inside all rectangles of their group."""
     count = np.diff(entries.first)[group]
     member = np.repeat(np.arange(len(group)), count)
-    before = np.cumsum(count) - count
-    entry = np.arange(len(member)) + np.repeat(entries.first[group] - before, count)
+    entry = list_ranges(entries.first[group], count)
     is_in = _is_inside(
         places, entries.instant[entry], user[member], entries.rectangle[entry], slack
     )

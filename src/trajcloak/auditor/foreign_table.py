@@ -6,8 +6,6 @@ column has such values, the others fit by chance, unless many more of them do th
 shuffling the column.
 """
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,22 +13,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from trajcloak.auditor.audited_instants import InstantGrid
-from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_values import (
+from trajcloak.auditor.audited_columns import (
     UNREADABLE,
     Floats,
     Ints,
     Mask,
     decode_array,
-    read_ticks,
     to_floats,
     try_cast,
 )
+from trajcloak.auditor.audited_log import AuditedLog
+from trajcloak.auditor.audited_times import read_ticks
+from trajcloak.auditor.expected_instants import InstantGrid
 from trajcloak.errors import InputError
 from trajcloak.parquet.memory_check import check_parquet
 
@@ -48,24 +45,6 @@ ABOVE_SHUFFLED = 2
 number times those that somebody fits after shuffling."""
 
 ALL_COLUMNS = "all columns together"
-
-LONG = 6
-"""Ids with fewer characters may occur in any text."""
-
-BY_CHANCE, FEW, ABOVE_CHANCE = 0.01, 3, 4
-"""Numbers in a text that are ids are taken for ids if fewer than the first number are expected by
-chance; or if they are more than the second number, and than the third times as many as expected."""
-
-UUID = "^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$"
-
-MANY_VALUES = 200
-PATTERNS = {
-    "e-mail addresses": r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}",
-    "tokens": r"^[0-9A-Fa-f]{16,}$|[0-9A-Fa-f]{8}-([0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",
-    "network addresses": r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$",
-    "phone numbers": r"^\+[0-9][0-9 ()/-]{6,}[0-9]$",
-    "coordinates": r"^[-+]?[0-9]{1,3}\.[0-9]{2,}[,; ]+[-+]?[0-9]{1,3}\.[0-9]{2,}$",
-}
 
 
 @dataclass(frozen=True)
@@ -100,6 +79,10 @@ def read_plain_columns(path: Path) -> dict[str, Any]:
         ) from None
     if not table.num_rows:
         raise InputError(f"{path}: has no rows; expected at least one; check the path")
+    if len(set(table.column_names)) < table.num_columns:
+        raise InputError(
+            f"{path}: has two columns of one name; expected each name once; rename one of them"
+        )
     table = table.combine_chunks()
     return {name: _flatten(decode_array(table[name].chunk(0))) for name in table.column_names}
 
@@ -127,7 +110,8 @@ def read_foreign(path: Path, log: AuditedLog, grid: InstantGrid) -> ForeignTable
         )
     rectangle = np.column_stack([_take_floats(path, name, columns[name]) for name in edges])
     first, stop = _read_instants(path, columns, log, grid)
-    if int((stop - first).sum()) > MAX_ENTRIES:
+    # As floats, since so many instants may be more than an integer holds.
+    if (stop - first).sum(dtype=np.float64) > MAX_ENTRIES:
         raise InputError(
             f"{path}: rows are about too many instants to be followed; expected fewer; pass a "
             f"longer --every"
@@ -268,80 +252,3 @@ def _combine(numbers: Sequence[Ints]) -> Ints:
     rank[np.argsort(first)] = np.arange(len(first))
     ordered: Ints = rank[number.ravel()]
     return ordered
-
-
-def find_id_problems(foreign: ForeignTable, ids: Any) -> list[str]:
-    """Search the table for ids of users that are long enough to tell from chance."""
-    names, numbers = _list_long_ids(ids)
-    problems = []
-    for name, values in foreign.columns.items():
-        text = _join(values)
-        num_found = _count_names(names, text) + _count_numbers(numbers, text)
-        if num_found:
-            problems.append(f"column '{name}' holds the ids of {num_found:,} users")
-    return problems
-
-
-def _list_long_ids(ids: Any) -> tuple[set[str], set[str]]:
-    """List the long ids: names, in lower case, and numbers without their sign."""
-    ids = pc.cast(ids, pa.string())
-    ids = ids.filter(pc.greater_equal(pc.utf8_length(ids), LONG))
-    is_number = pc.match_substring_regex(ids, "^-?[0-9]+$")
-    names = pc.utf8_lower(ids.filter(pc.invert(is_number)))
-    tokens = names.filter(pc.match_substring_regex(names, UUID))
-    spelled = [
-        pc.replace_substring_regex(tokens, UUID, parts)
-        for parts in (r"\1\2\3\4\5", r"\1-\2-\3-\4-\5")
-    ]
-    digits = pc.utf8_ltrim(ids.filter(is_number), characters="-").to_pylist()
-    words = pa.concat_arrays([names, *spelled]).to_pylist()
-    return set(words), {number for number in digits if len(number) >= LONG}
-
-
-def _join(values: Any) -> str:
-    """Join the distinct values of a column, as text."""
-    texts = pc.cast(values.unique(), pa.string())
-    return "\0".join(texts.drop_null().to_pylist()).lower()
-
-
-def _count_names(names: set[str], text: str) -> int:
-    """Count the names that occur anywhere in a text."""
-    found = set[str]()
-    for length in {len(name) for name in names}:
-        starts = range(len(text) - length + 1)
-        found |= names.intersection(text[start : start + length] for start in starts)
-    return len(found)
-
-
-def _count_numbers(ids: set[str], text: str) -> int:
-    """Count the ids among the numbers of a text, or 0 if chance explains them.
-
-    Chance makes as many, for each length, as the text has distinct numbers, times the share of
-    all numbers that are ids.
-    """
-    numbers = set(re.findall("[0-9]+", text))
-    ids_by_length = Counter(map(len, ids))
-    by_chance = sum(ids_by_length[len(number)] / 10.0 ** len(number) for number in numbers)
-    num_found = len(numbers & ids)
-    if by_chance > BY_CHANCE and num_found <= max(FEW, ABOVE_CHANCE * by_chance):
-        return 0
-    return num_found
-
-
-def find_lookalikes(foreign: ForeignTable) -> list[str]:
-    """Find other columns that look like identifiers or places."""
-    problems = []
-    for name, values in foreign.columns.items():
-        distinct = values.unique().drop_null()
-        found = []
-        if pa.types.is_string(distinct.type):
-            found = [
-                what
-                for what, regex in PATTERNS.items()
-                if pc.any(pc.match_substring_regex(distinct, regex)).as_py()
-            ]
-        if len(distinct) > max(MANY_VALUES, len(values) / 2):
-            found.append("near-unique values")
-        if found:
-            problems.append(f"column '{name}' looks like {', '.join(found)}")
-    return problems

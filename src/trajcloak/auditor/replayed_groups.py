@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from trajcloak.auditor.audited_batches import match_ids
-from trajcloak.auditor.audited_values import decode_array
+from trajcloak.auditor.audited_columns import decode_array, match_ids
 from trajcloak.auditor.canonical_files import BUNDLES
-from trajcloak.auditor.expected_bundles import Followed
+from trajcloak.auditor.expected_bundles import ExpectedBundles
 from trajcloak.errors import TrajcloakError
 from trajcloak.options import LogColumns, repeat_options
 from trajcloak.pipeline import anonymize_again
 
 if TYPE_CHECKING:
-    from trajcloak.auditor.checks_in_order import Audit
+    from trajcloak.auditor.release_audit import Audit
 
 
 def find_other_groups(
-    audit: "Audit", manifest: dict[str, Any], columns: LogColumns, followed: Followed
+    audit: "Audit", manifest: dict[str, Any], columns: LogColumns, bundles: ExpectedBundles
 ) -> list[str]:
     """Anonymize the log again as the manifest says; the groups must be those of the policy."""
     if "blocks" in manifest["parameters"]:
@@ -35,8 +34,8 @@ def find_other_groups(
         again = anonymize_again(audit.log, columns, asked, audit.request_log, audit.progress)
     except TrajcloakError as error:
         return [f"the release cannot be made again: {error.with_options}"]
-    policy, members = again.policy, followed.members
-    user = match_ids(decode_array(policy["user_id"].combine_chunks()), followed.log.ids)
+    policy, members = again.policy, bundles.members
+    user = match_ids(decode_array(policy["user_id"].combine_chunks()), bundles.log.ids)
     window, bundle = (policy[name].to_numpy() for name in ("window", "bundle_id"))
     of_member = np.repeat(np.arange(len(members.window)), members.sizes)
     one = np.lexsort([user, window])

@@ -19,6 +19,7 @@ from trajcloak.query.release_arrays import (
     Numbers,
     PublishedWindow,
     RequestRows,
+    list_ranges,
     reduce_runs,
 )
 from trajcloak.query.spread import Spread
@@ -312,8 +313,7 @@ def _select(rows: RequestRows, presence: Presence) -> tuple[Numbers, Numbers, Nu
     of_set = presence.window.to_sets(bundle, np.array(presence.instants)[column])
     start = rows.first[of_set]
     count = rows.first[of_set + 1] - start
-    shift = start - np.cumsum(count) + count
-    chosen = np.repeat(shift, count) + np.arange(int(count.sum()))
+    chosen = list_ranges(start, count)
     return (
         np.repeat(bundle, count),
         np.repeat(column, count),

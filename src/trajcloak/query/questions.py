@@ -3,18 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pyarrow as pa
 
 from trajcloak.errors import OptionError
 from trajcloak.options import is_zone
 
 Point = tuple[float, float]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rectangle(NamedTuple):
@@ -197,10 +198,8 @@ class PublishedTimes:
             )
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=ZoneInfo(self.clock) if self.clock else UTC)
-        moment = moment.astimezone(UTC)
         origin, every = self.moments
-        microseconds: int = pa.scalar(moment, pa.timestamp("us", "UTC")).value
-        return (microseconds - origin) // every
+        return ((moment - EPOCH) // timedelta(microseconds=1) - origin) // every
 
     def _describe(self) -> str:
         """Say which instants are published."""

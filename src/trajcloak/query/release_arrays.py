@@ -112,10 +112,8 @@ class PublishedWindow:
 
     def find_parts(self, instant: int) -> Numbers:
         """Find the parts at an instant, by bundle and number."""
-        count = self.counts[:, instant - self.start]
         start = self.first[instant - self.start : -1 : self.stop - self.start]
-        parts: Numbers = np.repeat(start - np.cumsum(count) + count, count)
-        return parts + np.arange(len(parts))
+        return list_ranges(start, self.counts[:, instant - self.start])
 
     def spread_at(self, instant: int) -> Spread:
         """Estimate, once, how the users are spread at an instant."""
@@ -128,6 +126,19 @@ class PublishedWindow:
         """Number the sets of requests of bundles, counted from the first, at instants."""
         sets: Numbers = self.first_set + bundle * (self.stop - self.start) + instant - self.start
         return sets
+
+
+def list_ranges(start: Numbers, count: Numbers) -> Numbers:
+    """List the numbers of ranges, one range after another: ``count`` numbers from ``start`` on.
+
+    Examples
+    --------
+    >>> list_ranges(np.array([7, 0]), np.array([2, 3])).tolist()
+    [7, 8, 0, 1, 2]
+    """
+    before = np.cumsum(count) - count
+    numbers: Numbers = np.repeat(start - before, count) + np.arange(int(count.sum()))
+    return numbers
 
 
 def reduce_runs(ufunc: np.ufunc, values: npt.NDArray[Any], counts: Numbers) -> npt.NDArray[Any]:
@@ -164,6 +175,8 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
     table = published.read([*KEYS, *part_types, *EDGES, "users"])
     if any(column.null_count for column in table.columns):
         raise damage_error(file, "values are missing")
+    if not table.num_rows:
+        raise damage_error(file, OUT_OF_ORDER)
     rectangles = np.stack([table.column(name).to_numpy() for name in EDGES])
     sizes = table.column("users").to_numpy().astype(np.int64)
     _check_rectangles(file, rectangles, sizes, manifest)
@@ -173,17 +186,17 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
         table.column(name).to_numpy()[first].astype(np.int64) for name in KEYS
     )
     epoch = manifest["parameters"]["length"] if "stream" in manifest["parameters"] else None
-    stops = [*np.flatnonzero(np.diff(number)) + 1, len(number)]
+    cuts = (np.flatnonzero(np.diff(number)) + 1).tolist()
     windows: list[PublishedWindow] = []
-    start = first_id = first_set = next_instant = 0
-    for stop in map(int, stops):
+    first_id = first_set = next_instant = 0
+    for start, stop in pairwise([0, *cuts, len(number)]):
         here = slice(start, stop)
         if epoch is None:
-            first_instant = int(instant[start]) if stop else 0
-            length = int(instant[stop - 1]) - first_instant + 1 if stop else 0
+            first_instant = int(instant[start])
+            length = int(instant[stop - 1]) - first_instant + 1
         else:
-            first_instant, length = (int(number[start]) if stop else 0) * epoch, epoch
-        num_bundles = int(bundle[stop - 1]) - first_id + 1 if stop else 0
+            first_instant, length = int(number[start]) * epoch, epoch
+        num_bundles = int(bundle[stop - 1]) - first_id + 1
         most = (stop - start) * (1 if epoch is None else MOST_SILENT)
         if not 0 < num_bundles * length <= most or first_instant < next_instant:
             raise damage_error(file, OUT_OF_ORDER)
@@ -212,7 +225,6 @@ def read_windows(published: PublishedTable, manifest: Manifest) -> list[Publishe
         first_id += num_bundles
         first_set += counts.size
         next_instant = window.stop
-        start = stop
     return windows
 
 

@@ -135,7 +135,7 @@ def read_outline(path: Path, release: PublishedRelease) -> npt.NDArray[np.float6
             np.array([point[:2] for point in line], np.float64).reshape(-1, 2)
             for line in _find_lines(json.loads(path.read_text(encoding="utf-8")))
         ]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path}: cannot be read as GeoJSON ({type(error).__name__}); expected lines or "
             f"polygons; check --outline"

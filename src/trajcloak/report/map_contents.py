@@ -137,7 +137,7 @@ def read_requests(release: PublishedRelease) -> ReleaseRequests:
         kind = kind * len(values) + code
         # Numbers of kinds stay small, however many attributes there are.
         kind = np.unique(kind, return_inverse=True)[1].astype(np.int64)
-    first = np.unique(kind, return_index=True)[1] if len(names) else np.zeros(0, np.int64)
+    first = np.unique(kind, return_index=True)[1]
     return ReleaseRequests(
         bundle=bundle,
         instant=table.column("instant").to_numpy().astype(np.int64),
@@ -188,11 +188,10 @@ class ListedRequests:
 def list_drawn(requests: ReleaseRequests, drawn: Sequence[DrawnWindow]) -> ListedRequests:
     """List the requests of the bundles on the map, as many of each as fit on the page."""
     parts = [_select(requests, part) for part in drawn]
-    longest = max((int(total.max()) for total, _, _ in parts if total.size), default=0)
-    most = longest
+    most = max(int(total.max()) for total, _, _ in parts)
     while True:
         codes = [kind[rank < most] for _, kind, rank in parts]
-        used = np.unique(np.concatenate(codes)) if codes else np.zeros(0, np.int64)
+        used = np.unique(np.concatenate(codes))
         characters = sum(sum(map(len, requests.kinds[i])) for i in used.tolist())
         listed = sum(map(len, codes))
         if most == 0 or (listed <= MOST_LISTED and characters <= MOST_TEXT):

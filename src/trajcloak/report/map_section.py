@@ -13,7 +13,7 @@ import numpy as np
 from trajcloak.errors import show_text
 from trajcloak.quantities import NO_BREAK, Unit, show_count, show_number
 from trajcloak.query import PublishedRelease
-from trajcloak.query.release_arrays import CellGrid, build_cell_grid
+from trajcloak.query.release_arrays import CellGrid, build_cell_grid, list_ranges
 from trajcloak.report.figures import CLASSES, Figures
 from trajcloak.report.html_elements import Element, element, pack, read_part, render, section
 from trajcloak.report.map_contents import DrawnWindow, ListedRequests, MapDensity, find_bounds
@@ -189,12 +189,10 @@ def _build_window(
     drawn: DrawnWindow, grid: CellGrid, listed: ListedRequests, i: int
 ) -> dict[str, Any]:
     window, bundle = drawn.window, drawn.bundle
-    counts = window.counts[bundle].T
     # The script reads instant by instant.
     start = window.first[:-1].reshape(window.counts.shape)[bundle].T.ravel()
-    count = counts.ravel()
-    rows = np.repeat(start - np.cumsum(count) + count, count) + np.arange(count.sum())
-    cells = grid.to_cells(window.rectangles[:, rows])
+    count = window.counts[bundle].T.ravel()
+    cells = grid.to_cells(window.rectangles[:, list_ranges(start, count)])
     # Corner and extent less one: they fit into as many bits as the height of the grid.
     cells = np.concatenate([cells[:2], cells[2:] - cells[:2] - 1])
     return {

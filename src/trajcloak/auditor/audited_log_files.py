@@ -1,4 +1,4 @@
-"""Reads the rows of a log, or of a request log, batch by batch; rows wait in shards.
+"""Reads the files of a log, or of a request log, batch by batch; rows wait in shards.
 
 Only the decoding of files to columns of Arrow is shared with what is judged.
 """
@@ -13,20 +13,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajcloak.auditor.audited_values import (
+from trajcloak.auditor.audited_columns import (
     PLAIN_INTEGER,
     Codes,
     Floats,
     Ints,
     Mask,
     NumberedValues,
-    RequestValues,
     decode_array,
-    local_to_utc,
-    read_ticks,
+    match_ids,
     to_floats,
     try_cast,
 )
+from trajcloak.auditor.audited_requests import RequestValues
+from trajcloak.auditor.audited_times import local_to_utc, read_ticks
 from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log.file_columns import LogSystem
 from trajcloak.log.files import count_rows, stream_batches
@@ -215,7 +215,7 @@ class LogReader:
                 "and -90..90 degrees; expected places; are longitude and latitude swapped? correct "
                 "them, or drop such rows with --drop=out-of-range"
             )
-        return np.ascontiguousarray(values)
+        return values
 
     def _end_chunk(self, chunk: "_Chunk") -> None:
         """Number the users of a chunk, and hand its rows or requests to their shards."""
@@ -283,14 +283,6 @@ class _Chunk:
     y: list[Floats] = field(default_factory=list)
     request_rows: list[Ints] = field(default_factory=list)
     values: list[list[Any]] = field(default_factory=list)
-
-
-def match_ids(wanted: Any, ids: Any) -> Ints:
-    """Find the places of ids in a list of distinct ones; -1 for those that are not there."""
-    if wanted.type != ids.type:
-        wanted, ids = pc.cast(wanted, pa.string()), pc.cast(ids, pa.string())
-    place: Ints = pc.fill_null(pc.index_in(wanted, value_set=ids), -1).to_numpy().astype(np.int64)
-    return place
 
 
 def _check_filled(batch: Any, names: Sequence[str]) -> None:

@@ -1,9 +1,8 @@
-"""Instants and windows of a log as the manifest says, and the plane that it is projected to.
+"""The instants and windows of a log, as the manifest says.
 
-Follows "From rows to trajectories" and "Place" in ``docs/data-model.md`` word by word.
+Follows "From rows to trajectories" in ``docs/data-model.md`` word by word.
 """
 
-import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,10 +12,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from trajcloak.auditor.audited_columns import Ints
 from trajcloak.auditor.audited_log import AuditedLog
-from trajcloak.auditor.audited_values import Ints, duration_to_ticks, spell_duration, spell_moment
+from trajcloak.auditor.audited_times import duration_to_ticks, spell_duration, spell_moment
 
-PROJECTION = "+proj=laea +lat_0={lat} +lon_0={lon} +datum=WGS84 +units=m +no_defs"
 MAX_INSTANTS = 2**31 - 1
 MAX_WINDOWS = 2**20
 FEW_LOCATIONS = 2**28
@@ -125,7 +124,7 @@ def _read_origin(text: Any, log: AuditedLog, every: int, start: int) -> int:
     Returns ``start`` unless the locations of the log are at instants from there on.
     """
     try:
-        moment = datetime.fromisoformat(str(text)).astimezone(UTC)
+        moment = datetime.fromisoformat(str(text)).replace(tzinfo=UTC)
     except ValueError:
         return start
     origin = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
@@ -199,43 +198,3 @@ def _list_moments(log: AuditedLog, stretches: list[tuple[int, int]]) -> Ints | N
             clock = [(midnight + timedelta(minutes=m)).replace(tzinfo=zone) for m in stretch]
             moments.append([(time - epoch) // timedelta(microseconds=1) for time in clock])
     return np.array(moments, dtype=np.int64)
-
-
-def find_plane_crs(log: AuditedLog) -> str | None:
-    """Find the coordinate system of the plane: that of a planar log, or a projection.
-
-    It is centred on the log, to two decimals of a degree.
-    """
-    if not log.geographic:
-        return log.crs
-    west, south, east, north = log.bounds
-    if log.crosses_meridian:
-        west, east = log.eastern
-    lon, lat = round((west + east) / 2, 2), round((south + north) / 2, 2)
-    return PROJECTION.format(lat=lat, lon=lon)
-
-
-def find_region_problems(region: dict[str, float], bounds: tuple[float, ...]) -> list[str]:
-    """Check that the region holds every report on the plane strictly inside."""
-    low_x, low_y, high_x, high_y = bounds
-    inside = (
-        region["x_min"] < low_x
-        and region["y_min"] < low_y
-        and high_x < region["x_min"] + region["side"]
-        and high_y < region["y_min"] + region["side"]
-    )
-    return [] if inside else ["the region does not hold all reports of the log strictly inside"]
-
-
-def fit_square(bounds: tuple[float, ...], *, in_metres: bool) -> dict[str, float]:
-    """Fit a region to reports: its corner and side are multiples of a power of two.
-
-    That is about a thousandth of the extent of the reports.
-    """
-    low_x, low_y, high_x, high_y = bounds
-    least = max(10.0 if in_metres else 1.0, max(map(abs, bounds)) * 2.0**-30)
-    extent = max(high_x - low_x, high_y - low_y, least)
-    unit = 2.0 ** math.floor(math.log2(extent)) / 1024
-    left, bottom = ((math.ceil(low / unit) - 1) * unit for low in (low_x, low_y))
-    reach = max(high_x - left, high_y - bottom, least)
-    return {"x_min": left, "y_min": bottom, "side": (math.floor(reach / unit) + 1) * unit}

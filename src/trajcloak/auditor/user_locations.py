@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from trajcloak.auditor.audited_values import Codes, Ints, run_in_parts
+from trajcloak.auditor.audited_columns import Codes, Ints, run_in_parts
 
 REPORTED, INTERPOLATED, HELD, MISSING = range(4)
 """How a location is known."""

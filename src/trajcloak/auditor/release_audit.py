@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.auditor.audited_instants import build_instant_grid, find_region_problems
 from trajcloak.auditor.audited_log import AuditedLog, read_audited_log
 from trajcloak.auditor.audited_policy import find_exposure, read_policy
 from trajcloak.auditor.canonical_files import (
@@ -23,19 +22,20 @@ from trajcloak.auditor.canonical_files import (
     has_same_bytes,
 )
 from trajcloak.auditor.expected_bundles import (
-    Followed,
-    RegionCells,
+    ExpectedBundles,
     count_suppressed,
     find_member_problems,
     find_order_problems,
     follow_users,
 )
 from trajcloak.auditor.expected_cloaks import cover_by_quads, read_node_cloaks
+from trajcloak.auditor.expected_instants import build_instant_grid
 from trajcloak.auditor.expected_manifest import (
     expect_manifest,
     find_figure_problems,
     list_free_values,
 )
+from trajcloak.auditor.expected_region import RegionCells, find_region_problems
 from trajcloak.auditor.expected_requests import (
     Vocabulary,
     count_possible_senders,
@@ -110,18 +110,18 @@ def audit_files(
         vocabulary = read_vocabulary(Path(vocabulary))
     findings = Findings(tuple(name for name in CHECKS if replay or name != "replay"))
     audit = Audit(
-        log,
-        request_log,
-        release,
-        policy,
-        columns or LogColumns(),
-        k,
-        vocabulary,
-        replay,
-        None if rewrite is None else Path(rewrite),
-        memory,
-        findings,
-        progress,
+        log=log,
+        request_log=request_log,
+        release=release,
+        policy=policy,
+        columns=columns or LogColumns(),
+        k=k,
+        vocabulary=vocabulary,
+        replay=replay,
+        rewrite=None if rewrite is None else Path(rewrite),
+        memory=memory,
+        findings=findings,
+        progress=progress,
     )
     _check_folder(audit)
     manifest = _check_manifest(audit)
@@ -129,9 +129,9 @@ def audit_files(
         return findings.report(None)
     with ExitStack() as stack:
         log, columns, problems = _read_log(audit, manifest, stack)
-        followed = _follow(audit, manifest, log, problems)
-        if followed is not None:
-            _check_release(audit, manifest, columns, followed)
+        bundles = _follow(audit, manifest, log, problems)
+        if bundles is not None:
+            _check_release(audit, manifest, columns, bundles)
     return findings.report(manifest["k"], REPORT_AWARE if log.one_log else TP_AWARE)
 
 
@@ -199,7 +199,7 @@ def _read_log(
 
 def _follow(
     audit: Audit, manifest: dict[str, Any], log: AuditedLog, problems: list[str]
-) -> Followed | None:
+) -> ExpectedBundles | None:
     """Follow the users of the log through the bundles of the policy, if both can be used.
 
     ``problems`` are those of reading the log as the manifest says.
@@ -220,51 +220,51 @@ def _follow(
     policy_problems = find_exposure(audit.policy, audit.release) + policy_problems
     num_members = 0 if members is None else len(members.user)
     audit.findings.record("policy", num_members, policy_problems, "members")
-    followed = None
+    bundles = None
     if grid is not None and members is not None:
         cells = RegionCells(**manifest["region"], height=manifest["height"])
         keeps_marks = log.one_log and parameters["link_safe"]
-        followed = follow_users(
+        bundles = follow_users(
             log, grid, cells, members, manifest["k"], keeps_marks, audit.progress
         )
-        problems = problems + find_region_problems(manifest["region"], followed.bounds)
+        problems = problems + find_region_problems(manifest["region"], bundles.bounds)
     audit.findings.record("log", log.num_rows, problems, "rows")
-    return followed
+    return bundles
 
 
 def _check_release(
-    audit: Audit, manifest: dict[str, Any], columns: LogColumns, followed: Followed
+    audit: Audit, manifest: dict[str, Any], columns: LogColumns, bundles: ExpectedBundles
 ) -> None:
     """Compute what must have been published, and compare it with the files."""
-    _check_members(audit, manifest, followed)
-    if followed.is_silent[followed.first_set[:-1]].any():
+    _check_members(audit, manifest, bundles)
+    if bundles.is_silent[bundles.first_set[:-1]].any():
         # A bundle without k members is never shown, and "at least k users" has failed.
         return
-    cloaks = _check_cloaks(audit, manifest, followed)
-    tables = _expect_tables(audit, manifest, columns, followed, cloaks)
+    cloaks = _check_cloaks(audit, manifest, bundles)
+    tables = _expect_tables(audit, manifest, columns, bundles, cloaks)
     if audit.replay:
-        problems = find_other_groups(audit, manifest, columns, followed)
-        audit.findings.record("replay", len(followed.members.window), problems, "same bundles")
+        problems = find_other_groups(audit, manifest, columns, bundles)
+        audit.findings.record("replay", len(bundles.members.window), problems, "same bundles")
     else:
         audit.findings.notes.append(
             "The algorithm was not run again (--replay): groups that were chosen with a look at "
             "requests would not be found."
         )
     _compare_files(audit, manifest, tables)
-    free = list_free_values(manifest, followed)
+    free = list_free_values(manifest, bundles)
     if free:
         audit.findings.notes.append(
             f"Chosen by the publisher, and in no other file: {', '.join(free)}."
         )
 
 
-def _check_members(audit: Audit, manifest: dict[str, Any], followed: Followed) -> None:
+def _check_members(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBundles) -> None:
     """Check who is in which bundle."""
-    parameters, k, members = manifest["parameters"], manifest["k"], followed.members
+    parameters, k, members = manifest["parameters"], manifest["k"], bundles.members
     least = parameters["members"] or k
-    suppressed = count_suppressed(followed, least)
-    problems = find_member_problems(followed, parameters, least, suppressed)
-    num_pairs = int(followed.participants.sum())
+    suppressed = count_suppressed(bundles, least)
+    problems = find_member_problems(bundles, parameters, least, suppressed)
+    num_pairs = int(bundles.participants.sum())
     audit.findings.record(
         "one bundle per user", num_pairs, problems, "pairs of a user and a window"
     )
@@ -273,7 +273,7 @@ def _check_members(audit: Audit, manifest: dict[str, Any], followed: Followed) -
         problems.append(f"k is {k}; {audit.k} was asked for")
     wanted = [("bundles", members.sizes, least)]
     if manifest["parts"] is not None:
-        wanted.append(("parts of bundles", followed.sizes, manifest["parts"]["users"]))
+        wanted.append(("parts of bundles", bundles.sizes, manifest["parts"]["users"]))
     for what, sizes, least in wanted:
         small = np.flatnonzero(sizes < least)
         if len(small):
@@ -284,44 +284,48 @@ def _check_members(audit: Audit, manifest: dict[str, Any], followed: Followed) -
     audit.findings.record("at least k users", len(members.window), problems, "bundles")
 
 
-def _check_cloaks(audit: Audit, manifest: dict[str, Any], followed: Followed) -> Any:
+def _check_cloaks(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBundles) -> Any:
     """Compute the cloaks that must have been published, or check those that may be."""
-    cloaks, problems = followed.boxes, list[str]()
+    cloaks, problems = bundles.boxes, list[str]()
     if manifest["cloak"] == QUAD:
-        if manifest["algorithm"] == "traj-anon" and not followed.members.parts:
+        if manifest["algorithm"] == "traj-anon" and not bundles.members.parts:
             tree = manifest["parameters"]["tree"]
-            cloaks, problems = read_node_cloaks(audit.release / BUNDLES, followed, tree)
+            cloaks, problems = read_node_cloaks(audit.release / BUNDLES, bundles, tree)
         else:
-            cloaks = cover_by_quads(followed.boxes)
-    problems = problems + find_order_problems(cloaks, followed)
+            cloaks = cover_by_quads(bundles.boxes)
+    problems = problems + find_order_problems(cloaks, bundles)
     audit.findings.record("cloaks", len(cloaks), problems, "cloaks")
     return cloaks
 
 
 def _expect_tables(
-    audit: Audit, manifest: dict[str, Any], columns: LogColumns, followed: Followed, cloaks: Any
+    audit: Audit,
+    manifest: dict[str, Any],
+    columns: LogColumns,
+    bundles: ExpectedBundles,
+    cloaks: Any,
 ) -> ExpectedTables:
     """Compute the tables that must have been published."""
     k = manifest["k"]
     vocabulary = audit.vocabulary if manifest["parameters"]["vocabulary"] else None
-    entries, kinds = expect_requests(followed, manifest, vocabulary)
-    num_requests, fewest = len(entries.kind), count_possible_senders(entries, followed)
+    entries, kinds = expect_requests(bundles, manifest, vocabulary)
+    num_requests, fewest = len(entries.kind), count_possible_senders(entries, bundles)
     problems = [f"a request has only {fewest} possible senders"] if 0 < fewest < k else []
     what = f"fewest of a request {fewest:,}; requests" if fewest else "requests"
     audit.findings.record("possible senders", num_requests, problems, what)
-    num_withheld = int((~find_eligible_sets(followed, k)).sum())
-    expected = expect_manifest(manifest, columns, followed, cloaks, num_withheld, num_requests)
-    return ExpectedTables(expected, followed, cloaks, entries, kinds)
+    num_withheld = int((~find_eligible_sets(bundles, k)).sum())
+    expected = expect_manifest(manifest, columns, bundles, cloaks, num_withheld, num_requests)
+    return ExpectedTables(expected, bundles, cloaks, entries, kinds)
 
 
 def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTables) -> None:
     """Compare the files with the expected tables: their bytes, and else their values."""
     differing = []
     agree = True
-    for check, name, num_rows in (
-        ("bundles", BUNDLES, len(tables.cloaks)),
-        ("requests", REQUESTS, len(tables.entries.kind)),
-        ("figures", MANIFEST, 1),
+    for check, name, count, what in (
+        ("bundles", BUNDLES, len(tables.cloaks), "rows"),
+        ("requests", REQUESTS, len(tables.entries.kind), "rows"),
+        ("figures", MANIFEST, 1, "files"),
     ):
         path, problems = audit.release / name, []
         if not has_same_bytes(path, tables):
@@ -330,9 +334,7 @@ def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTable
                 problems = find_figure_problems(manifest, tables.manifest)
             else:
                 problems = explain_difference(path, tables)
-        agree &= audit.findings.record(
-            check, num_rows, problems, "files" if name == MANIFEST else "rows"
-        )
+        agree &= audit.findings.record(check, count, problems, what)
     problems = [
         f"{name} has other bytes than its values in the usual encoding" for name in differing
     ]

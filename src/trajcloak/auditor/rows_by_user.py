@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from trajcloak.auditor.audited_values import Floats, Ints, Mask
+from trajcloak.auditor.audited_columns import Floats, Ints, Mask
 
 EARTH = 6_371_008.8
 """Radius in metres."""
@@ -45,20 +45,6 @@ def _sort_each_user(time, first, order):  # type: ignore[no-untyped-def]
             if time[rows[i]] < time[rows[i - 1]]:
                 rows[:] = rows[np.argsort(time[rows], kind="mergesort")]
                 break
-
-
-@njit(cache=True, nogil=True)
-def find_step(time, origin):  # type: ignore[no-untyped-def]
-    """Find the greatest common divisor of the differences from ``origin``; 0: all are equal."""
-    step = np.int64(0)
-    for t in time:
-        rest = abs(t - origin)
-        if step == 0:
-            step = rest
-        elif rest % step != 0:
-            while rest != 0:
-                step, rest = rest, step % rest
-    return step
 
 
 @njit(cache=True, nogil=True)
