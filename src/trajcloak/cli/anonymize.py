@@ -253,7 +253,7 @@ def print_summary(
     seconds: float,
     read_as: Mapping[str, str],
 ) -> None:
-    """Show what a release holds, and what it does not.
+    """Show what a release holds, and what was left out.
 
     ``figures`` are the private ones, about requests; ``read_as`` says which columns were read.
     """
@@ -335,8 +335,8 @@ def start_engine(
 ) -> "Iterator[Engine]":
     """Start or connect to the engine that the options name.
 
-    ``chosen`` are the values of all :data:`ENGINE_OPTIONS`; ``beside`` is what the scratch folder
-    stands beside if no other place is named.
+    ``chosen`` are the values of all :data:`ENGINE_OPTIONS`. The scratch folder stands beside the
+    path ``beside``, if no other place is named.
     """
     _check_fits(chosen)
     if chosen["engine"] == IN_MEMORY:
@@ -381,10 +381,10 @@ def _check_fits(chosen: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _interrupted_if_terminated() -> Iterator[None]:
-    """Let a run that is told to end clean up first: rows of the log stand in its scratch folder.
+    """Let a run that gets SIGTERM clean up first: rows of the log stand in its scratch folder.
 
-    Python drops what is raised in a finalizer, or in a function that is called when garbage is
-    collected, of which dask has one. An interruption that is dropped is raised again.
+    Python drops an error that is raised in a finalizer, or in a function that is called when
+    garbage is collected; dask has such a function. An interruption that is dropped is raised again.
     """
 
     def interrupt(*_: object) -> None:

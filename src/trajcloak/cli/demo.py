@@ -49,7 +49,7 @@ KNOWLEDGE = {
     "trajectory-aware": "where everybody was at all times",
     "tp-aware": "... and how areas are chosen",
     "report-aware": "... and who reported at that minute",
-    "linking": "... and takes equal requests for one person's",
+    "linking": "... and takes equal requests for those of one person",
 }
 """What each class of attacker knows."""
 
