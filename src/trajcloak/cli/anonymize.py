@@ -311,7 +311,7 @@ def print_summary(
         )
     if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(
-            "No request is published: a request is rare if only one bundle of its window shows it. "
+            "No request is published. A request is rare if only one bundle of its window shows it. "
             "Pass a lower --k for more bundles, or see --rare."
         )
     if manifest["parameters"]["rare"] == KEEP and manifest["parameters"]["allow"]:
