@@ -123,7 +123,7 @@ def print_comparisons(results: Sequence["Comparison"], unit: Unit) -> None:
     out.print(costs, runs)
     if any(r.cost_parts is not None for r in done):
         out.print(parts)
-    out.print("of optimum: quad cost divided by the best possible one (<=: at most so much).")
+    out.print("of optimum: how many times the best possible quad cost (<=: at most so many).")
     for r in results:
         if r.status != "ok":
             out.print(f"[bold red]{r.algorithm}[/]: {to_markup(r.status)}")
