@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,27 @@ import numpy as np
 
 GIB = 2**30
 REQUESTS = ("category", "detail")
+
+TIMED = {
+    "read": ("trajcloak.pipeline", "read_shards"),
+    "grid and region": ("trajcloak.trajectories.layout", "lay_out"),
+    "schedule": ("trajcloak.trajectories.layout", "check_schedule"),
+    "pivot": ("trajcloak.window_inputs", "cut_input"),
+    "sort keys": ("trajcloak.algorithms.traj_anon", "sort_keys"),
+    "build tree": ("trajcloak.algorithms.traj_anon", "build_gtree"),
+    "solve rows": ("trajcloak.algorithms.traj_anon", "solve_rows"),
+    "read configuration": ("trajcloak.algorithms.traj_anon", "solve_configuration"),
+    "assign": ("trajcloak.algorithms.traj_anon", "assign_bundles"),
+    "cloaks": ("trajcloak.algorithms.traj_anon", "build_bounding_boxes"),
+    "bundle requests": ("trajcloak.bundling.runs", "bundle_input"),
+    "decide requests": ("trajcloak.pipeline", "decide_requests"),
+}
+"""Stages of a run in memory: the module that calls a function, and the function that is timed."""
+
+MANIFEST = "manifest"
+"""The stage with the rest of a run: to add up what is published and what is not."""
+
+WRITING = "write release"
 
 
 def bare_read(log: str) -> dict[str, Any]:
@@ -33,34 +55,17 @@ def stages(log: str, k: str) -> dict[str, Any]:
     """Time the whole path stage by stage, kernels compiled before."""
     _warm_up()
     import trajcloak as tc
-    from trajcloak import pipeline, window_inputs
-    from trajcloak.algorithms import traj_anon
-    from trajcloak.bundling import runs
-    from trajcloak.trajectories import layout
 
     clock = _Clock()
-    for stage, module, function in (
-        ("read", pipeline, "read_shards"),
-        ("grid and region", layout, "lay_out"),
-        ("schedule", layout, "check_schedule"),
-        ("pivot", window_inputs, "cut_input"),
-        ("sort keys", traj_anon, "sort_keys"),
-        ("build tree", traj_anon, "build_gtree"),
-        ("solve rows", traj_anon, "solve_rows"),
-        ("read configuration", traj_anon, "solve_configuration"),
-        ("assign", traj_anon, "assign_bundles"),
-        ("cloaks", traj_anon, "build_bounding_boxes"),
-        ("bundle requests", runs, "bundle_input"),
-        ("decide requests", pipeline, "decide_requests"),
-    ):
+    for stage, (module_name, function) in TIMED.items():
+        module = import_module(module_name)
         setattr(module, function, partial(clock, stage, getattr(module, function)))
     start = time.perf_counter()
     release = tc.anonymize(log, k=int(k), requests=REQUESTS, algorithm="traj-anon")
-    # What is left: to add up what is published and what is not.
-    clock.seconds["manifest"] = time.perf_counter() - start - sum(clock.seconds.values())
+    clock.seconds[MANIFEST] = time.perf_counter() - start - sum(clock.seconds.values())
     folder = Path(tempfile.mkdtemp(dir=Path(log).parent))
     try:
-        clock("write release", release.save, folder / "release")
+        clock(WRITING, release.save, folder / "release")
     finally:
         shutil.rmtree(folder)
     seconds = sum(clock.seconds.values())

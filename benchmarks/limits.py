@@ -54,7 +54,11 @@ def main() -> None:
     for column in ("stage", "wall s", "bare", "ratio", "processor s", "bare", "ratio"):
         table.add_column(column, justify="left" if column == "stage" else "right")
     for name, ours, bare in rows:
-        cells = [f(pair) for pair in zip(ours, bare, strict=True) for f in (_one, _other, _ratio)]
+        cells = [
+            text
+            for found, least in zip(ours, bare, strict=True)
+            for text in (f"{found:.2f}", f"{least:.2f}", f"{found / least:.1f}")
+        ]
         table.add_row(name, *cells)
     console.print(table)
     table = Table(title="Sorting, by its kernels", title_justify="left")
@@ -149,18 +153,6 @@ def clock(run: Callable[[], Any]) -> tuple[float, float]:
         run()
         times.append((time.perf_counter() - wall, time.process_time() - cpu))
     return min(t[0] for t in times), min(t[1] for t in times)
-
-
-def _one(pair: tuple[float, float]) -> str:
-    return f"{pair[0]:.2f}"
-
-
-def _other(pair: tuple[float, float]) -> str:
-    return f"{pair[1]:.2f}"
-
-
-def _ratio(pair: tuple[float, float]) -> str:
-    return f"{pair[0] / pair[1]:.1f}"
 
 
 if __name__ == "__main__":

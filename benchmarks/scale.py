@@ -118,8 +118,7 @@ class MeasuringEngine(StoredEngine):
             yield from call.function(*job)
             self.read_bytes[name] += max(0, _count_resident() - mapped)
 
-        is_generator = call.is_generator
-        return run_generator if is_generator else run
+        return run_generator if call.is_generator else run
 
 
 def _name_function(call: Call) -> str:

@@ -2,8 +2,7 @@
 
 ``python -m experiments.choices`` writes one result file per point to
 ``experiments/results/choices`` and leaves out the points that have one;
-``python -m experiments.choices --plot FIGURE`` draws the figure from these files, and from
-nothing else.
+``python -m experiments.choices --plot FIGURE`` draws the figure from these files alone.
 
 A point is a length of windows and a least number of users in a part. For each, a release of the
 log of ``trajcloak demo`` is made and asked the questions of ``trajcloak utility``.

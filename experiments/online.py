@@ -4,15 +4,15 @@
 ``experiments/results/online/city`` and leaves out the points that have one; with ``--network
 PATH``, a road network as ``trajcloak generate`` takes it, to a folder of its name, and with the
 best predictor alone. ``python -m experiments.online --plot FIGURE`` draws the figure from these
-files, and from nothing else.
+files alone.
 
-A point is a number of instants in an epoch, a lag and a predictor. After a warm-up, which is all
-that predictions have seen, some epochs are grouped as the stream would group them; the cost of
-their true cloaks is compared with that of ``refined`` on the true ways of the same epochs, at the
-same effort. Each is measured with whole cloaks, and with parts per instant online.
+A point is a number of instants in an epoch, a lag and a predictor. After a warm-up, from which
+predictions learn, some epochs are grouped as the stream would group them. The cost of their true
+cloaks is compared with that of ``refined`` on the true ways of users in the same epochs, at the
+same effort. Online, each point is measured with whole cloaks and with parts per instant.
 
-With ``--absence`` users are absent at random instead: how many sets are published nevertheless, and
-what the slack that makes this so costs in area.
+With ``--absence``, users are absent at random instead. Measured is how many sets are still
+published, and how much larger areas are, since bundles are formed with more than k members.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Draw the figures from result files, and from nothing else.
+"""Draw the figures from result files alone.
 
 ``python -m experiments.plot RESULTS -o FOLDER`` reads the files that
 ``experiments.run`` wrote. A point that ran out of time is drawn hollow, on a dashed line:
@@ -28,7 +28,7 @@ EXTRAPOLATED = "extrapolated, not measured"
 SQUARE_KM = 1e6
 DPI = 150
 UNDATED: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
-"""Leaves out of a file what would make it differ from one drawn from the same results."""
+"""Leaves program and date out of a file, so that the same results give the same file."""
 
 # The colours of Okabe and Ito, which the colour-blind can tell apart. Markers and lines
 # differ as well, for print without colours; dashes are kept for what was not measured.
@@ -47,14 +47,16 @@ LENGTH_STYLES: dict[int, tuple[str, str, Any]] = {10: (BLUE, "s", "-."), 30: (BL
 
 PHASES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "load: read": (("read",), SKY, ""),
-    "load: grid, pivot": (("grid and region", "pivot"), BLUE, "//"),
+    "load: grid, pivot": (("grid and region", "schedule", "pivot"), BLUE, "//"),
     "configuration: sort keys": (("sort keys",), ORANGE, "--"),
     "configuration: tree, rows": (("build tree", "solve rows", "read configuration"), RED, "xx"),
     "policy: assign, cloaks": (("assign", "cloaks"), BLACK, ""),
-    "publish: bundle requests": (("request check", "bundle requests"), YELLOW, ".."),
+    "publish: bundle requests": (("bundle requests", "decide requests"), YELLOW, ".."),
     "publish: write": (("manifest", "write release"), GREEN, "\\\\"),
 }
-"""Stages, colour and hatch of each phase, named by the paper's phase where it has one."""
+"""Stages of ``benchmarks/child.py``, colour and hatch of each phase.
+
+A phase has the name that the paper gives it, if it is one of the paper's."""
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,20 @@ PAGE = Path(__file__).parents[1] / "reference/commands.md"
 
 OPENING = r"""# Commands
 
-Made from the commands themselves, as `--help` shows them.
+This page is made from the commands themselves, and says what `--help` shows.
 
-Exit codes: 0 done; 2 bad input or usage, and nothing is written; 3 breach found. Every command
-shows progress bars on a terminal, and prints one JSON object with `--json`. Nothing is ever
-overwritten: an output must be a new path. `python -m trajcloak` is the same as `trajcloak`, `-h`
-the same as `--help`, and `-` instead of a log is what comes on standard input, compressed or not.
+Exit codes: 0 done; 2 bad input or usage, and nothing is written; 3 breach found; 130 interrupted
+(Ctrl-C). Commands that take long show progress bars on a terminal. With `--json`, a command prints
+one JSON object. Nothing is ever overwritten: an output must be a new path. `python -m trajcloak` is
+the same as `trajcloak`, `-h` the same as `--help`. `-` instead of a log stands for standard input,
+compressed or not.
 
 ## Options from a file
 
 Options that are the same in every command may stand in `trajcloak.toml` in the working folder, or
-in a file that `--config` names. Keys are the long names of options; those in a table are for one
-command. What is given on the command line comes first, and each run says which options come from
-the file.
+in a file that `--config` names. Keys are the long names of options. Keys in a table are for the
+command that the table is named after. Options on the command line take precedence, and each run
+says which options come from the file.
 
 ```toml
 user = "device"

@@ -39,6 +39,13 @@ def test_lines_through_a_pipe(tmp_path):
     assert b"another epoch" in messages
 
 
+def test_a_folder_that_is_not_there_is_not_followed(run, tmp_path):
+    done = run("stream", "-o", "release", *ASKED, "--follow", "feed")
+    assert done.code == 2
+    assert "Directory 'feed' does not exist" in done.err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 @pytest.mark.needs_jit
 def test_files_of_a_folder_are_followed(tmp_path):

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from benchmarks import child
 from experiments import plot
 
 STAGES = {stage: 1.0 for stages, _, _ in plot.PHASES.values() for stage in stages}
@@ -65,6 +66,11 @@ def test_every_figure_is_drawn_from_files_alone(tmp_path, monkeypatch, capsys, e
     first = {path: path.read_bytes() for path in figures.iterdir()}
     plot.main()
     assert {path: path.read_bytes() for path in figures.iterdir()} == first
+
+
+def test_every_stage_that_is_measured_is_in_one_phase():
+    drawn = [stage for stages, _, _ in plot.PHASES.values() for stage in stages]
+    assert sorted(drawn) == sorted([*child.TIMED, child.MANIFEST, child.WRITING])
 
 
 def test_extrapolation_is_the_power_law_of_the_last_three_points():

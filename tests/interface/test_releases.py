@@ -158,11 +158,12 @@ def test_files_never_hold_the_policy(both):
         lambda: opened.policy,
         lambda: opened.policy_parts,
         lambda: opened.figures,
-        lambda: opened.audit(build_geopandas(UTM)),
         lambda: opened.save("copy", policy="policy.parquet"),
     ):
-        with pytest.raises(tc.OptionError, match=r"read from files, .* pass policy=$"):
+        with pytest.raises(tc.OptionError, match=r"read from files, .* use the policy file"):
             ask()
+    with pytest.raises(tc.OptionError, match=r"read from files, .* pass policy=$"):
+        opened.audit(build_geopandas(UTM))
     with pytest.raises(tc.OptionError, match="no log is given"):
         opened.audit(policy="policy.parquet")
 

@@ -22,9 +22,9 @@ EXIT_INTERRUPTED = 130
 
 COMMANDS = {
     "demo": "Show it all on a generated city.",
-    "generate": "Make a request log of a generated city.",
+    "generate": "Make a request log of people who move on roads.",
     "convert": "Turn movement data of other formats into a log.",
-    "inspect": "Report on a log, and propose how to lay it on instants.",
+    "inspect": "Report on a log, and propose instants, windows and bundles.",
     "anonymize": "Turn a request log into a release.",
     "stream": "Publish reports and requests while they arrive.",
     "audit": "Check a release against its log and policy.",
@@ -32,7 +32,7 @@ COMMANDS = {
     "compare": "Show cost and time of algorithms side by side.",
     "query": "Ask a release how many users were where, with bounds.",
     "report": "Show a release on one page: map, guarantee, figures.",
-    "utility": "Measure how well a release answers such questions.",
+    "utility": "Measure how well a release answers questions.",
 }
 """Every command and its one line of help; each lives in the module of its name."""
 

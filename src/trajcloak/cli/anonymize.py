@@ -56,8 +56,8 @@ engine_options = combine(
     work_option(
         "--tls-ca",
         type=shared.PATH,
-        help="Certificate of the authority that the scheduler's is checked with.  [default: "
-        "as dask is configured]",
+        help="Certificate of the authority that has signed the scheduler's.  [default: as dask is "
+        "configured]",
     ),
     work_option("--tls-cert", type=shared.PATH, help="Certificate to show to the scheduler."),
     work_option("--tls-key", type=shared.PATH, help="Private key of --tls-cert."),
@@ -179,8 +179,8 @@ def command(
     """Turn a request log into a release with at least K possible senders per request.
 
     LOG is a .csv or .parquet file, a folder of them, a glob, or - for standard input. With
-    --request-log or --is-report, locations come from reports alone, and requests change nothing
-    of them.
+    --request-log or --is-report, locations come from reports alone, and do not depend on
+    requests.
     """
     from trajcloak.log.files import describe_columns
     from trajcloak.options import Options
@@ -253,7 +253,7 @@ def print_summary(
     seconds: float,
     read_as: Mapping[str, str],
 ) -> None:
-    """Show what a release holds, and what it does not.
+    """Show what a release holds, and what was left out.
 
     ``figures`` are the private ones, about requests; ``read_as`` says which columns were read.
     """
@@ -307,12 +307,12 @@ def print_summary(
     if withheld["sets"]:
         out.print(
             f"{show_count(withheld['sets'], 'set')} of requests have fewer than {manifest['k']} "
-            f"members with a row and are empty; --members N leaves fewer of them."
+            f"members with a row, and are withheld; --members N makes them fewer."
         )
     if figures["withheld"]["rare"] and not manifest["requests"]:
         out.print(
-            "No request is published. With the rule about rare requests a window needs several "
-            "bundles: lower --k, or see --rare."
+            "No request is published. A request is rare if only one bundle of its window shows it. "
+            "Pass a lower --k for more bundles, or see --rare."
         )
     if manifest["parameters"]["rare"] == KEEP and manifest["parameters"]["allow"]:
         names = ", ".join(manifest["parameters"]["allow"])
@@ -335,8 +335,8 @@ def start_engine(
 ) -> "Iterator[Engine]":
     """Start or connect to the engine that the options name.
 
-    ``chosen`` are the values of all :data:`ENGINE_OPTIONS`; ``beside`` is what the scratch folder
-    stands beside if no other place is named.
+    ``chosen`` are the values of all :data:`ENGINE_OPTIONS`. The scratch folder stands beside the
+    path ``beside``, if no other place is named.
     """
     _check_fits(chosen)
     if chosen["engine"] == IN_MEMORY:
@@ -361,7 +361,7 @@ def start_engine(
 
 
 def _check_fits(chosen: Mapping[str, Any]) -> None:
-    """Raise if an option is given that is none of the engine, or that contradicts another."""
+    """Raise if an option is given that is for another engine, or that contradicts another."""
     for name, engines in ENGINES_OF.items():
         if chosen[name] is not None and chosen["engine"] not in engines:
             raise click.UsageError(
@@ -381,10 +381,10 @@ def _check_fits(chosen: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _interrupted_if_terminated() -> Iterator[None]:
-    """Let a run that is told to end clean up first: rows of the log stand in its scratch folder.
+    """Let a run that gets SIGTERM clean up first: rows of the log stand in its scratch folder.
 
-    Python drops what is raised in a finalizer, or in a function that is called when garbage is
-    collected, of which dask has one. An interruption that is dropped is raised again.
+    Python drops an error that is raised in a finalizer, or in a function that is called when
+    garbage is collected; dask has such a function. An interruption that is dropped is raised again.
     """
 
     def interrupt(*_: object) -> None:

@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Attack snapshot policies and bundles of LOG, as each class of attacker would.
 
-    Attacked is what each policy would publish. Without --request, every row counts as a
+    The attack is on what each policy would publish. Without --request, every row counts as a
     request.
     """
     from trajcloak.attackers import attack_policies

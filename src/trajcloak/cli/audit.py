@@ -36,7 +36,7 @@ OF_RELEASES = ("replay", "vocabulary", "rewrite", "memory", "request_log")
     is_flag=True,
     help="RELEASE is a table of another tool: a rectangle and a time per row.",
 )
-@option("--k", type=int, help="Least number of possible senders that is asked for.")
+@option("--k", type=int, help="Least number of possible senders that the audit demands.")
 @option("--replay", is_flag=True, help="Run the algorithm again: it must give the same groups.")
 @option(
     "--vocabulary",
@@ -77,8 +77,9 @@ def command(
 ) -> None:
     """Check RELEASE against the LOG it was made from, byte for byte.
 
-    Computes with code of its own what must have been published, and compares. Exit code 3 if
-    a check fails. A time option that is given must be the one that the release was made with.
+    Computes with code of its own what must have been published, and compares the two. Exit code
+    3 if a check fails. Time options need not be given; if they are, they must be those that the
+    release was made with.
 
     With --foreign RELEASE is a .csv or .parquet table that any tool published: how
     many users could be in each of its rectangles, or groups of rectangles?

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     help="Kind of cloaks whose cost the algorithms are to lower.",
 )
 @shared.parts_options
-@option("--time-limit", type=float, metavar="SECONDS", help="For each algorithm.")
+@option("--time-limit", type=float, metavar="SECONDS", help="Most time for each algorithm.")
 @shared.threads_option
 @shared.json_option
 def command(
@@ -123,7 +123,7 @@ def print_comparisons(results: Sequence["Comparison"], unit: Unit) -> None:
     out.print(costs, runs)
     if any(r.cost_parts is not None for r in done):
         out.print(parts)
-    out.print("of optimum: how many times the best possible quad cost, at most or exactly.")
+    out.print("of optimum: how many times the best possible quad cost (<=: at most so many).")
     for r in results:
         if r.status != "ok":
             out.print(f"[bold red]{r.algorithm}[/]: {to_markup(r.status)}")

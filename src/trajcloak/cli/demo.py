@@ -49,7 +49,7 @@ KNOWLEDGE = {
     "trajectory-aware": "where everybody was at all times",
     "tp-aware": "... and how areas are chosen",
     "report-aware": "... and who reported at that minute",
-    "linking": "... and takes equal requests for one person's",
+    "linking": "... and takes equal requests for those of one person",
 }
 """What each class of attacker knows."""
 
@@ -234,7 +234,7 @@ def compare_attackers(attacked: "Attack", manifest: Mapping[str, Any]) -> Paragr
     yield _heading(4, "The same attack on both")
     policies = list(dict.fromkeys(finding.policy for finding in attacked.findings))
     table = ValueTable(
-        "Requests whose sender is found, without a doubt",
+        "Requests whose sender is found for certain",
         "the attacker knows",
         ["bundles" if policy == manifest["algorithm"] else policy for policy in policies],
         caption="k-inside, bulk-dp: two ways to choose an area for each minute",
@@ -251,7 +251,10 @@ def compare_attackers(attacked: "Attack", manifest: Mapping[str, Any]) -> Paragr
         )
     yield table
     if not manifest["requests"]:
-        yield "No request is published in bundles: there is but one, and it alone would show it."
+        yield (
+            "No request is published in bundles: there is only one, and what a single bundle shows "
+            "is withheld."
+        )
         return
     ours = [finding for finding in attacked.findings if finding.policy == manifest["algorithm"]]
     least = min(finding.smallest_candidate_set for finding in ours)
@@ -274,7 +277,7 @@ def describe_accuracy(manifest: Mapping[str, Any], utility: "Sequence[Utility]")
         "Error of the answers, against the log (half of them are better)",
         "question",
         ("error", "within bounds", "withheld"),
-        caption="withheld: whom the questions ask about, and the release leaves out",
+        caption="withheld: people whom a question is about, and whom the release leaves out",
     )
     for answered in utility:
         table.add_row(
@@ -290,10 +293,10 @@ def describe_audit(report: "AuditReport") -> Paragraphs:
     """Say whether the audit passed; show all checks if it failed."""
     yield _heading(6, "An audit")
     yield (
-        "It computes with code of its own what must have been published, compares it byte for "
-        "byte with the files, and runs the algorithm again: is everybody in one bundle, inside all "
-        "its areas, among enough people? Were exactly these requests sent? Is nothing else in the "
-        "files?"
+        "The audit computes with code of its own what must have been published, compares it byte "
+        "for byte with the files, and runs the algorithm again. Is everybody in one bundle, inside "
+        "all its areas, among enough people? Were exactly these requests sent? Is nothing else in "
+        "the files?"
     )
     if report.passed:
         yield f"[bold green]{report.verdict}[/]"
@@ -319,8 +322,8 @@ def explain_guarantee(manifest: Mapping[str, Any]) -> Paragraphs:
         f"Somebody who knows where every one of the {manifest['users']:,} people was at every "
         f"minute, who knows this program and all its settings, and who has all the computers of "
         f"the world, still cannot tell who sent a request: for each published request at least "
-        f"{manifest['k']:,} people fit equally well. What a reader of the release "
-        f"does learn: what was asked for, in which area, along which way."
+        f"{manifest['k']:,} people fit equally well. A reader of the release does learn what "
+        f"was asked for, in which area, and along which way."
     )
 
 

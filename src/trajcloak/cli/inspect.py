@@ -45,12 +45,28 @@ SUSPECTED = {
     "--k",
     type=click.IntRange(min=2),
     default=10,
-    help="Least number of users in a bundle that the release is to have.",
+    help="Least number of possible senders of a request.",
 )
-@time_option("--every", metavar="DURATION", help="Keep this step.  [default: proposed]")
-@time_option("--max-gap", metavar="DURATION", help="Keep this gap.  [default: proposed]")
-@time_option("--length", type=click.IntRange(min=1), help="Keep this length.  [default: proposed]")
-@bundle_option("--members", type=click.IntRange(min=2), help="Keep this many.  [default: proposed]")
+@time_option(
+    "--every",
+    metavar="DURATION",
+    help="Time from one instant to the next, if it is decided already.  [default: proposed]",
+)
+@time_option(
+    "--max-gap",
+    metavar="DURATION",
+    help="Longest gap to interpolate, if it is decided already.  [default: proposed]",
+)
+@time_option(
+    "--length",
+    type=click.IntRange(min=1),
+    help="Instants in a window, if that is decided already.  [default: proposed]",
+)
+@bundle_option(
+    "--members",
+    type=click.IntRange(min=2),
+    help="Least number of users in a bundle, if it is decided already.  [default: proposed]",
+)
 @shared.region_option
 @shared.rows_alike_option
 @bundle_option(
@@ -74,9 +90,9 @@ def command(
 ) -> None:
     """Report on LOG, and propose the command that anonymizes it.
 
-    Nothing is written, and no request is looked at. The shares say whom and
-    what a choice would keep with --missing withhold. Exit code 2 if anonymize would refuse
-    the log.
+    Nothing is written, and no request is looked at. Tables show which shares of users, reports
+    and sets of requests each choice would keep, with --missing withhold. Exit code 2 if anonymize
+    would refuse the log.
     """
     from trajcloak.inspection import inspect_rows
     from trajcloak.log import read_all_rows
@@ -107,7 +123,7 @@ def command(
         measured = {} if plan is None else {"plan": asdict(plan)}
         print_json({**found.to_dict(), **measured, "columns": read_as, "command": proposed})
     else:
-        print_inspection(found, read_as, is_told=bool(found.refusals) or options["rows_alike"])
+        print_inspection(found, read_as, rows_alike=options["rows_alike"])
         if plan is not None:
             print_plan(plan)
         others = [] if columns.requests else list_other_columns(log, columns)
@@ -154,30 +170,29 @@ def build_command(
     return shlex.join(words)
 
 
-def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, is_told: bool) -> None:
-    """Show the figures of the log, and a table of choices for each option.
-
-    ``is_told``: whether it is said elsewhere what rows out of schedule mean.
-    """
+def print_inspection(found: "Inspection", read_as: Mapping[str, str], *, rows_alike: bool) -> None:
+    """Show the figures of the log, and a table of choices for each option."""
     out.print(facts_table("Log", [*read_as.items(), *list_ingest_facts(found.ingest.to_dict())]))
     for name in ("every", "max_gap", "length", "members"):
         choices = getattr(found, f"by_{name}")
         if choices:
             out.print(_choices_table(name, choices, found.proposed))
     sets = (
-        "; sets: of requests that would be published; rows: in such a set"
+        " 'sets': sets of requests that would be published. 'rows': rows in such a set."
         if found.proposed.sets is not None
         else ""
     )
     out.print(
-        f"Shares that a choice keeps: users who take part in a window; reports of users who take "
-        f"part there; guessed: locations without a report in their instant{sets}."
+        f"Columns are shares. 'users': users who take part in at least one window. 'reports': "
+        f"reports of users who take part in their window. 'guessed': locations without a report in "
+        f"their instant.{sets}"
     )
     for suspect in found.suspects:
         if not any(f"--drop={suspect.reason}" in refusal for refusal in found.refusals):
             out.print(f"{suspect.named} {SUSPECTED[suspect.reason]} (--drop {suspect.reason})")
     odd = found.schedule
-    if (odd.odd_times or odd.odd_phases or odd.odd_places) and not is_told:
+    is_odd = odd.odd_times or odd.odd_phases or odd.odd_places
+    if is_odd and not rows_alike and not found.refusals:
         out.print(
             f"Rows follow a schedule with exceptions ({odd.odd_times:,} times between reports, "
             f"{odd.odd_phases:,} moments, {odd.odd_places:,} places of another precision): a log "

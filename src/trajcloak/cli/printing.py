@@ -26,13 +26,15 @@ WIDEST = 10_000
 """Wider than any table."""
 
 SOON = 1.0
-"""Seconds after the first step of a stage from which on its end is foreseen by the other steps."""
+"""Seconds since the first step of a stage, after which the later steps are enough to foresee its
+end."""
 
 LATER = 5.0
-"""Seconds of a stage after which its end is foreseen by all steps: the first may have compiled."""
+"""Seconds since the start of a stage, after which its end is foreseen with the first step, too. The
+first step may be slow, since it may compile kernels."""
 
 LONG = 120.0
-"""Seconds that are worth a word in advance."""
+"""Seconds that are left of a stage, from which on a message says so."""
 
 
 def to_markup(text: str) -> str:
@@ -160,7 +162,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 class Forecast:
-    """Foresees, once for each stage, how long it will still take, if that is minutes."""
+    """Foresees, once for each stage, how many minutes are left."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -168,7 +170,7 @@ class Forecast:
         self._told: set[str] = set()
 
     def ask(self, stage: str, done: int, total: int) -> int | None:
-        """Compute the minutes that are left; None if they are few, unknown, or told already."""
+        """Compute the minutes that are left; None if few, unknown, or returned before."""
         now = self._clock()
         marks = self._marks.setdefault(stage, [(now, done)])
         if done <= marks[0][1]:
@@ -190,10 +192,10 @@ class Forecast:
 
 @contextmanager
 def progress_bars(*, hidden: bool = False, transient: bool = False) -> Iterator[Progress]:
-    """Draw a bar per stage on a terminal; yields the function that moves them.
+    """Draw a bar per stage on a terminal; yields the function that moves the bars.
 
-    Also says, on a terminal or not, if a stage will take minutes. ``transient`` bars are taken
-    away when all is done.
+    Also says, on a terminal or not, if a stage will take minutes. ``transient`` bars are removed
+    at the end.
     """
     is_shown = err.is_terminal and not hidden
     forecast = Forecast()

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     "--outline",
     type=shared.PATH,
     metavar="FILE",
-    help="GeoJSON to draw there: a coast, a border, districts.",
+    help="GeoJSON file to draw under the cloaks: a coast, a border, districts.",
 )
 @option("--replay", is_flag=True, help="With --log: the audit also runs the algorithm again.")
-@option("--no-attack", is_flag=True, help="With --log: audit only.")
+@option("--no-attack", is_flag=True, help="With --log: leave out the attack.")
 @partial(
     shared.log_options,
     request_help="With --log: request attribute that was to be published; repeat for more.  "

@@ -151,7 +151,8 @@ region_option = place_option(
 rows_alike_option = request_option(
     "--rows-alike",
     is_flag=True,
-    help="Rows that do not follow the schedule of the others have nothing to do with requests.",
+    help="Say that rows which do not follow the schedule of the others have nothing to do with "
+    "requests.",
 )
 
 seed_option = bundle_option("--seed", default=0, help="For algorithms that draw at random.")
@@ -240,7 +241,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     @place_option(
         "--crs",
         metavar="SYSTEM",
-        help="Coordinate system of the place, such as EPSG:27700: degrees, or metres, which are "
+        help="Coordinate system of the places, such as EPSG:27700: degrees, or metres, which are "
         "used as they are.  [default: WGS 84 for --lon and --lat]",
     )
     @place_option(

@@ -86,7 +86,7 @@ LOOK_AGAIN = 0.5
 )
 @option(
     "--follow",
-    type=shared.PATH,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Read the files of this folder, by name, as they arrive, instead of standard input.",
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @shared.log_argument
 @click.argument("release", type=shared.PATH)
 @option("--policy", type=shared.PATH, required=True, help="Private policy file of the release.")
-@option("--queries", default=1000, help="Of each kind.")
+@option("--queries", default=1000, help="Questions of each kind.")
 @option("--seed", default=0, help="Decides the questions.")
 @partial(
     shared.log_options,
@@ -88,8 +88,8 @@ def print_utility(results: list["Utility"]) -> None:
         "question",
         ("queries", "mean error", "median", "width", "within", "withheld"),
         caption="error, its median, and mean width (upper less lower bound) in percent of the true "
-        "answer; within: true answers within the bounds; withheld: users, or senders, whom the "
-        "release leaves out, and the true answers too",
+        "answer; within: true answers within the bounds; withheld: users, or senders, in question "
+        "whom the release leaves out; true answers do not count them",
     )
     for r in results:
         table.add_row(

@@ -270,7 +270,7 @@ class _Item(NamedTuple):
     data: dict[str, str]
 
 
-class _Reader(XmlFile):
+class _GraphmlFile(XmlFile):
     """Collects nodes and edges while the file streams by."""
 
     def __init__(self, file: Path) -> None:
@@ -370,7 +370,7 @@ def read_graphml(path: Path, crs: str | None = None) -> Network:
     straight. A street that leads both ways stands in the file once per direction, with
     ``oneway`` false; it becomes one edge.
     """
-    reader = _Reader(path)
+    reader = _GraphmlFile(path)
     reader.read()
     if not reader.nodes or not reader.edges:
         raise InputError(

@@ -12,7 +12,7 @@ from trajcloak.algorithms.traj_anon import TrajAnon
 from trajcloak.engines import open_engine
 from trajcloak.errors import OptionError
 from trajcloak.given_values import Box, Duration, Names, to_duration, to_names, to_square
-from trajcloak.interface.logs import ColumnOptions, Log, LogSource, check_not_given, find_input
+from trajcloak.interface.logs import ColumnOptions, Log, LogSource, find_input
 from trajcloak.interface.releases import Made, Release
 from trajcloak.options import Options
 from trajcloak.pipeline import anonymize_log, anonymize_on
@@ -241,7 +241,11 @@ def anonymize(
     with listening(progress) as heard:
         if isinstance(source, Log):
             where = {"engine": engine, "memory": memory, "scratch": scratch}
-            check_not_given(name for name, value in where.items() if value is not None)
+            if unfit := [f"{name}=" for name, value in where.items() if value is not None]:
+                raise OptionError(
+                    f"the log was read already, and {', '.join(unfit)} is given; expected a log "
+                    f"that is still to be read; pass the path of the log"
+                )
             run = anonymize_log(source._rows, options, other, threads=threads, progress=heard)
         else:
             opened = open_engine(

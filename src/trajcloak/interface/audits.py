@@ -235,8 +235,8 @@ def write_report(
     source, read_as, request_log = (None, None, None) if log is None else find_input(log, columns)
     if isinstance(source, pa.Table) or isinstance(request_log, pa.Table):
         raise OptionError(
-            "the log is a table in memory; expected files, which the page is kept away from; "
-            "write it to a .parquet file first"
+            "the log is a table in memory; expected files, whose SHA-256 the page shows; write it "
+            "to a .parquet file first"
         )
     with listening(progress) as heard:
         return report.write_report_page(

@@ -123,7 +123,11 @@ def find_input(source: LogSource, columns: Mapping[str, Any]) -> LogInput:
         if value is not None and not (isinstance(value, tuple) and not value)
     }
     if isinstance(source, Log):
-        check_not_given(named)
+        if listed := ", ".join(f"{name}=" for name in named):
+            raise OptionError(
+                f"the log was read already, and {listed} is given; expected it where the log is "
+                f"read; pass it to read_log, or pass the path of the log"
+            )
         return source._given
     request_log = named.pop("request_log", None)
     return LogInput(_take(source), _build_columns(named), _take(request_log))
@@ -136,15 +140,6 @@ def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
             close = get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]}=?" if close else ""
             raise TypeError(f"got an unexpected keyword argument '{name}'{hint}")
-
-
-def check_not_given(named: Iterable[str]) -> None:
-    """Raise if options for reading are given with a log that was read already."""
-    if listed := ", ".join(f"{name}=" for name in named):
-        raise OptionError(
-            f"the log was read already, and {listed} is given; expected it where the log is read; "
-            f"pass it to read_log, or pass the path of the log"
-        )
 
 
 def _build_columns(named: dict[str, Any]) -> LogColumns:

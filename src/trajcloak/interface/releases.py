@@ -363,7 +363,11 @@ class Release:
 
     def _get_made(self) -> Made:
         if self._made is None:
-            raise _no_policy()
+            raise OptionError(
+                "the release was read from files, which hold neither its policy nor private "
+                "counts; expected a release that anonymize returned; use the policy file that was "
+                "written with it"
+            )
         return self._made
 
     @cached_property
@@ -430,7 +434,10 @@ def hold_in_files(release: Release, policy: str | Path | None) -> Iterator[tuple
     if release._made is None:
         assert release._path is not None
         if policy is None:
-            raise _no_policy()
+            raise OptionError(
+                "the release was read from files, which never hold its policy; expected the policy "
+                "file, which is private; pass --policy"
+            )
         yield release._path, Path(policy)
         return
     with TemporaryDirectory(prefix="trajcloak-") as name:
@@ -465,13 +472,6 @@ def _list_answers(answers: Any, prefix: str = "") -> dict[str, pa.Array]:
         f"{prefix}estimate": pa.array([answer.estimate for answer in listed], pa.float64()),
         f"{prefix}upper": pa.array([answer.upper for answer in listed], pa.int64()),
     }
-
-
-def _no_policy() -> OptionError:
-    return OptionError(
-        "the release was read from files, which never hold its policy; expected the policy file, "
-        "which is private; pass --policy"
-    )
 
 
 def need(name: str) -> Any:
