@@ -134,8 +134,12 @@ def read_parquet_metadata(file: Path) -> pq.FileMetaData:
 def count_by_reading(file: Path, columns: LogColumns) -> int | None:
     """Count the rows of a file that is not Parquet; None if it cannot be read."""
     try:
-        wanted = choose_columns(file, columns.without_place())
-        batches = _open_own(file, wanted, [wanted.user], 0, None, BadRows())
+        wanted = choose_columns(file, columns)
+        # One column is enough; that of the user may be in the names of folders.
+        own = read_columns(file, columns.delimiter).find_own(wanted.names)[:1]
+        if not own:
+            return None
+        batches = _open_own(file, wanted, own, 0, None, BadRows())
         return sum(int(batch.num_rows) for batch in batches)
     except (*UNREADABLE, InputError):
         return None
