@@ -92,10 +92,11 @@ def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str
     kind = pa.int64() if pa.types.is_integer(type_) else pa.float64()
     numbers = column.cast(kind, safe=False)
     filled = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    # Not "greater than": NaN is out of range, too.
-    is_bad = ~(np.abs(filled) <= MAX_EPOCH // scale)
-    ticks = np.rint(np.where(is_bad, 0, filled) * scale).astype(np.int64)
-    mask = is_bad | numbers.is_null().to_numpy(zero_copy_only=False)
+    most = MAX_EPOCH // scale
+    # Not by the absolute value: the least integer has none, and is what pandas has for no time.
+    is_good = (filled >= -most) & (filled <= most)
+    ticks = np.rint(np.where(is_good, filled, 0) * scale).astype(np.int64)
+    mask = ~is_good | numbers.is_null().to_numpy(zero_copy_only=False)
     return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC")), "is out of range"
 
 
