@@ -14,6 +14,9 @@ from trajcloak.given_values import parse_crs
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.options import WGS84
 
+DEGREES = 180.0, 90.0
+"""Greatest longitude and latitude."""
+
 POINT_BYTES = 21
 LITTLE_ENDIAN_POINT = b"\x01\x01\x00\x00\x00"
 HEAD_BYTES = len(LITTLE_ENDIAN_POINT)

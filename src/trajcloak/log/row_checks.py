@@ -16,7 +16,8 @@ from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.file_columns import LogSystem
-from trajcloak.log.filter import DEGREES, RowFilter, to_array
+from trajcloak.log.filter import RowFilter, to_array
+from trajcloak.log.geometry import DEGREES
 from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests, to_plain
 from trajcloak.log.sharded_log import LogFacts, RequestLog, mixed_ids
 from trajcloak.log.times import (

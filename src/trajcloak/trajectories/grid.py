@@ -41,6 +41,7 @@ and last report."""
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 MINUTES_OF_DAY = 24 * 60
+EXPECTED_HOURS = "hours such as 07:00-10:00,16:00-19:00"
 MAX_WINDOWS = 1 << 20
 FEW_WINDOWS = 1 << 14
 WINDOWS_PER_ROW = 100
@@ -241,12 +242,13 @@ def parse_hours(text: str) -> list[tuple[int, int]]:
     """
     stretches = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d\d):(\d\d)-(\d\d):(\d\d)\s*", part, re.ASCII)
-        numbers = list(map(int, match.groups())) if match else []
-        start, end = (60 * h + m for h, m in (numbers[:2], numbers[2:])) if match else (0, 0)
-        is_time = match is not None and max(numbers[1], numbers[3]) < 60
-        if not is_time or start >= MINUTES_OF_DAY or end > MINUTES_OF_DAY or start == end:
-            raise _bad_hours(text, "hours such as 07:00-10:00,16:00-19:00")
+        match = re.fullmatch(r"\s*(\d\d):([0-5]\d)-(\d\d):([0-5]\d)\s*", part, re.ASCII)
+        if match is None:
+            raise _bad_hours(text, EXPECTED_HOURS)
+        first_hour, first_minute, last_hour, last_minute = map(int, match.groups())
+        start, end = 60 * first_hour + first_minute, 60 * last_hour + last_minute
+        if start >= MINUTES_OF_DAY or end > MINUTES_OF_DAY or start == end:
+            raise _bad_hours(text, EXPECTED_HOURS)
         stretches.append((start, end if end > start else end + MINUTES_OF_DAY))
     stretches.sort()
     following = [*stretches[1:], (stretches[0][0] + MINUTES_OF_DAY, 0)]
