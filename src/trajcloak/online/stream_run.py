@@ -22,6 +22,8 @@ from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
 from trajcloak.options import KEEP, WGS84
+from trajcloak.output import check_new
+from trajcloak.release.reading import check_outside_releases
 from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
 
 LINES_AT_ONCE = 1 << 16
@@ -77,6 +79,9 @@ class Stream:
                 "that may be published, since what is published cannot be taken back; pass "
                 "--vocabulary, or leave out --rare"
             )
+        check_outside_releases(policy, "the policy file", "policy", release.resolve())
+        if state.start is None:
+            check_new(release)
         self._state = state
         self._paths = release, policy
         self._asked = options

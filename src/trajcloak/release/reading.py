@@ -160,7 +160,7 @@ def name_private_files(policy: Path | None, parts_per: str | None) -> list[Path]
     """
     if policy is None:
         return []
-    beside = policy.with_name(f"{policy.stem}-parts{policy.suffix}")
+    beside = policy.parent / f"{policy.stem}-parts{policy.suffix}"
     return [policy, beside] if parts_per == PER_INSTANT else [policy]
 
 
