@@ -79,9 +79,9 @@ class Stream:
                 "that may be published, since what is published cannot be taken back; pass "
                 "--vocabulary, or leave out --rare"
             )
-        check_outside_releases(policy, "the policy file", "policy", release.resolve())
         if state.start is None:
             check_new(release)
+        check_outside_releases(policy, "the policy file", "policy", release.resolve())
         self._state = state
         self._paths = release, policy
         self._asked = options
