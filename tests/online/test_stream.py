@@ -384,13 +384,14 @@ def test_the_state_is_private_and_outside_releases(tmp_path):
 @pytest.mark.parametrize(
     ("release", "policy", "error", "words"),
     [
-        ("run/release", "policy.parquet", OutputError, "exists already"),
+        ("run/release", "policy.parquet", OutputError, "release: exists already"),
+        ("release", "run/printed.jsonl", OutputError, "printed.jsonl: exists already"),
         ("release", "release/policy.parquet", OptionError, "inside the release release"),
         ("release", "run/release/policy.parquet", OptionError, "inside the release release"),
     ],
 )
 def test_outputs_that_cannot_be_used(tmp_path, release, policy, error, words):
-    run_stream(tmp_path / "run", WALK.list_lines())
+    run_stream(tmp_path / "run", WALK.list_lines(), printed=tmp_path / "run" / "printed.jsonl")
     before = list_tree(tmp_path / "run")
     asked = OnlineOptions(k=3, every=EVERY * 10**6, epoch=3)
     with open_state(tmp_path / "state", {}) as state, pytest.raises(error, match=words):

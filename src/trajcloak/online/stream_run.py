@@ -21,9 +21,8 @@ from trajcloak.online.published_instant import PublishedInstant
 from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
-from trajcloak.options import KEEP, WGS84
-from trajcloak.output import check_new
-from trajcloak.release.reading import check_outside_releases
+from trajcloak.options import KEEP, PER_INSTANT, WGS84
+from trajcloak.release.reading import check_outputs, check_outside_releases, name_private_files
 from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
 
 LINES_AT_ONCE = 1 << 16
@@ -80,7 +79,9 @@ class Stream:
                 "--vocabulary, or leave out --rare"
             )
         if state.start is None:
-            check_new(release)
+            # Later, what stands there is this stream's own.
+            parts_per = None if options.parts is None else PER_INSTANT
+            check_outputs(release, name_private_files(policy, parts_per))
         check_outside_releases(policy, "the policy file", "policy", release.resolve())
         self._state = state
         self._paths = release, policy
