@@ -49,7 +49,14 @@ def test_files_that_cannot_be_read(tmp_path, content):
 
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
-    [({}, "'what' has no list"), ({"what": [], "how": []}, "'how' has a list, but is no request")],
+    [
+        ({}, "'what' has no list"),
+        ({"what": [], "how": []}, "'how' has a list, but is no request"),
+        ({"what": "food"}, "the vocabulary has str for 'what'; expected a list of values"),
+        ({"what": None}, "the vocabulary has NoneType for 'what'"),
+        ({"what": [["food"]]}, "the vocabulary has list for 'what'"),
+        ({"what": [object()]}, "the vocabulary has list for 'what'"),
+    ],
 )
 def test_attributes_must_have_lists(vocabulary, message):
     rng = np.random.default_rng(1)
