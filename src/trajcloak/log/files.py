@@ -29,7 +29,7 @@ from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import split_points
 from trajcloak.log.lines import open_lines
 from trajcloak.log.times import decode_times
-from trajcloak.log.types import empty_damaged, to_common_type
+from trajcloak.log.types import empty_damaged, to_common_type, to_plain
 from trajcloak.options import LogColumns
 
 BATCH_ROWS = 1 << 20
@@ -205,7 +205,7 @@ def _open_file(
             points = split_points(arrays[geometry.name], num_rows, bad)
             arrays |= dict(zip(geometry.axes, points, strict=True))
         if wanted.time_unit is not None or wanted.time_format is not None:
-            times = to_common_type(arrays[wanted.time])
+            times = to_plain(arrays[wanted.time])
             arrays[wanted.time] = decode_times(times, wanted, num_rows, bad)
         num_rows += batch.num_rows
         plain = [to_common_type(arrays[name]) for name in wanted.names]

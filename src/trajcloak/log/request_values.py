@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
-from trajcloak.log.types import flatten_columns, join_types, to_common_type
+from trajcloak.log.types import flatten_columns, join_types, to_plain
 
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """Text that stays the same when it is read as int64 and written again."""
@@ -256,13 +256,6 @@ def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
         if texts.null_count == 0 and len(texts.unique()) == len(texts):
             return column
     return to_plain(column)
-
-
-def to_plain(column: pa.Array) -> pa.Array:
-    """Decode a dictionary column, and convert it to a common type."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return to_common_type(column)
 
 
 def _sort_codes(

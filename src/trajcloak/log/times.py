@@ -41,7 +41,7 @@ def choose_time_type(column: pa.Array, name: str) -> pa.DataType:
     type_ = column.type
     if pa.types.is_integer(type_):
         return pa.int64()
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+    if pa.types.is_string(type_):
         return find_timestamp_type(column[0].as_py())
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
         # Timestamps with a zone are stored in UTC already.
@@ -61,8 +61,6 @@ def decode_times(
     Times that cannot be read become empty, and are noted in ``bad``. ``rows_before``: rows of
     the log before the first.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     if wanted.time_unit is not None:
         times, found = _read_epochs(column, wanted)
         expected = f"a number since 1970 in {wanted.time_unit}, as --time-unit says"
@@ -101,11 +99,10 @@ def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str
 
 
 def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
-    type_ = column.type
-    if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
+    if not pa.types.is_string(column.type):
         raise InputError(
-            f"column '{wanted.time}' is of type {type_}, and --time-format is given; expected "
-            f"text; leave out --time-format"
+            f"column '{wanted.time}' is of type {column.type}, and --time-format is given; "
+            f"expected text; leave out --time-format"
         )
     assert wanted.time_format is not None
     texts = pc.utf8_trim_whitespace(column)
