@@ -20,7 +20,7 @@ from trajcloak.errors import OptionError, OutputError
 from trajcloak.log import read_in_memory
 from trajcloak.online import OnlineOptions, stream_run
 from trajcloak.online.stream_run import Stream
-from trajcloak.online.stream_state import open_state
+from trajcloak.online.stream_state import open_state, replace_private
 from trajcloak.options import LogColumns
 from trajcloak.query import open_published
 from trajcloak.utility import measure_answers
@@ -411,6 +411,18 @@ def test_the_policy_does_not_move_into_the_release(tmp_path):
     ):
         Stream(state, run.release, policy, OnlineOptions(**settings), ["category"])
     assert list_tree(run.release) == before
+
+
+def test_a_private_file_is_not_written_into_a_file_of_others(tmp_path):
+    theirs, policy = tmp_path / "theirs", tmp_path / "policy.parquet"
+    theirs.touch()
+    (tmp_path / ".policy.parquet.unfinished").symlink_to(theirs)
+    with replace_private(policy) as stream:
+        stream.write(b"private")
+    assert theirs.read_bytes() == b""
+    assert policy.read_bytes() == b"private"
+    assert policy.stat().st_mode & 0o777 == 0o600
+    assert not policy.is_symlink()
 
 
 def test_rare_requests_are_kept_only_with_a_vocabulary(tmp_path):
