@@ -118,7 +118,7 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
     if log.facts.has_timestamps:
         first, last = FIRST_MOMENT, LAST_MOMENT
     if origin < first or origin + num_instants * every >= last:
-        early, late = log.find_ends()
+        early, late = log.find_end_rows()
         limits = "the years 1 to 9999" if log.facts.has_timestamps else "-2^62 to 2^62"
         raise InputError(
             f"{log.facts.files.name_row(early if origin < first else late)}: an instant is out of "
@@ -126,9 +126,9 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
         )
     if num_instants > most_instants(log.facts):
         raise InputError(
-            f"{log.facts.files.name_two(*log.find_ends())}: there are {num_instants:,} instants "
-            f"from one to the other, and {log.facts.num_rows:,} rows in all; expected times near "
-            f"to each other; correct the rows, or pass a larger --every"
+            f"{log.name_ends()}: there are {num_instants:,} instants from one to the other, and "
+            f"{log.facts.num_rows:,} rows in all; expected times near to each other; correct the "
+            f"rows, or pass a larger --every"
         )
     return TimeGrid(origin, every, num_instants, on_grid)
 
@@ -222,9 +222,9 @@ def _cut(log: ShardedLog, ranges: Ranges, length: int) -> Ranges:
     num_windows, num_rows = int(parts.sum()), log.facts.num_rows
     if num_windows > min(MAX_WINDOWS, max(FEW_WINDOWS, WINDOWS_PER_ROW * num_rows)):
         raise InputError(
-            f"{log.facts.files.name_two(*log.find_ends())}: there are {num_windows:,} windows from "
-            f"one to the other, and {num_rows:,} rows in all; expected times near to each other; "
-            f"correct the rows, or pass a larger --length or --every"
+            f"{log.name_ends()}: there are {num_windows:,} windows from one to the other, and "
+            f"{num_rows:,} rows in all; expected times near to each other; correct the rows, or "
+            f"pass a larger --length or --every"
         )
     first = np.repeat(np.cumsum(parts) - parts, parts)
     starts = np.repeat(ranges[:, 0], parts) + (np.arange(num_windows) - first) * length
