@@ -387,6 +387,25 @@ def test_a_bad_row_is_named_alike_where_users_have_folders(tmp_path):
     assert "user_id=2/rows.csv: row 6:" in outcome.error[1]
 
 
+def test_files_without_row_groups(tmp_path):
+    rows = draw_skewed(1, "even", 30, 3)
+    table = pq.read_table(write_log(tmp_path, rows))
+    (tmp_path / "log").mkdir()
+    for name, part in (("0", table.slice(0, 50)), ("2", table.slice(50))):
+        pq.write_table(part, tmp_path / "log" / f"{name}.parquet", row_group_size=4)
+    empty = tmp_path / "log" / "1.parquet"
+    with pq.ParquetWriter(empty, table.schema):
+        pass
+    sizes = Sizes(7, 20)
+    assert compare(tmp_path / "log", 3, sizes=sizes).error is None
+    outcome = compare(empty, 3, sizes=sizes)
+    assert outcome.error is not None
+    assert "the log has no rows" in outcome.error[1]
+    for engine in (MemoryEngine(1), MemoryEngine(1, sizes=sizes)):
+        made = anonymize_on(engine, tmp_path / "log", COLUMNS, Options(k=3), empty)
+        assert made.figures["requests"] == 0
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "arrow"])
 def test_a_missing_column_is_named_alike(tmp_path, ending):
     (tmp_path / "log").mkdir()
