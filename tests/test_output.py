@@ -154,4 +154,5 @@ def test_a_file_is_copied_from_another_disk(tmp_path, monkeypatch, open_umask):
     monkeypatch.setattr(os, "rename", refuse)
     move(source, path, PRIVATE)
     assert path.read_text() == "done"
+    assert not source.exists()
     assert stat.S_IMODE(path.stat().st_mode) == PRIVATE

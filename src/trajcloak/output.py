@@ -113,6 +113,7 @@ def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
                 raise
             with new_file(path, mode) as file:
                 shutil.copyfile(source, file)
+            source.unlink()
 
 
 def _explained(path: Path) -> AbstractContextManager[None]:
