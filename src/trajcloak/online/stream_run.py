@@ -21,9 +21,9 @@ from trajcloak.online.published_instant import PublishedInstant
 from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
-from trajcloak.options import KEEP, PER_INSTANT, WGS84
+from trajcloak.options import KEEP, PER_INSTANT, WGS84, check_height
 from trajcloak.release.reading import check_outputs, check_outside_releases, name_private_files
-from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
+from trajcloak.space import Region, check_cells, choose_projection, fit_region
 
 LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
