@@ -11,6 +11,8 @@ import trajcloak as tc
 from small_logs import list_tree
 from trajcloak.output import PRIVATE, PUBLIC, check_new, move, new_file, new_folder
 
+LONG = "x" * 300
+
 
 @pytest.fixture
 def open_umask():
@@ -39,6 +41,14 @@ def test_it_appears_at_the_end(tmp_path, new, is_folder):
         assert not path.exists()
     assert [child.name for child in tmp_path.iterdir()] == ["out"]
     assert (path / "part" if is_folder else path).read_text() == "done"
+
+
+@KINDS
+def test_a_folder_that_cannot_be_looked_up(tmp_path, new, is_folder):
+    """Its name is too long, or it stands in a folder of somebody else."""
+    with pytest.raises(tc.OutputError, match="cannot be written"), new(tmp_path / LONG / "out"):
+        pass
+    assert list_tree(tmp_path) == {}
 
 
 @KINDS
@@ -144,4 +154,5 @@ def test_a_file_is_copied_from_another_disk(tmp_path, monkeypatch, open_umask):
     monkeypatch.setattr(os, "rename", refuse)
     move(source, path, PRIVATE)
     assert path.read_text() == "done"
+    assert not source.exists()
     assert stat.S_IMODE(path.stat().st_mode) == PRIVATE

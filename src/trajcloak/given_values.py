@@ -152,9 +152,13 @@ def read_vocabulary(file: Path) -> dict[str, list[str]]:
         if file.suffix == ".parquet":
             table = pq.read_table(file)
         else:
-            names = pyarrow.csv.open_csv(file).schema.names
+            with pyarrow.csv.open_csv(file) as reader:
+                names = reader.schema.names
+            # By default, words such as NA would be taken for empty cells, too.
             options = pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
             )
             table = pyarrow.csv.read_csv(file, convert_options=options)
         return {

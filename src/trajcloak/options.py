@@ -250,9 +250,10 @@ class Options:
                 f"tree is '{self.tree}' and the algorithm {self.algorithm}; expected traj-anon, "
                 f"which alone searches a tree of choice; pass --algorithm=traj-anon"
             )
-        for name in ("length", "height", "members", "rare_below"):
+        for name in ("length", "members", "rare_below"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 1, MAX_NUMBER)
+        check_height(self.height)
         check_number("seed", self.seed, 0, MAX_SEED)
         if self.members is not None and self.members < self.k:
             raise OptionError(
@@ -383,6 +384,12 @@ def check_number(name: str, value: Any, low: int, high: int | None = None) -> No
     top = math.inf if high is None else high
     expected = f"a whole number {limits}"
     check_setting(name, value, expected, lambda given: _is_whole(given) and low <= given <= top)
+
+
+def check_height(height: Any) -> None:
+    """Raise if a height is given that no region can have."""
+    if height is not None:
+        check_number("height", height, 1, MAX_HEIGHT)
 
 
 def _is_whole(value: object) -> bool:

@@ -28,7 +28,9 @@ def check_new(path: Path) -> None:
             f"{path}: exists already; expected a new path, nothing is overwritten; "
             f"remove it, or choose another name"
         )
-    if not path.parent.is_dir():
+    with _explained(path):
+        has_folder = path.parent.is_dir()
+    if not has_folder:
         raise OutputError(
             f"{path}: there is no folder {path.parent}; expected one to write into; create it first"
         )
@@ -111,6 +113,7 @@ def move(source: Path, path: Path, mode: int = PUBLIC) -> None:
                 raise
             with new_file(path, mode) as file:
                 shutil.copyfile(source, file)
+            source.unlink()
 
 
 def _explained(path: Path) -> AbstractContextManager[None]:

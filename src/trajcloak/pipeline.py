@@ -8,7 +8,7 @@
     cut_shard       shard                -> WindowInput of each window   trajcloak.window_inputs
     bundle_run      WindowInputs         -> Bundles of small windows     trajcloak.bundling
     bundle_by_tree  WindowInputs         -> Bundles of a large window    trajcloak.bundling
-    order_bundles     Bundles              -> the same, in published order trajcloak.bundling
+    order_bundles   Bundles              -> the same, in published order trajcloak.bundling
     decide_requests eligible sets        -> requests to publish          trajcloak.requests
     RunResult.write Bundles              -> release folder               trajcloak.release
 

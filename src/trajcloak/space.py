@@ -75,12 +75,6 @@ def list_edges(region: Region, boxes: npt.NDArray[np.uint32]) -> list[npt.NDArra
     return [region.edges(side % 2, boxes[..., side]) for side in range(4)]
 
 
-def check_height(height: int | None) -> None:
-    """Raise if the height asked for cannot be used."""
-    if height is not None and not 1 <= height <= MAX_HEIGHT:
-        raise OptionError(f"height is {height}; expected 1..{MAX_HEIGHT}; pass another --height")
-
-
 def fit_region(
     bounds: tuple[float, float, float, float], height: int | None, *, in_metres: bool
 ) -> Region:

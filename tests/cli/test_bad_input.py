@@ -205,6 +205,21 @@ def output_exists_as_a_file(folder):
     return ["--k", "2"]
 
 
+@case(r"\.: exists already; expected a new path")
+def output_is_the_current_folder(folder):
+    return ["--k", "2", "-o", "."]
+
+
+@case(r"\.: exists already; expected a new path")
+def output_in_bounded_memory_is_the_current_folder(folder):
+    return ["--k", "2", "-o", ".", "--memory", "1GiB"]
+
+
+@case(r"\.: exists already; expected a new path")
+def policy_is_the_current_folder(folder):
+    return ["--k", "2", "--policy", "."]
+
+
 @case(r"policy\.parquet: exists already; expected a new path")
 def policy_exists(folder):
     Path("policy.parquet").write_text("mine")

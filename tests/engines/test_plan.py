@@ -376,6 +376,47 @@ def test_a_bad_row_of_a_text_file_is_named_alike(tmp_path, bad):
     assert f"{bad // 30}.csv: row {bad % 30 + 1}:" in outcome.error[1]
 
 
+def test_a_bad_row_is_named_alike_where_users_have_folders(tmp_path):
+    for user in range(4):
+        folder = tmp_path / "log" / f"user_id={user}"
+        folder.mkdir(parents=True)
+        rows = [f"{time},{'far' if (user, time) == (2, 5) else 1.5},2.5,a" for time in range(9)]
+        (folder / "rows.csv").write_text("\n".join(["time,x,y,what", *rows]) + "\n")
+    outcome = compare(tmp_path / "log", 3, sizes=Sizes(7, 20))
+    assert outcome.error is not None
+    assert "user_id=2/rows.csv: row 6:" in outcome.error[1]
+
+
+def test_files_without_row_groups(tmp_path):
+    rows = draw_skewed(1, "even", 30, 3)
+    table = pq.read_table(write_log(tmp_path, rows))
+    (tmp_path / "log").mkdir()
+    for name, part in (("0", table.slice(0, 50)), ("2", table.slice(50))):
+        pq.write_table(part, tmp_path / "log" / f"{name}.parquet", row_group_size=4)
+    empty = tmp_path / "log" / "1.parquet"
+    with pq.ParquetWriter(empty, table.schema):
+        pass
+    sizes = Sizes(7, 20)
+    assert compare(tmp_path / "log", 3, sizes=sizes).error is None
+    outcome = compare(empty, 3, sizes=sizes)
+    assert outcome.error is not None
+    assert "the log has no rows" in outcome.error[1]
+    for engine in (MemoryEngine(1), MemoryEngine(1, sizes=sizes)):
+        made = anonymize_on(engine, tmp_path / "log", COLUMNS, Options(k=3), empty)
+        assert made.figures["requests"] == 0
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "arrow"])
+def test_a_missing_column_is_named_alike(tmp_path, ending):
+    (tmp_path / "log").mkdir()
+    table = pq.read_table(write_log(tmp_path, draw_skewed(1, "even", 30, 3)))
+    write_table(table, tmp_path / "log" / f"0.{ending}")
+    write_table(table.drop_columns(["user_id"]), tmp_path / "log" / f"1.{ending}")
+    outcome = compare(tmp_path / "log", 3, sizes=Sizes(7, 20))
+    assert outcome.error is not None
+    assert "there is no column 'user_id'" in outcome.error[1]
+
+
 def test_a_run_that_cannot_finish_leaves_nothing(tmp_path, monkeypatch):
     path = write_log(tmp_path, clustered_rows())
     asked = Options(k=3, algorithm="traj-anon")

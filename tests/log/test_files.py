@@ -1,5 +1,7 @@
 """Which files make up a log, and which of their columns are read."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -208,6 +210,24 @@ def test_a_reader_that_is_given_up_leaves_no_thread_behind(tmp_path, monkeypatch
     next(batches)
     batches.close()
     assert threading.active_count() == before
+
+
+def test_folders_that_cannot_be_opened(tmp_path, monkeypatch):
+    with pytest.raises(tc.InputError, match=r"x\.csv: cannot be opened \(File name too long\)"):
+        read_in_memory(tmp_path / f"{'x' * 300}.csv")
+    for place in (tmp_path, tmp_path / "inside"):
+        place.mkdir(exist_ok=True)
+        write_parquet(place / "a.parquet", ["u"], [1])
+    scan = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("inside"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(tc.InputError, match=r"inside: cannot be opened \(Permission denied\)"):
+        read_in_memory(tmp_path)
 
 
 @pytest.mark.parametrize("source", [b"log", {"user_id": [1]}, 7], ids=["bytes", "dict", "number"])

@@ -21,6 +21,7 @@ from log.dirty import zstd
 from runs import anonymize
 from trajcloak.auditor import audit_files
 from trajcloak.log import read_in_memory
+from trajcloak.log.geometry import find_geometry
 from trajcloak.options import LogColumns
 
 COLUMNS = LogColumns(requests=("what", "amount"))
@@ -212,6 +213,14 @@ def test_geometries_that_are_no_points(tmp_path):
     shapes[1], shapes[3] = b"\x01\x02\x00\x00\x00" + b"\x00" * 16, point + b"\x00" * 8
     with pytest.raises(tc.InputError, match=r"^2 rows \(2, 4\): the geometry is no point"):
         read_in_memory(table.append_column("geometry", pa.array(shapes)), COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "geo", [b'{"columns": []}', b'{"columns": {"geometry": 5}}', b"[" * 10**5, b"\xff", b"5"]
+)
+def test_damaged_metadata_count_as_none(geo):
+    schema = pa.schema([("geometry", pa.binary())], metadata={"geo": geo})
+    assert find_geometry(schema) == find_geometry(schema.remove_metadata())
 
 
 @pytest.mark.parametrize("kind", ["wkb", "struct"])

@@ -136,6 +136,14 @@ def test_formats_of_times(text, form, expected):
     assert log.time[0] == round(moment.timestamp() * 10**6)
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_the_least_integer_is_no_time(unit):
+    """Pandas writes it for a time that is missing."""
+    table = pa.table({"uid": ["a", "b"], "ts": [1, -(2**63)], "x": [1, 2], "y": [3, 4]})
+    with pytest.raises(tc.InputError, match=r"^row 2: column 'ts' is out of range"):
+        read_in_memory(table, LogColumns(time_unit=unit))
+
+
 def test_times_that_do_not_fit(tmp_path):
     log = write(
         tmp_path / "log.csv", "uid,ts,x,y", "a,1.2.2024,1,2", "b,Smith-77,1,2", "c,2024,1,2"

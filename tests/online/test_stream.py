@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from online.broken_rules import ForgetsLag, KeepsAbsent, NeverSilent
 from online.stream_runs import EVERY, START, Walk, encode, run_stream
+from small_logs import list_tree
 from trajcloak.errors import OptionError, OutputError
 from trajcloak.log import read_in_memory
-from trajcloak.online import stream_run
-from trajcloak.online.stream_state import open_state
+from trajcloak.online import OnlineOptions, stream_run
+from trajcloak.online.stream_run import Stream
+from trajcloak.online.stream_state import open_state, replace_private
 from trajcloak.options import LogColumns
 from trajcloak.query import open_published
 from trajcloak.utility import measure_answers
@@ -377,6 +379,50 @@ def test_the_state_is_private_and_outside_releases(tmp_path):
         open_state(run.release / "state", {}),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("release", "policy", "error", "words"),
+    [
+        ("run/release", "policy.parquet", OutputError, "release: exists already"),
+        ("release", "run/printed.jsonl", OutputError, "printed.jsonl: exists already"),
+        ("release", "release/policy.parquet", OptionError, "inside the release release"),
+        ("release", "run/release/policy.parquet", OptionError, "inside the release release"),
+    ],
+)
+def test_outputs_that_cannot_be_used(tmp_path, release, policy, error, words):
+    run_stream(tmp_path / "run", WALK.list_lines(), printed=tmp_path / "run" / "printed.jsonl")
+    before = list_tree(tmp_path / "run")
+    asked = OnlineOptions(k=3, every=EVERY * 10**6, epoch=3)
+    with open_state(tmp_path / "state", {}) as state, pytest.raises(error, match=words):
+        Stream(state, tmp_path / release, tmp_path / policy, asked, ["category"])
+    assert list_tree(tmp_path / "run") == before
+
+
+def test_the_policy_does_not_move_into_the_release(tmp_path):
+    """Not even in a later run, when the release is there."""
+    run = run_stream(tmp_path / "run", WALK.list_lines())
+    settings = {"k": 3, "epoch": 3, "every": EVERY * 10**6}
+    before = list_tree(run.release)
+    policy = run.release / "policy.parquet"
+    with (
+        open_state(run.state, settings) as state,
+        pytest.raises(OptionError, match="inside the release"),
+    ):
+        Stream(state, run.release, policy, OnlineOptions(**settings), ["category"])
+    assert list_tree(run.release) == before
+
+
+def test_a_private_file_is_not_written_into_a_file_of_others(tmp_path):
+    theirs, policy = tmp_path / "theirs", tmp_path / "policy.parquet"
+    theirs.touch()
+    (tmp_path / ".policy.parquet.unfinished").symlink_to(theirs)
+    with replace_private(policy) as stream:
+        stream.write(b"private")
+    assert theirs.read_bytes() == b""
+    assert policy.read_bytes() == b"private"
+    assert policy.stat().st_mode & 0o777 == 0o600
+    assert not policy.is_symlink()
 
 
 def test_rare_requests_are_kept_only_with_a_vocabulary(tmp_path):

@@ -31,8 +31,8 @@ def test_values_of_all_types_are_compared_as_text():
 
 
 def test_files(tmp_path):
-    (tmp_path / "words.csv").write_text("what,level\ncafe,1\nfuel,\ncafe,01\n")
-    words = {"what": ["cafe", "fuel"], "level": ["1", "01"]}
+    (tmp_path / "words.csv").write_text("what,level\ncafe,1\nNA,\ncafe,01\n,null\n")
+    words = {"what": ["cafe", "NA"], "level": ["1", "01", "null"]}
     assert read_vocabulary(tmp_path / "words.csv") == words
     pq.write_table(pa.table({"what": ["cafe"], "level": [1]}), tmp_path / "words.parquet")
     found = read_vocabulary(tmp_path / "words.parquet")
@@ -49,7 +49,14 @@ def test_files_that_cannot_be_read(tmp_path, content):
 
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
-    [({}, "'what' has no list"), ({"what": [], "how": []}, "'how' has a list, but is no request")],
+    [
+        ({}, "'what' has no list"),
+        ({"what": [], "how": []}, "'how' has a list, but is no request"),
+        ({"what": "food"}, "the vocabulary has str for 'what'; expected a list of values"),
+        ({"what": None}, "the vocabulary has NoneType for 'what'"),
+        ({"what": [["food"]]}, "the vocabulary has list for 'what'"),
+        ({"what": [object()]}, "the vocabulary has list for 'what'"),
+    ],
 )
 def test_attributes_must_have_lists(vocabulary, message):
     rng = np.random.default_rng(1)

@@ -30,7 +30,8 @@ from trajcloak.bundles import join_bundles
 from trajcloak.errors import NotEnoughUsersError, OptionError
 from trajcloak.kernels.threads import choose_threads
 from trajcloak.log import RequestLog
-from trajcloak.log.request_values import Requests, merge_kinds, to_plain
+from trajcloak.log.request_values import Requests, merge_kinds
+from trajcloak.log.types import to_plain
 from trajcloak.options import TP_AWARE, Options
 from trajcloak.pipeline import Prepared, anonymize_log, prepare
 from trajcloak.progress import Progress, silent

@@ -38,8 +38,8 @@ from trajcloak.window_inputs import BUILDING, ShardPresence, cut_shard
 RUNS_PER_CALL = 4
 """Runs of windows for each call that an engine runs side by side, so that all end together."""
 
-SAMPLE = 64
-"""Bundles of each part that are drawn to find where to cut their order."""
+CLOAKS_PER_PART = 64
+"""Cloak sequences of each part that are drawn to find where to cut their order."""
 
 
 class BundledLog:
@@ -257,7 +257,9 @@ def order_bundles(
 def sample_cloaks(ranked: RankedBundles) -> npt.NDArray[np.void]:
     """Draw some cloak sequences, evenly from the sorted bundles."""
     cloaks = ranked.bundles.cloaks
-    chosen = np.unique(np.linspace(0, len(cloaks) - 1, min(SAMPLE, len(cloaks))).astype(np.int64))
+    chosen = np.unique(
+        np.linspace(0, len(cloaks) - 1, min(CLOAKS_PER_PART, len(cloaks))).astype(np.int64)
+    )
     return encode_cloaks(cloaks[chosen])
 
 

@@ -45,7 +45,7 @@ from trajcloak.engines.engine import Engine, Handle
 from trajcloak.options import MBR
 from trajcloak.window_inputs import WindowInput, join_inputs, order_inputs, split_input
 
-SAMPLE = 64
+KEYS_PER_RANGE = 64
 """Keys that are drawn for each range."""
 
 MAX_RECUTS = 4
@@ -108,7 +108,7 @@ def bundle_by_tree(
         sort_range, [(pieces[r], layout, engine.threads) for r in chosen.tolist()]
     )
     engine.drop(pieces)
-    ends = engine.ask(find_ends, [(part, layout) for part in ranges])
+    ends = engine.ask(find_end_keys, [(part, layout) for part in ranges])
     first, last = np.stack(ends).transpose(1, 0, 2)
     common = count_common(last[:-1], first[1:])
     edges = list(pairwise([-1, *common.tolist(), -1]))
@@ -171,7 +171,7 @@ def choose_ranges(
     A range that turns out too large is cut again, unless all its keys are the same. Returns also
     how many trajectories are in each range.
     """
-    rate = SAMPLE * wanted / window.num_users
+    rate = KEYS_PER_RANGE * wanted / window.num_users
     if wanted == 1:
         return np.empty((0, 0), np.uint64), np.array([window.num_users])
     samples = engine.ask(sample_input, [(given, layout, rate) for given in window.inputs])
@@ -186,7 +186,7 @@ def choose_ranges(
         pieces = np.ceil(counts * wanted / window.num_users / TOO_LARGE).astype(np.int64)
         if attempt == MAX_RECUTS or pieces.max() <= 1:
             break
-        rates = np.where(pieces > 1, SAMPLE * pieces / np.maximum(counts, 1), 0.0)
+        rates = np.where(pieces > 1, KEYS_PER_RANGE * pieces / np.maximum(counts, 1), 0.0)
         drawn = engine.ask(sample_ranges, [(g, layout, shared, rates) for g in window.inputs])
         more = [
             choose_splitters(merge_samples(list(of_range)), int(TOO_LARGE * n), layout)
@@ -249,7 +249,7 @@ def sort_range(inputs: Sequence[WindowInput], layout: KeyLayout, threads: int) -
     return SortedRange(given, sort_keys(given.window.cells, layout, threads))
 
 
-def find_ends(part: SortedRange, layout: KeyLayout) -> Words:
+def find_end_keys(part: SortedRange, layout: KeyLayout) -> Words:
     """Find the first and the last key of a range."""
     ends = part.keys.order[[0, -1]].astype(np.int64)
     return build_words(part.given.window.cells, ends, layout)

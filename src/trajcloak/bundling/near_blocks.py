@@ -19,7 +19,7 @@ from trajcloak.engines.engine import Engine, Handle
 from trajcloak.options import QUAD
 from trajcloak.window_inputs import WindowInput, join_inputs, split_input
 
-SAMPLE = 1024
+TRAJECTORIES_PER_BLOCK = 1024
 """Trajectories that are drawn for each block."""
 
 Drawn = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.int64]]
@@ -71,7 +71,7 @@ def _choose_blocks(
     engine: Engine, window: LargeWindow, task: BundlingTask, wanted: int
 ) -> tuple[Handle, npt.NDArray[np.int32]]:
     """Choose the planes between blocks from a sample; returns them and the blocks' numbers."""
-    rate = SAMPLE * wanted / window.num_users
+    rate = TRAJECTORIES_PER_BLOCK * wanted / window.num_users
     drawn: list[Drawn] = engine.ask(draw_input, [(given, rate) for given in window.inputs])
     hashes, cells, weight = (np.concatenate(column) for column in zip(*drawn, strict=True))
     _, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)

@@ -172,7 +172,7 @@ def command(
         late=0 if late is None else parse_duration(late, has_timestamps=True, name="late"),
         **settings,
     )
-    state = state or output.with_name(f"{output.name}-private")
+    state = state or output.parent / f"{output.name}-private"
     kept = {**vars(options), "requests": requests, "box": box, "height": height}
     pieces = _read_pieces() if follow is None else _follow_files(follow)
     with open_state(state, kept) as opened:

@@ -140,7 +140,7 @@ def _name_marker(stage: Path) -> Path:
 
 def name_work_folder(release: Path) -> Path:
     """Name the private folder of a run: hidden, beside its release."""
-    return release.with_name(f".{release.name}.trajcloak-work")
+    return release.parent / f".{release.name}.trajcloak-work"
 
 
 def list_unmoved(folder: Path, private: Sequence[Path]) -> list[Path]:

@@ -129,16 +129,19 @@ class BadRows:
     """Rows of a log that cannot be used, by what is wrong; and the ``files`` read so far."""
 
     def __init__(self) -> None:
-        self.files = FileRows()
+        self._starts: dict[int, str] = {}  # The file that starts after so many rows.
         self._kinds: dict[Trouble, tuple[SomeRows, str]] = {}
         self._unreadable: list[RowNumbers] = []
 
     def start_file(self, label: str, first_row: int) -> None:
         """Remember where a file starts; ``first_row``: rows of the log before it."""
-        starts = dict(zip(self.files.starts, self.files.labels, strict=True)) | {first_row: label}
-        self.files = FileRows(
-            tuple(starts[start] for start in sorted(starts)), tuple(sorted(starts))
-        )
+        self._starts[first_row] = label
+
+    @property
+    def files(self) -> FileRows:
+        """The files that were read so far."""
+        starts = sorted(self._starts)
+        return FileRows(tuple(self._starts[start] for start in starts), tuple(starts))
 
     def add(self, trouble: Trouble, rows: RowNumbers, example: str | None = None) -> None:
         """Count rows, numbered from 0 over the log; ``example``: the text in the first of them."""
@@ -164,8 +167,7 @@ class BadRows:
 
     def merge(self, other: "BadRows") -> None:
         """Add what was found in other rows of the log."""
-        for label, start in zip(*other.files, strict=True):
-            self.start_file(label, start)
+        self._starts |= other._starts
         for trouble, (rows, shape) in other._kinds.items():
             self._kinds.setdefault(trouble, (SomeRows(), shape))[0].merge(rows)
 
@@ -182,8 +184,9 @@ class BadRows:
 
     def explain(self) -> list[str]:
         """Write a message for each kind of trouble, in the order of their first rows."""
+        files = self.files
         return [
-            f"{self.files.name_rows(rows.count, rows.first)}: {found}{shape}; expected {expected}; "
+            f"{files.name_rows(rows.count, rows.first)}: {found}{shape}; expected {expected}; "
             f"{remedy}"
             for (found, expected, remedy), (rows, shape) in sorted(
                 self._kinds.items(), key=lambda kind: (kind[1][0].first, kind[0])

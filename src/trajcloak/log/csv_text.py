@@ -25,10 +25,10 @@ from trajcloak.log.times import find_timestamp_type
 READABLE = {
     pa.float64().id: "a number",
     pa.int64().id: "a whole number, as in the first row",
-    pa.timestamp(
-        "us"
-    ).id: "an ISO 8601 time such as 2024-05-06T08:00:00, with a zone in all rows or none, or pass "
-    "--time-format",
+    pa.timestamp("us").id: (
+        "an ISO 8601 time such as 2024-05-06T08:00:00, with a zone in all rows or none, or pass "
+        "--time-format"
+    ),
     pa.string().id: "text in UTF-8",
 }
 DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]+,[0-9]+\s*")

@@ -85,7 +85,10 @@ def choose_chunk(sizes: Sizes) -> int | None:
 
 
 def _cut_parquet(file: Path, first_row: int, chunk: int) -> Iterator[SourcePiece]:
-    """Cut a Parquet file into pieces of at most ``chunk`` rows, or of one row group."""
+    """Cut a Parquet file into pieces of at most ``chunk`` rows, or of one row group.
+
+    There is at least one, so that the columns of every file are checked.
+    """
     metadata = read_parquet_metadata(file)
     groups: list[int] = []
     num_rows = 0
@@ -97,8 +100,8 @@ def _cut_parquet(file: Path, first_row: int, chunk: int) -> Iterator[SourcePiece
             groups, num_rows = [], 0
         groups.append(group)
         num_rows += more
-    if groups:
-        yield SourcePiece([file], tuple(groups), first_row)
+    if groups or not metadata.num_row_groups:
+        yield SourcePiece([file], tuple(groups) or None, first_row)
 
 
 def _name_source(source: LogPath, files: Sequence[LogFile]) -> str:

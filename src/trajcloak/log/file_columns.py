@@ -26,7 +26,13 @@ from trajcloak.log.formats import (
     find_partitions,
     read_header,
 )
-from trajcloak.log.geometry import PointColumn, choose_system, find_geometry, name_points
+from trajcloak.log.geometry import (
+    DEGREES,
+    PointColumn,
+    choose_system,
+    find_geometry,
+    name_points,
+)
 from trajcloak.log.lines import guess_schema
 from trajcloak.log.types import find_common_type, list_roots
 from trajcloak.options import TIME_UNITS, LogColumns, holds_fixed, marks_and_holds
@@ -78,7 +84,6 @@ NORTHING = UsualNames("y", "--x and --y", "y", {"northing"})
 EPOCH_SECONDS = 631_152_000, 4_102_444_800
 """Whole numbers from 1990 to 2100 are probably seconds since 1970."""
 
-DEGREES = 180.0, 90.0
 MOST_DEGREES = 10.0
 """A log in degrees seldom reaches farther."""
 

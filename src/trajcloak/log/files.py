@@ -1,6 +1,7 @@
 """Open the files of a log and stream their rows as Arrow batches."""
 
 import glob
+import os
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +30,11 @@ from trajcloak.log.frames import to_table
 from trajcloak.log.geometry import split_points
 from trajcloak.log.lines import open_lines
 from trajcloak.log.times import decode_times
-from trajcloak.log.types import empty_damaged, to_common_type
+from trajcloak.log.types import empty_damaged, to_common_type, to_plain
 from trajcloak.options import LogColumns
+
+HIDDEN = (".", "_")
+"""How names of files and folders start that are not read."""
 
 BATCH_ROWS = 1 << 20
 BATCHES_AHEAD = 3
@@ -58,12 +62,18 @@ def list_files(source: LogPath) -> list[LogFile]:
             raise InputError("no log is given; expected a file, a folder or a glob; name one")
         return [file for part in source for file in list_files(part)]
     path = Path(source)
-    if path.is_dir():
-        files = _list_folder(path)
-    elif path.exists():
-        files = [path]
-    else:
-        files = sorted(Path(name) for name in glob.glob(str(source)))
+    try:
+        if path.is_dir():
+            files = _list_folder(path)
+        elif path.exists():
+            files = [path]
+        else:
+            files = sorted(Path(name) for name in glob.glob(str(source)))
+    except OSError as error:
+        raise InputError(
+            f"{error.filename or path}: cannot be opened ({error.strerror}); expected a file or a "
+            f"folder that can be read; check the path and its permissions"
+        ) from None
     if not files:
         raise InputError(
             f"{source}: no log found; expected a file ({EXPECTED}), a folder or a glob; check the "
@@ -80,14 +90,17 @@ def list_files(source: LogPath) -> list[LogFile]:
 
 
 def _list_folder(folder: Path) -> list[Path]:
-    """List the files of a folder that can be read, in order of their names."""
+    """List the files of a folder, of kinds that are known, in order of their names."""
+
+    def stop(error: OSError) -> None:
+        raise error
+
     found = []
-    for file in sorted(folder.rglob("*")):
-        inside = file.relative_to(folder).parts
-        hidden = any(part.startswith((".", "_")) for part in inside)
-        if not hidden and find_kind(file) is not None and not file.is_dir():
-            found.append(file)
-    return found
+    for place, folders, names in os.walk(folder, onerror=stop):
+        folders[:] = [name for name in folders if not name.startswith(HIDDEN)]
+        files = [Path(place, name) for name in names if not name.startswith(HIDDEN)]
+        found += [file for file in files if find_kind(file) is not None]
+    return sorted(found)
 
 
 def describe_columns(source: LogPath, columns: LogColumns) -> dict[str, str]:
@@ -134,8 +147,12 @@ def read_parquet_metadata(file: Path) -> pq.FileMetaData:
 def count_by_reading(file: Path, columns: LogColumns) -> int | None:
     """Count the rows of a file that is not Parquet; None if it cannot be read."""
     try:
-        wanted = choose_columns(file, columns.without_place())
-        batches = _open_own(file, wanted, [wanted.user], 0, None, BadRows())
+        wanted = choose_columns(file, columns)
+        # One column is enough; that of the user may be in the names of folders.
+        own = read_columns(file, columns.delimiter).find_own(wanted.names)[:1]
+        if not own:
+            return None
+        batches = _open_own(file, wanted, own, 0, None, BadRows())
         return sum(int(batch.num_rows) for batch in batches)
     except (*UNREADABLE, InputError):
         return None
@@ -201,7 +218,7 @@ def _open_file(
             points = split_points(arrays[geometry.name], num_rows, bad)
             arrays |= dict(zip(geometry.axes, points, strict=True))
         if wanted.time_unit is not None or wanted.time_format is not None:
-            times = to_common_type(arrays[wanted.time])
+            times = to_plain(arrays[wanted.time])
             arrays[wanted.time] = decode_times(times, wanted, num_rows, bad)
         num_rows += batch.num_rows
         plain = [to_common_type(arrays[name]) for name in wanted.names]

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.log.bad_rows import BadRows, Trouble
+from trajcloak.log.geometry import DEGREES
 from trajcloak.log.request_values import find_sent
 from trajcloak.options import EMPTY, NULL_ISLAND, OUT_OF_RANGE, LogColumns
 
 CLIP = "clip"
-DEGREES = (180.0, 90.0)
 TRUTHS = {"false": False, "0": False, "true": True, "1": True}
 
 

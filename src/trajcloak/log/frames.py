@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from trajcloak.errors import InputError, RefusedLogError
 from trajcloak.log.bad_rows import BadRows, Trouble
+from trajcloak.log.file_columns import TIME
 
-TIME = "time"
 UNNAMED_INDEX = "__index_level_0__"
 """What pandas calls the column of an index without a name."""
 
@@ -50,9 +50,11 @@ def to_table(source: Any) -> pa.Table | None:
 def _name_times(frame: Any, table: pa.Table) -> pa.Table:
     """Let the times that are the index of a pandas frame be found as column ``time``."""
     index: Any = getattr(frame, "index", None)
-    if getattr(getattr(index, "dtype", None), "kind", None) != "M" or TIME in table.column_names:
+    has_times = getattr(getattr(index, "dtype", None), "kind", None) == "M"
+    if not has_times or TIME.first in table.column_names:
         return table
-    return table.append_column(TIME, table[UNNAMED_INDEX if index.name is None else index.name])
+    name = UNNAMED_INDEX if index.name is None else index.name
+    return table.append_column(TIME.first, table[name])
 
 
 def _explain(frame: Any) -> InputError:

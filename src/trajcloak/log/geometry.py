@@ -14,6 +14,9 @@ from trajcloak.given_values import parse_crs
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.options import WGS84
 
+DEGREES = 180.0, 90.0
+"""Greatest longitude and latitude."""
+
 POINT_BYTES = 21
 LITTLE_ENDIAN_POINT = b"\x01\x01\x00\x00\x00"
 HEAD_BYTES = len(LITTLE_ENDIAN_POINT)
@@ -40,8 +43,9 @@ def find_geometry(schema: pa.Schema) -> PointColumn | None:
     name = name_points(schema)
     if name is None:
         return None
-    said = _read_metadata(schema.metadata or {}).get("columns", {}).get(name)
-    if said is None:
+    columns = _read_object(schema.metadata, b"geo").get("columns")
+    said = columns.get(name) if isinstance(columns, dict) else None
+    if not isinstance(said, dict):
         said = _read_extension(schema.field(name))
     if said is None:
         names = set(schema.names)
@@ -49,9 +53,7 @@ def find_geometry(schema: pa.Schema) -> PointColumn | None:
         return None if has_others else PointColumn(name, ("lon", "lat"), None)
     # GeoParquet: WGS 84 if nothing is said, not known if it is null.
     system = said.get("crs", WGS84)
-    if system is None:
-        return PointColumn(name, ("x", "y"), None, has_system=False)
-    crs = parse_crs(system)
+    crs = None if system is None else parse_crs(system)
     if crs is None:
         return PointColumn(name, ("x", "y"), None, has_system=False)
     authority = crs.to_authority()
@@ -66,34 +68,29 @@ def _read_extension(field: pa.Field) -> dict[str, Any] | None:
 
     Unlike in GeoParquet, a system that is left out is not known.
     """
-    metadata = field.metadata or {}
-    if not metadata.get(b"ARROW:extension:name", b"").startswith(b"geoarrow."):
+    if not (field.metadata or {}).get(b"ARROW:extension:name", b"").startswith(b"geoarrow."):
         return None
-    try:
-        said = json.loads(metadata.get(b"ARROW:extension:metadata") or b"{}")
-    except ValueError:
-        said = {}
-    return {"crs": said.get("crs") if isinstance(said, dict) else None}
+    return {"crs": _read_object(field.metadata, b"ARROW:extension:metadata").get("crs")}
 
 
 def name_points(schema: pa.Schema) -> str | None:
     """Name the geometry column of a file, whether its coordinates are used or not."""
-    geo = _read_metadata(schema.metadata or {})
     described = [field.name for field in schema if _read_extension(field) is not None]
     # A frame may have several columns of points; the one that is in use has the usual name.
     usual = described[0] if len(described) == 1 else DEFAULT_NAME
-    name = geo.get("primary_column", usual)
+    name = _read_object(schema.metadata, b"geo").get("primary_column", usual)
     if schema.names.count(name) != 1 or not _may_hold_points(schema.field(name).type):
         return None
     return str(name)
 
 
-def _read_metadata(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+def _read_object(metadata: Mapping[bytes, bytes] | None, key: bytes) -> dict[str, Any]:
+    """Read a JSON object of the metadata; it is empty if there is none, or it is damaged."""
     try:
-        geo = json.loads(metadata.get(b"geo", b"{}"))
-    except ValueError:
+        found = json.loads((metadata or {}).get(key, b""))
+    except (ValueError, RecursionError):
         return {}
-    return geo if isinstance(geo, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _may_hold_points(type_: pa.DataType) -> bool:

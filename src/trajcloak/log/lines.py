@@ -34,11 +34,9 @@ def guess_schema(file: Path) -> pa.Schema:
     """
     with open_text(file) as stream:
         head = stream.read(LOOK_AHEAD).removeprefix(BOM)
-    lines = head.split(b"\n")
-    if len(head) > LOOK_AHEAD - len(BOM) - 1 and len(lines) > 1:
-        lines.pop()
     types: dict[str, Counter[pa.DataType]] = {}
-    for line in lines:
+    # A last line that is cut off is no object.
+    for line in head.split(b"\n"):
         for name, value in (_parse(line) or {}).items():
             types.setdefault(name, Counter())[_find_type(value)] += 1
     if not types:

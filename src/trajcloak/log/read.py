@@ -364,9 +364,9 @@ def _merge_shards(
     with total.bad.naming_all():
         if last - first >= MAX_TIME_SPAN:
             raise InputError(
-                f"{merged.files.name_two(*log.find_ends())}: column '{columns.time}' spans more "
-                f"than 2^62 units of time; expected times near to each other; are they in the unit "
-                f"that their type says? correct the rows, or convert the column"
+                f"{log.name_ends()}: column '{columns.time}' spans more than 2^62 units of time; "
+                f"expected times near to each other; are they in the unit that their type says? "
+                f"correct the rows, or convert the column"
             )
     return log
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajcloak.errors import InputError
-from trajcloak.log.types import flatten_columns, join_types, to_common_type
+from trajcloak.log.types import flatten_columns, join_types, to_plain
 
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """Text that stays the same when it is read as int64 and written again."""
@@ -113,9 +113,11 @@ class RequestBuilder:
             self._columns[name] += column.dictionary_encode().chunks
 
     def finish_kinds(self) -> tuple[npt.NDArray[np.int32], pa.Table]:
-        """Number the distinct requests of all shards."""
-        if not any(map(len, self._columns.get(next(iter(self._types), ""), []))):
-            return np.empty(0, np.int32), self._list_none()
+        """Give each distinct request a number; returns that of each request, and the table."""
+        first = next(iter(self._columns.values()), [])
+        if not any(map(len, first)):
+            nothing = {name: pa.array([], type_) for name, type_ in self._types.items()}
+            return np.empty(0, np.int32), pa.table(nothing)
         return number_kinds(self._columns, self._types)
 
     def _check_named(self, names: list[str]) -> None:
@@ -155,14 +157,9 @@ class RequestBuilder:
             ) from None
 
     def finish(self) -> Requests:
-        """Give each distinct request a number; requests are those of one log."""
-        if not self._rows:
-            return Requests(np.empty(0, np.int32), self._list_none(), np.empty(0, np.int64))
-        kind, kinds = number_kinds(self._columns, self._types)
-        return Requests(kind, kinds, np.concatenate(self._rows))
-
-    def _list_none(self) -> pa.Table:
-        return pa.table({name: pa.array([], self._types[name]) for name in self._types})
+        """Build the requests of one log."""
+        kind, kinds = self.finish_kinds()
+        return Requests(kind, kinds, np.concatenate([np.empty(0, np.int64), *self._rows]))
 
 
 def _check_type(name: str, type_: pa.DataType) -> None:
@@ -259,13 +256,6 @@ def _to_encoded_or_plain(column: pa.Array) -> pa.Array:
         if texts.null_count == 0 and len(texts.unique()) == len(texts):
             return column
     return to_plain(column)
-
-
-def to_plain(column: pa.Array) -> pa.Array:
-    """Decode a dictionary column, and convert it to a common type."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return to_common_type(column)
 
 
 def _sort_codes(

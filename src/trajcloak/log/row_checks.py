@@ -16,8 +16,9 @@ from trajcloak.kernels.threads import run_sliced
 from trajcloak.log.bad_rows import BadRows, Trouble
 from trajcloak.log.csv_text import find_unreadable
 from trajcloak.log.file_columns import LogSystem
-from trajcloak.log.filter import DEGREES, RowFilter, to_array
-from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests, to_plain
+from trajcloak.log.filter import RowFilter, to_array
+from trajcloak.log.geometry import DEGREES
+from trajcloak.log.request_values import RequestBuilder, Requests, SentRequests
 from trajcloak.log.sharded_log import LogFacts, RequestLog, mixed_ids
 from trajcloak.log.times import (
     ISO_FORMS,
@@ -29,6 +30,7 @@ from trajcloak.log.times import (
     name_times,
     to_utc,
 )
+from trajcloak.log.types import to_plain
 from trajcloak.options import LogColumns
 
 FIRST_ROWS = 1 << 16
@@ -246,7 +248,7 @@ class RowReader:
             column = column.cast(pa.string())
         if pa.types.is_integer(column.type):
             kind = IntegerIds
-        elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        elif pa.types.is_string(column.type):
             kind = TextIds
         else:
             raise InputError(
@@ -353,7 +355,7 @@ class RowReader:
         except pa.ArrowInvalid:
             unreadable = find_unreadable(column, options)
         expected, example = "a value of that type", None
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if pa.types.is_string(column.type):
             expected = f"{ISO_FORMS[type_.tz is not None]}, or pass --time-format"
             example = column[int(unreadable[0])].as_py()
         trouble = Trouble(

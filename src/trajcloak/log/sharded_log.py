@@ -258,10 +258,14 @@ class ShardedLog:
         for shard in self.shards:
             self.engine.drop(shard)
 
-    def find_ends(self) -> tuple[int, int]:
+    def find_end_rows(self) -> tuple[int, int]:
         """Number the first row with the earliest time, and the first with the latest."""
         early, late = zip(*self.ask(RequestLog.find_ends), strict=True)
         return min(early)[1], min((-time, row) for time, row in late)[1]
+
+    def name_ends(self) -> str:
+        """Name these two rows, for a message."""
+        return self.facts.files.name_two(*self.find_end_rows())
 
 
 def call_on_shard(function: Callable[..., Any], shard: Sequence[Any], *args: Any) -> Any:

@@ -41,7 +41,7 @@ def choose_time_type(column: pa.Array, name: str) -> pa.DataType:
     type_ = column.type
     if pa.types.is_integer(type_):
         return pa.int64()
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+    if pa.types.is_string(type_):
         return find_timestamp_type(column[0].as_py())
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
         # Timestamps with a zone are stored in UTC already.
@@ -61,8 +61,6 @@ def decode_times(
     Times that cannot be read become empty, and are noted in ``bad``. ``rows_before``: rows of
     the log before the first.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     if wanted.time_unit is not None:
         times, found = _read_epochs(column, wanted)
         expected = f"a number since 1970 in {wanted.time_unit}, as --time-unit says"
@@ -92,19 +90,19 @@ def _read_epochs(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str
     kind = pa.int64() if pa.types.is_integer(type_) else pa.float64()
     numbers = column.cast(kind, safe=False)
     filled = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    # Not "greater than": NaN is out of range, too.
-    is_bad = ~(np.abs(filled) <= MAX_EPOCH // scale)
-    ticks = np.rint(np.where(is_bad, 0, filled) * scale).astype(np.int64)
-    mask = is_bad | numbers.is_null().to_numpy(zero_copy_only=False)
+    most = MAX_EPOCH // scale
+    # Not by the absolute value: the least integer has none, and is what pandas has for no time.
+    is_good = (filled >= -most) & (filled <= most)
+    ticks = np.rint(np.where(is_good, filled, 0) * scale).astype(np.int64)
+    mask = ~is_good | numbers.is_null().to_numpy(zero_copy_only=False)
     return pa.array(ticks, mask=mask).cast(pa.timestamp("us", "UTC")), "is out of range"
 
 
 def _read_texts(column: pa.Array, wanted: WantedColumns) -> tuple[pa.Array, str]:
-    type_ = column.type
-    if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
+    if not pa.types.is_string(column.type):
         raise InputError(
-            f"column '{wanted.time}' is of type {type_}, and --time-format is given; expected "
-            f"text; leave out --time-format"
+            f"column '{wanted.time}' is of type {column.type}, and --time-format is given; "
+            f"expected text; leave out --time-format"
         )
     assert wanted.time_format is not None
     texts = pc.utf8_trim_whitespace(column)

@@ -37,6 +37,13 @@ def to_common_type(column: pa.Array) -> pa.Array:
     return column if type_ == column.type else column.cast(type_)
 
 
+def to_plain(column: pa.Array) -> pa.Array:
+    """Decode a dictionary column, and convert it to a common type."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return to_common_type(column)
+
+
 def find_common_type(type_: pa.DataType) -> pa.DataType:
     """Find the type that :func:`to_common_type` converts a type to."""
     if isinstance(type_, pa.BaseExtensionType):

@@ -29,8 +29,8 @@ class Recorder:
     """Keeps the last instants of all users; memory is bounded by the number of users."""
 
     def __init__(self, epoch: int, lag: int) -> None:
-        # Instants to keep beside those at which movements to learn from begin: the one before, and
-        # as many after as are predicted; or those that are waited for.
+        # A movement to learn from needs the instant before it, and as many after it as are
+        # predicted: these are kept as well. So are the instants that are waited for.
         self._span = max(lag, epoch - lag)
         self._frames: list[Frame] = []
         self._top_speed = np.zeros(0, np.int32)

@@ -311,13 +311,7 @@ class StreamRelease:
             step=every,
             time_range=(start.origin, start.origin + int(self._seen.max()) * every),
             bounds=(region.x_min, region.y_min, x_max, y_max),
-            clock=None,
             crs=start.crs,
-            dropped={},
-            shifted={},
             reading=LogColumns(crs=start.crs).reading,
             is_one_log=False,
-            unknown_requests=0,
-            dropped_requests=0,
-            has_text_requests=False,
         )

@@ -21,8 +21,9 @@ from trajcloak.online.published_instant import PublishedInstant
 from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
-from trajcloak.options import KEEP, WGS84
-from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
+from trajcloak.options import KEEP, PER_INSTANT, WGS84, check_height
+from trajcloak.release.reading import check_outputs, check_outside_releases, name_private_files
+from trajcloak.space import Region, check_cells, choose_projection, fit_region
 
 LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
@@ -77,6 +78,11 @@ class Stream:
                 "that may be published, since what is published cannot be taken back; pass "
                 "--vocabulary, or leave out --rare"
             )
+        if state.start is None:
+            # Later, what stands there is this stream's own.
+            parts_per = None if options.parts is None else PER_INSTANT
+            check_outputs(release, name_private_files(policy, parts_per))
+        check_outside_releases(policy, "the policy file", "policy", release.resolve())
         self._state = state
         self._paths = release, policy
         self._asked = options

@@ -149,8 +149,10 @@ def _read_start(path: Path, settings: Mapping[str, Any]) -> StreamStart | None:
 @contextmanager
 def replace_private(file: Path) -> Iterator[BinaryIO]:
     """Yield a private file to fill, which takes the place of the one before when it is on disk."""
-    unfinished = file.with_suffix(".unfinished")
-    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE)
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    # A file, or a link, that somebody else puts there would be theirs to read.
+    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_EXCL, PRIVATE)
     with os.fdopen(descriptor, "wb") as stream:
         yield stream
         stream.flush()

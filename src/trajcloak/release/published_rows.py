@@ -26,7 +26,7 @@ from trajcloak.release.reading import (
 from trajcloak.release.row_groups import encode_row_group
 from trajcloak.space import Region, list_edges
 
-Piece = tuple[int, slice]
+RangeRows = tuple[int, slice]
 """Some rows of a range of bundles, which is given by its place in the release."""
 
 
@@ -213,7 +213,7 @@ class ReleaseHead:
         ]
 
 
-def cut_groups(counts: Sequence[int], size: int) -> Iterator[list[Piece]]:
+def cut_groups(counts: Sequence[int], size: int) -> Iterator[list[RangeRows]]:
     """Cut the rows of all ranges of bundles, one after another, into groups of ``size``.
 
     The last group may be smaller, and there is at least one.
@@ -223,7 +223,7 @@ def cut_groups(counts: Sequence[int], size: int) -> Iterator[list[Piece]]:
     >>> list(cut_groups([3, 0, 2], size=4))
     [[(0, slice(0, 3, None)), (2, slice(0, 1, None))], [(2, slice(1, 2, None))]]
     """
-    pieces: list[Piece] = []
+    pieces: list[RangeRows] = []
     free = size
     for place, count in enumerate(counts):
         start = 0

@@ -53,16 +53,18 @@ def read_manifest(path: str | Path) -> Manifest:
 
 def parse_manifest(file: Path) -> Any:
     """Parse the file of a manifest, whatever JSON it holds."""
-    if not file.parent.exists():
-        raise InputError(
-            f"{file.parent}: there is no such folder; expected that of a release; check the path"
-        )
     try:
+        if not file.parent.exists():
+            raise FileNotFoundError
         if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError("it is no file, or too long")
         manifest = json.loads(file.read_bytes().decode("utf-8"))
         # Fails if a text holds half a character, which could not be printed.
         json.dumps(manifest, ensure_ascii=False).encode()
+    except FileNotFoundError:
+        raise InputError(
+            f"{file.parent}: there is no such folder; expected that of a release; check the path"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{file}: cannot be read as JSON; expected the manifest of a release; check the path"
@@ -160,7 +162,7 @@ def name_private_files(policy: Path | None, parts_per: str | None) -> list[Path]
     """
     if policy is None:
         return []
-    beside = policy.with_name(f"{policy.stem}-parts{policy.suffix}")
+    beside = policy.parent / f"{policy.stem}-parts{policy.suffix}"
     return [policy, beside] if parts_per == PER_INSTANT else [policy]
 
 
@@ -169,12 +171,19 @@ def check_outside_releases(
 ) -> None:
     """Raise if a file that is no part of a release would stand inside one, or inside a new one."""
     for folder in (path.resolve(), *path.resolve().parents):
-        is_release = (folder / MANIFEST_FILE).exists() and (folder / BUNDLES_FILE).exists()
-        if is_release or folder == new_release:
+        if folder == new_release or _is_release(folder):
             raise OptionError(
                 f"{path}: {what} would stand inside the release {folder.name}; expected a "
                 f"private place outside it; pass another --{option}"
             )
+
+
+def _is_release(folder: Path) -> bool:
+    """Whether a folder holds a release. One that cannot be looked into cannot be written to."""
+    try:
+        return (folder / MANIFEST_FILE).exists() and (folder / BUNDLES_FILE).exists()
+    except OSError:
+        return False
 
 
 def check_outputs(release: Path, private: Sequence[Path]) -> None:
@@ -198,7 +207,7 @@ def check_outside_log(sources: Iterable[Any], outputs: Sequence[Path]) -> None:
     ]
     for folder in [Path(part) for part in parts if isinstance(part, str | Path)]:
         for output in outputs:
-            if folder.is_dir() and folder.resolve() in output.resolve().parents:
+            if folder.resolve() in output.resolve().parents:
                 raise OptionError(
                     f"{output}: would stand inside the folder of the log {folder}; expected a "
                     f"place outside it; pass another path"

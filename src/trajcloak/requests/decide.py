@@ -127,14 +127,32 @@ def decide_requests(
 
 
 def check_vocabulary(vocabulary: Mapping[str, Sequence[Any]] | None, names: Sequence[str]) -> None:
-    """Raise if a vocabulary has lists for other attributes than these."""
-    if vocabulary is not None and set(vocabulary) != set(names):
+    """Raise unless a vocabulary has a list of values for each of these attributes."""
+    if vocabulary is None:
+        return
+    if set(vocabulary) != set(names):
         odd = sorted(set(vocabulary) ^ set(names))[0]
         what = "no list" if odd in names else "a list, but is no request attribute"
         raise OptionError(
             f"'{odd}' has {what} in the vocabulary; expected a list of values for each request "
             f"attribute; check --vocabulary and --request"
         )
+    for name in names:
+        _list_words(name, vocabulary[name])
+
+
+def _list_words(name: str, values: Any) -> pa.Array:
+    """List the values that an attribute may have, as text."""
+    try:
+        if isinstance(values, str):
+            raise TypeError("its letters would be taken for the values")
+        words = [pa.scalar(value).cast(pa.string()).as_py() for value in values]
+        return pa.array(words, pa.string())
+    except (TypeError, ValueError, OverflowError, pa.ArrowException):
+        raise OptionError(
+            f"the vocabulary has {type(values).__name__} for '{name}'; expected a list of values "
+            f"that can be written as text, such as ['food', 'fuel']; check --vocabulary"
+        ) from None
 
 
 def check_request_options(kinds: pa.Table, asked: Options) -> None:
@@ -169,10 +187,9 @@ def find_known(
     if vocabulary is None:
         return is_known
     for name in kinds.column_names:
-        words = [pa.scalar(value).cast(pa.string()) for value in vocabulary[name]]
-        allowed = pa.array([word.as_py() for word in words], pa.string())
+        words = _list_words(name, vocabulary[name])
         values = kinds[name].cast(pa.string())
-        is_allowed = pc.or_(values.is_null(), pc.is_in(values, value_set=allowed))
+        is_allowed = pc.or_(values.is_null(), pc.is_in(values, value_set=words))
         is_known &= is_allowed.to_numpy()
     return is_known
 

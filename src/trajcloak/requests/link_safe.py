@@ -55,14 +55,14 @@ def keep_unlinked(
     possible: dict[int, Possible] = {}
     safe = []
     for ranges, kinds in zip(windows, shown, strict=True):
-        jobs = [(r.handle, r.place, engine.put(kinds)) for r in ranges]
+        shared = engine.put(kinds)
+        jobs = [(r.handle, r.place, shared) for r in ranges]
         found: dict[int, Possible] = {}
         for members in engine.ask(list_senders, jobs):
             if numbers is None:
                 is_integer = pa.types.is_integer(members.ids.type)
                 numbers = IntegerIds() if is_integer else TextIds()
-            number = np.empty(len(members.ids), np.int32)
-            intern_array(numbers, members.ids, number)
+            number = intern_array(numbers, members.ids)
             for kind, position, bundle, count in members.senders:
                 one = Possible(number[position], bundle.astype(np.int64), count)
                 found[kind] = _join(found[kind], one) if kind in found else one

@@ -41,6 +41,7 @@ and last report."""
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 MINUTES_OF_DAY = 24 * 60
+EXPECTED_HOURS = "hours such as 07:00-10:00,16:00-19:00"
 MAX_WINDOWS = 1 << 20
 FEW_WINDOWS = 1 << 14
 WINDOWS_PER_ROW = 100
@@ -117,7 +118,7 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
     if log.facts.has_timestamps:
         first, last = FIRST_MOMENT, LAST_MOMENT
     if origin < first or origin + num_instants * every >= last:
-        early, late = log.find_ends()
+        early, late = log.find_end_rows()
         limits = "the years 1 to 9999" if log.facts.has_timestamps else "-2^62 to 2^62"
         raise InputError(
             f"{log.facts.files.name_row(early if origin < first else late)}: an instant is out of "
@@ -125,9 +126,9 @@ def build_time_grid(log: ShardedLog, every: int | None, *, hold: bool = False) -
         )
     if num_instants > most_instants(log.facts):
         raise InputError(
-            f"{log.facts.files.name_two(*log.find_ends())}: there are {num_instants:,} instants "
-            f"from one to the other, and {log.facts.num_rows:,} rows in all; expected times near "
-            f"to each other; correct the rows, or pass a larger --every"
+            f"{log.name_ends()}: there are {num_instants:,} instants from one to the other, and "
+            f"{log.facts.num_rows:,} rows in all; expected times near to each other; correct the "
+            f"rows, or pass a larger --every"
         )
     return TimeGrid(origin, every, num_instants, on_grid)
 
@@ -221,9 +222,9 @@ def _cut(log: ShardedLog, ranges: Ranges, length: int) -> Ranges:
     num_windows, num_rows = int(parts.sum()), log.facts.num_rows
     if num_windows > min(MAX_WINDOWS, max(FEW_WINDOWS, WINDOWS_PER_ROW * num_rows)):
         raise InputError(
-            f"{log.facts.files.name_two(*log.find_ends())}: there are {num_windows:,} windows from "
-            f"one to the other, and {num_rows:,} rows in all; expected times near to each other; "
-            f"correct the rows, or pass a larger --length or --every"
+            f"{log.name_ends()}: there are {num_windows:,} windows from one to the other, and "
+            f"{num_rows:,} rows in all; expected times near to each other; correct the rows, or "
+            f"pass a larger --length or --every"
         )
     first = np.repeat(np.cumsum(parts) - parts, parts)
     starts = np.repeat(ranges[:, 0], parts) + (np.arange(num_windows) - first) * length
@@ -241,12 +242,13 @@ def parse_hours(text: str) -> list[tuple[int, int]]:
     """
     stretches = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d\d):(\d\d)-(\d\d):(\d\d)\s*", part, re.ASCII)
-        numbers = list(map(int, match.groups())) if match else []
-        start, end = (60 * h + m for h, m in (numbers[:2], numbers[2:])) if match else (0, 0)
-        is_time = match is not None and max(numbers[1], numbers[3]) < 60
-        if not is_time or start >= MINUTES_OF_DAY or end > MINUTES_OF_DAY or start == end:
-            raise _bad_hours(text, "hours such as 07:00-10:00,16:00-19:00")
+        match = re.fullmatch(r"\s*(\d\d):([0-5]\d)-(\d\d):([0-5]\d)\s*", part, re.ASCII)
+        if match is None:
+            raise _bad_hours(text, EXPECTED_HOURS)
+        first_hour, first_minute, last_hour, last_minute = map(int, match.groups())
+        start, end = 60 * first_hour + first_minute, 60 * last_hour + last_minute
+        if start >= MINUTES_OF_DAY or end > MINUTES_OF_DAY or start == end:
+            raise _bad_hours(text, EXPECTED_HOURS)
         stretches.append((start, end if end > start else end + MINUTES_OF_DAY))
     stretches.sort()
     following = [*stretches[1:], (stretches[0][0] + MINUTES_OF_DAY, 0)]

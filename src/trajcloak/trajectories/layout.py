@@ -8,7 +8,6 @@ from trajcloak.log.clean import check_misplaced
 from trajcloak.options import HOLD, Options
 from trajcloak.space import (
     Region,
-    check_height,
     choose_region,
     default_height,
     place_log,
@@ -45,7 +44,6 @@ def lay_out(log: ShardedLog, asked: Options) -> tuple[ShardedLog, Layout]:
 
     If that cannot be done, the error says what is wrong with times and with places.
     """
-    check_height(asked.height)
     facts = log.facts
     refusals = Refusals()
     with refusals.collecting():

@@ -82,20 +82,23 @@ class WindowCutter:
         """Cut one window."""
         log, layout, rows = self._log, self._layout, self._rows
         start, stop = layout.ranges[number].tolist()
+        inside = None if rows is None else rows.between(start, stop)
         if self.is_empty(number):
             cells = np.empty((0, stop - start, 2), np.uint32)
             known = np.zeros(log.num_users, np.bool_)
             located = Located(missing=log.num_users * (stop - start))
         else:
-            cells, known, located = _build_cells(log, layout, rows, start, stop, threads)
-        present = _find_present(log, rows, start, stop)
+            cells, known, located = _build_cells(log, layout, rows, inside, start, stop, threads)
+        # In a single window of all rows, every user has one.
+        present = np.full(log.num_users, inside is None)
+        if inside is not None:
+            present[log.user[inside]] = True
         user = np.flatnonzero(known).astype(np.int32)
         has_row = None
         if log.is_one_log and located.reported < log.num_users * (stop - start):
-            inside_rows = None if rows is None else rows.between(start, stop)
-            has_row = mark_rows(log, layout.grid, inside_rows, start, stop)[user]
-        inside = self._requests[number]
-        sender, instant, kind = collect_requests(log, layout.grid, start, inside, user)
+            has_row = mark_rows(log, layout.grid, inside, start, stop)[user]
+        requests = self._requests[number]
+        sender, instant, kind = collect_requests(log, layout.grid, start, requests, user)
         return Window(
             number=number,
             start=start,
@@ -108,7 +111,7 @@ class WindowCutter:
             request_instant=instant,
             request_kind=kind,
             left_out_users=int((present & ~known).sum()),
-            left_out_requests=len(inside) - len(sender),
+            left_out_requests=len(requests) - len(sender),
             located=located,
         )
 
@@ -143,11 +146,12 @@ def _build_cells(
     log: RequestLog,
     layout: Layout,
     rows: "_RowsByTime | None",
+    inside: npt.NDArray[np.int64] | None,
     start: int,
     stop: int,
     threads: int,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], Located]:
-    """Locate every user at every instant of a window.
+    """Locate every user at every instant of a window; ``inside`` are the rows in it, None: all.
 
     Returns the cells, which users are located at all instants, and counts of how.
     """
@@ -155,7 +159,6 @@ def _build_cells(
     threads = min(threads, 1 + log.num_users * (stop - start) // CELLS_PER_THREAD)
     grid, max_gap = layout.grid, layout.max_gap
     hold = layout.asked.missing == HOLD
-    inside = None if rows is None else rows.between(start, stop)
     cells = scatter_reports(log, layout, inside, start, stop, threads)
     found = count_known(cells, threads)
     reported = int(found.sum())
@@ -202,14 +205,3 @@ class _RowsByTime:
         ends = np.array([min(max(moment, -MAX_TICKS), MAX_TICKS) for moment in moments])
         first, last = np.searchsorted(self._time, ends).tolist()
         return first, last
-
-
-def _find_present(
-    log: RequestLog, rows: _RowsByTime | None, start: int, stop: int
-) -> npt.NDArray[np.bool_]:
-    """Find the users with at least one report in a window."""
-    if rows is None:
-        return np.ones(log.num_users, np.bool_)
-    present = np.zeros(log.num_users, np.bool_)
-    present[log.user[rows.between(start, stop)]] = True
-    return present
