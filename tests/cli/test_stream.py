@@ -67,6 +67,7 @@ def test_files_of_a_folder_are_followed(tmp_path):
         (["--every", "60"], "every is '60'"),
         (["--late", "soon"], "late is 'soon'"),
         (["--request", "bundle_id"], "name of a column of the release"),
+        (["--request", "user_id"], "also holds the user"),
         (["--rare", "keep"], "vocabulary"),
         (["--region", "1,2,1,2"], "no rectangle"),
     ],

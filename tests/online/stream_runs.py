@@ -104,6 +104,7 @@ def run_stream(
     pieces: Sequence[int] = (),
     printed: Path | None = None,
     box: tuple[float, float, float, float] | None = BOX,
+    policy: Path | None = None,
     **options,
 ) -> StreamRun:
     """Run a stream in this process.
@@ -122,7 +123,7 @@ def run_stream(
         stream = Stream(
             state,
             folder / "release",
-            folder / "state" / "policy.parquet",
+            policy or folder / "state" / "policy.parquet",
             asked,
             ["category"],
             box=box,

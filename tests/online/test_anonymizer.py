@@ -293,6 +293,12 @@ def test_reports_of_later_instants_may_come_early(seed, monkeypatch):
     assert len(early) == 12
 
 
+@pytest.mark.parametrize("name", ["user_id", "time", "x", "y", "lon", "lat"])
+def test_who_was_where_is_no_request(name):
+    with pytest.raises(OptionError, match=f"'{name}' also holds"):
+        OnlineAnonymizer(OnlineOptions(k=2, every=10, epoch=3), REGION, [name], origin=0)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

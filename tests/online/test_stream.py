@@ -379,6 +379,33 @@ def test_the_state_is_private_and_outside_releases(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("private", ["release/policy.parquet", "other/policy.parquet"])
+def test_the_policy_file_is_never_inside_a_release(tmp_path, private):
+    lines = replace(WALK, instants=20).list_lines()
+    run = run_stream(tmp_path / "run", lines[:300])
+    shutil.copytree(run.release, run.folder / "other")
+    policy = run.folder / private
+    with pytest.raises(OptionError, match="policy file would stand inside the release"):
+        run_stream(tmp_path / "run", lines[300:], policy=policy)
+    with pytest.raises(OptionError, match="policy file would stand inside the release"):
+        run_stream(tmp_path / "new", lines, policy=tmp_path / "new" / "release" / "p.parquet")
+    assert len(list(policy.parent.iterdir())) == 3
+
+
+def test_nothing_is_published_if_a_release_cannot_follow(tmp_path):
+    """Without its state, nobody knows which instants a stream has published."""
+    lines = WALK.list_lines()
+    run = run_stream(tmp_path / "run", lines)
+    printed, taken = tmp_path / "printed", tmp_path / "taken"
+    taken.touch()
+    shutil.rmtree(run.state)
+    with pytest.raises(OutputError, match="exists already"):
+        run_stream(tmp_path / "run", lines[50:], printed=printed)
+    with pytest.raises(OutputError, match="exists already"):
+        run_stream(tmp_path / "two", lines, policy=taken, printed=printed)
+    assert not printed.exists()
+
+
 def test_rare_requests_are_kept_only_with_a_vocabulary(tmp_path):
     with pytest.raises(OptionError, match="vocabulary"):
         run_stream(tmp_path / "run", [], rare="keep")

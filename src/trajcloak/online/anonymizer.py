@@ -37,12 +37,15 @@ from trajcloak.online.published_instant import (
     decide_instant,
 )
 from trajcloak.online.stream_users import StreamUsers, add_users
-from trajcloak.options import MBR, PER_INSTANT
+from trajcloak.options import MBR, PER_INSTANT, holds_fixed
 from trajcloak.parts import Parts, PartSettings, build_parts
 from trajcloak.requests.decide import check_vocabulary
 from trajcloak.space import Region, find_cell
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
+
+NO_ATTRIBUTES = (USER, TIME, X, Y, "lon", "lat")
+"""Names that request attributes cannot have."""
 
 NEVER = np.iinfo(np.int64).min
 """Time of the last report of a user who has not reported."""
@@ -141,6 +144,7 @@ class OnlineAnonymizer:
         self._names = list(requests)
         self._origin = origin
         self._threads = choose_threads(threads)
+        check_names(self._names)
         check_vocabulary(options.vocabulary, self._names)
         asked = options.predictor
         self._predictor = PREDICTORS[asked] if isinstance(asked, str) else asked
@@ -368,6 +372,13 @@ class OnlineAnonymizer:
         self._recorder.renumber(order)
         self._missed, self._latest = self._missed[order], self._latest[order]
         self._group = np.full(len(order), NO_GROUP, np.int32)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise if a request attribute has a name that tells who was where, or when."""
+    for name in names:
+        if name in NO_ATTRIBUTES:
+            raise holds_fixed(name)
 
 
 def _find_cells(

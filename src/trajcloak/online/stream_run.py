@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyproj
 
 from trajcloak.errors import OptionError
-from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, X, Y
+from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, X, Y, check_names
 from trajcloak.online.epoch_files import EpochFiles
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.published_instant import PublishedInstant
 from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
-from trajcloak.options import KEEP, WGS84
+from trajcloak.options import KEEP, PER_INSTANT, WGS84
+from trajcloak.output import check_new
+from trajcloak.release.reading import check_outside_releases, name_private_files
 from trajcloak.space import Region, check_cells, check_height, choose_projection, fit_region
 
 LINES_AT_ONCE = 1 << 16
@@ -69,6 +71,7 @@ class Stream:
         threads: int | None = None,
     ) -> None:
         check_height(height)
+        check_names(names)
         if box is not None:
             check_box(box)
         if (options.rare == KEEP or options.rare_below < 2) and options.vocabulary is None:
@@ -77,6 +80,7 @@ class Stream:
                 "that may be published, since what is published cannot be taken back; pass "
                 "--vocabulary, or leave out --rare"
             )
+        check_places(state, release, policy, options)
         self._state = state
         self._paths = release, policy
         self._asked = options
@@ -257,6 +261,21 @@ class Stream:
             self._files = None
             release.add(self._state.finish_epoch(instant.window))
             release.write()
+
+
+def check_places(state: StreamState, release: Path, policy: Path, options: OnlineOptions) -> None:
+    """Raise before anything is published if a release cannot follow, or would hold private files.
+
+    Only the state of a stream knows which of its instants were published. Without it, what stands
+    at ``release`` is of another stream, or of this one: then they would be published twice.
+    """
+    private = name_private_files(policy, None if options.parts is None else PER_INSTANT)
+    check_outside_releases(state.path, "the state of the stream", "state", release.resolve())
+    for file in private:
+        check_outside_releases(file, "the policy file", "policy", release.resolve())
+    if state.start is None:
+        for path in (release, *private):
+            check_new(path)
 
 
 def check_box(box: tuple[float, float, float, float]) -> None:
