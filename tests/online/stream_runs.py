@@ -135,7 +135,7 @@ def run_stream(
                 line = parser.parse(one)
                 if line is None:
                     continue
-                for text_out in stream.take(line, geographic=False):
+                for text_out in stream.take(line):
                     published.append(json.loads(text_out))
                     if printed is not None:
                         with printed.open("a") as file:

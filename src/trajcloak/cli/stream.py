@@ -186,15 +186,14 @@ def command(
             height=height,
             threads=threads,
         )
-        known = None if opened.start is None else opened.start.geographic
-        parser = LineParser(requests, line_format, geographic=known)
+        parser = LineParser(requests, line_format)
         try:
             for lines in cut_lines(pieces, parser.skipped):
                 for text in lines:
                     line = parser.parse(text)
                     if line is None:
                         continue
-                    for published in stream.take(line, geographic=bool(parser.geographic)):
+                    for published in stream.take(line):
                         click.echo(published)
         finally:
             _print_counts(stream.counts + parser.skipped, as_json)
