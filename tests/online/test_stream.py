@@ -278,6 +278,21 @@ def test_requests_beyond_a_limit_are_counted_and_not_kept(tmp_path, monkeypatch)
     assert run.audit().passed
 
 
+def test_long_requests_count_as_several(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream_run, "MOST_SENT", 40)
+    monkeypatch.setattr(stream_run, "MOST_HELD", 100)
+    long = replace(WALK, values=("a" * 700, "b" * 700))
+    run = run_stream(tmp_path / "run", long.list_lines())
+    sent = pq.ParquetDataset(sorted(run.state.glob("finished/*/requests.parquet"))).read()
+    assert 0 < max(Counter(sent["time"].to_pylist()).values()) <= 3
+    assert run.audit().passed
+    with_ids = replace(long, ids=["c" * 900 + str(n) for n in range(long.users)])
+    again = run_stream(tmp_path / "again", with_ids.list_lines())
+    assert again.counts["too many requests"] == run.counts["too many requests"] > 0
+    before = [r.counts["before the stream began"] for r in (run, again)]
+    assert before[0] == before[1] > 0
+
+
 def test_groups_are_on_disk_before_anything_is_published(tmp_path, monkeypatch):
     on_disk, seen = set(), []
     monkeypatch.setattr(os, "fsync", lambda file: on_disk.add(os.fstat(file).st_ino))

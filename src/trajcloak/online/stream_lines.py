@@ -19,6 +19,9 @@ LONGEST_LINE = 1 << 16
 LONGEST_VALUE = 1000
 """Bytes of a line, and characters of an id or a request value."""
 
+USUAL_TEXT = 64
+"""Characters of the values of a request; those that hold more count as several."""
+
 GEOGRAPHIC, PLANAR = ("lon", "lat"), ("x", "y")
 """Where a report says where its user is."""
 
@@ -45,6 +48,14 @@ class RequestLine(NamedTuple):
     user: str
     time: int
     values: tuple[str | None, ...]
+
+    @property
+    def weight(self) -> int:
+        """For how many usual requests this one counts where there may be too many.
+
+        Who sent it must not matter: the id does not count.
+        """
+        return 1 + sum(len(value or "") for value in self.values) // USUAL_TEXT
 
 
 StreamLine = ReportLine | RequestLine

@@ -31,10 +31,12 @@ LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
 
 MOST_HELD = 1 << 22
-"""Lines that are kept until it is decided where and when the stream begins."""
+"""Lines that are kept until it is decided where and when the stream begins, reports and requests
+each; requests with long values count as several."""
 
 MOST_SENT = 1 << 22
-"""Requests of an instant that are kept, in the order in which they arrive."""
+"""Requests of an instant that are kept, in the order in which they arrive; those with long values
+count as several."""
 
 FIRST_USERS = 4
 """Times k: users whose last reports are kept until it is decided when the stream begins."""
@@ -96,6 +98,7 @@ class Stream:
         self._is_geographic = None if state.start is None else state.start.geographic
         self._held_reports: list[ReportLine] = []
         self._held_requests: list[RequestLine] = []
+        self._num_held = 0
         # From then on: what is not looked at, and how many requests each open instant has.
         self._online: OnlineAnonymizer | None = None
         self._project: pyproj.Transformer | None = None
@@ -132,17 +135,18 @@ class Stream:
             self._begin()
             # No instant is closed yet, so the order matters among reports only.
             held: list[StreamLine] = [*self._held_requests, *self._held_reports]
-            self._held_requests, self._held_reports = [], []
+            self._held_requests, self._held_reports, self._num_held = [], [], 0
             for earlier in held:
                 yield from self._use(earlier)
 
     def _hold(self, line: StreamLine) -> None:
         """Keep a line until k users have reported the end of the first instant."""
         if isinstance(line, RequestLine):
-            self._keep(line, self._held_requests)
+            self._num_held += line.weight
+            self._keep(line, self._held_requests, self._num_held)
             return
         if self._begins is not None:
-            self._keep(line, self._held_reports)
+            self._keep(line, self._held_reports, 1 + len(self._held_reports))
             self._clock.see(line.user, line.time)
             return
         # Those who reported last are last.
@@ -159,7 +163,7 @@ class Stream:
             self._begins = self._find_begin(agreed)
             self._clock = self._build_clock(self._begins + asked.every + asked.late)
             for first in alike:
-                self._keep(first, self._held_reports)
+                self._keep(first, self._held_reports, 1 + len(self._held_reports))
                 self._clock.see(first.user, first.time)
 
     def _begin_anew(self) -> None:
@@ -182,10 +186,10 @@ class Stream:
     def _build_clock(self, closes: int) -> StreamClock:
         return StreamClock(self._asked.k, self._asked.every, self._patience, closes)
 
-    def _keep(self, line: StreamLine, held: list[Any]) -> None:
-        """Keep a line, unless it is too early or there are too many."""
+    def _keep(self, line: StreamLine, held: list[Any], num_held: int) -> None:
+        """Keep a line, unless it is too early or there are too many, ``num_held`` with this one."""
         is_early = self._begins is not None and line.time < self._begins
-        if is_early or len(held) == MOST_HELD:
+        if is_early or num_held > MOST_HELD:
             self._counts["before the stream began"] += 1
         else:
             held.append(line)
@@ -235,7 +239,7 @@ class Stream:
             return
         if isinstance(line, RequestLine):
             instant = line.time // asked.every
-            self._num_sent[instant] += 1
+            self._num_sent[instant] += line.weight
             if self._num_sent[instant] > MOST_SENT:
                 self._counts["too many requests"] += 1
                 return
