@@ -483,6 +483,11 @@ def forget_stream(run):
     file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
 
 
+def bridge_gaps(run):
+    file = run.release / "manifest.json"
+    file.write_text(file.read_text().replace('"max_gap": "10s"', '"max_gap": "20s"'))
+
+
 def move_origin(run):
     file = run.release / "manifest.json"
     file.write_text(file.read_text().replace("T08:00:00", "T07:59:50"))
@@ -497,11 +502,21 @@ def move_origin(run):
         lambda run: change_manifest(run, lag=7),
         forget_stream,
         move_origin,
+        bridge_gaps,
     ],
-    ids=["a part", "a bundle", "another lag", "no lag of the epoch", "no stream", "the origin"],
+    ids=[
+        "a part",
+        "a bundle",
+        "another lag",
+        "no lag of the epoch",
+        "no stream",
+        "the origin",
+        "gaps are bridged",
+    ],
 )
 def test_damage_is_found(tmp_path, damage):
-    run = run_stream(tmp_path / "run", replace(WALK, absence=0.1).list_lines(), parts=2)
+    absence = 0.0 if damage is bridge_gaps else 0.1
+    run = run_stream(tmp_path / "run", replace(WALK, absence=absence).list_lines(), parts=2)
     assert run.audit().passed
     damage(run)
     assert not run.audit().passed
