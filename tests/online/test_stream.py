@@ -503,6 +503,7 @@ def move_origin(run):
         forget_stream,
         move_origin,
         bridge_gaps,
+        lambda run: (run.state / "policy-parts.parquet").chmod(0o644),
     ],
     ids=[
         "a part",
@@ -512,6 +513,7 @@ def move_origin(run):
         "no stream",
         "the origin",
         "gaps are bridged",
+        "parts for all to read",
     ],
 )
 def test_damage_is_found(tmp_path, damage):
