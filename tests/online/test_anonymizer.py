@@ -88,6 +88,26 @@ def test_outside_the_region_is_absent(x, y):
     assert count_users(online.advance(110)) == [4]
 
 
+@pytest.mark.parametrize("hold", [0, 1, 2])
+def test_who_leaves_the_region_is_not_held_inside(hold):
+    online = build(k=3, hold=hold, epoch=5)
+    for instant in range(5):
+        report(online, FOUR[1:], 100 + 10 * instant)
+        report(online, ["e"], 100 + 10 * instant)
+        if instant < 2:
+            report(online, ["a"], 103 + 10 * instant)
+        if instant == 1:
+            report(online, ["a"], 105 + 10 * instant, 99.0)
+    assert count_users(online.advance(150)) == [5, 4, 4, 4, 4]
+
+
+def test_the_place_of_a_missing_report_is_held():
+    online = build(k=3, hold=2, epoch=5)
+    for instant in range(5):
+        report(online, FOUR if instant == 0 else FOUR[1:], 100 + 10 * instant)
+    assert count_users(online.advance(150)) == [4, 4, 4, 3, 3]
+
+
 def test_who_is_absent_once_is_out_until_the_epoch_ends():
     online = build(k=3)
     for instant, users in enumerate([FOUR, FOUR[1:], FOUR, FOUR]):

@@ -60,7 +60,8 @@ class OpenInstant:
 
     # (users,): of the last report; NEVER where there is none.
     time: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    # (users, 2): of that report. If a user has several at that time, the greatest by x, then y.
+    # (users, 2): of that report; ABSENT outside the region. If a user has several at that time, the
+    # greatest by x, then y.
     cell: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 2), np.int32))
     # (users,): whether there are several reports of the user at that time.
     is_repeated: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -181,9 +182,8 @@ class OnlineAnonymizer:
         time = reports[TIME].to_numpy()
         np.maximum.at(self._latest, user, time)
         cell = _find_cells(reports[X].to_numpy(), reports[Y].to_numpy(), self._region)
-        is_inside = cell[:, 0] != ABSENT
-        self.counts["outside the region"] += int((~is_inside).sum())
-        for instant, rows in self._select_open(time, is_inside):
+        self.counts["outside the region"] += int((cell[:, 0] == ABSENT).sum())
+        for instant, rows in self._select_open(time):
             opened = self._open.setdefault(instant, OpenInstant())
             opened.extend(self._users.count)
             opened.report(user[rows], time[rows], cell[rows])
@@ -198,7 +198,7 @@ class OnlineAnonymizer:
                 "requests; pass them to observe, or use two inputs"
             )
         time = requests[TIME].to_numpy()
-        for instant, rows in self._select_open(time, np.ones(len(time), np.bool_)):
+        for instant, rows in self._select_open(time):
             opened = self._open.setdefault(instant, OpenInstant())
             opened.requests.append(self._take_requests(requests, rows))
 
@@ -232,17 +232,15 @@ class OnlineAnonymizer:
         self._missed = add_users(self._missed, count, self._asked.hold)
         self._group = add_users(self._group, count, NO_GROUP)
 
-    def _select_open(
-        self, time: npt.NDArray[np.int64], is_good: npt.NDArray[np.bool_]
-    ) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    def _select_open(self, time: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int64]]]:
         """List the instants of some times, and the rows of each, but those too late or early."""
         instant = (time - self._origin) // self._asked.every
         is_late = instant < self._next
         # What is far ahead is of a wrong clock, and must not fill the memory.
         is_early = instant > self._next + self._asked.epoch + self._asked.lag
-        self.counts["late"] += int((is_good & is_late).sum())
-        self.counts["early"] += int((is_good & is_early).sum())
-        rows = np.flatnonzero(is_good & ~is_late & ~is_early)
+        self.counts["late"] += int(is_late.sum())
+        self.counts["early"] += int(is_early.sum())
+        rows = np.flatnonzero(~is_late & ~is_early)
         found, place = np.unique(instant[rows], return_inverse=True)
         return [(int(i), rows[place == n]) for n, i in enumerate(found)]
 
@@ -257,6 +255,8 @@ class OnlineAnonymizer:
             is_reported &= ~opened.is_repeated
         frame = np.where(is_reported[:, None], opened.cell, np.int32(ABSENT))
         self._missed = np.where(is_reported, np.int32(0), self._missed + np.int32(1))
+        # Whoever has left the region is absent, and has no place in it that could be held.
+        self._missed[is_reported & (opened.cell[:, 0] == ABSENT)] = self._asked.hold
         is_held = ~is_reported & (self._missed <= self._asked.hold)
         if is_held.any():
             frame[is_held] = self._recorder.get_frame(0, self._users.count)[is_held]
