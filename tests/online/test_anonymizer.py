@@ -219,6 +219,33 @@ def test_with_one_input_requests_come_with_reports():
         ask(build(one_input=True), "a", 100)
 
 
+@pytest.mark.parametrize("first", [[None, None], ["tea", None], [1, None], [2.5, None]])
+@pytest.mark.parametrize("second", [[None, None], ["food", None], [5, 6], [True, None]])
+@pytest.mark.parametrize("one_input", [True, False])
+def test_types_of_tables_do_not_matter(one_input, first, second):
+    """That a table holds no request must not be seen by a refusal."""
+    online = build(one_input=one_input)
+    sent = []
+    for users, values in ((["a", "b"], first), (["c", "d"], second)):
+        attributes = {"category": values, "detail": [None, None]}
+        lines = {"user_id": users, "time": [100, 100], "x": [1.5, 2.5], "y": [1.5, 2.5]}
+        online.observe(pa.table({**lines, **attributes} if one_input else lines))
+        if not one_input:
+            online.ask(pa.table({"user_id": users, "time": [100, 100], **attributes}))
+        sent += [str(value).replace("True", "true") for value in values if value is not None]
+    (requests,) = list_requests(online.advance(110))
+    assert requests == sorted(sent)
+
+
+def test_ids_of_requests_may_be_numbers_or_text():
+    online = build()
+    report(online, [7, 8, 9], 100)
+    ask(online, 7, 100, "one")
+    ask(online, "8", 100, "two")
+    ask(online, "stranger", 100, "three")
+    assert list_requests(online.advance(110)) == [["one", "two"]]
+
+
 def carry(online, rows):
     """Report with one input; a row is user, time, place and request."""
     users, times, places, requests = zip(*rows, strict=True)

@@ -175,7 +175,8 @@ class OnlineAnonymizer:
     def observe(self, reports: pa.Table) -> None:
         """Take location reports: ``user_id`` (integers or text), ``time`` (integers), ``x``, ``y``.
 
-        With one input also the request attributes, all null in a report without a request.
+        With one input also the request attributes, all null in a report without a request. They
+        become text.
         """
         user = self._users.number(reports[USER])
         self._add_newcomers()
@@ -191,7 +192,10 @@ class OnlineAnonymizer:
                 opened.requests.append(self._take_requests(reports, rows))
 
     def ask(self, requests: pa.Table) -> None:
-        """Take requests: ``user_id``, ``time`` and the request attributes; for two inputs."""
+        """Take requests: ``user_id``, ``time`` and the request attributes; for two inputs.
+
+        Attributes become text.
+        """
         if self._asked.one_input:
             raise OptionError(
                 "a request came without a report; expected one input, in which reports carry "
@@ -223,7 +227,14 @@ class OnlineAnonymizer:
         )
 
     def _take_requests(self, table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-        return table.select([USER, TIME, *self._names]).take(pa.array(rows))
+        """Take rows of requests, whose attributes become text.
+
+        Tables have types of their own, which may depend on what was sent: in one that holds no
+        request, attributes are of no type.
+        """
+        taken = table.select([USER, TIME, *self._names]).take(pa.array(rows))
+        types = [(USER, pa.large_string()), (TIME, pa.int64())]
+        return taken.cast(pa.schema([*types, *((name, pa.string()) for name in self._names)]))
 
     def _add_newcomers(self) -> None:
         """Make room for users who were numbered since; they are in no group."""
