@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from online.broken_rules import ForgetsLag, KeepsAbsent, NeverSilent
 from online.stream_runs import EVERY, START, Walk, encode, run_stream
-from trajcloak.errors import OptionError, OutputError
+from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log import read_in_memory
 from trajcloak.online import stream_run
 from trajcloak.online.stream_state import open_state
@@ -338,6 +338,19 @@ def test_other_settings_need_another_state(tmp_path):
     run_stream(tmp_path / "run", lines)
     with pytest.raises(OptionError, match="another epoch"):
         run_stream(tmp_path / "run", lines, epoch=4)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"settings": 1, "start": 2}', "\udcff"])
+def test_a_damaged_state_is_one_clear_message(tmp_path, content):
+    run = run_stream(tmp_path / "run", WALK.list_lines())
+    (run.state / "started" / ".cache").touch()
+    run_stream(tmp_path / "run", [])
+    (run.state / "stream.json").write_text(content, errors="surrogateescape")
+    with pytest.raises(InputError, match="is damaged"):
+        run_stream(tmp_path / "run", [])
+    (run.state / "stream.json").unlink()
+    with pytest.raises(InputError, match="is missing"):
+        run_stream(tmp_path / "run", [])
 
 
 def test_a_full_disk_is_one_clear_message(tmp_path, monkeypatch):
