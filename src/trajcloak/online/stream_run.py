@@ -128,7 +128,7 @@ class Stream:
             yield from self._use(line)
         else:
             self._hold(line)
-        if self._clock.is_lost:
+        if isinstance(line, ReportLine) and self._clock.is_lost:
             self._begin_anew()
             self._hold(line)
         if self._online is None and self._begins is not None and self._clock.is_over:
