@@ -443,6 +443,7 @@ DAMAGES = {
     },
     "parts per instant": {
         "no second file": (lambda w: (w.folder / PARTS).unlink(), {"policy"}),
+        "a second file for all to read": (lambda w: (w.folder / PARTS).chmod(0o640), {"policy"}),
         "a row less": (change_parts(lambda t: t.slice(1)), {"policy"}),
         "a row twice": (
             change_parts(lambda t: pa.concat_tables([t.slice(0, 1), t.slice(0, 1), t.slice(2)])),

@@ -104,6 +104,7 @@ def run_stream(
     pieces: Sequence[int] = (),
     printed: Path | None = None,
     box: tuple[float, float, float, float] | None = BOX,
+    policy: Path | None = None,
     **options,
 ) -> StreamRun:
     """Run a stream in this process.
@@ -122,7 +123,7 @@ def run_stream(
         stream = Stream(
             state,
             folder / "release",
-            folder / "state" / "policy.parquet",
+            policy or folder / "state" / "policy.parquet",
             asked,
             ["category"],
             box=box,
@@ -134,7 +135,7 @@ def run_stream(
                 line = parser.parse(one)
                 if line is None:
                     continue
-                for text_out in stream.take(line, geographic=False):
+                for text_out in stream.take(line):
                     published.append(json.loads(text_out))
                     if printed is not None:
                         with printed.open("a") as file:

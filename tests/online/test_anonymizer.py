@@ -88,6 +88,26 @@ def test_outside_the_region_is_absent(x, y):
     assert count_users(online.advance(110)) == [4]
 
 
+@pytest.mark.parametrize("hold", [0, 1, 2])
+def test_who_leaves_the_region_is_not_held_inside(hold):
+    online = build(k=3, hold=hold, epoch=5)
+    for instant in range(5):
+        report(online, FOUR[1:], 100 + 10 * instant)
+        report(online, ["e"], 100 + 10 * instant)
+        if instant < 2:
+            report(online, ["a"], 103 + 10 * instant)
+        if instant == 1:
+            report(online, ["a"], 105 + 10 * instant, 99.0)
+    assert count_users(online.advance(150)) == [5, 4, 4, 4, 4]
+
+
+def test_the_place_of_a_missing_report_is_held():
+    online = build(k=3, hold=2, epoch=5)
+    for instant in range(5):
+        report(online, FOUR if instant == 0 else FOUR[1:], 100 + 10 * instant)
+    assert count_users(online.advance(150)) == [4, 4, 4, 3, 3]
+
+
 def test_who_is_absent_once_is_out_until_the_epoch_ends():
     online = build(k=3)
     for instant, users in enumerate([FOUR, FOUR[1:], FOUR, FOUR]):
@@ -199,6 +219,33 @@ def test_with_one_input_requests_come_with_reports():
         ask(build(one_input=True), "a", 100)
 
 
+@pytest.mark.parametrize("first", [[None, None], ["tea", None], [1, None], [2.5, None]])
+@pytest.mark.parametrize("second", [[None, None], ["food", None], [5, 6], [True, None]])
+@pytest.mark.parametrize("one_input", [True, False])
+def test_types_of_tables_do_not_matter(one_input, first, second):
+    """That a table holds no request must not be seen by a refusal."""
+    online = build(one_input=one_input)
+    sent = []
+    for users, values in ((["a", "b"], first), (["c", "d"], second)):
+        attributes = {"category": values, "detail": [None, None]}
+        lines = {"user_id": users, "time": [100, 100], "x": [1.5, 2.5], "y": [1.5, 2.5]}
+        online.observe(pa.table({**lines, **attributes} if one_input else lines))
+        if not one_input:
+            online.ask(pa.table({"user_id": users, "time": [100, 100], **attributes}))
+        sent += [str(value).replace("True", "true") for value in values if value is not None]
+    (requests,) = list_requests(online.advance(110))
+    assert requests == sorted(sent)
+
+
+def test_ids_of_requests_may_be_numbers_or_text():
+    online = build()
+    report(online, [7, 8, 9], 100)
+    ask(online, 7, 100, "one")
+    ask(online, "8", 100, "two")
+    ask(online, "stranger", 100, "three")
+    assert list_requests(online.advance(110)) == [["one", "two"]]
+
+
 def carry(online, rows):
     """Report with one input; a row is user, time, place and request."""
     users, times, places, requests = zip(*rows, strict=True)
@@ -291,6 +338,12 @@ def test_reports_of_later_instants_may_come_early(seed, monkeypatch):
     late, early = published
     assert early == late[: len(early)]
     assert len(early) == 12
+
+
+@pytest.mark.parametrize("name", ["user_id", "time", "x", "y", "lon", "lat"])
+def test_who_was_where_is_no_request(name):
+    with pytest.raises(OptionError, match=f"'{name}' also holds"):
+        OnlineAnonymizer(OnlineOptions(k=2, every=10, epoch=3), REGION, [name], origin=0)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from online.broken_rules import ForgetsLag, KeepsAbsent, NeverSilent
 from online.stream_runs import EVERY, START, Walk, encode, run_stream
-from small_logs import list_tree
-from trajcloak.errors import OptionError, OutputError
+from trajcloak.errors import InputError, OptionError, OutputError
 from trajcloak.log import read_in_memory
-from trajcloak.online import OnlineOptions, stream_run
-from trajcloak.online.stream_run import Stream
+from trajcloak.online import stream_run
 from trajcloak.online.stream_state import open_state, replace_private
 from trajcloak.options import LogColumns
 from trajcloak.query import open_published
@@ -280,6 +278,21 @@ def test_requests_beyond_a_limit_are_counted_and_not_kept(tmp_path, monkeypatch)
     assert run.audit().passed
 
 
+def test_long_requests_count_as_several(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream_run, "MOST_SENT", 40)
+    monkeypatch.setattr(stream_run, "MOST_HELD", 100)
+    long = replace(WALK, values=("a" * 700, "b" * 700))
+    run = run_stream(tmp_path / "run", long.list_lines())
+    sent = pq.ParquetDataset(sorted(run.state.glob("finished/*/requests.parquet"))).read()
+    assert 0 < max(Counter(sent["time"].to_pylist()).values()) <= 3
+    assert run.audit().passed
+    with_ids = replace(long, ids=["c" * 900 + str(n) for n in range(long.users)])
+    again = run_stream(tmp_path / "again", with_ids.list_lines())
+    assert again.counts["too many requests"] == run.counts["too many requests"] > 0
+    before = [r.counts["before the stream began"] for r in (run, again)]
+    assert before[0] == before[1] > 0
+
+
 def test_groups_are_on_disk_before_anything_is_published(tmp_path, monkeypatch):
     on_disk, seen = set(), []
     monkeypatch.setattr(os, "fsync", lambda file: on_disk.add(os.fstat(file).st_ino))
@@ -325,6 +338,19 @@ def test_other_settings_need_another_state(tmp_path):
     run_stream(tmp_path / "run", lines)
     with pytest.raises(OptionError, match="another epoch"):
         run_stream(tmp_path / "run", lines, epoch=4)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"settings": 1, "start": 2}', "\udcff"])
+def test_a_damaged_state_is_one_clear_message(tmp_path, content):
+    run = run_stream(tmp_path / "run", WALK.list_lines())
+    (run.state / "started" / ".cache").touch()
+    run_stream(tmp_path / "run", [])
+    (run.state / "stream.json").write_text(content, errors="surrogateescape")
+    with pytest.raises(InputError, match="is damaged"):
+        run_stream(tmp_path / "run", [])
+    (run.state / "stream.json").unlink()
+    with pytest.raises(InputError, match="is missing"):
+        run_stream(tmp_path / "run", [])
 
 
 def test_a_full_disk_is_one_clear_message(tmp_path, monkeypatch):
@@ -381,36 +407,31 @@ def test_the_state_is_private_and_outside_releases(tmp_path):
         pass
 
 
-@pytest.mark.parametrize(
-    ("release", "policy", "error", "words"),
-    [
-        ("run/release", "policy.parquet", OutputError, "release: exists already"),
-        ("release", "run/printed.jsonl", OutputError, "printed.jsonl: exists already"),
-        ("release", "release/policy.parquet", OptionError, "inside the release release"),
-        ("release", "run/release/policy.parquet", OptionError, "inside the release release"),
-    ],
-)
-def test_outputs_that_cannot_be_used(tmp_path, release, policy, error, words):
-    run_stream(tmp_path / "run", WALK.list_lines(), printed=tmp_path / "run" / "printed.jsonl")
-    before = list_tree(tmp_path / "run")
-    asked = OnlineOptions(k=3, every=EVERY * 10**6, epoch=3)
-    with open_state(tmp_path / "state", {}) as state, pytest.raises(error, match=words):
-        Stream(state, tmp_path / release, tmp_path / policy, asked, ["category"])
-    assert list_tree(tmp_path / "run") == before
+@pytest.mark.parametrize("private", ["release/policy.parquet", "other/policy.parquet"])
+def test_the_policy_file_is_never_inside_a_release(tmp_path, private):
+    lines = replace(WALK, instants=20).list_lines()
+    run = run_stream(tmp_path / "run", lines[:300])
+    shutil.copytree(run.release, run.folder / "other")
+    policy = run.folder / private
+    with pytest.raises(OptionError, match="policy file would stand inside the release"):
+        run_stream(tmp_path / "run", lines[300:], policy=policy)
+    with pytest.raises(OptionError, match="policy file would stand inside the release"):
+        run_stream(tmp_path / "new", lines, policy=tmp_path / "new" / "release" / "p.parquet")
+    assert len(list(policy.parent.iterdir())) == 3
 
 
-def test_the_policy_does_not_move_into_the_release(tmp_path):
-    """Not even in a later run, when the release is there."""
-    run = run_stream(tmp_path / "run", WALK.list_lines())
-    settings = {"k": 3, "epoch": 3, "every": EVERY * 10**6}
-    before = list_tree(run.release)
-    policy = run.release / "policy.parquet"
-    with (
-        open_state(run.state, settings) as state,
-        pytest.raises(OptionError, match="inside the release"),
-    ):
-        Stream(state, run.release, policy, OnlineOptions(**settings), ["category"])
-    assert list_tree(run.release) == before
+def test_nothing_is_published_if_a_release_cannot_follow(tmp_path):
+    """Without its state, nobody knows which instants a stream has published."""
+    lines = WALK.list_lines()
+    run = run_stream(tmp_path / "run", lines)
+    printed, taken = tmp_path / "printed", tmp_path / "taken"
+    taken.touch()
+    shutil.rmtree(run.state)
+    with pytest.raises(OutputError, match="exists already"):
+        run_stream(tmp_path / "run", lines[50:], printed=printed)
+    with pytest.raises(OutputError, match="exists already"):
+        run_stream(tmp_path / "two", lines, policy=taken, printed=printed)
+    assert not printed.exists()
 
 
 def test_a_private_file_is_not_written_into_a_file_of_others(tmp_path):
@@ -487,6 +508,11 @@ def forget_stream(run):
     file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
 
 
+def bridge_gaps(run):
+    file = run.release / "manifest.json"
+    file.write_text(file.read_text().replace('"max_gap": "10s"', '"max_gap": "20s"'))
+
+
 def move_origin(run):
     file = run.release / "manifest.json"
     file.write_text(file.read_text().replace("T08:00:00", "T07:59:50"))
@@ -501,11 +527,23 @@ def move_origin(run):
         lambda run: change_manifest(run, lag=7),
         forget_stream,
         move_origin,
+        bridge_gaps,
+        lambda run: (run.state / "policy-parts.parquet").chmod(0o644),
     ],
-    ids=["a part", "a bundle", "another lag", "no lag of the epoch", "no stream", "the origin"],
+    ids=[
+        "a part",
+        "a bundle",
+        "another lag",
+        "no lag of the epoch",
+        "no stream",
+        "the origin",
+        "gaps are bridged",
+        "parts for all to read",
+    ],
 )
 def test_damage_is_found(tmp_path, damage):
-    run = run_stream(tmp_path / "run", replace(WALK, absence=0.1).list_lines(), parts=2)
+    absence = 0.0 if damage is bridge_gaps else 0.1
+    run = run_stream(tmp_path / "run", replace(WALK, absence=absence).list_lines(), parts=2)
     assert run.audit().passed
     damage(run)
     assert not run.audit().passed

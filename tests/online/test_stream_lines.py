@@ -21,8 +21,7 @@ TIME = START * 10**6
 def test_times(time):
     line = f'{{"kind": "report", "user_id": 7, "time": {time}, "lon": 13.4, "lat": 52.5}}'
     parser = LineParser([])
-    assert parser.parse(line.encode()) == ReportLine("7", TIME, 13.4, 52.5)
-    assert parser.geographic
+    assert parser.parse(line.encode()) == ReportLine("7", TIME, 13.4, 52.5, True)
 
 
 def test_values_become_text():
@@ -30,11 +29,13 @@ def test_values_become_text():
     assert LineParser(["c", "b", "d"]).parse(line) == RequestLine("a", TIME, ("2.5", "true", None))
 
 
-def test_the_first_report_says_what_places_are():
+def test_a_report_says_what_its_place_is():
     parser = LineParser([])
     planar = b'{"kind": "report", "user_id": "a", "time": 0, "x": 1, "y": 2}'
     assert parser.parse(planar) == ReportLine("a", 0, 1.0, 2.0)
-    assert parser.parse(planar.replace(b'"x"', b'"lon"').replace(b'"y"', b'"lat"')) is None
+    geographic = planar.replace(b'"x"', b'"lon"').replace(b'"y"', b'"lat"')
+    assert parser.parse(geographic) == ReportLine("a", 0, 1.0, 2.0, geographic=True)
+    assert parser.parse(planar.replace(b'"x"', b'"lon"')) is None
     assert parser.skipped == {"no usable place": 1}
 
 
@@ -59,7 +60,7 @@ def test_lines_of_a_broker():
     parser = LineParser(["category"], "owntracks")
     location = b'{"_type": "location", "tid": "ph", "tst": 1772438400, "lat": 52.5, "lon": 13.4}'
     assert parser.parse(b"owntracks/ann/phone " + location) == ReportLine(
-        "ann/phone", TIME, 13.4, 52.5
+        "ann/phone", TIME, 13.4, 52.5, geographic=True
     )
     request = b'{"kind": "request", "user_id": "ann/phone", "time": 1772438400, "category": "a"}'
     assert parser.parse(b"requests/shop " + request) == RequestLine("ann/phone", TIME, ("a",))

@@ -42,16 +42,24 @@ class BundleMembers:
         return start, stop
 
 
-def find_exposure(policy: Path, release: Path) -> list[str]:
-    """Check that a policy file is readable by its owner only, and not in the release."""
+def find_exposure(policy: Path, release: Path, parts_per: str | None) -> list[str]:
+    """Check that private files are readable by their owner only, and not in the release."""
     problems = []
-    if os.name == "posix":
-        mode = stat.S_IMODE(policy.stat().st_mode)
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            problems.append(f"the policy file has mode {mode:04o}; expected 0600")
-    if policy.resolve().is_relative_to(release.resolve()):
-        problems.append("the policy file is inside the release folder")
+    files = {"policy file": policy}
+    if parts_per == "instant" and name_parts_file(policy).is_file():
+        files["file of parts beside the policy file"] = name_parts_file(policy)
+    for what, file in files.items():
+        mode = stat.S_IMODE(file.stat().st_mode)
+        if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            problems.append(f"the {what} has mode {mode:04o}; expected 0600")
+        if file.resolve().is_relative_to(release.resolve()):
+            problems.append(f"the {what} is inside the release folder")
     return problems
+
+
+def name_parts_file(policy: Path) -> Path:
+    """Name the private file beside the policy file, with parts per instant."""
+    return policy.with_stem(f"{policy.stem}-parts")
 
 
 def read_policy(
@@ -94,7 +102,7 @@ def read_policy(
             low, high = members.list_bundles(number)
             members.parts[number] = part[0][order[first[low] : first[high]], None]
     else:
-        problems = _read_parts(path.with_stem(f"{path.stem}-parts"), log, grid, members)
+        problems = _read_parts(name_parts_file(path), log, grid, members)
     sizes = np.repeat(members.sizes, members.sizes)
     least = 0 if grid.needed is None else ABSENT
     for number, of_window in members.parts.items():

@@ -214,10 +214,10 @@ def _follow(
         if log.kinds.names != parameters["requests"]:
             problems.append("parameter 'requests' does not name the attributes of the log")
     policy_problems = ["not compared with the log"]
+    parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
     if grid is not None:
-        parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
         members, policy_problems = read_policy(audit.policy, log, grid, parts_per)
-    policy_problems = find_exposure(audit.policy, audit.release) + policy_problems
+    policy_problems = find_exposure(audit.policy, audit.release, parts_per) + policy_problems
     num_members = 0 if members is None else len(members.user)
     audit.findings.record("policy", num_members, policy_problems, "members")
     bundles = None

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import err
+from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 
 PIECE = 1 << 20
@@ -186,15 +188,14 @@ def command(
             height=height,
             threads=threads,
         )
-        known = None if opened.start is None else opened.start.geographic
-        parser = LineParser(requests, line_format, geographic=known)
+        parser = LineParser(requests, line_format)
         try:
             for lines in cut_lines(pieces, parser.skipped):
                 for text in lines:
                     line = parser.parse(text)
                     if line is None:
                         continue
-                    for published in stream.take(line, geographic=bool(parser.geographic)):
+                    for published in stream.take(line):
                         click.echo(published)
         finally:
             _print_counts(stream.counts + parser.skipped, as_json)
@@ -202,27 +203,41 @@ def command(
 
 def _read_pieces() -> Iterator[bytes]:
     """Read standard input as it comes; ends with it."""
-    while piece := os.read(sys.stdin.fileno(), PIECE):
-        yield piece
+    try:
+        while piece := os.read(sys.stdin.fileno(), PIECE):
+            yield piece
+    except OSError as error:
+        raise _cannot_be_read("standard input", error) from error
 
 
 def _follow_files(folder: Path) -> Iterator[bytes]:
     """Read the files of a folder in the order of their names, and those that arrive later.
 
-    Hidden files are unfinished, and not read. Ends when the run is interrupted.
+    Hidden files are unfinished, and not read. Nor is what is added to a file that has been read,
+    or a file that is renamed or removed before. Ends when the run is interrupted.
     """
     last = ""
     while True:
-        names = sorted(f.name for f in folder.iterdir() if f.is_file() and f.name[0] != ".")
-        for name in names:
-            if name > last:
-                last = name
-                with (folder / name).open("rb") as file:
-                    while piece := file.read(PIECE):
-                        yield piece
-                # A file's last line may lack its end.
-                yield b"\n"
+        try:
+            names = sorted(f.name for f in folder.iterdir() if f.is_file() and f.name[0] != ".")
+            for name in names:
+                if name > last:
+                    with suppress(FileNotFoundError), (folder / name).open("rb") as file:
+                        last = name
+                        while piece := file.read(PIECE):
+                            yield piece
+                        # A file's last line may lack its end.
+                        yield b"\n"
+        except OSError as error:
+            raise _cannot_be_read(str(folder), error) from error
         time.sleep(LOOK_AGAIN)
+
+
+def _cannot_be_read(what: str, error: OSError) -> InputError:
+    return InputError(
+        f"{what}: cannot be read ({error.strerror or type(error).__name__}); expected lines of a "
+        f"stream; check that it is there, and its permissions, and start the stream again"
+    )
 
 
 def _print_counts(counts: Counter[str], as_json: bool) -> None:

@@ -37,12 +37,15 @@ from trajcloak.online.published_instant import (
     decide_instant,
 )
 from trajcloak.online.stream_users import StreamUsers, add_users
-from trajcloak.options import MBR, PER_INSTANT
+from trajcloak.options import MBR, PER_INSTANT, holds_fixed
 from trajcloak.parts import Parts, PartSettings, build_parts
 from trajcloak.requests.decide import check_vocabulary
 from trajcloak.space import Region, find_cell
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
+
+NO_ATTRIBUTES = (USER, TIME, X, Y, "lon", "lat")
+"""Names that request attributes cannot have."""
 
 NEVER = np.iinfo(np.int64).min
 """Time of the last report of a user who has not reported."""
@@ -57,7 +60,8 @@ class OpenInstant:
 
     # (users,): of the last report; NEVER where there is none.
     time: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    # (users, 2): of that report. If a user has several at that time, the greatest by x, then y.
+    # (users, 2): of that report; ABSENT outside the region. If a user has several at that time, the
+    # greatest by x, then y.
     cell: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 2), np.int32))
     # (users,): whether there are several reports of the user at that time.
     is_repeated: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -141,6 +145,7 @@ class OnlineAnonymizer:
         self._names = list(requests)
         self._origin = origin
         self._threads = choose_threads(threads)
+        check_names(self._names)
         check_vocabulary(options.vocabulary, self._names)
         asked = options.predictor
         self._predictor = PREDICTORS[asked] if isinstance(asked, str) else asked
@@ -170,16 +175,16 @@ class OnlineAnonymizer:
     def observe(self, reports: pa.Table) -> None:
         """Take location reports: ``user_id`` (integers or text), ``time`` (integers), ``x``, ``y``.
 
-        With one input also the request attributes, all null in a report without a request.
+        With one input also the request attributes, all null in a report without a request. They
+        become text.
         """
         user = self._users.number(reports[USER])
         self._add_newcomers()
         time = reports[TIME].to_numpy()
         np.maximum.at(self._latest, user, time)
         cell = _find_cells(reports[X].to_numpy(), reports[Y].to_numpy(), self._region)
-        is_inside = cell[:, 0] != ABSENT
-        self.counts["outside the region"] += int((~is_inside).sum())
-        for instant, rows in self._select_open(time, is_inside):
+        self.counts["outside the region"] += int((cell[:, 0] == ABSENT).sum())
+        for instant, rows in self._select_open(time):
             opened = self._open.setdefault(instant, OpenInstant())
             opened.extend(self._users.count)
             opened.report(user[rows], time[rows], cell[rows])
@@ -187,14 +192,17 @@ class OnlineAnonymizer:
                 opened.requests.append(self._take_requests(reports, rows))
 
     def ask(self, requests: pa.Table) -> None:
-        """Take requests: ``user_id``, ``time`` and the request attributes; for two inputs."""
+        """Take requests: ``user_id``, ``time`` and the request attributes; for two inputs.
+
+        Attributes become text.
+        """
         if self._asked.one_input:
             raise OptionError(
                 "a request came without a report; expected one input, in which reports carry "
                 "requests; pass them to observe, or use two inputs"
             )
         time = requests[TIME].to_numpy()
-        for instant, rows in self._select_open(time, np.ones(len(time), np.bool_)):
+        for instant, rows in self._select_open(time):
             opened = self._open.setdefault(instant, OpenInstant())
             opened.requests.append(self._take_requests(requests, rows))
 
@@ -219,7 +227,14 @@ class OnlineAnonymizer:
         )
 
     def _take_requests(self, table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-        return table.select([USER, TIME, *self._names]).take(pa.array(rows))
+        """Take rows of requests, whose attributes become text.
+
+        Tables have types of their own, which may depend on what was sent: in one that holds no
+        request, attributes are of no type.
+        """
+        taken = table.select([USER, TIME, *self._names]).take(pa.array(rows))
+        types = [(USER, pa.large_string()), (TIME, pa.int64())]
+        return taken.cast(pa.schema([*types, *((name, pa.string()) for name in self._names)]))
 
     def _add_newcomers(self) -> None:
         """Make room for users who were numbered since; they are in no group."""
@@ -228,17 +243,15 @@ class OnlineAnonymizer:
         self._missed = add_users(self._missed, count, self._asked.hold)
         self._group = add_users(self._group, count, NO_GROUP)
 
-    def _select_open(
-        self, time: npt.NDArray[np.int64], is_good: npt.NDArray[np.bool_]
-    ) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    def _select_open(self, time: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int64]]]:
         """List the instants of some times, and the rows of each, but those too late or early."""
         instant = (time - self._origin) // self._asked.every
         is_late = instant < self._next
         # What is far ahead is of a wrong clock, and must not fill the memory.
         is_early = instant > self._next + self._asked.epoch + self._asked.lag
-        self.counts["late"] += int((is_good & is_late).sum())
-        self.counts["early"] += int((is_good & is_early).sum())
-        rows = np.flatnonzero(is_good & ~is_late & ~is_early)
+        self.counts["late"] += int(is_late.sum())
+        self.counts["early"] += int(is_early.sum())
+        rows = np.flatnonzero(~is_late & ~is_early)
         found, place = np.unique(instant[rows], return_inverse=True)
         return [(int(i), rows[place == n]) for n, i in enumerate(found)]
 
@@ -253,6 +266,8 @@ class OnlineAnonymizer:
             is_reported &= ~opened.is_repeated
         frame = np.where(is_reported[:, None], opened.cell, np.int32(ABSENT))
         self._missed = np.where(is_reported, np.int32(0), self._missed + np.int32(1))
+        # Whoever has left the region is absent, and has no place in it that could be held.
+        self._missed[is_reported & (opened.cell[:, 0] == ABSENT)] = self._asked.hold
         is_held = ~is_reported & (self._missed <= self._asked.hold)
         if is_held.any():
             frame[is_held] = self._recorder.get_frame(0, self._users.count)[is_held]
@@ -368,6 +383,13 @@ class OnlineAnonymizer:
         self._recorder.renumber(order)
         self._missed, self._latest = self._missed[order], self._latest[order]
         self._group = np.full(len(order), NO_GROUP, np.int32)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise if a request attribute has a name that tells who was where, or when."""
+    for name in names:
+        if name in NO_ATTRIBUTES:
+            raise holds_fixed(name)
 
 
 def _find_cells(

@@ -19,6 +19,12 @@ LONGEST_LINE = 1 << 16
 LONGEST_VALUE = 1000
 """Bytes of a line, and characters of an id or a request value."""
 
+USUAL_TEXT = 64
+"""Characters of the values of a request; those that hold more count as several."""
+
+GEOGRAPHIC, PLANAR = ("lon", "lat"), ("x", "y")
+"""Where a report says where its user is."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOPIC = re.compile(r"owntracks/([^/]+/[^/]+)")
 
@@ -26,13 +32,14 @@ _TOPIC = re.compile(r"owntracks/([^/]+/[^/]+)")
 class ReportLine(NamedTuple):
     """A location report; the time is in microseconds since 1970, UTC.
 
-    ``x`` and ``y`` are planar coordinates, or longitude and latitude.
+    ``x`` and ``y`` are planar coordinates, or longitude and latitude if it is ``geographic``.
     """
 
     user: str
     time: int
     x: float
     y: float
+    geographic: bool = False
 
 
 class RequestLine(NamedTuple):
@@ -41,6 +48,14 @@ class RequestLine(NamedTuple):
     user: str
     time: int
     values: tuple[str | None, ...]
+
+    @property
+    def weight(self) -> int:
+        """For how many usual requests this one counts where there may be too many.
+
+        Who sent it must not matter: the id does not count.
+        """
+        return 1 + sum(len(value or "") for value in self.values) // USUAL_TEXT
 
 
 StreamLine = ReportLine | RequestLine
@@ -54,9 +69,8 @@ class LineParser:
     """Parses lines one by one, and counts those that are skipped.
 
     Of a request, only the attributes that ``requests`` names are read. Reports have ``lon`` and
-    ``lat`` if they are ``geographic``, otherwise ``x`` and ``y``; by default, what the first report
-    has decides. ``skipped`` counts by reason lines that were not used, and reports of which a
-    request was not; it is private.
+    ``lat``, or ``x`` and ``y``. ``skipped`` counts by reason lines that were not used, and reports
+    of which a request was not; it is private.
 
     Examples
     --------
@@ -68,16 +82,9 @@ class LineParser:
     Counter({'no usable time': 1})
     """
 
-    def __init__(
-        self,
-        requests: Sequence[str],
-        line_format: str = OWN,
-        *,
-        geographic: bool | None = None,
-    ) -> None:
+    def __init__(self, requests: Sequence[str], line_format: str = OWN) -> None:
         self._names = list(requests)
         self._read = self._read_own if line_format == OWN else self._read_owntracks
-        self.geographic = geographic
         self.skipped: Counter[str] = Counter()
 
     def parse(self, line: bytes) -> StreamLine | None:
@@ -121,16 +128,14 @@ class LineParser:
         return RequestLine(user, time, values)
 
     def _read_report(self, user: str, time: int, content: dict[str, Any]) -> ReportLine:
-        if self.geographic is None:
-            self.geographic = "lon" in content
-        names, most = (("lon", "lat"), (180.0, 90.0)) if self.geographic else (("x", "y"), None)
-        x, y = (_read_number(content.get(name)) for name in names)
-        if most is not None and not (abs(x) <= most[0] and abs(y) <= most[1]):
+        geographic = content.get("lon") is not None
+        x, y = (_read_number(content.get(name)) for name in (GEOGRAPHIC if geographic else PLANAR))
+        if geographic and not (abs(x) <= 180.0 and abs(y) <= 90.0):
             raise LineError("no usable place")
         if any(content.get(name) is not None for name in self._names):
             # The report counts: who is present must not depend on who asks.
             self.skipped["a request in a report"] += 1
-        return ReportLine(user, time, x, y)
+        return ReportLine(user, time, x, y, geographic)
 
 
 def _read_object(text: bytes) -> dict[str, Any]:

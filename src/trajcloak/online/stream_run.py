@@ -14,34 +14,38 @@ import pyarrow as pa
 import pyproj
 
 from trajcloak.errors import OptionError
-from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, X, Y
+from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, X, Y, check_names
 from trajcloak.online.epoch_files import EpochFiles
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.published_instant import PublishedInstant
+from trajcloak.online.stream_clock import StreamClock, find_agreed_time
 from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
 from trajcloak.options import KEEP, PER_INSTANT, WGS84, check_height
-from trajcloak.release.reading import check_outputs, check_outside_releases, name_private_files
+from trajcloak.output import check_new
+from trajcloak.release.reading import check_outside_releases, name_private_files
 from trajcloak.space import Region, check_cells, choose_projection, fit_region
 
 LINES_AT_ONCE = 1 << 16
 """Lines that are collected before they are looked at."""
 
 MOST_HELD = 1 << 22
-"""Lines that are kept until it is decided where and when the stream begins."""
+"""Lines that are kept until it is decided where and when the stream begins, reports and requests
+each; requests with long values count as several."""
 
 MOST_SENT = 1 << 22
-"""Requests of an instant that are kept, in the order in which they arrive."""
+"""Requests of an instant that are kept, in the order in which they arrive; those with long values
+count as several."""
 
-FARTHEST = 24 * 3600 * 10**6
-"""Times so far ahead are those of wrong clocks; in microseconds."""
+FIRST_USERS = 4
+"""Times k: users whose last reports are kept until it is decided when the stream begins."""
 
 REACH = 4.0
 USUAL = 0.95
 LEAST_METRES = 10_000.0
 """A region that is not given reaches, from the median place of the first users, this many times
-as far as most of them are, and at least so many metres."""
+as far as most of them are, and at least so many metres. Most: this share, and all but k - 1."""
 
 
 class Stream:
@@ -53,7 +57,7 @@ class Stream:
     The release, and the private policy file, are to stand at ``release`` and ``policy``. Times of
     ``options`` are in microseconds; ``names`` are the request attributes. ``box`` is what the
     region is to hold, as reports give places: x_min, y_min, x_max, y_max. By default the region is
-    fitted to where users are at the first instant, with room around. Its side has ``2**height``
+    fitted to where users are at first, with room around. Its side has ``2**height``
     cells.
     """
 
@@ -70,6 +74,7 @@ class Stream:
         threads: int | None = None,
     ) -> None:
         check_height(height)
+        check_names(names)
         if box is not None:
             check_box(box)
         if (options.rare == KEEP or options.rare_below < 2) and options.vocabulary is None:
@@ -78,11 +83,7 @@ class Stream:
                 "that may be published, since what is published cannot be taken back; pass "
                 "--vocabulary, or leave out --rare"
             )
-        if state.start is None:
-            # Later, what stands there is this stream's own.
-            parts_per = None if options.parts is None else PER_INSTANT
-            check_outputs(release, name_private_files(policy, parts_per))
-        check_outside_releases(policy, "the policy file", "policy", release.resolve())
+        check_places(state, release, policy, options)
         self._state = state
         self._paths = release, policy
         self._asked = options
@@ -91,20 +92,24 @@ class Stream:
         self._height = height
         self._threads = threads
         self._counts: Counter[str] = Counter()
-        # Until the stream begins: last reports of the first users, when it begins, what is held.
+        # Until the stream begins: last reports of some users, when it begins, what is held.
         self._first: dict[str, ReportLine] = {}
         self._begins: int | None = None
+        self._is_geographic = None if state.start is None else state.start.geographic
         self._held_reports: list[ReportLine] = []
         self._held_requests: list[RequestLine] = []
-        # From then on: what is not looked at, and who has reported after the next closing time.
+        self._num_held = 0
+        # From then on: what is not looked at, and how many requests each open instant has.
         self._online: OnlineAnonymizer | None = None
         self._project: pyproj.Transformer | None = None
         self._release: StreamRelease | None = None
         self._lines: list[StreamLine] = []
-        self._closes = 0
-        self._ahead: dict[str, int] = {}
         self._num_sent: Counter[int] = Counter()
         self._files: EpochFiles | None = None
+        # Instants ahead of the next one to be closed whose lines are of use.
+        self._num_open = options.epoch + options.lag + 1
+        self._patience = self._num_open * options.every + options.late
+        self._clock = self._build_clock(0)
         if state.start is not None:
             self._release = StreamRelease(*self._paths, state, options, names)
             self._release.write()
@@ -114,41 +119,77 @@ class Stream:
         """Lines that were not used, by reason; private."""
         return self._counts + (self._online.counts if self._online else Counter())
 
-    def take(self, line: StreamLine, *, geographic: bool) -> Iterator[str]:
+    def take(self, line: StreamLine) -> Iterator[str]:
         """Take a line; returns what is published, as JSON lines."""
+        if isinstance(line, ReportLine) and self._is_geographic is (not line.geographic):
+            self._counts["no usable place"] += 1
+            return
         if self._online is not None:
             yield from self._use(line)
-            return
-        self._hold(line)
-        if self._begins is not None and len(self._ahead) >= self._asked.k:
-            self._begin(geographic)
+        else:
+            self._hold(line)
+        if isinstance(line, ReportLine) and self._clock.is_lost:
+            self._begin_anew()
+            self._hold(line)
+        if self._online is None and self._begins is not None and self._clock.is_over:
+            self._begin()
             # No instant is closed yet, so the order matters among reports only.
             held: list[StreamLine] = [*self._held_requests, *self._held_reports]
-            self._held_requests, self._held_reports = [], []
+            self._held_requests, self._held_reports, self._num_held = [], [], 0
             for earlier in held:
                 yield from self._use(earlier)
 
     def _hold(self, line: StreamLine) -> None:
         """Keep a line until k users have reported the end of the first instant."""
         if isinstance(line, RequestLine):
-            self._keep(line, self._held_requests)
-        elif self._begins is None:
-            self._first[line.user] = line
-            if len(self._first) == self._asked.k:
-                times = sorted(first.time for first in self._first.values())
-                self._begins = self._find_begin(times[len(times) // 2])
-                self._closes = self._begins + self._asked.every + self._asked.late
-                for first in self._first.values():
-                    self._keep(first, self._held_reports)
-                    self._see(first)
-        else:
-            self._keep(line, self._held_reports)
-            self._see(line)
+            self._num_held += line.weight
+            self._keep(line, self._held_requests, self._num_held)
+            return
+        if self._begins is not None:
+            self._keep(line, self._held_reports, 1 + len(self._held_reports))
+            self._clock.see(line.user, line.time)
+            return
+        # Those who reported last are last.
+        self._first.pop(line.user, None)
+        self._first[line.user] = line
+        if len(self._first) > FIRST_USERS * self._asked.k:
+            del self._first[next(iter(self._first))]
+        alike = [first for first in self._first.values() if first.geographic == line.geographic]
+        asked = self._asked
+        span = max(asked.epoch, asked.hold + 1) * asked.every + asked.late
+        agreed = find_agreed_time([first.time for first in alike], asked.k, span)
+        if agreed is not None:
+            self._is_geographic = line.geographic
+            self._begins = self._find_begin(agreed)
+            self._clock = self._build_clock(self._begins + asked.every + asked.late)
+            for first in alike:
+                self._keep(first, self._held_reports, 1 + len(self._held_reports))
+                self._clock.see(first.user, first.time)
 
-    def _keep(self, line: StreamLine, held: list[Any]) -> None:
-        """Keep a line, unless it is too early or there are too many."""
+    def _begin_anew(self) -> None:
+        """Forget all that is not on disk: the stream goes on with another epoch, as after a crash.
+
+        k users report times far after those that it has come to. It has waited for lines for so
+        long, and would wait for ever.
+        """
+        num_forgotten = len(self._held_reports) + len(self._lines)
+        self._counts["before the stream began"] += num_forgotten
+        if self._online is not None:
+            self._counts += self._online.counts
+        self._first, self._begins, self._held_reports, self._lines = {}, None, [], []
+        start = self._state.start
+        self._is_geographic = None if start is None else start.geographic
+        self._online = self._files = None
+        self._num_sent = Counter()
+        self._clock = self._build_clock(0)
+
+    def _build_clock(self, closes: int) -> StreamClock:
+        return StreamClock(self._asked.k, self._asked.every, self._patience, closes)
+
+    def _keep(self, line: StreamLine, held: list[Any], num_held: int) -> None:
+        """Keep a line, unless it is too early or there are too many, ``num_held`` with this one."""
         is_early = self._begins is not None and line.time < self._begins
-        if is_early or len(held) == MOST_HELD:
+        if is_early or num_held > MOST_HELD:
             self._counts["before the stream began"] += 1
         else:
             held.append(line)
@@ -161,23 +202,16 @@ class Stream:
         span = self._asked.epoch * every
         return start.origin + span * max(self._state.next_epoch, -(-(now - start.origin) // span))
 
-    def _see(self, line: ReportLine) -> None:
-        """Note the time of a report: instants close when k users have gone beyond them."""
-        if self._closes <= line.time < self._closes + FARTHEST:
-            self._ahead[line.user] = max(line.time, self._ahead.get(line.user, line.time))
-
-    def _begin(self, geographic: bool) -> None:
+    def _begin(self) -> None:
         """Decide where and when the stream begins, from location reports alone."""
         assert self._begins is not None
-        asked = self._asked
+        asked, geographic = self._asked, bool(self._is_geographic)
         if self._state.start is None:
-            here = [
-                (line.x, line.y)
-                for line in self._held_reports
-                if self._begins <= line.time < self._begins + asked.every
-            ]
-            places = np.array(here, np.float64).reshape(-1, 2)
-            region, crs = choose_stream_region(places, self._box, self._height, geographic)
+            last = {line.user: (line.x, line.y) for line in self._held_reports}
+            places = np.array(list(last.values()), np.float64)
+            region, crs = choose_stream_region(
+                places, self._box, self._height, asked.k, geographic=geographic
+            )
             self._state.decide(StreamStart(self._begins, region, crs, geographic))
             self._release = StreamRelease(*self._paths, self._state, asked, self._names)
         start = self._state.start
@@ -189,36 +223,39 @@ class Stream:
         )  # fmt: skip
         if start.geographic and start.crs is not None:
             self._project = pyproj.Transformer.from_crs(WGS84, start.crs, always_xy=True)
-        self._ahead = {}
+        self._clock = self._build_clock(self._clock.closes)
 
     def _use(self, line: StreamLine) -> Iterator[str]:
         """Use a line, and close the instants that it shows to be over."""
-        opens = self._closes - self._asked.late - self._asked.every
-        if not opens <= line.time < opens + FARTHEST:
+        asked, clock = self._asked, self._clock
+        opens = clock.closes - asked.late - asked.every
+        if isinstance(line, ReportLine):
+            clock.see(line.user, line.time)
+            ends = clock.ends
+        else:
+            ends = opens + self._num_open * asked.every
+        if not opens <= line.time < ends:
             self._counts["late" if line.time < opens else "early"] += 1
             return
-        if isinstance(line, ReportLine):
-            self._see(line)
-        else:
-            instant = line.time // self._asked.every
-            self._num_sent[instant] += 1
+        if isinstance(line, RequestLine):
+            instant = line.time // asked.every
+            self._num_sent[instant] += line.weight
             if self._num_sent[instant] > MOST_SENT:
                 self._counts["too many requests"] += 1
                 return
         self._lines.append(line)
         if len(self._lines) >= LINES_AT_ONCE:
             self._look()
-        while len(self._ahead) >= self._asked.k:
+        while clock.is_over:
             yield from self._close()
 
     def _close(self) -> Iterator[str]:
         """Close the next instant; returns what is published."""
         assert self._online is not None
         self._look()
-        closed = self._online.advance(self._closes)
-        self._closes += self._asked.every
-        self._ahead = {user: time for user, time in self._ahead.items() if time >= self._closes}
-        opens = (self._closes - self._asked.late) // self._asked.every - 1
+        closed = self._online.advance(self._clock.closes)
+        self._clock.close()
+        opens = (self._clock.closes - self._asked.late) // self._asked.every - 1
         self._num_sent = Counter({i: n for i, n in self._num_sent.items() if i >= opens})
         for instant in closed:
             yield from self._publish(instant)
@@ -230,7 +267,7 @@ class Stream:
         requests = [line for line in self._lines if isinstance(line, RequestLine)]
         self._lines = []
         if reports:
-            users, times, x, y = zip(*reports, strict=True)
+            users, times, x, y, _ = zip(*reports, strict=True)
             if self._project is not None:
                 x, y = self._project.transform(np.array(x), np.array(y))
             self._online.observe(
@@ -265,6 +302,21 @@ class Stream:
             release.write()
 
 
+def check_places(state: StreamState, release: Path, policy: Path, options: OnlineOptions) -> None:
+    """Raise before anything is published if a release cannot follow, or would hold private files.
+
+    Only the state of a stream knows which of its instants were published. Without it, what stands
+    at ``release`` is of another stream, or of this one: then they would be published twice.
+    """
+    private = name_private_files(policy, None if options.parts is None else PER_INSTANT)
+    check_outside_releases(state.path, "the state of the stream", "state", release.resolve())
+    for file in private:
+        check_outside_releases(file, "the policy file", "policy", release.resolve())
+    if state.start is None:
+        for path in (release, *private):
+            check_new(path)
+
+
 def check_box(box: tuple[float, float, float, float]) -> None:
     """Raise if what a region is to hold is no rectangle."""
     if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
@@ -278,12 +330,15 @@ def choose_stream_region(
     places: npt.NDArray[np.float64],
     box: tuple[float, float, float, float] | None,
     height: int | None,
+    k: int,
+    *,
     geographic: bool,
 ) -> tuple[Region, str | None]:
     """Choose the region of a stream, and the coordinate system of the plane.
 
     ``places``, (users, 2), are where users are at first, as they report it; ``box`` is what the
-    region is to hold, if it is given.
+    region is to hold, if it is given. Of at least 2k users, fewer than k who report false places
+    do not make the region larger than the others do.
     """
     crs, (x, y) = None, places.T
     if geographic:
@@ -294,8 +349,10 @@ def choose_stream_region(
         box = None if box is None else plane.transform_bounds(*box)
     if box is None:
         middle_x, middle_y = float(np.median(x)), float(np.median(y))
-        far = np.maximum(np.abs(x - middle_x), np.abs(y - middle_y))
-        reach = REACH * float(np.quantile(far, USUAL))
+        with np.errstate(over="ignore"):
+            far = np.sort(np.maximum(np.abs(x - middle_x), np.abs(y - middle_y)))
+        num_false = min(k - 1, len(far) // 2)
+        reach = REACH * float(min(far[-1 - num_false], np.quantile(far, USUAL, method="lower")))
         reach = max(reach, LEAST_METRES) if geographic else reach or 1.0
         box = middle_x - reach, middle_y - reach, middle_x + reach, middle_y + reach
     check_box(box)

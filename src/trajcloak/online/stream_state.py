@@ -87,7 +87,8 @@ class StreamState:
         return [self.path / FINISHED / f"{number:08}" for number in sorted(self._list(FINISHED))]
 
     def _list(self, where: str) -> list[int]:
-        return [int(folder.name) for folder in (self.path / where).iterdir()]
+        names = [folder.name for folder in (self.path / where).iterdir()]
+        return [int(name) for name in names if name.isdecimal()]
 
 
 @contextmanager
@@ -135,15 +136,22 @@ def _read_start(path: Path, settings: Mapping[str, Any]) -> StreamStart | None:
                 f"or pass another --state"
             )
         return None
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    if stored["settings"] != settings:
-        names = sorted(n for n, value in stored["settings"].items() if settings.get(n) != value)
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        begun, start = dict(stored["settings"]), dict(stored["start"])
+        found = StreamStart(**{**start, "region": Region(**start["region"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{file}: is damaged; expected where and when a stream began; restore it, or pass "
+            f"another --state and --output"
+        ) from error
+    if begun != settings:
+        names = sorted(n for n in {*begun, *settings} if settings.get(n) != begun.get(n))
         raise OptionError(
             f"{path}: the stream was begun with another {', '.join(names)}; expected the same "
             f"settings until it ends; pass them again, or another --state and --output"
         )
-    start = stored["start"]
-    return StreamStart(**{**start, "region": Region(**start["region"])})
+    return found
 
 
 @contextmanager

@@ -29,10 +29,16 @@ class StreamUsers:
         return user
 
     def find(self, column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-        """Find the numbers of users; -1 for those who have not reported."""
+        """Find the numbers of users; -1 for those who have not reported.
+
+        Ids may be any: of those who sent requests, nobody has checked them.
+        """
         known = self._ids.distinct()
-        found = pc.index_in(column.combine_chunks().cast(known.type), value_set=known)
-        number: npt.NDArray[np.int32] = found.fill_null(-1).to_numpy(zero_copy_only=False)
+        fits = pa.types.is_integer(column.type) and column.type != pa.uint64()
+        # Large text: all requests of an instant may hold more than text of Arrow can.
+        kind = pa.int64() if fits and known.type == pa.int64() else pa.large_string()
+        found = pc.index_in(column.cast(kind), value_set=known.cast(kind))
+        number: npt.NDArray[np.int32] = found.fill_null(-1).to_numpy()
         return number
 
     def list_ids(self) -> pa.Array:

@@ -274,6 +274,8 @@ def _find_contradictions(manifest: Manifest) -> Iterator[str]:
         made["length"] is not None
         and made["stream"]["lag"] < made["length"]
         and (manifest["cloak"], made["missing"], made["align"]) == (MBR, WITHHOLD, "none")
+        # Who is absent is not thought to be between two reports: the later one is not known yet.
+        and made["max_gap"] == made["every"]
         and (made["members"], made["windows"], made["link_safe"]) == (None, None, False)
         and (made["rare"] != OTHER and manifest["suppressed"] == 0)
         and (manifest["parts"] is None or manifest["parts"]["per"] == "instant")
