@@ -43,7 +43,7 @@ STAGES = {
     ),
     "windows": ("cut_shard", "count_left_out"),
     "cut": ("sample_input", "sample_ranges", "count_ranges", "split_by_key"),
-    "sort": ("sort_range", "find_ends"),
+    "sort": ("sort_range", "find_end_keys"),
     "solve": ("solve_range", "summarise_forest"),
     "bundle": ("bundle_range", "bundle_top"),
     "order": ("sample_cloaks", "split_by_cloaks", "join_range"),

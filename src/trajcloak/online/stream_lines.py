@@ -76,7 +76,7 @@ class LineParser:
     --------
     >>> parser = LineParser(["category"])
     >>> parser.parse(b'{"kind": "report", "user_id": "a", "time": 3.5, "x": 1, "y": 2}')
-    ReportLine(user='a', time=3500000, x=1.0, y=2.0)
+    ReportLine(user='a', time=3500000, x=1.0, y=2.0, geographic=False)
     >>> parser.parse(b'{"kind": "request", "user_id": "a", "time": "?", "category": "food"}')
     >>> parser.skipped
     Counter({'no usable time': 1})
