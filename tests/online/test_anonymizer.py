@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from online.streams import NAMES, REGION, read
-from trajcloak.errors import OptionError
+from trajcloak.errors import InputError, OptionError
 from trajcloak.online import OnlineAnonymizer, OnlineOptions
+from trajcloak.space import Region
 
 FOUR = ["a", "b", "c", "d"]
 
@@ -367,3 +368,113 @@ def test_options_that_cannot_be_used(options, words):
     with pytest.raises(OptionError, match=words) as raised:
         build(**options)
     assert "; expected" in str(raised.value)
+
+
+GOOD = {"user_id": ["a", "b"], "time": [100, 101], "x": [1.5, 2.5], "y": [1.5, 2.5]}
+SENT = {"category": ["food", "food"], "detail": ["one", "two"]}
+BAD = [
+    ({"user_id": None}, r"no column 'user_id'; expected one; name the columns user_id, time"),
+    ({"user_id": [1.0, 2.0]}, r"'user_id' holds double; expected whole numbers or text"),
+    ({"user_id": [b"a", b"b"]}, r"'user_id' holds binary; expected whole numbers or text"),
+    ({"time": [1.0, 2.0]}, r"'time' holds double; expected whole numbers .* unit of every="),
+    ({"time": pa.array([1, 2], pa.timestamp("s"))}, r"'time' holds timestamp"),
+    ({"time": pa.array([1, 2], pa.uint64())}, r"'time' holds uint64"),
+]
+BAD_REPORTS = [
+    *BAD,
+    ({"x": ["1.5", "2.5"]}, r"the reports: column 'x' holds string; expected numbers; convert"),
+    ({"y": None}, r"no column 'y'"),
+    ({"user_id": ["a", None]}, r"row 1: column 'user_id' is empty, as in 1 of 2 rows"),
+    ({"time": [None, None]}, r"row 0: column 'time' is empty, as in 2 of 2 rows"),
+    ({"user_id": pa.array([1, 2**63], pa.uint64())}, r"numbers of 2\^63 or more"),
+]
+
+
+def change(columns, changes):
+    return pa.table({n: v for n, v in {**columns, **changes}.items() if v is not None})
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_REPORTS)
+@pytest.mark.parametrize("one_input", [True, False])
+def test_bad_reports_are_refused_and_nothing_of_them_is_used(changes, message, one_input):
+    online = build(one_input=one_input)
+    columns = {**GOOD, **SENT} if one_input else GOOD
+    with pytest.raises(InputError, match=message):
+        online.observe(change(columns, changes))
+    assert online.clock is None
+    assert online.counts.total() == 0
+    assert count_users(online.advance(110)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        *BAD,
+        ({"detail": None}, r"no column 'detail'"),
+        ({"detail": [["one"], ["two"]]}, r"the requests: column 'detail' holds list"),
+        ({"detail": [b"one", b"\xff"]}, r"'detail' holds binary; expected text, numbers"),
+    ],
+)
+@pytest.mark.parametrize("num_rows", [0, 2])
+def test_requests_are_refused_for_their_types_alone(changes, message, num_rows):
+    table = change({**GOOD, **SENT}, changes)
+    with pytest.raises(InputError, match=message):
+        build().ask(table.slice(0, num_rows))
+
+
+def test_what_is_no_table_is_refused():
+    with pytest.raises(InputError, match=r"are of type dict; expected a table of pyarrow"):
+        build().observe(GOOD)
+    twice = pa.table([*map(pa.array, GOOD.values()), pa.array([1, 2])], [*GOOD, "x"])
+    with pytest.raises(InputError, match=r"2 columns 'x'; expected one"):
+        build().observe(twice)
+
+
+def test_requests_without_a_user_or_a_time_are_counted():
+    online = build()
+    report(online, FOUR, 100)
+    for users, times in ((["a", None], [None, 100]), ([None], [None]), (["b"], [100])):
+        attributes = {"category": ["food"] * len(users), "detail": pa.nulls(len(users))}
+        online.ask(pa.table({"user_id": users, "time": times, **attributes}))
+    assert list_requests(online.advance(110)) == [["food"]]
+    assert (online.counts["no usable user id"], online.counts["no usable time"]) == (2, 1)
+
+
+def test_places_of_whole_numbers_or_null():
+    online = build()
+    places = {"x": [1, 2, None], "y": pa.array([1, 2, 3], pa.int8())}
+    online.observe(pa.table({"user_id": [1, 2, 3], "time": [100] * 3, **places}))
+    online.observe(pa.table({name: [] for name in GOOD}))
+    assert online.counts["outside the region"] == 1
+    assert count_users(online.advance(110)) == [2]
+
+
+def test_ids_are_of_one_kind():
+    online = build()
+    report(online, [1, 2, 3], 100)
+    with pytest.raises(InputError, match=r"holds string, and before it held whole numbers"):
+        report(online, FOUR, 100)
+    assert count_users(online.advance(110)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("region", "message"),
+    [
+        (Region(0.0, 0.0, -1.0, 4), "no square"),
+        (Region(0.0, 0.0, 0.0, 4), "no square"),
+        (Region(np.nan, 0.0, 1.0, 4), "no square"),
+        (Region(0.0, 0.0, 1.0, 0), "height is 0"),
+        (Region(1e9, 0.0, 1.0, 31), "height"),
+    ],
+)
+def test_regions_that_cannot_be_used(region, message):
+    with pytest.raises(OptionError, match=message):
+        OnlineAnonymizer(OnlineOptions(k=2, every=10, epoch=3), region, NAMES, origin=0)
+
+
+def test_no_more_instants_are_closed_than_make_sense():
+    online = build(late=5)
+    with pytest.raises(OptionError, match=r"now is 10{15}, which would close more than 100,000"):
+        online.advance(10**15)
+    report(online, FOUR, 100)
+    assert count_users(online.advance(115)) == [4]

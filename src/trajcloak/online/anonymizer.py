@@ -6,6 +6,7 @@ published in these groups. A member who is absent once is out until the epoch en
 with fewer than k members left is silent. See ``docs/online.md``.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,19 +37,21 @@ from trajcloak.online.published_instant import (
     build_no_requests,
     decide_instant,
 )
+from trajcloak.online.stream_tables import TIME, USER, X, Y, check_reports, check_requests
 from trajcloak.online.stream_users import StreamUsers, add_users
-from trajcloak.options import MBR, PER_INSTANT, holds_fixed
+from trajcloak.options import MAX_HEIGHT, MBR, PER_INSTANT, check_number, holds_fixed
 from trajcloak.parts import Parts, PartSettings, build_parts
 from trajcloak.requests.decide import check_vocabulary
-from trajcloak.space import Region, find_cell
-
-USER, TIME, X, Y = "user_id", "time", "x", "y"
+from trajcloak.space import Region, check_cells, check_size, find_cell
 
 NO_ATTRIBUTES = (USER, TIME, X, Y, "lon", "lat")
 """Names that request attributes cannot have."""
 
 NEVER = np.iinfo(np.int64).min
 """Time of the last report of a user who has not reported."""
+
+MOST_CLOSED = 100_000
+"""Instants that may be closed at once: more are those of a wrong clock, or of another unit."""
 
 
 @dataclass
@@ -145,6 +148,7 @@ class OnlineAnonymizer:
         self._names = list(requests)
         self._origin = origin
         self._threads = choose_threads(threads)
+        check_region(region)
         check_names(self._names)
         check_vocabulary(options.vocabulary, self._names)
         asked = options.predictor
@@ -176,13 +180,21 @@ class OnlineAnonymizer:
         """Take location reports: ``user_id`` (integers or text), ``time`` (integers), ``x``, ``y``.
 
         With one input also the request attributes, all null in a report without a request. They
-        become text.
+        become text. A place that is no number is outside the region.
+
+        Raises
+        ------
+        InputError
+            If the columns are others, or a user or time is null; then nothing of them is used.
         """
+        check_reports(reports, self._names if self._asked.one_input else [])
+        if not reports.num_rows:
+            return
         user = self._users.number(reports[USER])
         self._add_newcomers()
-        time = reports[TIME].to_numpy()
+        time = reports[TIME].cast(pa.int64()).to_numpy()
         np.maximum.at(self._latest, user, time)
-        cell = _find_cells(reports[X].to_numpy(), reports[Y].to_numpy(), self._region)
+        cell = _find_cells(_read_numbers(reports[X]), _read_numbers(reports[Y]), self._region)
         self.counts["outside the region"] += int((cell[:, 0] == ABSENT).sum())
         for instant, rows in self._select_open(time):
             opened = self._open.setdefault(instant, OpenInstant())
@@ -194,14 +206,23 @@ class OnlineAnonymizer:
     def ask(self, requests: pa.Table) -> None:
         """Take requests: ``user_id``, ``time`` and the request attributes; for two inputs.
 
-        Attributes become text.
+        Attributes become text. Requests without a user or a time are counted, and not used.
+
+        Raises
+        ------
+        InputError
+            If the columns, or their types, are others.
         """
         if self._asked.one_input:
             raise OptionError(
                 "a request came without a report; expected one input, in which reports carry "
                 "requests; pass them to observe, or use two inputs"
             )
-        time = requests[TIME].to_numpy()
+        check_requests(requests, self._names)
+        for name, reason in ((USER, "no usable user id"), (TIME, "no usable time")):
+            self.counts[reason] += requests[name].null_count
+            requests = requests.filter(requests[name].is_valid())
+        time = requests[TIME].cast(pa.int64()).to_numpy()
         for instant, rows in self._select_open(time):
             opened = self._open.setdefault(instant, OpenInstant())
             opened.requests.append(self._take_requests(requests, rows))
@@ -209,6 +230,12 @@ class OnlineAnonymizer:
     def advance(self, now: int) -> list[PublishedInstant]:
         """Close all instants that ended ``late`` before ``now``; returns what is published."""
         asked, published = self._asked, []
+        if now > self._origin + (self._next + MOST_CLOSED) * asked.every + asked.late:
+            raise OptionError(
+                f"now is {now}, which would close more than {MOST_CLOSED:,} instants at once; "
+                f"expected a time soon after the last one, in the unit of --every; pass an earlier "
+                f"now, or begin with another anonymizer and a later --first"
+            )
         while self._origin + (self._next + 1) * asked.every + asked.late <= now:
             self._close(self._next)
             if self._next >= self._first + asked.lag:
@@ -390,6 +417,24 @@ def check_names(names: Sequence[str]) -> None:
     for name in names:
         if name in NO_ATTRIBUTES:
             raise holds_fixed(name)
+
+
+def check_region(region: Region) -> None:
+    """Raise if a region is no square whose cells can be told apart."""
+    if not (all(map(math.isfinite, (region.x_min, region.y_min, region.side))) and region.side > 0):
+        raise OptionError(
+            "the region is no square; expected finite numbers, and a side above 0; pass another "
+            "--region"
+        )
+    check_number("height", region.height, 1, MAX_HEIGHT)
+    check_size(region)
+    check_cells(region)
+
+
+def _read_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    """Read coordinates; null is no number."""
+    numbers: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+    return numbers
 
 
 def _find_cells(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyproj
 
 from trajcloak.errors import OptionError
-from trajcloak.online.anonymizer import TIME, USER, OnlineAnonymizer, X, Y, check_names
+from trajcloak.online.anonymizer import OnlineAnonymizer, check_names
 from trajcloak.online.epoch_files import EpochFiles
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.published_instant import PublishedInstant
@@ -22,6 +22,7 @@ from trajcloak.online.stream_clock import StreamClock, find_agreed_time
 from trajcloak.online.stream_lines import ReportLine, RequestLine, StreamLine
 from trajcloak.online.stream_release import StreamRelease
 from trajcloak.online.stream_state import StreamStart, StreamState
+from trajcloak.online.stream_tables import TIME, USER, X, Y
 from trajcloak.options import KEEP, PER_INSTANT, WGS84, check_height
 from trajcloak.output import check_new
 from trajcloak.release.reading import check_outside_releases, name_private_files

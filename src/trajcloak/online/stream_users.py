@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trajcloak.errors import InputError
 from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
 
 
@@ -20,7 +21,19 @@ class StreamUsers:
     def number(self, column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
         """Number users, whose ids are all integers or all text; new ones get the next numbers."""
         ids = column.combine_chunks()
-        if pa.types.is_integer(ids.type):
+        is_integer = pa.types.is_integer(ids.type)
+        if self.count and is_integer != isinstance(self._ids, IntegerIds):
+            raise InputError(
+                f"the reports: column 'user_id' holds {ids.type}, and before it held "
+                f"{'text' if is_integer else 'whole numbers'}; expected one kind of ids; convert "
+                f"the column"
+            )
+        if is_integer:
+            if ids.type == pa.uint64() and len(ids) and pc.max(ids).as_py() >= 2**63:
+                raise InputError(
+                    "the reports: column 'user_id' holds numbers of 2^63 or more; expected smaller "
+                    "ones, or text; convert the column to text"
+                )
             ids = ids.cast(pa.int64())
         if not self.count:
             self._ids = IntegerIds() if ids.type == pa.int64() else TextIds()
