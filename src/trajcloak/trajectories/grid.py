@@ -66,10 +66,11 @@ class TimeGrid:
         return self.origin + instant * self.every, self.every
 
 
-def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
+def parse_duration(text: str, *, has_timestamps: bool, name: str, has_log: bool = True) -> int:
     """Parse ``60s``, ``1500ms``, ``5min``, ``1h``, ``1d``; or a whole number of instants.
 
-    Returns microseconds, or instants where the log has no timestamps.
+    Returns microseconds, or instants where the log has no timestamps. ``has_log``: whether there is
+    one to speak of.
 
     Examples
     --------
@@ -85,9 +86,8 @@ def parse_duration(text: str, *, has_timestamps: bool, name: str) -> int:
     fits = bool(unit) == has_timestamps
     if not fits or not 0 < value <= MAX_DURATION:
         kind = "timestamps" if has_timestamps else "integer instants"
-        raise OptionError(
-            f"{name} is '{text}'; the log has {kind}, so expected {expected}; pass another --{name}"
-        )
+        reason = f"the log has {kind}, so " if has_log else ""
+        raise OptionError(f"{name} is '{text}'; {reason}expected {expected}; pass another --{name}")
     return value
 
 
