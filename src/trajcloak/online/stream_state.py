@@ -14,17 +14,18 @@ in between: the rest of it is withheld. So no instant is ever published under tw
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from trajcloak.errors import InputError, OptionError, OutputError
-from trajcloak.output import PRIVATE, lock_file
+from trajcloak.output import PRIVATE, check_new, lock_file
 from trajcloak.release.reading import check_outside_releases
 from trajcloak.space import Region
 
 SETTINGS_FILE = "stream.json"
+LOCK_FILE = "lock"
 STARTED, FINISHED = "started", "finished"
 PRIVATE_FOLDER = 0o700
 
@@ -54,6 +55,11 @@ class StreamState:
     def next_epoch(self) -> int:
         """The first epoch of which nothing can have been published."""
         return 1 + max(self._list(STARTED) + self._list(FINISHED), default=-1)
+
+    @property
+    def withheld_epoch(self) -> int | None:
+        """The epoch in which the last run ended, if it ended within one."""
+        return next((n for n in self._list(STARTED) if n + 1 == self.next_epoch), None)
 
     def decide(self, start: StreamStart) -> None:
         """Store where and when the stream begins."""
@@ -95,17 +101,25 @@ class StreamState:
 def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]:
     """Open the state of a stream, or create it; one run at a time.
 
-    Raises an error if the stream was begun with other settings, or stands inside a release.
+    Raises an error if the stream was begun with other settings, or stands inside a release. What is
+    made here is removed at the end if where and when the stream begins is not decided until then.
     """
     check_outside_releases(path, "the state of the stream", "state")
     settings = json.loads(json.dumps(settings, default=str))
+    is_new = not os.path.lexists(path)
+    if is_new:
+        check_new(path)
     try:
         path.mkdir(PRIVATE_FOLDER, exist_ok=True)
         for name in (STARTED, FINISHED):
             (path / name).mkdir(PRIVATE_FOLDER, exist_ok=True)
-        with (path / "lock").open("w") as file:
+        with (path / LOCK_FILE).open("w") as file:
             _lock(file, path)
-            yield StreamState(path, settings, _read_start(path, settings))
+            try:
+                yield StreamState(path, settings, _read_start(path, settings))
+            finally:
+                if is_new and not (path / SETTINGS_FILE).exists():
+                    _remove_empty(path)
     except (OutputError, BrokenPipeError):
         raise
     except OSError as error:
@@ -114,6 +128,15 @@ def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]
             f"what is published stays; check the disk's free space and permissions, and start the "
             f"stream again"
         ) from error
+
+
+def _remove_empty(path: Path) -> None:
+    """Remove a state in which nothing is decided; what others put there stays."""
+    with suppress(OSError):
+        for name in (STARTED, FINISHED):
+            (path / name).rmdir()
+        (path / LOCK_FILE).unlink()
+        path.rmdir()
 
 
 def _lock(file: TextIO, path: Path) -> None:
