@@ -289,7 +289,7 @@ def test_long_requests_count_as_several(tmp_path, monkeypatch):
     with_ids = replace(long, ids=["c" * 900 + str(n) for n in range(long.users)])
     again = run_stream(tmp_path / "again", with_ids.list_lines())
     assert again.counts["too many requests"] == run.counts["too many requests"] > 0
-    before = [r.counts["before the stream began"] for r in (run, again)]
+    before = [r.counts[stream_run.BEFORE] for r in (run, again)]
     assert before[0] == before[1] > 0
 
 

@@ -2,27 +2,39 @@
 
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
-from trajcloak.cli.printing import err
+from trajcloak.cli.printing import err, print_note
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
+from trajcloak.quantities import show_count
+
+if TYPE_CHECKING:
+    from trajcloak.online.stream_run import Stream
+
+GOES_ON = "the same command goes on with the next epoch"
+"""What to do after a run was ended."""
 
 PIECE = 1 << 20
 """Bytes that are read at once."""
 
 LOOK_AGAIN = 0.5
 """Seconds from one look into a followed folder to the next."""
+
+PACKED = (".gz", ".bz2", ".zst", ".xz", ".zip")
+"""Ends of the names of files that are compressed."""
 
 
 @click.command("stream", cls=GroupedCommand)
@@ -136,8 +148,8 @@ LOOK_AGAIN = 0.5
     "--json",
     "as_json",
     is_flag=True,
-    help="At the end, print how many lines were not used, and why, as one JSON object on standard "
-    "error.",
+    help="At the end, print what was published, how many lines were not used, and why, as one JSON "
+    "object on standard error.",
 )
 def command(
     output: Path,
@@ -162,6 +174,7 @@ def command(
     line for each bundle of an instant when the instant is over, and the release
     when an epoch is. If the run is interrupted, the same command goes on with the next epoch.
     """
+    from trajcloak.compilation import follow_compilation
     from trajcloak.online.online_options import OnlineOptions
     from trajcloak.online.stream_lines import LineParser, cut_lines
     from trajcloak.online.stream_run import Stream
@@ -169,15 +182,17 @@ def command(
     from trajcloak.trajectories import parse_duration
 
     LogColumns(requests=requests)
+    parse = partial(parse_duration, has_timestamps=True, has_log=False)
     options = OnlineOptions(
-        every=parse_duration(every, has_timestamps=True, name="every"),
-        late=0 if late is None else parse_duration(late, has_timestamps=True, name="late"),
+        every=parse(every, name="every"),
+        late=0 if late is None else parse(late, name="late"),
         **settings,
     )
     state = state or output.parent / f"{output.name}-private"
     kept = {**vars(options), "requests": requests, "box": box, "height": height}
     pieces = _read_pieces() if follow is None else _follow_files(follow)
-    with open_state(state, kept) as opened:
+    listen = _CompilationNote(hidden=as_json)
+    with _interruptible(state), follow_compilation(listen), open_state(state, kept) as opened:
         stream = Stream(
             opened,
             output,
@@ -188,6 +203,9 @@ def command(
             height=height,
             threads=threads,
         )
+        is_restarted = opened.start is not None
+        if is_restarted and not as_json:
+            _print_continuation(opened.next_epoch, opened.withheld_epoch)
         parser = LineParser(requests, line_format)
         try:
             for lines in cut_lines(pieces, parser.skipped):
@@ -198,7 +216,13 @@ def command(
                     for published in stream.take(line):
                         click.echo(published)
         finally:
-            _print_counts(stream.counts + parser.skipped, as_json)
+            counts = stream.counts + parser.skipped
+            if as_json:
+                sums = _sum_up(stream, is_restarted)
+                click.echo(json.dumps({"not_used": counts, **sums}), err=True)
+            else:
+                _print_counts(counts)
+                _print_published(stream, options.k, is_restarted=is_restarted)
 
 
 def _read_pieces() -> Iterator[bytes]:
@@ -220,6 +244,13 @@ def _follow_files(folder: Path) -> Iterator[bytes]:
     while True:
         try:
             names = sorted(f.name for f in folder.iterdir() if f.is_file() and f.name[0] != ".")
+            packed = [name for name in names if name > last and name.lower().endswith(PACKED)]
+            if packed:
+                raise InputError(
+                    f"{folder / packed[0]}: is compressed; expected lines of a stream; unpack it "
+                    f"under a hidden name, rename it, remove the compressed one, and start the "
+                    f"stream again"
+                )
             for name in names:
                 if name > last:
                     with suppress(FileNotFoundError), (folder / name).open("rb") as file:
@@ -240,10 +271,92 @@ def _cannot_be_read(what: str, error: OSError) -> InputError:
     )
 
 
-def _print_counts(counts: Counter[str], as_json: bool) -> None:
+class _CompilationNote:
+    """Says once that kernels are compiled."""
+
+    def __init__(self, *, hidden: bool) -> None:
+        self._is_silent = hidden
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if not self._is_silent:
+            print_note("compiling, once per installation; the first instants take longer")
+        self._is_silent = True
+
+
+@contextmanager
+def _interruptible(state: Path) -> Iterator[None]:
+    """Let SIGTERM, which service managers send, end the stream as Ctrl-C does.
+
+    The process ends by the signal all the same, after all is printed.
+    """
+    from trajcloak.online.stream_state import SETTINGS_FILE
+
+    received: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        message = (GOES_ON,) if (state / SETTINGS_FILE).exists() else ()
+        if received:
+            click.echo(f"Ended; {GOES_ON if message else 'nothing was published'}.", err=True)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
+        raise KeyboardInterrupt(*message) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print_continuation(next_epoch: int, withheld: int | None) -> None:
+    """Say that an earlier run began the stream."""
+    rest = (
+        "" if withheld is None else f"; the rest of epoch {withheld}, which was begun, is withheld"
+    )
+    err.print(
+        f"The stream goes on with epoch {next_epoch:,}, or a later one if reports are later{rest}.",
+        soft_wrap=True,
+    )
+
+
+def _print_counts(counts: Counter[str]) -> None:
     """Say how many lines were not used, and why; private."""
-    if as_json:
-        click.echo(json.dumps({"not_used": counts}), err=True)
-        return
     listed = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(counts.items()))
     err.print(f"Not used, private: {listed or 'none'}.", soft_wrap=True)
+
+
+def _sum_up(stream: "Stream", is_restarted: bool) -> dict[str, Any]:
+    """Sum up what was published in this run."""
+    return {
+        "published": {"instants": stream.num_instants, "epochs": stream.num_epochs},
+        "began": stream.has_begun,
+        "continued": is_restarted,
+        "incomplete_epoch": stream.has_incomplete_epoch,
+    }
+
+
+def _print_published(stream: "Stream", k: int, *, is_restarted: bool) -> None:
+    """Say how much was published in this run, or why nothing was."""
+    begin = "go on" if is_restarted else "begin"
+    if not stream.is_agreed:
+        text = (
+            f"The stream did not {begin}: fewer than k = {k} users have reported times close to "
+            f"each other; expected reports of at least so many within an epoch; send more lines, "
+            f"or pass a lower --k."
+        )
+    elif not stream.has_begun:
+        text = (
+            f"The stream did not {begin}: fewer than k = {k} users have reported a time after its "
+            f"first instant, which would close it; expected later reports; send more lines."
+        )
+    else:
+        text = (
+            f"Published in this run: {show_count(stream.num_instants, 'instant')}, "
+            f"{show_count(stream.num_epochs, 'complete epoch')}."
+        )
+        if stream.has_incomplete_epoch:
+            text += " Instants of an epoch that is not complete are not in the release."
+    err.print(text, soft_wrap=True)

@@ -39,6 +39,10 @@ MOST_SENT = 1 << 22
 """Requests of an instant that are kept, in the order in which they arrive; those with long values
 count as several."""
 
+BEFORE = "before the stream began or went on"
+"""Why lines of no published epoch are not used: the stream begins, and after a crash goes on, with
+the first instant of an epoch."""
+
 FIRST_USERS = 4
 """Times k: users whose last reports are kept until it is decided when the stream begins."""
 
@@ -93,6 +97,9 @@ class Stream:
         self._height = height
         self._threads = threads
         self._counts: Counter[str] = Counter()
+        # Of this run.
+        self.num_instants = self.num_epochs = 0
+        self._has_left_epoch = False
         # Until the stream begins: last reports of some users, when it begins, what is held.
         self._first: dict[str, ReportLine] = {}
         self._begins: int | None = None
@@ -119,6 +126,21 @@ class Stream:
     def counts(self) -> Counter[str]:
         """Lines that were not used, by reason; private."""
         return self._counts + (self._online.counts if self._online else Counter())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether instants were closed in this run."""
+        return self._online is not None or self.num_instants > 0
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether k users have reported times close to each other."""
+        return self.has_begun or self._begins is not None
+
+    @property
+    def has_incomplete_epoch(self) -> bool:
+        """Whether an epoch was begun in this run and is not complete."""
+        return self._has_left_epoch or self._files is not None
 
     def take(self, line: StreamLine) -> Iterator[str]:
         """Take a line; returns what is published, as JSON lines."""
@@ -174,12 +196,13 @@ class Stream:
         long, and would wait for ever.
         """
         num_forgotten = len(self._held_reports) + len(self._lines)
-        self._counts["before the stream began"] += num_forgotten
+        self._counts[BEFORE] += num_forgotten
         if self._online is not None:
             self._counts += self._online.counts
         self._first, self._begins, self._held_reports, self._lines = {}, None, [], []
         start = self._state.start
         self._is_geographic = None if start is None else start.geographic
+        self._has_left_epoch |= self._files is not None
         self._online = self._files = None
         self._num_sent = Counter()
         self._clock = self._build_clock(0)
@@ -191,7 +214,7 @@ class Stream:
         """Keep a line, unless it is too early or there are too many, ``num_held`` with this one."""
         is_early = self._begins is not None and line.time < self._begins
         if is_early or num_held > MOST_HELD:
-            self._counts["before the stream began"] += 1
+            self._counts[BEFORE] += 1
         else:
             held.append(line)
 
@@ -295,12 +318,14 @@ class Stream:
         if self._files is None:
             return
         self._files.add(instant)
+        self.num_instants += len(instant.bundle_id) > 0
         yield from spell_instant(instant, start, asked.every, release.num_bundles)
         if (instant.instant + 1) % asked.epoch == 0:
             self._files.close()
             self._files = None
             release.add(self._state.finish_epoch(instant.window))
             release.write()
+            self.num_epochs += 1
 
 
 def check_places(state: StreamState, release: Path, policy: Path, options: OnlineOptions) -> None:
