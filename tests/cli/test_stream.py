@@ -254,6 +254,7 @@ def test_compressed_files_are_refused_before_anything_is_read(run, tmp_path, nam
     done = run("stream", "-o", "release", *ASKED, REGION, "--follow", str(folder))
     assert (done.code, done.out) == (2, "")
     assert f"{name}: is compressed; expected lines of a stream; unpack" in done.err
+    assert "did not begin" not in done.err
     assert list(tmp_path.iterdir()) == [folder]
 
 

@@ -449,6 +449,21 @@ def test_places_of_whole_numbers_or_null():
     assert count_users(online.advance(110)) == [2]
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array(FOUR, pa.large_string()),
+        pa.array(FOUR, pa.string_view()),
+        pa.array(FOUR).dictionary_encode(),
+    ],
+)
+def test_text_of_any_type(ids):
+    online = build()
+    report(online, ids, 100)
+    ask(online, "a", 100)
+    assert list_requests(online.advance(110)) == [["food"]]
+
+
 def test_ids_are_of_one_kind():
     online = build()
     report(online, [1, 2, 3], 100)

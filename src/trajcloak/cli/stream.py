@@ -222,7 +222,9 @@ def command(
                 click.echo(json.dumps({"not_used": counts, **sums}), err=True)
             else:
                 _print_counts(counts)
-                _print_published(stream, options.k, is_restarted=is_restarted)
+                # An error says enough of a stream that did not begin.
+                if stream.has_begun or not isinstance(sys.exc_info()[1], Exception):
+                    _print_published(stream, options.k, is_restarted=is_restarted)
 
 
 def _read_pieces() -> Iterator[bytes]:

@@ -67,13 +67,13 @@ def _is_expected(name: str, kind: pa.DataType) -> bool:
     if kinds.is_null(kind):
         return True
     if name == USER:
-        return any(map(kind.equals, (pa.string(), pa.large_string()))) or _is_integer(kind)
+        texts = pa.string(), pa.large_string(), pa.string_view()
+        return _get_value_type(kind) in texts or _is_integer(kind)
     if name == TIME:
         return _is_integer(kind) and kind != pa.uint64()
     if name in (X, Y):
         return _is_integer(kind) or bool(kinds.is_floating(kind))
-    if kinds.is_dictionary(kind):
-        kind = kind.value_type
+    kind = _get_value_type(kind)
     # Bytes may be no text, which must not be seen: a refusal tells nothing of what was sent.
     if any(is_kind(kind) for is_kind in (kinds.is_binary, kinds.is_large_binary)):
         return False
@@ -82,6 +82,10 @@ def _is_expected(name: str, kind: pa.DataType) -> bool:
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return False
     return not kinds.is_fixed_size_binary(kind)
+
+
+def _get_value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if kinds.is_dictionary(kind) else kind
 
 
 def _is_integer(kind: pa.DataType) -> bool:
