@@ -483,8 +483,8 @@ def need(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise OptionError(
-            f"{name} is not installed; expected it for plots and frames; install it with "
-            f"pip install 'trajcloak[frames]'"
+            f"{name} is not installed; expected it for plots and frames; install the "
+            f"extra 'frames' of trajcloak"
         ) from error
 
 
