@@ -210,6 +210,17 @@ def test_bad_questions(run, made, args, message):
     assert message in " ".join(done.err.split())
 
 
+def test_a_file_is_no_release(run, made):
+    log = made / "log.parquet"
+    for args in (
+        ["query", log, "--region", EVERYWHERE],
+        ["utility", made / "release", log, "--policy", made / "policy.parquet"],
+    ):
+        done = run(*args)
+        assert done.code == 2
+        assert f"Error: {log}: is a file; expected the folder of a release; check" in done.err
+
+
 def test_no_release(run):
     done = run("query", "nothing", "--region", EVERYWHERE)
     assert done.code == 2

@@ -14,7 +14,7 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
-from trajcloak.cli.printing import err
+from trajcloak.cli.printing import err, note_whole_parts
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 
@@ -174,6 +174,8 @@ def command(
         late=0 if late is None else parse_duration(late, has_timestamps=True, name="late"),
         **settings,
     )
+    if not as_json:
+        note_whole_parts(settings["parts"], options.k)
     state = state or output.parent / f"{output.name}-private"
     kept = {**vars(options), "requests": requests, "box": box, "height": height}
     pieces = _read_pieces() if follow is None else _follow_files(follow)
