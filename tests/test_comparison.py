@@ -219,8 +219,7 @@ def test_refused_without_a_solver(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys, "path", [str(package.parent), *sys.path])
     _, outcome = _run("exact", np.zeros((4, 1, 2), np.uint32))
     assert outcome == (
-        "refused: exact needs a solver of integer programs; install it with "
-        "pip install 'trajcloak[exact]'"
+        "refused: exact needs a solver of integer programs; install the extra 'exact' of trajcloak"
     )
     assert capfd.readouterr().err == ""
 

@@ -187,10 +187,19 @@ def test_a_log_with_timestamps_is_not_one_of_instants(made, tmp_path):
         measure_answers(log, made / "release", made / "policy.parquet")
 
 
-def test_policies_of_other_users_are_refused(made):
+@pytest.mark.parametrize("options", [{"length": 1}, {"length": None}, {"length": 3, "k": 4}])
+def test_policies_of_other_releases_are_refused(made, options):
+    asked = {"k": 3} | options
+    other = anonymize(read_rows(ROWS), asked.pop("k"), threads=1, **asked, **UNIT_CELLS)
+    other.write(made / "other", made / "other.parquet")
+    with pytest.raises(tc.InputError, match="the policy file is not that of this release"):
+        measure_answers(read_rows(ROWS), made / "release", made / "other.parquet")
+
+
+def test_policies_of_fewer_users_are_refused(made):
     policy = pq.read_table(made / "policy.parquet")
     pq.write_table(policy.slice(1), made / "short.parquet")
-    with pytest.raises(tc.InputError, match="has other users"):
+    with pytest.raises(tc.InputError, match="the policy file is not that of this release"):
         measure_answers(read_rows(ROWS), made / "release", made / "short.parquet")
 
 

@@ -116,6 +116,26 @@ def read_members(policy: Path) -> pa.Table:
     return open_table(policy).read(["window", "user_id", "bundle_id"])
 
 
+def check_members(members: pa.Table, release: PublishedRelease, policy: Path) -> None:
+    """Raise if a policy has other windows, bundles or numbers of members than the release."""
+    users = np.concatenate([window.users for window in release.windows])
+    places = [np.full(len(w.users), place) for place, w in enumerate(release.windows)]
+    bundle, window = (members[name].to_numpy() for name in ("bundle_id", "window"))
+    numbers, place = np.unique(window, return_inverse=True)
+    if (
+        len(numbers) != len(release.windows)
+        or bundle.min() < 0
+        or bundle.max() >= len(users)
+        or (np.bincount(bundle, minlength=len(users)) != users).any()
+        or (np.concatenate(places)[bundle] != place).any()
+    ):
+        raise InputError(
+            f"{policy}: the policy file is not that of this release: it has other windows, bundles "
+            f"or numbers of users in them; expected the file that was written with the release; "
+            f"pass another --policy"
+        )
+
+
 def find_bundles(
     log: RequestLog, window: Window, members: pa.Table, policy: Path
 ) -> npt.NDArray[np.int64]:

@@ -31,6 +31,7 @@ from trajcloak.query import Answer, PublishedRelease, Rectangle, open_published
 from trajcloak.query.bounds import ZERO
 from trajcloak.query.release_arrays import PublishedWindow, build_cell_grid, read_request_rows
 from trajcloak.replay import (
+    check_members,
     find_bundles,
     find_published_window,
     list_windows,
@@ -204,6 +205,7 @@ class _Workload:
     ) -> Iterator[_Truth]:
         """Find out what is published, window by window."""
         members = read_members(policy)
+        check_members(members, self._release, policy)
         for window in list_windows(prepared, self._release, progress):
             if len(window.user) < prepared.layout.asked.bundle_size:
                 continue

@@ -149,7 +149,7 @@ def test_without_a_solver(monkeypatch):
     with pytest.raises(OptionError) as caught:
         solve(Example(repeat([[0, 0]], 3), 1, 2))
     assert str(caught.value) == (
-        "exact needs a solver of integer programs; install it with pip install 'trajcloak[exact]'"
+        "exact needs a solver of integer programs; install the extra 'exact' of trajcloak"
     )
 
 

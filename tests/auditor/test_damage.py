@@ -442,7 +442,6 @@ DAMAGES = {
         "no parts": (set_fields(parts=None), {"policy"}),
     },
     "parts per instant": {
-        "no second file": (lambda w: (w.folder / PARTS).unlink(), {"policy"}),
         "a second file for all to read": (lambda w: (w.folder / PARTS).chmod(0o640), {"policy"}),
         "a row less": (change_parts(lambda t: t.slice(1)), {"policy"}),
         "a row twice": (

@@ -151,6 +151,27 @@ def test_a_region_that_was_given_is_named(tmp_path, region):
     assert any("a region" in note for note in report.notes) == (region is not None)
 
 
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [({"length": None, "max_gap": "8"}, "one bundle per user"), ({"length": 2}, "policy"),
+     ({"members": 8}, "bundles"), ({"members": 3}, "at least k users")],
+)  # fmt: skip
+def test_the_policy_file_of_another_release_is_suspected(world, tmp_path, options, first):
+    other = release_one_log(tmp_path / "other", **options)
+    shutil.copy(other.policy, world.policy)
+    failed = [check for check in world.audit().checks if not check.passed]
+    words = "the policy file may be that of another release"
+    assert failed[0].name == first
+    assert [words in check.detail for check in failed] == [True] + [False] * (len(failed) - 1)
+
+
+def test_a_missing_file_of_parts(tmp_path):
+    world = WORLDS["parts per instant"](tmp_path / "world")
+    (world.folder / "policy-parts.parquet").unlink()
+    with pytest.raises(tc.InputError, match=r"policy-parts\.parquet: does not exist; expected the"):
+        world.audit()
+
+
 def test_a_clean_copy(world, tmp_path):
     write_otherwise(REQUESTS, metadata={b"u": b"700000"})(world)
     assert list_failed(world.audit()) == {"bytes"}

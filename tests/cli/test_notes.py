@@ -27,6 +27,15 @@ def test_whole_numbers_that_look_like_times(run):
     assert told["columns"] == {"user": "uid", "time": "ts", "place": "x and y (planar)"}
 
 
+def test_parts_as_large_as_bundles(run):
+    write("uid,t,x,y", [f"u{i % 5}" for i in ROWS], [i // 5 for i in ROWS], ROWS, ROWS)
+    for settings, is_noted in (((), False), (("--members", 4), True), (("--members", 5), False)):
+        asked = "--k", 3, "--parts", 4 if settings else 2, *settings
+        done = run("anonymize", "log.csv", "-o", f"release-{settings}", *asked)
+        assert done.code == 0
+        assert done.err.count("Note: parts of 4 users are as large as bundles must be") == is_noted
+
+
 def test_degrees_in_planar_columns(run):
     users = [f"u{i % 5}" for i in ROWS]
     places = [[f"{base}{i:02d}7" for i in ROWS] for base in (13.4, 52.5)]

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from trajcloak.query import ASSUMPTIONS
+import trajcloak as tc
+from trajcloak.query import ASSUMPTIONS, UNLINKED
 
 EVERYWHERE = "-1e6,-1e6,1e6,1e6"
 
@@ -51,6 +52,36 @@ def test_moves(run, made):
     assert [step["instant"] for step in told["steps"]] == [0, 3]
 
 
+@pytest.fixture
+def windows(run, tmp_path):
+    """A release of two windows, between which a third is withheld: it has one user."""
+    rows = [f"u{u},{t},{u},{t}" for t in (0, 1, 4, 5) for u in range(4)] + ["u0,2,0,2", "u0,3,0,3"]
+    (tmp_path / "log.csv").write_text("\n".join(["user_id,time,x,y", *rows]) + "\n")
+    settings = "--k", 2, "--length", 2, "--every", 1, "--max-gap", 1
+    assert run("anonymize", "log.csv", "-o", "release", *settings).code == 0
+    return tmp_path
+
+
+def test_moves_between_windows_are_said_to_be_crude(run, windows):
+    here = "--region", EVERYWHERE, "--at"
+    assert ask(run, windows, *here, 0, *here, 1)["assumes"] == list(ASSUMPTIONS)
+    assert ask(run, windows, *here, 0, *here, 4)["assumes"] == [*ASSUMPTIONS, UNLINKED]
+    done = run("query", windows / "release", *here, 0, *here, 4)
+    assert UNLINKED in " ".join(done.out.split())
+    done = run("query", windows / "release", *here, 0, *here, 1)
+    assert UNLINKED not in " ".join(done.out.split())
+    release, region = tc.open_release(windows / "release"), (-9, -9, 9, 9)
+    assert release.moves([(region, 0), (region, 1)]).num_rows == 1
+    with pytest.warns(tc.TrajcloakWarning, match="different windows, which are not linked"):
+        release.moves([(region, 0), (region, 4)])
+
+
+def test_all_that_is_withheld_is_shown(run, windows):
+    done = run("query", windows / "release", "--region", EVERYWHERE)
+    told = " ".join(done.out.split())
+    assert "Published: 4 users; withheld: 0 users, 1 window, 0 sets of requests." in told
+
+
 def test_a_route(run, made):
     told = ask(
         run, made, "--route", "0,0 30000,0", "--width", 80000, "--from", 1, "--to", 3,
@@ -85,7 +116,7 @@ def test_the_tables(run, made):
     text = " ".join(done.out.split())
     for line in ASSUMPTIONS:
         assert line in text
-    assert "Published: 60 users; withheld: 0." in text
+    assert "Published: 60 users; withheld: 0 users, 0 windows, 0 sets of requests." in text
 
 
 def test_rare_values_are_left_out_of_the_table(run, made, monkeypatch):
@@ -177,6 +208,17 @@ def test_bad_questions(run, made, args, message):
     assert (done.code, done.out) == (2, "")
     assert "Error: " in done.err
     assert message in " ".join(done.err.split())
+
+
+def test_a_file_is_no_release(run, made):
+    log = made / "log.parquet"
+    for args in (
+        ["query", log, "--region", EVERYWHERE],
+        ["utility", made / "release", log, "--policy", made / "policy.parquet"],
+    ):
+        done = run(*args)
+        assert done.code == 2
+        assert f"Error: {log}: is a file; expected the folder of a release; check" in done.err
 
 
 def test_no_release(run):

@@ -50,6 +50,7 @@ def test_a_true_answer_outside_its_bounds_is_a_breach(run, made, monkeypatch, re
     policy = made / "policy.parquet"
     done = run("utility", made / "log.parquet", made / "release", "--policy", policy, "--json")
     assert done.code == code
+    assert ("Note: a true answer is not within its bounds" in done.err) == bool(code)
     assert json.loads(done.out)["results"] == [asdict(result) for result in results]
 
 

@@ -72,6 +72,7 @@ def list_questions():
     }
 
 
+@pytest.mark.filterwarnings("ignore:The steps lie in different windows")
 @pytest.mark.parametrize("name", list_questions())
 def test_both_answer_the_same(both, name):
     ask = list_questions()[name]
@@ -81,6 +82,7 @@ def test_both_answer_the_same(both, name):
     assert answer.equals(ask(both[1]))
 
 
+@pytest.mark.filterwarnings("ignore:The steps lie in different windows")
 def test_answers_are_those_of_the_files(both):
     """As the command line gives them."""
     made, opened = both

@@ -92,6 +92,8 @@ def test_measure_utility(log, tmp_path):
     assert tc.measure_utility(log, *paths, queries=5).equals(table)
     frame = build_pandas()
     assert tc.measure_utility(frame, *paths, queries=5, requests="service").equals(table)
+    # The attributes of the release are the default.
+    assert tc.measure_utility(frame, *paths, queries=5).equals(table)
     with pytest.raises(tc.OptionError, match="pass policy="):
         tc.measure_utility(log, paths[0])
 

@@ -477,6 +477,10 @@ def test_groups_cannot_be_made_again(tmp_path):
     run = run_stream(tmp_path / "run", WALK.list_lines())
     with pytest.raises(OptionError, match="leave out replay"):
         run.audit(replay=True)
+    told = " ".join(run.audit().notes)
+    assert "groups of a stream rest on what it remembered, and cannot be made again" in told
+    assert "--replay" not in told
+    assert "the region, which is fixed when a stream begins" in told
 
 
 def drop_part(run):

@@ -102,8 +102,7 @@ def _solve_program(
         from scipy.sparse import coo_array
     except ImportError as error:
         raise OptionError(
-            "exact needs a solver of integer programs; install it with "
-            "pip install 'trajcloak[exact]'"
+            "exact needs a solver of integer programs; install the extra 'exact' of trajcloak"
         ) from error
     usable = [i for i, members in enumerate(sets) if members.bit_count() >= k]
     # Pairs of a sequence and a trajectory that it masks.

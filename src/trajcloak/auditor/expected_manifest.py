@@ -187,5 +187,10 @@ def list_free_values(found: dict[str, Any], bundles: ExpectedBundles) -> list[st
     if found["software"] != f"trajcloak {__version__}":
         free.append("the version of the software")
     if found["region"] != fit_square(bundles.bounds, in_metres=found["crs"] is not None):
-        free.append("a region that is not the one fitted to the log")
+        is_stream = "stream" in parameters
+        free.append(
+            "the region, which is fixed when a stream begins"
+            if is_stream
+            else "a region that is not the one fitted to the log"
+        )
     return free

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trajcloak.auditor.audited_log import AuditedLog, read_audited_log
-from trajcloak.auditor.audited_policy import find_exposure, read_policy
+from trajcloak.auditor.audited_policy import find_exposure, name_parts_file, read_policy
 from trajcloak.auditor.canonical_files import (
     BUNDLES,
     MANIFEST,
@@ -127,12 +127,31 @@ def audit_files(
     manifest = _check_manifest(audit)
     if manifest is None:
         return findings.report(None)
+    _check_parts_file(audit, manifest)
     with ExitStack() as stack:
         log, columns, problems = _read_log(audit, manifest, stack)
         bundles = _follow(audit, manifest, log, problems)
         if bundles is not None:
             _check_release(audit, manifest, columns, bundles)
     return findings.report(manifest["k"], REPORT_AWARE if log.one_log else TP_AWARE)
+
+
+def _check_parts_file(audit: Audit, manifest: dict[str, Any]) -> None:
+    """Raise if the private file of parts is missing, with parts per instant."""
+    file = name_parts_file(audit.policy)
+    is_needed = manifest["parts"] is not None and manifest["parts"]["per"] == "instant"
+    if is_needed and not file.is_file():
+        raise InputError(
+            f"{file}: does not exist; expected the file of parts that was written beside the "
+            f"policy file; check the path of --policy, or anonymize again with --policy"
+        )
+
+
+def _suspect_policy(audit: Audit, problems: list[str]) -> list[str]:
+    """Add to the problems of the first check that fails what may be the reason."""
+    if problems and audit.findings.passed:
+        return [*problems, "the policy file may be that of another release"]
+    return problems
 
 
 def _check_folder(audit: Audit) -> None:
@@ -217,6 +236,7 @@ def _follow(
     parts_per = None if manifest["parts"] is None else manifest["parts"]["per"]
     if grid is not None:
         members, policy_problems = read_policy(audit.policy, log, grid, parts_per)
+        policy_problems = _suspect_policy(audit, policy_problems)
     policy_problems = find_exposure(audit.policy, audit.release, parts_per) + policy_problems
     num_members = 0 if members is None else len(members.user)
     audit.findings.record("policy", num_members, policy_problems, "members")
@@ -245,6 +265,11 @@ def _check_release(
     if audit.replay:
         problems = find_other_groups(audit, manifest, columns, bundles)
         audit.findings.record("replay", len(bundles.members.window), problems, "same bundles")
+    elif "stream" in manifest["parameters"]:
+        audit.findings.notes.append(
+            "The groups of a stream rest on what it remembered, and cannot be made again: groups "
+            "that were chosen with a look at requests would not be found."
+        )
     else:
         audit.findings.notes.append(
             "The algorithm was not run again (--replay): groups that were chosen with a look at "
@@ -266,11 +291,14 @@ def _check_members(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBund
     problems = find_member_problems(bundles, parameters, least, suppressed)
     num_pairs = int(bundles.participants.sum())
     audit.findings.record(
-        "one bundle per user", num_pairs, problems, "pairs of a user and a window"
+        "one bundle per user",
+        num_pairs,
+        _suspect_policy(audit, problems),
+        "pairs of a user and a window",
     )
-    problems = []
+    problems, too_few = [], []
     if audit.k is not None and k < audit.k:
-        problems.append(f"k is {k}; {audit.k} was asked for")
+        too_few.append(f"k is {k}; {audit.k} was asked for")
     wanted = [("bundles", members.sizes, least)]
     if manifest["parts"] is not None:
         wanted.append(("parts of bundles", bundles.sizes, manifest["parts"]["users"]))
@@ -281,6 +309,7 @@ def _check_members(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBund
                 f"{len(small):,} {what} with fewer than {least} users, the smallest with "
                 f"{int(sizes.min())} ({first_few(small)})"
             )
+    problems = too_few + _suspect_policy(audit, problems)
     audit.findings.record("at least k users", len(members.window), problems, "bundles")
 
 
@@ -293,7 +322,7 @@ def _check_cloaks(audit: Audit, manifest: dict[str, Any], bundles: ExpectedBundl
             cloaks, problems = read_node_cloaks(audit.release / BUNDLES, bundles, tree)
         else:
             cloaks = cover_by_quads(bundles.boxes)
-    problems = problems + find_order_problems(cloaks, bundles)
+    problems = _suspect_policy(audit, problems + find_order_problems(cloaks, bundles))
     audit.findings.record("cloaks", len(cloaks), problems, "cloaks")
     return cloaks
 
@@ -334,6 +363,7 @@ def _compare_files(audit: Audit, manifest: dict[str, Any], tables: ExpectedTable
                 problems = find_figure_problems(manifest, tables.manifest)
             else:
                 problems = explain_difference(path, tables)
+                problems = _suspect_policy(audit, problems) if name == BUNDLES else problems
         agree &= audit.findings.record(check, count, problems, what)
     problems = [
         f"{name} has other bytes than its values in the usual encoding" for name in differing

@@ -12,7 +12,14 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, bundle_option, combine, option, work_option
-from trajcloak.cli.printing import facts_table, out, print_json, progress_bars, to_markup
+from trajcloak.cli.printing import (
+    facts_table,
+    note_whole_parts,
+    out,
+    print_json,
+    progress_bars,
+    to_markup,
+)
 from trajcloak.options import ALGORITHMS, AUTO, KEEP, LogColumns
 from trajcloak.progress import Progress
 from trajcloak.quantities import Unit, list_ingest_facts, show_count
@@ -101,10 +108,11 @@ class Share(click.ParamType[float]):
 @bundle_option(
     "--algorithm",
     default=AUTO,
-    show_default="refined for mbr cloaks, traj-anon for quad",
+    show_default=False,
     metavar="NAME",
     shell_complete=lambda _ctx, _param, start: [n for n in ALGORITHMS if n.startswith(start)],
-    help=f"How to bundle users: {', '.join(ALGORITHMS)}.",
+    help=f"How to bundle users: {', '.join(ALGORITHMS)}.  "
+    "[default: refined for mbr cloaks, traj-anon for quad]",
 )
 @bundle_option(
     "--cloak",
@@ -178,9 +186,9 @@ def command(
 ) -> None:
     """Turn a request log into a release with at least K possible senders per request.
 
-    LOG is a .csv or .parquet file, a folder of them, a glob, or - for standard input. With
-    --request-log or --is-report, locations come from reports alone, and do not depend on
-    requests.
+    LOG is a .csv, .tsv, .jsonl, .ndjson, .parquet, .arrow or .feather file, a folder of them, a
+    glob, or - for standard input. With --request-log or --is-report, locations come from reports
+    alone, and do not depend on requests.
     """
     from trajcloak.log.files import describe_columns
     from trajcloak.options import Options
@@ -191,6 +199,7 @@ def command(
     chosen = {name: options.pop(name) for name in ENGINE_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
     asked = Options(**options)
+    note_whole_parts(options.get("parts"), asked.bundle_size)
     if memory is None:
         if resume:
             raise click.UsageError("--resume goes with --memory only.")

@@ -10,7 +10,14 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, bundle_option, option
-from trajcloak.cli.printing import ValueTable, out, print_json, progress_bars, to_markup
+from trajcloak.cli.printing import (
+    ValueTable,
+    note_whole_parts,
+    out,
+    print_json,
+    progress_bars,
+    to_markup,
+)
 from trajcloak.options import ALGORITHMS, LogColumns
 from trajcloak.quantities import Unit, show_number
 
@@ -58,6 +65,7 @@ def command(
     from trajcloak.log import read_in_memory
 
     options = {name: value for name, value in options.items() if value is not None}
+    note_whole_parts(options.get("parts"), options.get("members") or k)
     with progress_bars(hidden=as_json) as progress:
         read = read_in_memory(log, columns, request_log, threads=threads, progress=progress)
         results = compare_algorithms(read, k, threads=threads, progress=progress, **options)

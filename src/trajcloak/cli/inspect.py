@@ -73,8 +73,8 @@ SUSPECTED = {
     "--plan",
     "plans",
     is_flag=True,
-    help="Also bundle users for a few choices of k, --parts and --length, and measure areas and "
-    "the errors of answers.",
+    help="Also bundle users for this k and a few choices of --parts and --length, and measure "
+    "areas and the errors of answers.",
 )
 @shared.threads_option
 @shared.json_option

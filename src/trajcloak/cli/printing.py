@@ -151,6 +151,15 @@ def print_note(message: str) -> None:
     _print_message("Note:", "bold yellow", message)
 
 
+def note_whole_parts(parts: int | None, bundle_size: int) -> None:
+    """Print a note if parts are as large as bundles must be, so that there are none."""
+    if parts == bundle_size:
+        print_note(
+            f"parts of {parts} users are as large as bundles must be, so bundles are not shown in "
+            f"parts; for parts, pass a smaller --parts"
+        )
+
+
 def _print_message(sign: str, style: str, message: str) -> None:
     text = Text.assemble((sign, style), " ", name_in_messages(message))
     err.print(text, soft_wrap=not err.is_terminal)

@@ -9,7 +9,7 @@ import click
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import ValueTable, out, print_json, to_markup
-from trajcloak.quantities import show_moment
+from trajcloak.quantities import show_count, show_moment
 
 if TYPE_CHECKING:
     from trajcloak.query import Answer, PublishedRelease, RequestAnswer
@@ -73,7 +73,7 @@ def command(
     --width: users who followed it. Each answer is two bounds that hold for certain,
     and an estimate.
     """
-    from trajcloak.query import build_route, open_published, parse_region
+    from trajcloak.query import ASSUMPTIONS, UNLINKED, build_route, open_published, parse_region
     from trajcloak.query.published_release import LONLAT
     from trajcloak.query.questions import parse_points
 
@@ -91,6 +91,7 @@ def command(
         answers = [(instant, answer) for instant, answer in counted.items()]
         steps = [(rectangles[0], instant) for instant in counted]
         requests = opened.count_requests(rectangles[0], by, first, last) if by else {}
+        assumes = list(ASSUMPTIONS)
     else:
         steps = list(zip(rectangles, times, strict=True))
         if route and width is not None:
@@ -98,10 +99,11 @@ def command(
             steps = [*build_route(points, width, opened.times.between(first, last))]
         answers = [(None, opened.follow(steps))]
         requests = opened.follow_requests(steps, by) if by else {}
+        assumes = [*ASSUMPTIONS, *([UNLINKED] if opened.crosses_windows(steps) else [])]
     if as_json:
-        print_json(_to_dict(opened, answers, steps, by, requests))
+        print_json(_to_dict(opened, answers, steps, by, requests, assumes))
     else:
-        print_answers(opened, answers, by, requests)
+        print_answers(opened, answers, by, requests, assumes)
 
 
 def _check(
@@ -131,9 +133,8 @@ def _to_dict(
     steps: "Steps",
     by: str | None,
     requests: dict[Any, "RequestAnswer"],
+    assumes: list[str],
 ) -> dict[str, Any]:
-    from trajcloak.query import ASSUMPTIONS
-
     content = {
         "users": [
             {**_describe_time(release, instant), **asdict(answer)} for instant, answer in answers
@@ -142,7 +143,7 @@ def _to_dict(
             {**_describe_time(release, release.times.find_instant(time)), "region": list(region)}
             for region, time in steps
         ],
-        "assumes": list(ASSUMPTIONS),
+        "assumes": assumes,
         "published_users": release.manifest["users"],
         "withheld": release.manifest["withheld"],
         "suppressed": release.manifest["suppressed"],
@@ -167,10 +168,9 @@ def print_answers(
     answers: "Answers",
     by: str | None,
     requests: dict[Any, "RequestAnswer"],
+    assumes: list[str],
 ) -> None:
     """Show bounds and estimates, and what they assume."""
-    from trajcloak.query import ASSUMPTIONS
-
     table = ValueTable("Users", "at", ("at least", "about", "at most"))
     digits = max((len(str(instant)) for instant, _ in answers), default=0)
     for instant, answer in answers:
@@ -181,11 +181,15 @@ def print_answers(
     out.print(table)
     if by:
         _print_requests(by, requests)
-    for line in ASSUMPTIONS:
+    for line in assumes:
         out.print(line)
-    withheld, suppressed = release.manifest["withheld"]["users"], release.manifest["suppressed"]
+    withheld, suppressed = release.manifest["withheld"], release.manifest["suppressed"]
+    left_out = (
+        f"{show_count(withheld['users'], 'user')}, {show_count(withheld['windows'], 'window')}, "
+        f"{show_count(withheld['sets'], 'set')} of requests"
+    )
     counted = f"; suppressed: {suppressed:,} times, in single windows" if suppressed else ""
-    out.print(f"Published: {release.manifest['users']:,} users; withheld: {withheld:,}{counted}.")
+    out.print(f"Published: {release.manifest['users']:,} users; withheld: {left_out}{counted}.")
 
 
 def _print_requests(by: str, requests: dict[Any, "RequestAnswer"]) -> None:

@@ -16,7 +16,7 @@ import click
 
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
-from trajcloak.cli.printing import err, print_note
+from trajcloak.cli.printing import err, note_whole_parts, print_note
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
 from trajcloak.quantities import show_count
@@ -188,6 +188,8 @@ def command(
         late=0 if late is None else parse(late, name="late"),
         **settings,
     )
+    if not as_json:
+        note_whole_parts(settings["parts"], options.k)
     state = state or output.parent / f"{output.name}-private"
     kept = {**vars(options), "requests": requests, "box": box, "height": height}
     pieces = _read_pieces() if follow is None else _follow_files(follow)

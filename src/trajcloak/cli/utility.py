@@ -11,7 +11,14 @@ import click
 from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
-from trajcloak.cli.printing import ValueTable, facts_table, out, print_json, progress_bars
+from trajcloak.cli.printing import (
+    ValueTable,
+    facts_table,
+    out,
+    print_json,
+    print_note,
+    progress_bars,
+)
 from trajcloak.options import LogColumns
 from trajcloak.quantities import Unit
 
@@ -78,6 +85,10 @@ def command(
             )
         )
     if any(result.within < 1 for result in results):
+        print_note(
+            "a true answer is not within its bounds: the release breaks a rule, or the log or the "
+            "policy file is not its own; trajcloak audit tells"
+        )
         sys.exit(EXIT_BREACH)
 
 

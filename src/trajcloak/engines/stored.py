@@ -214,6 +214,6 @@ def import_extra(package: str, engine: str) -> Any:
         return import_module(package)
     except ImportError:
         raise OptionError(
-            f"{package} is not installed; expected it for --engine={engine}; install it with "
-            f"pip install 'trajcloak[{engine}]'"
+            f"{package} is not installed; expected it for --engine={engine}; install the "
+            f"extra '{engine}' of trajcloak"
         ) from None

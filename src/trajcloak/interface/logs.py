@@ -177,11 +177,17 @@ def open_log(
     threads: int | None,
     progress: Heard,
     read: Callable[..., RequestLog] = read_in_memory,
+    made: Mapping[str, Any] | None = None,
 ) -> Log:
-    """Take a log that was read, or read one."""
+    """Take a log that was read, or read one.
+
+    ``made`` are the parameters of its release, which settings that are not given are taken from.
+    """
     given = find_input(source, columns)
     if isinstance(source, Log):
         return source
+    if made is not None:
+        given = given._replace(columns=given.columns.complete(made))
     with listening(progress) as heard:
         rows = read(given.source, given.columns, given.request_log, threads=threads, progress=heard)
     return Log(given, rows)

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajcloak.auditor import AuditReport
-from trajcloak.errors import OptionError
+from trajcloak.errors import OptionError, warn_caller
 from trajcloak.given_values import Box, Time, to_time
 from trajcloak.interface.audits import audit
 from trajcloak.interface.logs import Log, LogInput, LogSource, find_input
 from trajcloak.output import new_folder
 from trajcloak.progress import Heard, listening
 from trajcloak.quantities import show_moment
-from trajcloak.query import Answer, PublishedRelease, RequestAnswer, build_route
+from trajcloak.query import UNLINKED, Answer, PublishedRelease, RequestAnswer, build_route
 from trajcloak.query.published_release import build_published
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.release.reading import (
@@ -189,10 +189,13 @@ class Release:
         -------
         pyarrow.Table
             One row: from when to when, and how many users, as :meth:`count` says it; with ``by``
-            as :meth:`count_requests`.
+            as :meth:`count_requests`. A warning says so if steps lie in different windows, which
+            are not linked: then the estimate is crude.
         """
         published = self._published
         placed = [(published.place_region(region, crs), to_time(time)) for region, time in steps]
+        if published.crosses_windows(placed):
+            warn_caller(UNLINKED)
         if by is not None:
             return self._tabulate_requests(by, published.follow_requests(placed, by))
         answer = published.follow(placed)
@@ -480,8 +483,8 @@ def need(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise OptionError(
-            f"{name} is not installed; expected it for plots and frames; install it with "
-            f"pip install 'trajcloak[frames]'"
+            f"{name} is not installed; expected it for plots and frames; install the "
+            f"extra 'frames' of trajcloak"
         ) from error
 
 

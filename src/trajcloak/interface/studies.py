@@ -230,7 +230,8 @@ def measure_utility(
     Parameters
     ----------
     log
-        As for :func:`anonymize`, with the request attributes of the release.
+        As for :func:`anonymize`. One that was read already needs the request attributes of the
+        release.
     release
         From :func:`anonymize`; or its folder.
     policy
@@ -242,7 +243,8 @@ def measure_utility(
     threads, progress
         As for :func:`anonymize`.
     **columns
-        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ...
+        How to read the log, as for :func:`anonymize`: ``user``, ``requests``, ... Where no request
+        attributes are named, those of the release are taken.
 
     Returns
     -------
@@ -253,13 +255,13 @@ def measure_utility(
     Examples
     --------
     >>> import trajcloak as tc
-    >>> log = tc.read_log("log.parquet", requests=["category", "detail"])
-    >>> measured = tc.measure_utility(log, "release", "policy.parquet", queries=10)
+    >>> measured = tc.measure_utility("log.parquet", "release", "policy.parquet", queries=10)
     >>> measured["within"].to_pylist()
     [1.0, 1.0, 1.0]
     """
-    rows = open_log(log, columns, threads, progress)._rows
     opened = release if isinstance(release, Release) else open_release(release)
+    made = opened.manifest["parameters"]
+    rows = open_log(log, columns, threads, progress, made=made)._rows
     with hold_in_files(opened, policy) as files, listening(progress) as heard:
         found = utility.measure_answers(
             rows, *files, queries=queries, seed=seed, threads=threads, progress=heard

@@ -36,6 +36,12 @@ ASSUMPTIONS = (
     "release.",
 )
 
+UNLINKED = (
+    "The steps lie in different windows, which are not linked: the estimate assumes that where "
+    "users are in one window says nothing about where they are in another, and is crude."
+)
+"""What an estimate assumes besides, if the steps of a question lie in different windows."""
+
 STAYING = 0.5
 """Share of users who are taken to keep their place within a rectangle that moves.
 

@@ -133,6 +133,12 @@ class PublishedRelease:
             windows.append(Presence(window, instants, [bounds] * len(instants), bounds.upper))
         return count_by_value(rows, windows, intersect_answers(totals, self._num_users).upper)
 
+    def crosses_windows(self, steps: Steps) -> bool:
+        """Tell whether the steps of a question lie in different windows."""
+        instants = [self.times.find_instant(time) for _, time in steps]
+        homes = {w.start for w in self.windows for i in instants if w.start <= i < w.stop}
+        return len(homes) > 1
+
     def place_region(self, region: Box, crs: Any = None) -> Rectangle:
         """Turn a region into the rectangle, in the system of the release, that holds it.
 

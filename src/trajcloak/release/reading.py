@@ -56,6 +56,8 @@ def parse_manifest(file: Path) -> Any:
     try:
         if not file.parent.exists():
             raise FileNotFoundError
+        if file.parent.is_file():
+            raise NotADirectoryError
         if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError("it is no file, or too long")
         manifest = json.loads(file.read_bytes().decode("utf-8"))
@@ -64,6 +66,11 @@ def parse_manifest(file: Path) -> Any:
     except FileNotFoundError:
         raise InputError(
             f"{file.parent}: there is no such folder; expected that of a release; check the path"
+        ) from None
+    except NotADirectoryError:
+        raise InputError(
+            f"{file.parent}: is a file; expected the folder of a release; check the path, and the "
+            f"order of paths"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
