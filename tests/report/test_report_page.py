@@ -120,7 +120,7 @@ def test_what_was_allowed_by_hand_is_in_the_headline(copied):
         page = (copied / name).read_text()
         assert 'class="status caution"' in page
         assert "Only if the values of what name nobody and no place" in page
-        assert "Allowed by hand with --allow" in page
+        assert 'Allowed by hand with <code class="option">--allow</code>' in page
         assert "<dt>allow</dt><dd>what</dd>" in page
         assert "Yes, in the sense of" not in page
 
@@ -297,7 +297,7 @@ def test_the_promise_is_that_of_the_setting(copied, pages):
     assert one_log not in page
     assert recurring not in page
     assert "giving a request to another user of its bundle gives the same release" in page
-    assert "Rare requests are published, too (--rare keep)" in page
+    assert 'Rare requests are published, too (<code class="option">--rare</code> keep)' in page
 
 
 def merge(old, new):

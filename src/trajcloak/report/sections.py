@@ -19,7 +19,15 @@ from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, Histogram, PublicCheck
-from trajcloak.report.html_elements import Element, details, element, facts, section, table
+from trajcloak.report.html_elements import (
+    Element,
+    details,
+    element,
+    facts,
+    mark_options,
+    section,
+    table,
+)
 from trajcloak.report.map_contents import AttributeSummary
 from trajcloak.version import __version__
 
@@ -90,7 +98,7 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
         "What is promised, and why it holds",
         element("ol", *(element("li", step) for step in steps), class_="steps"),
         element("h3", "What is not promised"),
-        element("ul", *(element("li", line) for line in limits)),
+        element("ul", *(element("li", *mark_options(line)) for line in limits)),
     )
 
 
@@ -164,7 +172,9 @@ def build_requests_section(
         element(
             "div",
             element("h3", element("bdi", attribute.name)),
-            element("p", ALLOWED, class_="allowed") if attribute.name in allowed else None,
+            element("p", *mark_options(ALLOWED), class_="allowed")
+            if attribute.name in allowed
+            else None,
             element(
                 "p", f"{show_count(attribute.num_values, 'different value')}; the most frequent:"
             ),
@@ -259,8 +269,10 @@ def build_origin_section(
         element("h3", "This page"),
         element(
             "p",
-            "Map, figures and checks come from the release alone; the same files give the same "
-            f"page, byte for byte. {needs} The top of the page has the SHA-256 of all files.",
+            *mark_options(
+                "Map, figures and checks come from the release alone; the same files give the same "
+                f"page, byte for byte. {needs} The top of the page has the SHA-256 of all files."
+            ),
         ),
     )
 

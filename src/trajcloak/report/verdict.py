@@ -11,7 +11,7 @@ from trajcloak.options import KEEP, OTHER, REPORT_AWARE
 from trajcloak.quantities import show_count, show_k, show_moment, show_share
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
-from trajcloak.report.html_elements import Child, Element, element, facts, table
+from trajcloak.report.html_elements import Child, Element, element, facts, mark_options, table
 from trajcloak.report.map_contents import AttributeSummary
 
 SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
@@ -128,7 +128,7 @@ def build_header(
         element("p", describe_extent(manifest), class_="lede"),
         element(
             "div",
-            _card("Is it safe?", element("p", verdict.answer)),
+            _card("Is it safe?", element("p", *mark_options(verdict.answer))),
             _card("Against whom?", element("p", describe_attacker(manifest))),
             _card("On which figures?", _list_figures(figures, manifest)),
             _card("What was left out?", *describe_left_out(manifest, figures.num_sets)),
@@ -169,7 +169,7 @@ def _list_unchecked(manifest: Manifest, attributes: Sequence[AttributeSummary]) 
     return element(
         "div",
         element("h2", "What must somebody look at?"),
-        element("p", f"Values that {few}, published with --rare keep:"),
+        element("p", *mark_options(f"Values that {few}, published with --rare keep:")),
         element("ul", *items),
         class_="card unchecked",
     )
