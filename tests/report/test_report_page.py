@@ -237,7 +237,8 @@ def test_a_failed_audit_is_the_headline(copied):
     page = (copied / "report.html").read_text()
     assert re.search(r"No\. \d of 12 checks against the log failed: [a-z ,]+\. The audit", page)
     assert "FAILED" in page
-    assert "Not run: " in page, "no attack on files that may not belong together"
+    assert "Not run: the audit failed, so that" in page, "files may not belong together"
+    assert "Not counted: the audit failed, so that" in page
 
 
 def test_a_contradiction_is_the_headline(copied):
