@@ -413,6 +413,32 @@ def test_the_toolbar_has_two_whole_lines(public):
         assert shown >= whole - 1, width
 
 
+@pytest.mark.parametrize("width", [390, 900])
+def test_windows_with_a_zone_and_options_are_whole(open_page, pages, width):
+    """The longest name of a window fits on a phone, and no option breaks after its hyphens."""
+    page = open_page(pages["private"])
+    page.set_viewport_size({"width": width, "height": 800})
+    free, taken = page.evaluate(
+        """() => {
+          const list = document.getElementById("window");
+          list.options[0].text = list.options[0].text.replace("1 of 2:", "12 of 288:") + " UTC";
+          const shown = list.getBoundingClientRect();
+          list.style.cssText = "position: absolute; max-width: none";
+          const taken = list.getBoundingClientRect().width;
+          list.style.cssText = "";
+          return [shown.width, taken];
+        }"""
+    )
+    assert free >= taken - 1
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll(".option")].filter((e) => e.checkVisibility())
+          .map((e) => [e.textContent, e.getClientRects().length])"""
+    )
+    assert {"--log", "--link-safe"} <= {name for name, _ in lines}
+    assert all(number == 1 for _, number in lines)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_one_window_at_a_time(public, open_page, plain, tmp_path):
     """The words above the map are true of what is drawn."""
     words = public.locator("#map > .note").inner_text()

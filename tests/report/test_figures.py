@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -15,7 +16,14 @@ from trajcloak.log import read_in_memory
 from trajcloak.quantities import Unit
 from trajcloak.query import open_published
 from trajcloak.report import write_report_page
-from trajcloak.report.charts import draw_histogram, draw_series
+from trajcloak.report.charts import (
+    LEFT,
+    PLOT_HEIGHT,
+    PLOT_WIDTH,
+    TOP,
+    draw_histogram,
+    draw_series,
+)
 from trajcloak.report.figures import (
     build_size_histogram,
     check_release,
@@ -224,7 +232,47 @@ def test_charts_carry_their_data(release):
         assert f">{number:,}</td>" in chart
     values = np.linspace(1, 2, 1000)
     series = render(
-        [draw_series("b", "S", values, [f"2024-05-06 {i}" for i in range(1000)], "y", "N")]
-    )
+        [
+            draw_series(
+                "b", "S", values, np.arange(1000), [f"2024-05-06 {i}" for i in range(1000)],
+                "y", "N",
+            )
+        ]
+    )  # fmt: skip
     assert series.count("<tr>") == 241, "a long series is summarised"
     assert series.split('class="line" points="')[1].split('"')[0].count(",") == 240
+    assert "broken" not in series
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_series_is_broken_where_the_release_has_no_instants(times):
+    """Values stand at their times; a mean is of values of one run of instants only."""
+    published = [*range(3), *range(8, 9), *range(12, 16)]
+    instants = np.concatenate([np.arange(i * times, (i + 1) * times) for i in published])
+    values = np.repeat(np.arange(1.0, 9.0), times)
+    names = [f"instant {i}" for i in instants]
+    chart = render([draw_series("b", "S", values, instants, names, "y", "N.")])
+    lines = re.findall('class="line" points="([^"]*)"', chart)
+    assert len(lines) + chart.count('class="dot"') == 3
+    assert "N. The release has no instants where the line is broken." in chart
+    drawn = [tuple(map(float, p.split(","))) for line in lines for p in line.split()]
+    for x, y in drawn:
+        instant = int((x - LEFT) / PLOT_WIDTH * 16)
+        expected = 1 + published.index(instant)
+        assert math.isclose((TOP + PLOT_HEIGHT - y) / PLOT_HEIGHT * 10, expected, abs_tol=0.7)
+    rows = re.findall(r"<tr><th[^>]*>instant (\d+)</th>", chart)
+    assert set(map(int, rows)) <= set(instants.tolist())
+
+
+def test_labels_of_times_do_not_overlap():
+    """A label for the middle stands near the middle, or not at all."""
+    for instants, expected in (
+        ([4], ["4"]),
+        ([0, 1, 2], ["0", "1", "2"]),
+        ([0, 1, 90], ["0", "90"]),
+        ([0, 50, 90], ["0", "50", "90"]),
+    ):
+        names = [f"instant {i}" for i in instants]
+        made = draw_series("b", "S", np.ones(len(instants)), np.array(instants), names, "y", "N.")
+        texts = [e for e in made.iter("text") if e.get("y") == str(TOP + PLOT_HEIGHT + 15)]
+        assert [e.text for e in texts] == expected

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trajcloak as tc
+from online.stream_runs import EVERY, START, Walk, run_stream
 from report.conftest import HOSTILE, publish
 from runs import anonymize
 from small_logs import COLUMNS, Row, list_tree, read_rows
@@ -120,7 +121,7 @@ def test_what_was_allowed_by_hand_is_in_the_headline(copied):
         page = (copied / name).read_text()
         assert 'class="status caution"' in page
         assert "Only if the values of what name nobody and no place" in page
-        assert "Allowed by hand with --allow" in page
+        assert 'Allowed by hand with <code class="option">--allow</code>' in page
         assert "<dt>allow</dt><dd>what</dd>" in page
         assert "Yes, in the sense of" not in page
 
@@ -237,7 +238,8 @@ def test_a_failed_audit_is_the_headline(copied):
     page = (copied / "report.html").read_text()
     assert re.search(r"No\. \d of 12 checks against the log failed: [a-z ,]+\. The audit", page)
     assert "FAILED" in page
-    assert "Not run: " in page, "no attack on files that may not belong together"
+    assert "Not run: the audit failed, so that" in page, "files may not belong together"
+    assert "Not counted: the audit failed, so that" in page
 
 
 def test_a_contradiction_is_the_headline(copied):
@@ -297,7 +299,7 @@ def test_the_promise_is_that_of_the_setting(copied, pages):
     assert one_log not in page
     assert recurring not in page
     assert "giving a request to another user of its bundle gives the same release" in page
-    assert "Rare requests are published, too (--rare keep)" in page
+    assert 'Rare requests are published, too (<code class="option">--rare</code> keep)' in page
 
 
 def merge(old, new):
@@ -307,7 +309,68 @@ def merge(old, new):
 
 def test_without_the_attack(copied):
     assert write_private(copied, attack=False).private
-    assert "Not run: " in (copied / "report.html").read_text()
+    assert "Not run: it was left out when this page" in (copied / "report.html").read_text()
+
+
+def test_the_page_about_a_stream_has_its_rules(tmp_path):
+    """Of a stream that was interrupted; what is not available for streams is said to be so."""
+    lines = Walk(users=30, instants=20, seed=4, absence=0.04).list_lines()
+    cut = next(n for n, line in enumerate(lines) if line["time"] >= START + 8 * EVERY)
+    for some in (lines[:cut], lines[cut:]):
+        run = run_stream(tmp_path / "run", some, parts=2)
+    finished = run.state / "finished" / "*"
+    write_report_page(
+        run.release, tmp_path / "report.html", log=str(finished / "locations.parquet"),
+        policy=run.state / "policy.parquet", request_log=str(finished / "requests.parquet"),
+    )  # fmt: skip
+    page = (tmp_path / "report.html").read_text()
+    assert "all 12 checks passed" in page
+    assert "Not run: this is not available for releases of streams" in page
+    assert "Not counted: this is not available for releases of streams" in page
+    assert "the audit failed" not in page
+    manifest = json.loads((run.release / "manifest.json").read_text())
+    shown = pq.read_table(run.release / "bundles.parquet", columns=["bundle_id", "instant"])
+    silent, num_sets = manifest["withheld"]["sets"], manifest["bundles"] * 3
+    assert silent
+    assert shown.group_by(shown.column_names).aggregate([]).num_rows == num_sets - silent
+    assert f"{silent} of {num_sets} sets of requests" in page
+    assert "too few users of the bundle were left" in page
+    assert "1 epoch with too few users, or in which a run of the stream ended" in page
+    assert "users who came within an epoch, or were absent at one of its instants" in page
+    assert "requests that fewer than 2 bundles show at their instant</li>" in page
+    assert "of their window show" not in page
+    assert "A request that recurs in several windows may link these" in page
+    assert "--link-safe" not in page
+    assert "with all users still in its bundle, 3 or more" in page
+    assert "The release has no instants where the line is broken." in page
+    files = {f"policy file: {name}" for name in ("policy.parquet", "policy-parts.parquet")}
+    assert files <= list_digests(page).keys()
+
+
+@pytest.mark.parametrize(
+    ("per", "words", "limit"),
+    [
+        ("window", "is the anonymity of whereabouts.", "Parts keep their users for a whole window"),
+        (
+            "instant",
+            "is the anonymity of whereabouts, for single instants only.",
+            "A way that is pieced together from parts may be that of fewer users",
+        ),
+    ],
+)
+def test_the_promise_of_parts(tmp_path, per, words, limit):
+    """Requests at k, whereabouts at M; and all private files have their digest."""
+    options = {"parts": 2, "parts_per": per, "rare": "drop", "allow": ()}
+    publish(tmp_path, 60, 8, 5, ["fuel", "bus", "food"], algorithm="refined", **options)
+    write_private(tmp_path, attack=False)
+    page = (tmp_path / "report.html").read_text()
+    assert "sees areas of at least 2 users. So this number (M), not k, " + words in page
+    assert limit in page
+    assert "published as the areas of its parts, each of at least 2 users, for each" in page
+    assert "published as one area" not in page
+    private = ["policy.parquet", *(["policy-parts.parquet"] if per == "instant" else [])]
+    found = {name: sha for name, sha in list_digests(page).items() if name.startswith("policy")}
+    assert found == {f"policy file: {name}": digest(tmp_path / name) for name in private}
 
 
 @pytest.mark.parametrize("given", [{"log": "log.parquet"}, {"policy": "policy.parquet"}])

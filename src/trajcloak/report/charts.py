@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trajcloak.quantities import show_number
-from trajcloak.report.figures import Floats, Histogram, round_up
+from trajcloak.report.figures import Floats, Histogram, Ints, round_up
 from trajcloak.report.html_elements import Element, details, element, table
 
 WIDTH, HEIGHT = 380, 210
@@ -66,35 +66,59 @@ def draw_histogram(
 
 
 def draw_series(
-    name: str, title: str, values: Floats, moments: Sequence[str], y_name: str, note: str
+    name: str,
+    title: str,
+    values: Floats,
+    instants: Ints,
+    moments: Sequence[str],
+    y_name: str,
+    note: str,
 ) -> Element:
-    """Draw a value at each instant; many instants are grouped, and drawn as their mean."""
-    groups = np.array_split(np.arange(len(values)), min(len(values), MOST_POINTS))
-    means = [float(values[group].mean()) for group in groups]
-    top = round_up(max(means))
-    x = [LEFT + PLOT_WIDTH * (i + 0.5) / len(means) for i in range(len(means))]
-    y = [TOP + PLOT_HEIGHT * (1 - mean / top) for mean in means]
-    points = " ".join(f"{_round(a)},{_round(b)}" for a, b in zip(x, y, strict=True))
-    base = TOP + PLOT_HEIGHT
-    area = f"{_round(x[0])},{base} {points} {_round(x[-1])},{base}"
-    marks = [element("circle", class_="dot", cx=_round(x[0]), cy=_round(y[0]), r=2.5)]
-    last = len(moments) - 1
-    places = sorted({0, last // 2, last})
-    shown = _shorten([moments[i] for i in places])
-    x_axis = Axis(
-        f"time, {len(values):,} instants",
-        [((i + 0.5) / len(values), text) for i, text in zip(places, shown, strict=True)],
-    )
+    """Draw a value at each of some instants, placed by time; the line is broken between others.
+
+    Many instants are grouped, and drawn as their mean. ``moments`` are names of the instants.
+    """
+    since = instants - instants[0]
+    span = int(since[-1]) + 1
+    num_places = min(span, MOST_POINTS)
+    place, first = np.unique(since * num_places // span, return_index=True)
+    means = np.add.reduceat(values, first) / np.diff(first, append=len(values))
+    top = round_up(float(means.max()))
+    x = LEFT + PLOT_WIDTH * (place + 0.5) / num_places
+    y = TOP + PLOT_HEIGHT * (1 - means / top)
+    cuts = np.flatnonzero(np.diff(place) > 1) + 1
+    if len(cuts):
+        note += " The release has no instants where the line is broken."
+    shapes, lines = [], []
+    for run in np.split(np.arange(len(place)), cuts):
+        points = " ".join(f"{_round(x[i])},{_round(y[i])}" for i in run)
+        base = TOP + PLOT_HEIGHT
+        area = f"{_round(x[run[0]])},{base} {points} {_round(x[run[-1]])},{base}"
+        shapes.append(element("polygon", class_="area", points=area))
+        lines.append(
+            element("polyline", class_="line", points=points)
+            if len(run) > 1
+            else element("circle", class_="dot", cx=_round(x[run[0]]), cy=_round(y[run[0]]), r=2.5)
+        )
+    x_axis = Axis(f"time, {len(values):,} instants", _label_times(since, moments))
     rows = [
-        [moments[int(group[0])], show_number(mean)]
-        for group, mean in zip(groups, means, strict=True)
+        [moments[int(i)], show_number(float(mean))] for i, mean in zip(first, means, strict=True)
     ]
-    shape = [element("polygon", class_="area", points=area)]
-    line = [element("polyline", class_="line", points=points)] if len(x) > 1 else marks
     return _frame(
-        name, title, note, [*shape, *_draw_axes(x_axis, _count_axis(y_name, top)), *line],
+        name, title, note, [*shapes, *_draw_axes(x_axis, _count_axis(y_name, top)), *lines],
         table(["from", y_name], rows),
     )  # fmt: skip
+
+
+def _label_times(since: Ints, moments: Sequence[str]) -> list[tuple[float, str]]:
+    """Label the first and the last instant, and one about halfway, if there is one."""
+    shares = (since + 0.5) / (since[-1] + 1)
+    middle = int(np.abs(since - since[-1] // 2).argmin())
+    ends = {0, len(since) - 1}
+    # Labels must not overlap.
+    places = sorted({*ends, middle} if 0.32 <= shares[middle] <= 0.68 else ends)
+    shown = _shorten([moments[i] for i in places])
+    return [(float(shares[i]), text) for i, text in zip(places, shown, strict=True)]
 
 
 class Bar(NamedTuple):

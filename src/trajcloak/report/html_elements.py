@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
@@ -46,6 +47,20 @@ def element(tag: str, *children: Child, **attributes: str | float | None) -> Ele
         elif child is not None:
             made.text = (made.text or "") + show_text(child)
     return made
+
+
+def mark_options(text: str) -> list[Child]:
+    """Cut a text so that no option of a command, such as ``--link-safe``, breaks over two lines.
+
+    Examples
+    --------
+    >>> render([element("p", *mark_options("Pass --log."))])
+    '<p>Pass <code class="option">--log</code>.</p>'
+    """
+    return [
+        element("code", piece, class_="option") if i % 2 else piece
+        for i, piece in enumerate(re.split(r"(--[a-z][a-z-]*)", text))
+    ]
 
 
 def table(

@@ -18,6 +18,7 @@ from trajcloak.quantities import show_count, show_k, show_share
 from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest import REASONS
 from trajcloak.release.manifest_schema import Manifest
+from trajcloak.release.reading import name_private_files
 from trajcloak.replay import recount_requests
 from trajcloak.report.charts import Bar, draw_shares
 from trajcloak.report.figures import PublicCheck, digest_files
@@ -28,6 +29,7 @@ from trajcloak.report.html_elements import (
     details,
     element,
     facts,
+    mark_options,
     section,
     table,
 )
@@ -54,7 +56,7 @@ class PrivateFindings:
     audit: AuditReport
     attack: Attack | None
     sent: dict[str, Any] | None  # As :attr:`trajcloak.Release.figures`.
-    digests: dict[str, str]  # SHA-256 of the log and of the policy file.
+    digests: dict[str, str]  # SHA-256 of the log and of the policy files.
 
 
 def audit_and_attack(
@@ -81,7 +83,11 @@ def audit_and_attack(
         replay=replay,
         progress=progress,
     )
-    digests = _digest_private([log] if request_log is None else [log, request_log], policy)
+    parts = release.manifest["parts"]
+    digests = _digest_private(
+        [log] if request_log is None else [log, request_log],
+        name_private_files(policy, None if parts is None else parts["per"]),
+    )
     # Attacks and counts of requests are about windows in which nobody leaves.
     is_stream = "stream" in release.manifest["parameters"]
     if is_stream or not (report.passed and (with_attack or release.attributes)):
@@ -99,8 +105,8 @@ def audit_and_attack(
     return PrivateFindings(report, found, sent, digests)
 
 
-def _digest_private(logs: Sequence[LogPath], policy: Path) -> dict[str, str]:
-    """Compute the SHA-256 of the log and of the policy file.
+def _digest_private(logs: Sequence[LogPath], policies: Sequence[Path]) -> dict[str, str]:
+    """Compute the SHA-256 of the log and of the policy file, and of that of parts, if there is one.
 
     For several files it is the SHA-256 of the list of theirs, one per line, as
     ``sha256sum FILES | cut -c 1-64`` prints it.
@@ -111,15 +117,18 @@ def _digest_private(logs: Sequence[LogPath], policy: Path) -> dict[str, str]:
     if len(files) > 1:
         name = f"log: list of the SHA-256 of its {len(files):,} files"
         whole = hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()
-    return {name: whole, f"policy file: {policy.name}": digest_files([policy])[0]}
+    # An audit may have found that one is missing.
+    there = [file for file in policies if file.is_file()]
+    named = zip(there, digest_files(there), strict=True)
+    return {name: whole, **{f"policy file: {file.name}": digest for file, digest in named}}
 
 
 def build_private_sections(found: PrivateFindings, manifest: Manifest) -> list[Element]:
     """Show the audit, what attackers learn, and what became of the requests."""
     return [
         _build_audit_section(found.audit),
-        _build_attack_section(found.attack, manifest["k"]),
-        _build_sent_section(found.sent, manifest),
+        _build_attack_section(found, manifest),
+        _build_sent_section(found, manifest),
     ]
 
 
@@ -140,14 +149,14 @@ def _build_audit_section(report: AuditReport) -> Element:
     )
 
 
-def _build_attack_section(attack: Attack | None, k: int) -> Element:
+def _build_attack_section(private: PrivateFindings, manifest: Manifest) -> Element:
     """Show what each attacker learns from this release, and from policies without bundles."""
+    attack, k = private.attack, manifest["k"]
     if attack is None:
-        words = (
-            "Not run: it was left out when this page was made, or the audit failed, so that log, "
-            "release and policy file may not belong together."
+        words = _explain_absence(
+            private, manifest, "Not run", "it was left out when this page was made (--no-attack)"
         )
-        return section("attack", "What each attacker learns", element("p", words))
+        return section("attack", "What each attacker learns", element("p", *mark_options(words)))
 
     def name_policy(finding: Finding) -> str:
         return POLICIES.get(finding.policy, f"This release ({finding.policy})")
@@ -166,17 +175,34 @@ def _build_attack_section(attack: Attack | None, k: int) -> Element:
         "What each attacker learns",
         element(
             "p",
-            f"Each attacker narrows down who can have sent a request. Red: the share of requests "
-            f"for which fewer than {show_k(k)} candidates are left. The first two policies hide "
-            f"each instant on its own, as services commonly do; the last is this release as "
-            f"published. Linking attackers take equal requests for those of one sender, whether "
-            f"they are or not; --link-safe withholds what would leave them fewer than k.",
+            *mark_options(
+                f"Each attacker narrows down who can have sent a request. Red: the share of "
+                f"requests for which fewer than {show_k(k)} candidates are left. The first two "
+                f"policies hide each instant on its own, as services commonly do; the last is this "
+                f"release as published. Linking attackers take equal requests for those of one "
+                f"sender, whether they are or not; --link-safe withholds what would leave them "
+                f"fewer than k."
+            ),
         ),
         facts(((name, KNOWS[name]) for name in ATTACKERS), class_="knows"),
         element("div", *charts, class_="charts attack"),
         _describe_breach(attack.breach),
         details("Data as a table", table(head, rows, class_="numeric wide")),
     )
+
+
+def _explain_absence(
+    private: PrivateFindings, manifest: Manifest, what: str, otherwise: str
+) -> str:
+    """Say why something was not found out; ``otherwise`` is the reason if there is no other."""
+    if "stream" in manifest["parameters"]:
+        return f"{what}: this is not available for releases of streams, whose members may leave."
+    if not private.audit.passed:
+        return (
+            f"{what}: the audit failed, so that log, release and policy file may not belong "
+            f"together."
+        )
+    return f"{what}: {otherwise}."
 
 
 def _draw_finding(finding: Finding) -> Bar:
@@ -217,15 +243,14 @@ def _describe_breach(breach: Breach | None) -> Child:
     )
 
 
-def _build_sent_section(sent: dict[str, Any] | None, manifest: Manifest) -> Element:
-    """Show what became of the requests of the log; None if they were not counted."""
-    title = "What became of the requests"
+def _build_sent_section(private: PrivateFindings, manifest: Manifest) -> Element:
+    """Show what became of the requests of the log, or why they were not counted."""
+    title, sent = "What became of the requests", private.sent
     if sent is None:
-        return section(
-            "sent",
-            title,
-            element("p", "Not counted: the audit failed, or the release has no request attribute."),
+        words = _explain_absence(
+            private, manifest, "Not counted", "the release has no request attribute"
         )
+        return section("sent", title, element("p", words))
     below = manifest["parameters"]["rare_below"]
     counted = [
         ("in the log", sent["requests"]),

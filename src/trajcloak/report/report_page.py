@@ -18,7 +18,14 @@ from trajcloak.query import PublishedRelease, open_published
 from trajcloak.release.reading import check_outside_log, check_outside_releases
 from trajcloak.report.backdrop import Backdrop, build_backdrop
 from trajcloak.report.figures import check_release, count_figures
-from trajcloak.report.html_elements import Element, element, read_part, render, to_script
+from trajcloak.report.html_elements import (
+    Element,
+    element,
+    mark_options,
+    read_part,
+    render,
+    to_script,
+)
 from trajcloak.report.map_contents import build_density, choose_drawn, list_drawn, read_requests
 from trajcloak.report.map_section import build_map_data, build_map_section
 from trajcloak.report.private_part import PrivateFindings, audit_and_attack, build_private_sections
@@ -173,7 +180,7 @@ def build_page(
     warning = element(
         "div",
         element("strong", "Private."),
-        f" {PRIVATE_WARNING}",
+        *mark_options(f" {PRIVATE_WARNING}"),
         class_="private",
         role="note",
         aria_label="This page is private",

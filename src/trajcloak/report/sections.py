@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trajcloak.options import REPORT_AWARE
+from trajcloak.options import PER_INSTANT, REPORT_AWARE
 from trajcloak.quantities import (
     Unit,
     list_ingest_facts,
@@ -19,7 +19,15 @@ from trajcloak.query import PublishedRelease
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.charts import draw_histogram, draw_series
 from trajcloak.report.figures import Figures, Histogram, PublicCheck
-from trajcloak.report.html_elements import Element, details, element, facts, section, table
+from trajcloak.report.html_elements import (
+    Element,
+    details,
+    element,
+    facts,
+    mark_options,
+    section,
+    table,
+)
 from trajcloak.report.map_contents import AttributeSummary
 from trajcloak.version import __version__
 
@@ -38,8 +46,9 @@ NOT_PROMISED = (
 ALLOWED = "Allowed by hand with --allow: not checked for identifiers and places."
 RECURRING = (
     "A request that recurs in several windows may link these: whoever takes equal requests for "
-    "those of one sender can intersect their bundles. --link-safe withholds such requests."
+    "those of one sender can intersect their bundles."
 )
+LINK_SAFE = " --link-safe withholds such requests."
 LINKED = (
     "Each single request has that many possible senders. Somebody who knows that several requests "
     "have one sender may be left with fewer: those with a row wherever they were sent."
@@ -48,23 +57,44 @@ ALL_REQUESTS = (
     "Where every row of the log carries a request, a set with one value tells that all who have a "
     "row there sent it."
 )
+FOLLOWED = (
+    "Parts keep their users for a whole window. Whoever knows that somebody is in a part learns "
+    "where they were at its other instants, as precisely as the part shows it."
+)
+PIECED = (
+    "Parts have other users at every instant. A way that is pieced together from parts may be that "
+    "of fewer users than a part has, even of a single one."
+)
 
 
 def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
     """Say in plain words what is promised, and what is not."""
-    k, made = manifest["k"], manifest["parameters"]
-    is_one_log = manifest["attacker"] == REPORT_AWARE
+    k, made, parts = manifest["k"], manifest["parameters"], manifest["parts"]
+    is_one_log, is_stream = manifest["attacker"] == REPORT_AWARE, "stream" in made
+    recurring = RECURRING if is_stream else RECURRING + LINK_SAFE
     limits = [
         *NOT_PROMISED,
+        *([] if parts is None else [PIECED if parts["per"] == PER_INSTANT else FOLLOWED]),
         *([LINKED, ALL_REQUESTS] if is_one_log else []),
-        *([RECURRING] if manifest["windows"] > 1 and not made["link_safe"] else []),
+        *([recurring] if manifest["windows"] > 1 and not made["link_safe"] else []),
     ]
     steps = [
         f"Users who moved alike were put into {show_count(figures.num_bundles, 'bundle')} of at "
         f"least {show_k(k)}; they have {_show_sizes(figures)} users.",
         "A bundle is published as one area, its cloak, for each instant, and the set of requests "
-        "that its users sent then: no names, no order, no duplicates.",
+        "that its users sent then: no names, no order, no duplicates."
+        if parts is None
+        else f"A bundle is published as the areas of its parts, each of at least "
+        f"{parts['users']:,} users, for each instant, and as one set of the requests that all its "
+        f"users sent then: no names, no order, no duplicates, and nothing says which part a "
+        f"request came from.",
     ]
+    if is_stream:
+        steps.append(
+            f"A user who is absent at an instant is left out until the epoch ends, and a bundle "
+            f"with fewer than {k:,} users left is not shown any more. So its users have been "
+            f"together since the epoch began."
+        )
     if is_one_log:
         steps += [
             f"Whoever knows the rows of the log knows who could have sent a request: somebody "
@@ -78,19 +108,26 @@ def build_guarantee_section(manifest: Manifest, figures: Figures) -> Element:
             f"are.",
         ]
     else:
+        still = "still in" if is_stream else "of"
         steps += [
             "Who is bundled with whom follows from location reports and settings alone, never from "
-            "requests. So giving a request to another user of its bundle gives the same release, "
-            "byte for byte.",
-            f"Whoever looks for the sender of a request is therefore left with all users of its "
-            f"bundle, {k:,} or more, even if they can tell exactly who these are.",
+            f"requests. So giving a request to another user {still} its bundle gives the same "
+            f"release, byte for byte.",
+            f"Whoever looks for the sender of a request is therefore left with all users {still} "
+            f"its bundle, {k:,} or more, even if they can tell exactly who these are.",
         ]
+    if parts is not None:
+        steps.append(
+            f"Whoever does not know where users were sees areas of at least {parts['users']:,} "
+            f"users. So this number (M), not k, is the anonymity of whereabouts"
+            f"{', for single instants only' if parts['per'] == PER_INSTANT else ''}."
+        )
     return section(
         "guarantee",
         "What is promised, and why it holds",
         element("ol", *(element("li", step) for step in steps), class_="steps"),
         element("h3", "What is not promised"),
-        element("ul", *(element("li", line) for line in limits)),
+        element("ul", *(element("li", *mark_options(line)) for line in limits)),
     )
 
 
@@ -127,6 +164,7 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
             "cost",
             "Cost over time",
             mean / per_user**2,
+            figures.instant,
             moments,
             f"mean area of a user's cloak ({area_name}²)",
             f"Cost is the sum of these areas over users and instants: {unit.area(figures.cost)}.",
@@ -138,6 +176,7 @@ def build_figures_section(release: PublishedRelease, figures: Figures, unit: Uni
                 "requests-over-time",
                 "Requests over time",
                 figures.requests.astype(float),
+                figures.instant,
                 moments,
                 "published requests",
                 f"{int(figures.requests.sum()):,} requests, each once in its bundle and instant.",
@@ -162,7 +201,9 @@ def build_requests_section(
         element(
             "div",
             element("h3", element("bdi", attribute.name)),
-            element("p", ALLOWED, class_="allowed") if attribute.name in allowed else None,
+            element("p", *mark_options(ALLOWED), class_="allowed")
+            if attribute.name in allowed
+            else None,
             element(
                 "p", f"{show_count(attribute.num_values, 'different value')}; the most frequent:"
             ),
@@ -257,8 +298,10 @@ def build_origin_section(
         element("h3", "This page"),
         element(
             "p",
-            "Map, figures and checks come from the release alone; the same files give the same "
-            f"page, byte for byte. {needs} The top of the page has the SHA-256 of all files.",
+            *mark_options(
+                "Map, figures and checks come from the release alone; the same files give the same "
+                f"page, byte for byte. {needs} The top of the page has the SHA-256 of all files."
+            ),
         ),
     )
 

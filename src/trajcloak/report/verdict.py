@@ -11,7 +11,7 @@ from trajcloak.options import KEEP, OTHER, REPORT_AWARE
 from trajcloak.quantities import show_count, show_k, show_moment, show_share
 from trajcloak.release.manifest_schema import Manifest
 from trajcloak.report.figures import Figures, PublicCheck
-from trajcloak.report.html_elements import Child, Element, element, facts, table
+from trajcloak.report.html_elements import Child, Element, element, facts, mark_options, table
 from trajcloak.report.map_contents import AttributeSummary
 
 SAFE, STATED, CAUTION, UNSAFE = "safe", "stated", "caution", "unsafe"
@@ -103,7 +103,8 @@ def list_allowed(manifest: Manifest) -> list[str]:
 def describe_rare(manifest: Manifest) -> str:
     """Say what became of requests that few bundles show."""
     made = manifest["parameters"]
-    what = f"requests that fewer than {made['rare_below']:,} bundles of their window show"
+    where = "show at their instant" if "stream" in made else "of their window show"
+    what = f"requests that fewer than {made['rare_below']:,} bundles {where}"
     if made["rare"] == OTHER:
         return f"{what}, after their rare values were replaced by “(other)”"
     return what
@@ -128,7 +129,7 @@ def build_header(
         element("p", describe_extent(manifest), class_="lede"),
         element(
             "div",
-            _card("Is it safe?", element("p", verdict.answer)),
+            _card("Is it safe?", element("p", *mark_options(verdict.answer))),
             _card("Against whom?", element("p", describe_attacker(manifest))),
             _card("On which figures?", _list_figures(figures, manifest)),
             _card("What was left out?", *describe_left_out(manifest, figures.num_sets)),
@@ -169,7 +170,7 @@ def _list_unchecked(manifest: Manifest, attributes: Sequence[AttributeSummary]) 
     return element(
         "div",
         element("h2", "What must somebody look at?"),
-        element("p", f"Values that {few}, published with --rare keep:"),
+        element("p", *mark_options(f"Values that {few}, published with --rare keep:")),
         element("ul", *items),
         class_="card unchecked",
     )
@@ -221,7 +222,15 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
     withheld, made = manifest["withheld"], manifest["parameters"]
     suppressed = manifest["suppressed"]
     everyone, dropped = manifest["ingest"]["users"], sum(manifest["ingest"]["dropped"].values())
+    is_stream = "stream" in made
+    if is_stream:
+        num_sets += withheld["sets"]  # The release has no rows of silent bundles.
     share = f" ({show_share(withheld['sets'] / max(num_sets, 1))})"
+    lost, few_users = "window", "with too few users"
+    few_senders = "where too few users of the bundle have a row"
+    if is_stream:
+        lost, few_users = "epoch", "with too few users, or in which a run of the stream ended"
+        few_senders = "where too few users of the bundle were left"
     rules = [
         made["vocabulary"] and "requests with a value that is not on a public list",
         made["rare"] != KEEP and describe_rare(manifest),
@@ -231,13 +240,16 @@ def describe_left_out(manifest: Manifest, num_sets: int) -> list[Child]:
         withheld["users"]
         and f"{show_count(withheld['users'], 'user')} of {everyone:,} "
         f"({withheld['users'] / max(everyone, 1):.1%}) withheld throughout",
-        withheld["windows"] and f"{show_count(withheld['windows'], 'window')} with too few users",
+        withheld["windows"] and f"{show_count(withheld['windows'], lost)} {few_users}",
         suppressed
         and f"users suppressed {show_count(suppressed, 'time')}, once for each window: hiding them "
         f"would cost too much",
         withheld["sets"]
-        and f"{withheld['sets']:,} of {show_count(num_sets, 'set')} of requests{share}, where too "
-        f"few users of the bundle have a row",
+        and f"{withheld['sets']:,} of {show_count(num_sets, 'set')} of requests{share}, "
+        f"{few_senders}",
+        is_stream
+        and "by rule, users who came within an epoch, or were absent at one of its instants, for "
+        "the rest of it, with their requests",
         dropped and f"{show_count(dropped, 'row')} of the log dropped while reading",
         *(made["requests"] and rule and f"by rule, {rule}" for rule in rules),
     ]
