@@ -61,7 +61,8 @@ def join_row_groups(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
     """
     position = file.write(MAGIC)
     footer: Struct = {}
-    groups: list[Struct] = []
+    # As bytes, which take little memory: a stream's policy file has a row group for each epoch.
+    groups: list[bytes] = []
     num_rows = 0
     for part in parts:
         view = memoryview(part)
@@ -70,7 +71,7 @@ def join_row_groups(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
         own = decode_struct(bytes(view[end:-TAIL]))
         for group in cast(list[Struct], cast(Items, own[ROW_GROUPS].value).items):
             _move(group, position - len(MAGIC), len(groups))
-            groups.append(group)
+            groups.append(encode_struct(group))
         num_rows += cast(int, own[NUM_ROWS].value)
         position += file.write(view[len(MAGIC) : end])
         footer = footer or own
