@@ -48,6 +48,6 @@ def test_workers_keep_memory_for_the_next_job(monkeypatch, scratch):
 
 def test_a_missing_dask_is_named(monkeypatch, scratch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    expected = r"pip install 'trajcloak\[dask\]'"
+    expected = r"install the extra 'dask'"
     with pytest.raises(tc.OptionError, match=expected), open_dask(scratch):
         pass

@@ -246,7 +246,7 @@ def test_no_master_answers(master):
 def test_pyspark_is_missing(monkeypatch, scratch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with (
-        pytest.raises(OptionError, match=r"pip install 'trajcloak\[spark\]'"),
+        pytest.raises(OptionError, match=r"install the extra 'spark'"),
         open_spark(scratch),
     ):
         pass

@@ -181,7 +181,7 @@ def test_files_never_hold_the_policy(both):
 def test_what_is_not_installed_is_named(monkeypatch, module, ask):
     release = tc.anonymize(build_pandas(), k=K)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(tc.OptionError, match=rf"^{module} is not .* install 'trajcloak\[frames\]'"):
+    with pytest.raises(tc.OptionError, match=rf"^{module} is not .* install the extra 'frames'"):
         ask(release)
 
 

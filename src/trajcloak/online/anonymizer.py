@@ -234,7 +234,7 @@ class OnlineAnonymizer:
             raise OptionError(
                 f"now is {now}, which would close more than {MOST_CLOSED:,} instants at once; "
                 f"expected a time soon after the last one, in the unit of --every; pass an earlier "
-                f"now, or begin with another anonymizer and a later --first"
+                f"now, or begin with another anonymizer and a later first"
             )
         while self._origin + (self._next + 1) * asked.every + asked.late <= now:
             self._close(self._next)

@@ -154,7 +154,7 @@ def _build_attack_section(private: PrivateFindings, manifest: Manifest) -> Eleme
     attack, k = private.attack, manifest["k"]
     if attack is None:
         words = _explain_absence(
-            private, manifest, "Not run", "it was left out when this page was made (--no-attack)"
+            private, manifest, "Not run", "it was left out when this page was made"
         )
         return section("attack", "What each attacker learns", element("p", *mark_options(words)))
 
