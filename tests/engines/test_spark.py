@@ -188,6 +188,21 @@ def test_nothing_is_written_after_an_interruption(engine, tmp_path):
 
 
 @pytest.mark.cluster
+def test_progress_is_asked_for_where_no_interruption_arrives(engine, monkeypatch):
+    asking = []
+    list_stages = SparkEngine._list_stages
+
+    def note_thread(self, group):
+        asking.append(threading.current_thread())
+        return list_stages(self, group)
+
+    monkeypatch.setattr(SparkEngine, "_list_stages", note_thread)
+    engine.ask(time.sleep, [(1.0,)], "sleeping")
+    assert asking
+    assert threading.main_thread() not in asking
+
+
+@pytest.mark.cluster
 def test_workers_are_kept_between_calls(engine):
     """With what they have loaded, which is not looked at after each call."""
     jobs: list[Any] = [()] * 4

@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -170,11 +170,15 @@ class SparkEngine(StoredEngine):
             return
         done = 0
         self.progress(label, 0, num_calls)
-        while wait([values], MOMENT).not_done:
-            known = sum(stage.numCompletedTasks for stage in self._list_stages(group))
-            if done < known < num_calls:
-                done = known
-                self.progress(label, done, num_calls)
+        # Another thread asks: each has its own connection to Java, and an interruption within a
+        # question would leave that of this thread with an answer that nobody has read.
+        with ThreadPoolExecutor(1) as asking:
+            while wait([values], MOMENT).not_done:
+                stages = asking.submit(self._list_stages, group).result()
+                known = sum(stage.numCompletedTasks for stage in stages)
+                if done < known < num_calls:
+                    done = known
+                    self.progress(label, done, num_calls)
         if values.exception() is None:
             self.progress(label, num_calls, num_calls)
 
