@@ -50,7 +50,8 @@ from trajcloak.release.manifest import LeftOut, build_figures, build_manifest, m
 from trajcloak.release.published_rows import ReleaseHead, place_box
 from trajcloak.release.reading import check_outputs, check_outside_log, name_private_files
 from trajcloak.release.result import RunResult
-from trajcloak.requests import WindowKinds, check_request_options, check_values, decide_requests
+from trajcloak.requests.decide import WindowKinds, check_request_options, decide_requests
+from trajcloak.requests.suspicions import check_values
 from trajcloak.trajectories import (
     Layout,
     Located,

@@ -22,7 +22,7 @@ from trajcloak.query.release_arrays import PublishedWindow
 from trajcloak.release.manifest import LeftOut, add_up, build_figures
 from trajcloak.release.reading import open_table
 from trajcloak.release.result import BundleRange
-from trajcloak.requests import WindowKinds, decide_requests
+from trajcloak.requests.decide import WindowKinds, decide_requests
 from trajcloak.trajectories import NOWHERE, Window
 
 

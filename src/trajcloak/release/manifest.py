@@ -213,7 +213,7 @@ def build_figures(
 ) -> dict[str, Any]:
     """Build the private figures about requests: what became of each request of the log.
 
-    ``counts`` is a :class:`trajcloak.requests.RequestCounts`.
+    ``counts`` is a :class:`trajcloak.requests.decide.RequestCounts`.
     """
     withheld = {
         "dropped_row": facts.dropped_requests,
@@ -233,7 +233,6 @@ def build_figures(
         "equal": counts.published - num_requests,
         "withheld": withheld,
         "replaced": counts.replaced,
-        "rare_kinds": counts.rare_kinds,
         "kept_rare": counts.kept_rare,
         "user_windows": {reason: left_out.user_windows[reason] for reason in USER_REASONS},
     }

@@ -38,7 +38,6 @@ class RequestCounts:
     published: int = 0  # Those whose set shows them.
     replaced: int = 0  # Published ones with a value replaced.
     kept_rare: int = 0  # Published ones that would be rare, had ``rare="keep"`` not been asked for.
-    rare_kinds: int = 0  # Distinct requests that are rare in a window, summed over windows.
 
 
 class DecidedRequests(NamedTuple):
@@ -100,7 +99,6 @@ def decide_requests(
         windows = _apply(engine, windows, [KindMap(w.kind, w.number) for w in found])
     is_rare = [_find_rare(of_window, kinds.num_rows, asked.rare_below) for of_window in windows]
     for of_window, rare in zip(found, is_rare, strict=True):
-        counts.rare_kinds += int(rare[of_window.left].sum())
         if asked.rare == KEEP:
             shown = of_window.number >= 0
             counts.kept_rare += int(of_window.sent[shown][rare[of_window.number[shown]]].sum())
@@ -241,7 +239,8 @@ def _replace_rare(
     rows, changed = [], []
     for of_window, ranges in zip(found, windows, strict=True):
         of_ranges = [next(answers) for _ in ranges]
-        here = [code[of_window.kind] for code in codes]
+        before = np.column_stack([code[of_window.kind] for code in codes])
+        after = before.copy()
         for a, column in enumerate(encoded):
             size = len(column.dictionary)
             total = np.zeros(size + 1, np.int64)
@@ -252,11 +251,9 @@ def _replace_rare(
             is_rare[:-1] |= pc.equal(column.dictionary, MARKER).to_numpy(zero_copy_only=False)
             # Null has code -1, and takes the last entry: it is no value, and never rare.
             is_rare[-1] = False
-            here[a] = np.where(is_rare[here[a]], size, here[a])
-        changed.append(
-            np.any([h != code[of_window.kind] for h, code in zip(here, codes, strict=True)], axis=0)
-        )
-        rows.append(np.column_stack(here))
+            after[is_rare[before[:, a]], a] = size
+        changed.append((after != before).any(axis=1))
+        rows.append(after)
     distinct, number = np.unique(np.concatenate(rows), axis=0, return_inverse=True)
     ends = np.cumsum([len(part) for part in rows])[:-1]
     for of_window, new in zip(found, np.split(number.reshape(-1), ends), strict=True):

@@ -17,27 +17,15 @@ from trajcloak.engines.engine import Engine
 from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
 from trajcloak.release.result import BundleRange
 
-Users = npt.NDArray[np.int32]
-"""Numbers of users."""
-
 
 class Possible(NamedTuple):
     """Users who may have sent a request, in the windows that show it so far."""
 
     # Members of the bundles that show it, bundle after bundle, as far as they are possible senders
     # in all windows.
-    user: Users
-    bundle: npt.NDArray[np.int64]  # Numbers the bundle of each; ascending.
+    user: npt.NDArray[np.int32]  # Their numbers.
+    bundle: npt.NDArray[np.int32]  # Numbers the bundle of each; ascending.
     num_bundles: int
-
-
-class Members(NamedTuple):
-    """Who could have sent each request of a range of bundles."""
-
-    ids: pa.Array  # Ids of members, bundle after bundle.
-    # For each distinct request its number, the positions in ``ids`` of those who have a row at
-    # every instant where their bundle shows it, the bundle of each, and how many bundles show it.
-    senders: list[tuple[int, Users, Users, int]]
 
 
 def keep_unlinked(
@@ -58,13 +46,12 @@ def keep_unlinked(
         shared = engine.put(kinds)
         jobs = [(r.handle, r.place, shared) for r in ranges]
         found: dict[int, Possible] = {}
-        for members in engine.ask(list_senders, jobs):
+        for ids, senders in engine.ask(list_senders, jobs):
             if numbers is None:
-                is_integer = pa.types.is_integer(members.ids.type)
-                numbers = IntegerIds() if is_integer else TextIds()
-            number = intern_array(numbers, members.ids)
-            for kind, position, bundle, count in members.senders:
-                one = Possible(number[position], bundle.astype(np.int64), count)
+                numbers = IntegerIds() if pa.types.is_integer(ids.type) else TextIds()
+            number = intern_array(numbers, ids)
+            for kind, members in senders.items():
+                one = members._replace(user=number[members.user])
                 found[kind] = _join(found[kind], one) if kind in found else one
         kept = np.zeros(num_kinds, np.bool_)
         for kind, here in found.items():
@@ -98,14 +85,20 @@ def narrow(before: Possible | None, here: Possible, k: int) -> Possible | None:
     return left if counts.min(initial=k) >= k else None
 
 
-def list_senders(run: Sequence[Bundles], place: int, kinds: npt.NDArray[np.int32]) -> Members:
-    """List who could have sent each of some distinct requests, in a range of bundles."""
+def list_senders(
+    run: Sequence[Bundles], place: int, kinds: npt.NDArray[np.int32]
+) -> tuple[pa.Array, dict[int, Possible]]:
+    """List who could have sent each of some distinct requests, in a range of bundles.
+
+    They are those who have a row at every instant where their bundle shows it. Returns the ids of
+    all members, and for each distinct request that is shown the positions of its senders in them.
+    """
     bundles = run[place]
     length = bundles.stop - bundles.start
     last = np.cumsum(bundles.sizes)
     order = np.argsort(bundles.request_kind, kind="stable")
     edges = np.searchsorted(bundles.request_kind[order], np.append(kinds, kinds + 1))
-    senders = []
+    senders = {}
     for kind, start, stop in zip(
         kinds.tolist(), edges[: len(kinds)], edges[len(kinds) :], strict=True
     ):
@@ -126,5 +119,5 @@ def list_senders(run: Sequence[Bundles], place: int, kinds: npt.NDArray[np.int32
             needed[np.cumsum(is_first) - 1, instant] = True
             is_possible = (bundles.has_row[position] | ~needed[rank]).all(axis=1)
             position, rank = position[is_possible], rank[is_possible]
-        senders.append((kind, position.astype(np.int32), rank.astype(np.int32), len(shows)))
-    return Members(bundles.ids, senders)
+        senders[kind] = Possible(position.astype(np.int32), rank.astype(np.int32), len(shows))
+    return bundles.ids, senders

@@ -19,7 +19,6 @@ from trajcloak.release.result import BundleRange
 
 _OCTET = r"(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _DEGREES = r"[-+]?[0-9]{1,3}\.[0-9]{2,}"
-FREE_TEXT = "free text"
 MANY_WORDS = r"\S\s+\S+\s+\S+\s+\S+\s+\S"
 """At least five words."""
 
@@ -35,7 +34,6 @@ MANY_VALUES = 200
 
 LONG_ID = 6
 """A text of at least this many characters that is no number does not equal an id by chance."""
-
 
 PATTERNS = {
     "e-mail addresses": r"[a-z0-9._%+-]+@[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}",
@@ -67,21 +65,8 @@ PATTERNS = {
 
 def is_bytes(type_: pa.DataType) -> bool:
     """Whether values of a type are bytes that may mean anything."""
-    return bool(pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_))
-
-
-def match_patterns(values: pa.Array) -> list[str]:
-    """Say what some of the values look like: distinct text, without null."""
-    found = [
-        name
-        for name, regex in PATTERNS.items()
-        if pc.any(pc.match_substring_regex(values, regex, ignore_case=True)).as_py()
-    ]
-    num_wordy = pc.sum(pc.match_substring_regex(values, MANY_WORDS)).as_py()
-    is_long = pc.any(pc.greater_equal(pc.utf8_length(values), LONG_TEXT)).as_py()
-    if is_long or num_wordy >= max(MIN_TEXTS, TEXT_SHARE * len(values)):
-        found.append(FREE_TEXT)
-    return found
+    variable = pa.binary(), pa.large_binary(), pa.binary_view()
+    return type_ in variable or bool(pa.types.is_fixed_size_binary(type_))
 
 
 def check_values(
@@ -122,7 +107,15 @@ def find_suspicions(log: ShardedLog, values: pa.Array, shown: npt.NDArray[Any]) 
         return []
     if is_bytes(values.type):
         return ["bytes, which may mean anything"]
-    found = match_patterns(values) if pa.types.is_string(values.type) else []
+    found = []
+    if pa.types.is_string(values.type):
+        for name, regex in PATTERNS.items():
+            if pc.any(pc.match_substring_regex(values, regex, ignore_case=True)).as_py():
+                found.append(name)
+        num_wordy = pc.sum(pc.match_substring_regex(values, MANY_WORDS)).as_py()
+        is_long = pc.any(pc.greater_equal(pc.utf8_length(values), LONG_TEXT)).as_py()
+        if is_long or num_wordy >= max(MIN_TEXTS, TEXT_SHARE * len(values)):
+            found.append("free text")
     texts = pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.string())))
     num_ids, num_long = np.sum(log.ask(count_ids, texts), axis=0).tolist()
     if num_long or (len(values) > MANY_VALUES and num_ids > len(values) / 2):
