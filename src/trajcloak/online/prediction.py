@@ -23,16 +23,10 @@ NEAREST = 8
 """Earlier movers whose mean is taken where one future is asked for."""
 
 
-class SearchWidth(NamedTuple):
-    """How many earlier movers are looked at for a user."""
-
-    most_users: float  # Users up to which so many are looked at.
-    per_cell: int  # Movers in a cell of the index, on average.
-    most_per_cell: int  # Movers of a cell that are looked at.
-
-
-WIDTHS = (SearchWidth(100_000, 64, 1024), SearchWidth(float("inf"), 16, 64))
-"""The nearest of many movers are nearer, and predict better, where there is time to find them."""
+MOST_SEARCHED_WIDELY = 100_000
+WIDE, NARROW = (64, 1024), (16, 64)
+"""Movers in a cell of the index, on average, and movers of a cell that are looked at, for so many
+users and for more: the nearest of many movers predict better, where there is time to find them."""
 
 MOST_RINGS = 3
 """Rings of cells around a user's own that are searched, the next only while movers are missing."""
@@ -40,10 +34,6 @@ MOST_RINGS = 3
 
 class Predictor(Protocol):
     """Predicts the next instants."""
-
-    @property
-    def name(self) -> str:
-        """Name on the command line."""
 
     def predict(
         self,
@@ -76,8 +66,7 @@ class Damped:
     ``kept`` is the share of their speed that users keep from one instant to the next; 0: they stay.
     """
 
-    def __init__(self, name: str = "damped", kept: float = 0.8) -> None:
-        self.name = name
+    def __init__(self, kept: float = 0.8) -> None:
         self._kept = kept
 
     def predict(
@@ -106,10 +95,8 @@ class Learned:
     :class:`Damped` says.
 
     Time is linear in users and movements: movers are looked up in a grid of places, and of a cell
-    only so many are looked at as :data:`WIDTHS` says.
+    only so many are looked at as :data:`WIDE` or :data:`NARROW` says.
     """
-
-    name = "learned"
 
     def predict(
         self,
@@ -122,8 +109,8 @@ class Learned:
     ) -> Futures:
         """Continue as earlier movers did; see :class:`Predictor`."""
         count = NEAREST if num_futures == 1 else num_futures
-        width = next(w for w in WIDTHS if len(users) <= w.most_users)
-        index = _build_index(history, length, width)
+        width = WIDE if len(users) <= MOST_SEARCHED_WIDELY else NARROW
+        index = _build_index(history, length, *width)
         damped = Damped().predict(history, users, length, 1)[:, 0]
         futures = np.repeat(damped[:, None], num_futures, axis=1)
         asked = _describe(history, len(history.frames) - 1, users)
@@ -140,7 +127,9 @@ class Learned:
 
 
 PREDICTORS: dict[str, Predictor] = {
-    p.name: p for p in (Learned(), Damped(), Damped("hold", kept=0.0))
+    "learned": Learned(),
+    "damped": Damped(),
+    "hold": Damped(kept=0.0),
 }
 
 
@@ -166,7 +155,7 @@ class MoverIndex(NamedTuple):
     user: npt.NDArray[np.int32]
 
 
-def _build_index(history: History, length: int, width: SearchWidth) -> MoverIndex:
+def _build_index(history: History, length: int, per_cell: int, most_per_cell: int) -> MoverIndex:
     """Index all movements that are known for one instant before and ``length`` after."""
     frames = history.frames
     is_known = frames[..., 0] >= 0
@@ -178,14 +167,14 @@ def _build_index(history: History, length: int, width: SearchWidth) -> MoverInde
         user.append(rows.astype(np.int32))
     described = np.concatenate(traits)
     extent = int(frames.max(initial=0)) + 1
-    side = max(1, int(np.sqrt(len(described) / width.per_cell)))
+    side = max(1, int(np.sqrt(len(described) / per_cell)))
     shift = max(0, (extent // side).bit_length() - 1)
     side = ((extent - 1) >> shift) + 1
     order, first = group_by_number(_find_places(described, shift, side), side * side)
     return MoverIndex(
         shift,
         side,
-        width.most_per_cell,
+        most_per_cell,
         first,
         described[order],
         np.concatenate([np.empty(0, np.int32), *frame])[order],
