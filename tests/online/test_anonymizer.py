@@ -193,8 +193,6 @@ def test_a_predictor_of_ones_own():
     asked = []
 
     class Still:
-        name = "still"
-
         def predict(self, history, users, length, num_futures, *, threads=1):
             asked.append((len(users), length))
             return np.repeat(history.frames[-1, users][:, None, None], length, axis=2)
@@ -413,6 +411,7 @@ def test_bad_reports_are_refused_and_nothing_of_them_is_used(changes, message, o
         ({"detail": None}, r"no column 'detail'"),
         ({"detail": [["one"], ["two"]]}, r"the requests: column 'detail' holds list"),
         ({"detail": [b"one", b"\xff"]}, r"'detail' holds binary; expected text, numbers"),
+        ({"detail": pa.array([b"one", b"\xff"], pa.binary_view())}, r"'detail' holds binary_view"),
     ],
 )
 @pytest.mark.parametrize("num_rows", [0, 2])

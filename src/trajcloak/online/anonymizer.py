@@ -26,9 +26,9 @@ from trajcloak.online.epoch_groups import (
     form_groups,
     lay_side_by_side,
 )
-from trajcloak.online.history import ABSENT, Frame, Recorder
+from trajcloak.online.history import ABSENT, Recorder
 from trajcloak.online.online_options import OnlineOptions
-from trajcloak.online.prediction import PREDICTORS, Futures
+from trajcloak.online.prediction import PREDICTORS
 from trajcloak.online.published_instant import (
     NO_GROUP,
     InstantRequests,
@@ -37,10 +37,18 @@ from trajcloak.online.published_instant import (
     build_no_requests,
     decide_instant,
 )
-from trajcloak.online.stream_tables import TIME, USER, X, Y, check_reports, check_requests
-from trajcloak.online.stream_users import StreamUsers, add_users
+from trajcloak.online.stream_tables import (
+    TIME,
+    USER,
+    StreamUsers,
+    X,
+    Y,
+    add_users,
+    check_reports,
+    check_requests,
+)
 from trajcloak.options import MAX_HEIGHT, MBR, PER_INSTANT, check_number, holds_fixed
-from trajcloak.parts import Parts, PartSettings, build_parts
+from trajcloak.parts import PartSettings, build_parts
 from trajcloak.requests.decide import check_vocabulary
 from trajcloak.space import Region, check_cells, check_size, find_cell
 
@@ -81,15 +89,6 @@ class OpenInstant:
         self.time = self.time[order]
         self.cell = self.cell[order]
         self.is_repeated = self.is_repeated[order]
-
-    def report(
-        self,
-        user: npt.NDArray[np.int32],
-        time: npt.NDArray[np.int64],
-        cell: npt.NDArray[np.int32],
-    ) -> None:
-        """Add location reports; :meth:`extend` has made room for the users."""
-        _keep_last(user, time, cell, self.time, self.cell, self.is_repeated)
 
 
 class OnlineAnonymizer:
@@ -191,15 +190,19 @@ class OnlineAnonymizer:
         if not reports.num_rows:
             return
         user = self._users.number(reports[USER])
-        self._add_newcomers()
+        count = self._users.count
+        self._latest = add_users(self._latest, count, NEVER)
+        self._missed = add_users(self._missed, count, self._asked.hold)
+        self._group = add_users(self._group, count, NO_GROUP)
         time = reports[TIME].cast(pa.int64()).to_numpy()
         np.maximum.at(self._latest, user, time)
-        cell = _find_cells(_read_numbers(reports[X]), _read_numbers(reports[Y]), self._region)
+        cell = _find_cells(reports, self._region)
         self.counts["outside the region"] += int((cell[:, 0] == ABSENT).sum())
         for instant, rows in self._select_open(time):
             opened = self._open.setdefault(instant, OpenInstant())
-            opened.extend(self._users.count)
-            opened.report(user[rows], time[rows], cell[rows])
+            opened.extend(count)
+            last = opened.time, opened.cell, opened.is_repeated
+            _keep_last(user[rows], time[rows], cell[rows], *last)
             if self._asked.one_input:
                 opened.requests.append(self._take_requests(reports, rows))
 
@@ -262,13 +265,6 @@ class OnlineAnonymizer:
         taken = table.select([USER, TIME, *self._names]).take(pa.array(rows))
         types = [(USER, pa.large_string()), (TIME, pa.int64())]
         return taken.cast(pa.schema([*types, *((name, pa.string()) for name in self._names)]))
-
-    def _add_newcomers(self) -> None:
-        """Make room for users who were numbered since; they are in no group."""
-        count = self._users.count
-        self._latest = add_users(self._latest, count, NEVER)
-        self._missed = add_users(self._missed, count, self._asked.hold)
-        self._group = add_users(self._group, count, NO_GROUP)
 
     def _select_open(self, time: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int64]]]:
         """List the instants of some times, and the rows of each, but those too late or early."""
@@ -334,6 +330,7 @@ class OnlineAnonymizer:
             settings = PartSettings(self._asked.parts, PER_INSTANT)
             parts = build_parts(cells, Policy(shown, cloaks), settings, MBR, self._threads)
         sent = self._waiting.pop(instant, None)
+        user = np.flatnonzero(frame[:, 0] != ABSENT)
         return PublishedInstant(
             region=self._region,
             window=instant // self._asked.epoch,
@@ -343,18 +340,13 @@ class OnlineAnonymizer:
             users=users[bundle_id],
             parts=parts,
             requests=self._decide(sent),
-            private=self._look_at(frame, parts, sent),
-        )
-
-    def _look_at(self, frame: Frame, parts: Parts | None, sent: pa.Table | None) -> PrivateInstant:
-        """List what an instant was made of."""
-        user = np.flatnonzero(frame[:, 0] != ABSENT)
-        return PrivateInstant(
-            ids=self._users.list_ids().take(pa.array(user)),
-            cells=frame[user],
-            group=self._group[user],
-            part=None if parts is None else parts.part[user, 0],
-            sent=sent,
+            private=PrivateInstant(
+                ids=self._users.list_ids().take(pa.array(user)),
+                cells=frame[user],
+                group=self._group[user],
+                part=None if parts is None else parts.part[user, 0],
+                sent=sent,
+            ),
         )
 
     def _decide(self, sent: pa.Table | None) -> InstantRequests:
@@ -380,7 +372,12 @@ class OnlineAnonymizer:
         if len(users) < asked.k:
             return group
         effort = choose_effort(len(users), asked.epoch)
-        futures = self._predict(users, asked.epoch - asked.lag - 1, effort.num_futures)
+        futures = np.empty((len(users), 1, 0, 2), np.int32)
+        if length := asked.epoch - asked.lag - 1:
+            history = self._recorder.look_back(self._users.count)
+            futures = self._predictor.predict(
+                history, users, length, effort.num_futures, threads=self._threads
+            )
         known = np.stack([frame[users] for frame in frames], axis=1)
         height = self._region.height
         cells = lay_side_by_side(known, futures, height)
@@ -388,12 +385,6 @@ class OnlineAnonymizer:
         members = choose_members(asked.k, absence, asked.epoch - asked.lag)
         group[users] = form_groups(cells, height, members, effort.level, self._threads)
         return group
-
-    def _predict(self, users: npt.NDArray[np.int64], length: int, num_futures: int) -> Futures:
-        if not length:
-            return np.empty((len(users), 1, 0, 2), np.int32)
-        history = self._recorder.look_back(self._users.count)
-        return self._predictor.predict(history, users, length, num_futures, threads=self._threads)
 
     def _forget(self) -> None:
         """Forget users who were not seen for long, so that memory does not grow with time."""
@@ -431,16 +422,9 @@ def check_region(region: Region) -> None:
     check_cells(region)
 
 
-def _read_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    """Read coordinates; null is no number."""
-    numbers: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
-    return numbers
-
-
-def _find_cells(
-    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], region: Region
-) -> npt.NDArray[np.int32]:
-    """Find the cells of places; ABSENT where a place is outside the region, or no number."""
+def _find_cells(reports: pa.Table, region: Region) -> npt.NDArray[np.int32]:
+    """Find the cells of places; ABSENT where a place is outside the region, null or no number."""
+    x, y = (reports[name].cast(pa.float64(), safe=False).to_numpy() for name in (X, Y))
     cells = np.full((len(x), 2), ABSENT, np.int32)
     _fill_cells(x, y, region.x_min, region.y_min, region.side, region.cell, region.height, cells)
     return cells

@@ -9,12 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajcloak.online.published_instant import (
-    CLOAK_SCHEMA,
-    NO_GROUP,
-    PrivateInstant,
-    PublishedInstant,
-)
+from trajcloak.online.published_instant import CORNERS, NO_GROUP, PublishedInstant
 from trajcloak.online.stream_state import sync
 from trajcloak.release.reading import PARTS_FILE, POLICY_FILE
 from trajcloak.release.row_groups import encode_row_group
@@ -34,6 +29,7 @@ LOCATION_SCHEMA = pa.schema(
 class EpochFiles:
     """Writes the files of an epoch, instant by instant, into an empty folder.
 
+    The policy files are one row group each, which can be joined with those of other epochs.
     ``names`` are the request attributes; ``moments`` are origin and step of the instants, in
     microseconds.
     """
@@ -44,7 +40,6 @@ class EpochFiles:
         self._folder = folder
         self._region = region
         self._origin, self._every = moments
-        self._names = list(names)
         text = [(name, pa.string()) for name in names]
         self._locations = _open(folder / LOCATIONS_FILE, LOCATION_SCHEMA)
         self._sent = _open(
@@ -73,7 +68,9 @@ class EpochFiles:
                 "bundle_id": first_id + private.group[member].astype(np.int64),
             }
         )
-        _write_group(self._folder / POLICY_FILE, rows)
+        file = self._folder / POLICY_FILE
+        file.write_bytes(encode_row_group(rows, store_schema=False))
+        sync(file)
         sync(self._folder)
 
     def add(self, instant: PublishedInstant) -> None:
@@ -89,14 +86,23 @@ class EpochFiles:
         )
         if private.sent is not None:
             self._sent.write_table(private.sent.cast(self._sent.schema))
-        requests = instant.requests
-        if len(requests.kind):
-            keys = [requests.group, np.full(len(requests.kind), number, np.int32)]
-            values = requests.kinds.take(pa.array(requests.kind)).columns
-            self._shown.write_table(pa.table([*keys, *values], schema=self._shown.schema))
+        if len(instant.requests.kind):
+            bundle, *values = instant.requests.to_table().columns
+            at = np.full(len(bundle), number, np.int32)
+            self._shown.write_table(pa.table([bundle, at, *values], schema=self._shown.schema))
         self._cloaks.append(instant.list_cells())
         if private.part is not None:
-            self._parts.append(_list_parts(instant, private))
+            member = np.flatnonzero(private.group != NO_GROUP)
+            self._parts.append(
+                pa.table(
+                    {
+                        "window": np.full(len(member), instant.window, np.int32),
+                        "instant": np.full(len(member), number, np.int32),
+                        "user_id": private.ids.take(pa.array(member)).cast(pa.string()),
+                        "part": private.part[member],
+                    }
+                )
+            )
 
     def close(self) -> None:
         """Write what is left; all files are on disk when this returns."""
@@ -107,41 +113,19 @@ class EpochFiles:
         )
         pq.write_table(cloaks, self._folder / SHOWN_CLOAKS_FILE)
         if self._parts:
-            _write_group(
-                self._folder / PARTS_FILE,
-                pa.concat_tables(self._parts).combine_chunks().to_batches()[0],
-            )
+            rows = pa.concat_tables(self._parts).combine_chunks().to_batches()[0]
+            (self._folder / PARTS_FILE).write_bytes(encode_row_group(rows, store_schema=False))
         for file in self._folder.iterdir():
             sync(file)
-
-
-def _list_parts(instant: PublishedInstant, private: PrivateInstant) -> pa.Table:
-    """List who is in which part."""
-    assert private.part is not None
-    member = np.flatnonzero(private.group != NO_GROUP)
-    return pa.table(
-        {
-            "window": np.full(len(member), instant.window, np.int32),
-            "instant": np.full(len(member), instant.instant, np.int32),
-            "user_id": private.ids.take(pa.array(member)).cast(pa.string()),
-            "part": private.part[member],
-        }
-    )
 
 
 def _open(file: Path, schema: pa.Schema) -> Any:
     return pq.ParquetWriter(file, schema, compression="zstd", compression_level=1)
 
 
-def _write_group(file: Path, rows: pa.RecordBatch) -> None:
-    """Write rows as one row group, which can be joined with those of other epochs."""
-    file.write_bytes(encode_row_group(rows, store_schema=False))
-    sync(file)
-
-
 def read_cloaks(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.uint32]]:
     """Read the rectangles of an epoch; returns the other columns, and the cells of each."""
     table = pq.read_table(folder / SHOWN_CLOAKS_FILE)
     columns = {name: table[name].to_numpy() for name in ("bundle", "instant", "part", "users")}
-    cells = np.column_stack([table[name].to_numpy() for name in CLOAK_SCHEMA.names[3:7]])
+    cells = np.column_stack([table[name].to_numpy() for name in CORNERS])
     return columns, cells

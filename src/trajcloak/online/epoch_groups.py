@@ -63,14 +63,12 @@ def choose_members(k: int, absence: float, length: int) -> int:
     >>> choose_members(50, 0.0, 10), choose_members(50, 0.01, 5), choose_members(50, 0.05, 5)
     (50, 54, 66)
     """
-    share = (1.0 - absence) ** (length - 1)
+    share = max((1.0 - absence) ** (length - 1), 1.0 / MOST_TIMES_K)
     if share == 1.0:
         return k
     deviation = math.sqrt(share * (1.0 - share))
     root = deviation + math.sqrt(deviation * deviation + 4.0 * share * k)
-    if root * root >= 4.0 * share * share * MOST_TIMES_K * k:
-        return MOST_TIMES_K * k
-    return math.ceil((root / (2.0 * share)) ** 2)
+    return min(math.ceil((root / (2.0 * share)) ** 2), MOST_TIMES_K * k)
 
 
 def lay_side_by_side(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trajcloak.online.stream_users import add_users
+from trajcloak.online.stream_tables import add_users
 
 ABSENT = -1
 """Cell of a user whose location is not known."""

@@ -13,17 +13,18 @@ from trajcloak.online.online_options import OnlineOptions
 from trajcloak.options import DROP
 from trajcloak.parts import Parts
 from trajcloak.requests.decide import find_known
-from trajcloak.space import Region
+from trajcloak.space import Region, list_edges
 
 NO_GROUP = -1
 
+CORNERS = ("x_start", "y_start", "x_stop", "y_stop")
 CLOAK_SCHEMA = pa.schema(
     [
-        ("bundle", pa.int32()), ("instant", pa.int32()), ("part", pa.int32()),
-        ("x_start", pa.uint32()), ("y_start", pa.uint32()),
-        ("x_stop", pa.uint32()), ("y_stop", pa.uint32()), ("users", pa.int32()),
+        *((name, pa.int32()) for name in ("bundle", "instant", "part")),
+        *((name, pa.uint32()) for name in CORNERS),
+        ("users", pa.int32()),
     ]
-)  # fmt: skip
+)
 
 
 class InstantRequests(NamedTuple):
@@ -92,13 +93,8 @@ class PublishedInstant:
         parts ``part``, then ``x_min``, ``y_min``, ``x_max``, ``y_max``, ``users``.
         """
         cells = self.list_cells()
-        edges = {
-            name: self.region.edges(axis, cells[of].to_numpy())
-            for name, axis, of in (
-                ("x_min", 0, "x_start"), ("y_min", 1, "y_start"),
-                ("x_max", 0, "x_stop"), ("y_max", 1, "y_stop"),
-            )
-        }  # fmt: skip
+        corners = np.column_stack([cells[name] for name in CORNERS])
+        x_min, y_min, x_max, y_max = list_edges(self.region, corners)
         part = {} if self.parts is None else {"part": cells["part"]}
         return pa.table(
             {
@@ -106,7 +102,10 @@ class PublishedInstant:
                 "bundle_id": cells["bundle"],
                 "instant": cells["instant"],
                 **part,
-                **edges,
+                "x_min": x_min,
+                "y_min": y_min,
+                "x_max": x_max,
+                "y_max": y_max,
                 "users": cells["users"],
             }
         )

@@ -2,26 +2,21 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajcloak.errors import OutputError
 from trajcloak.log import LogFacts
 from trajcloak.log.request_values import merge_kinds
-from trajcloak.online.epoch_files import (
-    LOCATIONS_FILE,
-    SHOWN_REQUESTS_FILE,
-    read_cloaks,
-)
+from trajcloak.online.epoch_files import LOCATIONS_FILE, SHOWN_REQUESTS_FILE, read_cloaks
 from trajcloak.online.online_options import OnlineOptions
 from trajcloak.online.stream_state import StreamStart, StreamState, replace_private, sync
-from trajcloak.online.stream_users import StreamUsers, add_users
+from trajcloak.online.stream_tables import StreamUsers, add_users
 from trajcloak.options import PER_INSTANT, PER_WINDOW, LogColumns, Options
 from trajcloak.output import check_new
 from trajcloak.release.manifest import (
@@ -54,7 +49,6 @@ class FinishedEpoch(NamedTuple):
 
     folder: Path
     first_id: int  # The number of its first bundle.
-    num_rectangles: int
     num_requests: int
     totals: Totals
 
@@ -82,7 +76,7 @@ class StreamRelease:
         self._start: StreamStart = state.start
         self._asked = options
         self._epochs: list[FinishedEpoch] = []
-        self._num_silent = self._num_rows = self._last_epoch = 0
+        self._num_silent = self._num_rows = 0
         self._kinds = pa.table({name: pa.array([], pa.string()) for name in names})
         self._users = StreamUsers()
         # Of each user: the last instant with a row, and whether they are published.
@@ -99,16 +93,18 @@ class StreamRelease:
 
     def add(self, folder: Path) -> None:
         """Add a finished epoch."""
-        self._last_epoch = int(folder.name)
         self._add_locations(folder)
         members = pq.read_table(folder / POLICY_FILE, columns=["user_id", "bundle_id"])
         self._is_published[self._users.number(members["user_id"])] = True
         columns, cells = read_cloaks(folder)
         first_id = self.num_bundles
         sizes = np.bincount(members["bundle_id"].to_numpy() - first_id)
-        totals = self._add_up(columns, cells, sizes)
+        areas = compute_published_areas(cells, self._start.region)
+        first = np.flatnonzero(np.diff(columns["bundle"], prepend=-1))
+        area, cost = (np.add.reduceat(v, first) for v in (areas, areas * columns["users"]))
+        totals = build_totals(sizes, cells, area, cost)
         shown = pq.read_table(folder / SHOWN_REQUESTS_FILE)
-        self._epochs.append(FinishedEpoch(folder, first_id, len(cells), shown.num_rows, totals))
+        self._epochs.append(FinishedEpoch(folder, first_id, shown.num_rows, totals))
         num_sets = len(np.unique(columns["bundle"] * np.int64(2**32) + columns["instant"]))
         self._num_silent += len(sizes) * self._asked.epoch - num_sets
         if self._kinds.num_columns:
@@ -134,14 +130,6 @@ class StreamRelease:
                     self._seen[here] = now
                 self._num_rows += len(user)
 
-    def _add_up(
-        self, columns: dict[str, Any], cells: npt.NDArray[np.uint32], sizes: npt.NDArray[np.int64]
-    ) -> Totals:
-        areas = compute_published_areas(cells, self._start.region)
-        first = np.flatnonzero(np.diff(columns["bundle"], prepend=-1))
-        area, cost = (np.add.reduceat(v, first) for v in (areas, areas * columns["users"]))
-        return build_totals(sizes, cells, area, cost)
-
     def write(self) -> None:
         """Write the release of all finished epochs, and the private policy; none: nothing."""
         if not self._epochs:
@@ -160,12 +148,16 @@ class StreamRelease:
         fresh = self._path.with_name(f".{self._path.name}.next")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        for name, encode in (
-            (BUNDLES_FILE, self._encode_bundles),
-            (REQUESTS_FILE, self._encode_requests),
+        for name, counts, build in (
+            (BUNDLES_FILE, [e.totals.rows for e in self._epochs], _build_bundle_rows),
+            (REQUESTS_FILE, [e.num_requests for e in self._epochs], _build_request_rows),
         ):
+            groups = (
+                head.encode_rows(name, [build(head, self._epochs[e], rows) for e, rows in pieces])
+                for pieces in cut_groups(counts, ROWS_PER_GROUP)
+            )
             with (fresh / name).open("wb") as stream:
-                join_row_groups(encode(head), stream)
+                join_row_groups(groups, stream)
         write_manifest(self.build_manifest(), fresh)
         for file in (*fresh.iterdir(), fresh):
             sync(file)
@@ -185,63 +177,16 @@ class StreamRelease:
 
     def _write_policy(self) -> None:
         parts_per = None if self._asked.parts is None else PER_INSTANT
-        for name, file in zip(
-            (POLICY_FILE, PARTS_FILE),
-            name_private_files(self._policy, parts_per),
-            strict=False,
-        ):
+        private = name_private_files(self._policy, parts_per)
+        for name, file in zip((POLICY_FILE, PARTS_FILE), private, strict=False):
             parts = (pa.memory_map(str(e.folder / name)).read_buffer() for e in self._epochs)
             with replace_private(file) as stream:
                 join_row_groups(parts, stream)
 
-    def _encode_bundles(self, head: ReleaseHead) -> Iterator[pa.Buffer]:
-        """Encode the rows of bundles, a row group at a time."""
-        for pieces in cut_groups([e.num_rectangles for e in self._epochs], ROWS_PER_GROUP):
-            encoded = []
-            for place, rows in pieces:
-                epoch = self._epochs[place]
-                columns, cells = read_cloaks(epoch.folder)
-                part = [] if head.parts_per is None else [columns["part"][rows]]
-                encoded.append(
-                    head.build_bundle_columns(
-                        int(epoch.folder.name),
-                        epoch.first_id + columns["bundle"][rows].astype(np.int64),
-                        columns["instant"][rows].astype(np.int64),
-                        part,
-                        cells[rows],
-                        columns["users"][rows],
-                    )
-                )
-            yield head.encode_rows(BUNDLES_FILE, encoded)
-
-    def _encode_requests(self, head: ReleaseHead) -> Iterator[pa.Buffer]:
-        """Encode the rows of requests, a row group at a time."""
-        names = self._kinds.column_names
-        for pieces in cut_groups([e.num_requests for e in self._epochs], ROWS_PER_GROUP):
-            encoded = []
-            for place, rows in pieces:
-                epoch = self._epochs[place]
-                shown = pq.read_table(epoch.folder / SHOWN_REQUESTS_FILE)
-                # By instant in the file; by bundle first in the release.
-                order = np.lexsort([shown["instant"].to_numpy(), shown["bundle"].to_numpy()])
-                shown = shown.take(pa.array(order[rows]))
-                kind = np.empty(0, np.int32)
-                if names and shown.num_rows:
-                    _, (_, kind) = merge_kinds([self._kinds, shown.select(names)])
-                encoded.append(
-                    head.build_request_columns(
-                        int(epoch.folder.name),
-                        epoch.first_id + shown["bundle"].to_numpy().astype(np.int64),
-                        shown["instant"].to_numpy(),
-                        kind,
-                    )
-                )
-            yield head.encode_rows(REQUESTS_FILE, encoded)
-
     def build_manifest(self) -> dict[str, Any]:
         """Build the content of ``manifest.json``."""
         asked, start = self._asked, self._start
-        num_windows = self._last_epoch + 1
+        num_windows = int(self._epochs[-1].folder.name) + 1
         grid = TimeGrid(start.origin, asked.every, num_windows * asked.epoch, True)
         options = Options(
             k=asked.k,
@@ -315,3 +260,31 @@ class StreamRelease:
             reading=LogColumns(crs=start.crs).reading,
             is_one_log=False,
         )
+
+
+def _build_bundle_rows(head: ReleaseHead, epoch: FinishedEpoch, rows: slice) -> list[Any]:
+    columns, cells = read_cloaks(epoch.folder)
+    return head.build_bundle_columns(
+        int(epoch.folder.name),
+        epoch.first_id + columns["bundle"][rows].astype(np.int64),
+        columns["instant"][rows].astype(np.int64),
+        [] if head.parts_per is None else [columns["part"][rows]],
+        cells[rows],
+        columns["users"][rows],
+    )
+
+
+def _build_request_rows(head: ReleaseHead, epoch: FinishedEpoch, rows: slice) -> list[Any]:
+    shown = pq.read_table(epoch.folder / SHOWN_REQUESTS_FILE)
+    # By instant in the file; by bundle first in the release.
+    order = np.lexsort([shown["instant"].to_numpy(), shown["bundle"].to_numpy()])
+    shown = shown.take(pa.array(order[rows]))
+    kind = np.empty(0, np.int32)
+    if shown.num_rows:
+        _, (_, kind) = merge_kinds([head.kinds, shown.select(head.kinds.column_names)])
+    return head.build_request_columns(
+        int(epoch.folder.name),
+        epoch.first_id + shown["bundle"].to_numpy().astype(np.int64),
+        shown["instant"].to_numpy(),
+        kind,
+    )

@@ -1,12 +1,17 @@
-"""Tables of reports, and of requests, are checked before anything of them is used."""
+"""Tables of reports and of requests: checked before anything of them is used, users numbered."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from trajcloak.errors import InputError
+from trajcloak.kernels.intern import IntegerIds, TextIds, intern_array
+from trajcloak.requests.suspicions import is_bytes
 
 USER, TIME, X, Y = "user_id", "time", "x", "y"
 
@@ -66,27 +71,86 @@ def _is_expected(name: str, kind: pa.DataType) -> bool:
     """Whether a column may have a type; one without values may have none."""
     if kinds.is_null(kind):
         return True
+    is_integer: bool = kinds.is_integer(kind)
+    value = kind.value_type if kinds.is_dictionary(kind) else kind
     if name == USER:
-        texts = pa.string(), pa.large_string(), pa.string_view()
-        return _get_value_type(kind) in texts or _is_integer(kind)
+        return is_integer or value in (pa.string(), pa.large_string(), pa.string_view())
     if name == TIME:
-        return _is_integer(kind) and kind != pa.uint64()
+        return is_integer and kind != pa.uint64()
     if name in (X, Y):
-        return _is_integer(kind) or bool(kinds.is_floating(kind))
-    kind = _get_value_type(kind)
-    # Bytes may be no text, which must not be seen: a refusal tells nothing of what was sent.
-    if any(is_kind(kind) for is_kind in (kinds.is_binary, kinds.is_large_binary)):
-        return False
+        return is_integer or kinds.is_floating(kind)
     try:
-        pa.array([], kind).cast(pa.string())
+        pa.array([], value).cast(pa.string())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return False
-    return not kinds.is_fixed_size_binary(kind)
+    # Bytes may be no text, which must not be seen: a refusal tells nothing of what was sent.
+    return not is_bytes(value)
 
 
-def _get_value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if kinds.is_dictionary(kind) else kind
+class StreamUsers:
+    """Numbers the users who have reported, ``count`` of them; private."""
+
+    def __init__(self) -> None:
+        self._ids: IntegerIds | TextIds = TextIds()
+        self.count = 0
+
+    def number(self, column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+        """Number users, whose ids are all integers or all text; new ones get the next numbers."""
+        ids = column.combine_chunks()
+        is_integer = pa.types.is_integer(ids.type)
+        if self.count and is_integer != isinstance(self._ids, IntegerIds):
+            raise InputError(
+                f"the reports: column 'user_id' holds {ids.type}, and before it held "
+                f"{'text' if is_integer else 'whole numbers'}; expected one kind of ids; convert "
+                f"the column"
+            )
+        if is_integer:
+            if ids.type == pa.uint64() and len(ids) and pc.max(ids).as_py() >= 2**63:
+                raise InputError(
+                    "the reports: column 'user_id' holds numbers of 2^63 or more; expected smaller "
+                    "ones, or text; convert the column to text"
+                )
+            ids = ids.cast(pa.int64())
+        if not self.count:
+            self._ids = IntegerIds() if ids.type == pa.int64() else TextIds()
+        user = intern_array(self._ids, ids)
+        self.count = max(self.count, int(user.max(initial=-1)) + 1)
+        return user
+
+    def find(self, column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+        """Find the numbers of users; -1 for those who have not reported.
+
+        Ids may be any: of those who sent requests, nobody has checked them.
+        """
+        known = self._ids.distinct()
+        fits = pa.types.is_integer(column.type) and column.type != pa.uint64()
+        # Large text: all requests of an instant may hold more than text of Arrow can.
+        kind = pa.int64() if fits and known.type == pa.int64() else pa.large_string()
+        found = pc.index_in(column.cast(kind), value_set=known.cast(kind))
+        number: npt.NDArray[np.int32] = found.fill_null(-1).to_numpy()
+        return number
+
+    def list_ids(self) -> pa.Array:
+        """List the ids by number."""
+        return self._ids.distinct()
+
+    def keep(self, is_kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """Forget the others, and number users in the order of their ids; returns the old numbers.
+
+        New users are numbered as they come. The order in which lines arrive must decide
+        nothing, not even a tie.
+        """
+        ids = self._ids.distinct()
+        order: npt.NDArray[np.int64] = pc.array_sort_indices(ids).to_numpy().astype(np.int64)
+        order = order[is_kept[order]]
+        self.count = 0
+        self.number(pa.chunked_array([ids.take(pa.array(order))]))
+        return order
 
 
-def _is_integer(kind: pa.DataType) -> bool:
-    return bool(kinds.is_integer(kind))
+def add_users(values: npt.NDArray[Any], num_users: int, value: object) -> npt.NDArray[Any]:
+    """Lengthen an array, which has a row for each user, to so many users at least."""
+    more = num_users - len(values)
+    if more <= 0:
+        return values
+    return np.concatenate([values, np.full((more, *values.shape[1:]), value, values.dtype)])

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from trajcloak.online.stream_users import StreamUsers
+from trajcloak.online.stream_tables import StreamUsers
 
 
 def test_more_text_than_an_array_holds():
