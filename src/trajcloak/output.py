@@ -128,7 +128,7 @@ def explaining(problem: str, remedy: str) -> Iterator[None]:
     """Turn errors of the operating system into an OutputError with a remedy."""
     try:
         yield
-    except OutputError:
+    except (OutputError, BrokenPipeError):
         raise
     except OSError as error:
         cause = error.strerror or type(error).__name__

@@ -5,8 +5,8 @@ written by others, and may hold anything.
 """
 
 import json
-import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -97,13 +97,11 @@ class LineParser:
 
     def _read_own(self, line: bytes) -> StreamLine:
         content = _read_object(line)
-        kind = content.get("kind")
-        if kind not in ("report", "request"):
-            raise LineError("neither a report nor a request")
-        if kind == "request":
+        if content.get("kind") == "request":
             return self._read_request(content)
-        user, time = _read_user(content.get("user_id")), _read_time(content.get("time"))
-        return self._read_report(user, time, content)
+        if content.get("kind") != "report":
+            raise LineError("neither a report nor a request")
+        return self._read_report(content.get("user_id"), content.get("time"), content)
 
     def _read_owntracks(self, line: bytes) -> StreamLine:
         """Read a line of ``mosquitto_sub -v``: topic, space, JSON of OwnTracks or a request.
@@ -117,8 +115,7 @@ class LineParser:
         if content.get("_type") != "location":
             raise LineError("neither a location nor a request")
         match = _TOPIC.fullmatch(topic.decode("utf-8", "replace"))
-        user = _read_user(match and match[1])
-        return self._read_report(user, _read_time(content.get("tst")), content)
+        return self._read_report(match and match[1], content.get("tst"), content)
 
     def _read_request(self, content: dict[str, Any]) -> RequestLine:
         user, time = _read_user(content.get("user_id")), _read_time(content.get("time"))
@@ -127,7 +124,8 @@ class LineParser:
             raise LineError("a request without any attribute that is asked for")
         return RequestLine(user, time, values)
 
-    def _read_report(self, user: str, time: int, content: dict[str, Any]) -> ReportLine:
+    def _read_report(self, user_id: object, when: object, content: dict[str, Any]) -> ReportLine:
+        user, time = _read_user(user_id), _read_time(when)
         geographic = content.get("lon") is not None
         x, y = (_read_number(content.get(name)) for name in (GEOGRAPHIC if geographic else PLANAR))
         if geographic and not (abs(x) <= 180.0 and abs(y) <= 90.0):
@@ -163,24 +161,21 @@ def _read_time(value: object) -> int:
             moment = datetime.fromisoformat(value)
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=UTC)
-            return (moment - _EPOCH) // timedelta(microseconds=1)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        elif isinstance(value, int | float) and not isinstance(value, bool):
             moment = _EPOCH + timedelta(seconds=value)
-            return (moment - _EPOCH) // timedelta(microseconds=1)
+        else:
+            raise ValueError
     except (ValueError, OverflowError):
-        pass
-    raise LineError("no usable time")
+        raise LineError("no usable time") from None
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def _read_number(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
-    raise LineError("no usable place")
+def _read_number(value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # JSON may hold integers that no float can, and Python's reader of it takes NaN.
+    if not is_number or not abs(value) <= sys.float_info.max:
+        raise LineError("no usable place")
+    return float(value)
 
 
 def _read_value(value: object) -> str | None:

@@ -4,7 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,27 +100,32 @@ class Stream:
         # Of this run.
         self.num_instants = self.num_epochs = 0
         self._has_left_epoch = False
-        # Until the stream begins: last reports of some users, when it begins, what is held.
-        self._first: dict[str, ReportLine] = {}
-        self._begins: int | None = None
-        self._is_geographic = None if state.start is None else state.start.geographic
-        self._held_reports: list[ReportLine] = []
         self._held_requests: list[RequestLine] = []
         self._num_held = 0
-        # From then on: what is not looked at, and how many requests each open instant has.
-        self._online: OnlineAnonymizer | None = None
         self._project: pyproj.Transformer | None = None
         self._release: StreamRelease | None = None
-        self._lines: list[StreamLine] = []
-        self._num_sent: Counter[int] = Counter()
-        self._files: EpochFiles | None = None
         # Instants ahead of the next one to be closed whose lines are of use.
         self._num_open = options.epoch + options.lag + 1
         self._patience = self._num_open * options.every + options.late
-        self._clock = self._build_clock(0)
+        self._reset()
         if state.start is not None:
             self._release = StreamRelease(*self._paths, state, options, names)
             self._release.write()
+
+    def _reset(self) -> None:
+        """Wait for the stream to begin, or to go on."""
+        start = self._state.start
+        self._is_geographic = None if start is None else start.geographic
+        # Until then: last reports of some users, when the stream begins, what is held.
+        self._first: dict[str, ReportLine] = {}
+        self._begins: int | None = None
+        self._held_reports: list[ReportLine] = []
+        # From then on: what is not looked at, and how many requests each open instant has.
+        self._online: OnlineAnonymizer | None = None
+        self._files: EpochFiles | None = None
+        self._lines: list[StreamLine] = []
+        self._num_sent: Counter[int] = Counter()
+        self._clock = self._build_clock(0)
 
     @property
     def counts(self) -> Counter[str]:
@@ -186,8 +191,7 @@ class Stream:
             self._begins = self._find_begin(agreed)
             self._clock = self._build_clock(self._begins + asked.every + asked.late)
             for first in alike:
-                self._keep(first, self._held_reports, 1 + len(self._held_reports))
-                self._clock.see(first.user, first.time)
+                self._hold(first)
 
     def _begin_anew(self) -> None:
         """Forget all that is not on disk: the stream goes on with another epoch, as after a crash.
@@ -195,17 +199,11 @@ class Stream:
         k users report times far after those that it has come to. It has waited for lines for so
         long, and would wait for ever.
         """
-        num_forgotten = len(self._held_reports) + len(self._lines)
-        self._counts[BEFORE] += num_forgotten
+        self._counts[BEFORE] += len(self._held_reports) + len(self._lines)
         if self._online is not None:
             self._counts += self._online.counts
-        self._first, self._begins, self._held_reports, self._lines = {}, None, [], []
-        start = self._state.start
-        self._is_geographic = None if start is None else start.geographic
         self._has_left_epoch |= self._files is not None
-        self._online = self._files = None
-        self._num_sent = Counter()
-        self._clock = self._build_clock(0)
+        self._reset()
 
     def _build_clock(self, closes: int) -> StreamClock:
         return StreamClock(self._asked.k, self._asked.every, self._patience, closes)
@@ -391,8 +389,8 @@ def spell_instant(
     instant: PublishedInstant, start: StreamStart, every: int, first_id: int
 ) -> Iterator[str]:
     """Write what is published of an instant as JSON, one line for each bundle."""
-    moments = [start.origin + (instant.instant + i) * every for i in (0, 1)]
-    t_start, t_end = map(_spell_moment, moments)
+    since_1970 = [start.origin + (instant.instant + i) * every for i in (0, 1)]
+    moments = [datetime(1970, 1, 1) + timedelta(microseconds=moment) for moment in since_1970]
     parts: dict[int, list[Any]] = {}
     for row in instant.bundles.to_pylist():
         shown = {name: row[name] for name in ("x_min", "y_min", "x_max", "y_max", "users")}
@@ -406,17 +404,9 @@ def spell_instant(
                 "window": instant.window,
                 "bundle_id": first_id + bundle,
                 "instant": instant.instant,
-                "t_start": t_start,
-                "t_end": t_end,
+                "t_start": f"{moments[0].isoformat()}Z",
+                "t_end": f"{moments[1].isoformat()}Z",
                 "parts": rectangles,
                 "requests": requests.get(bundle, []),
             }
         )
-
-
-def _spell_moment(moment: int) -> str:
-    return (
-        (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment))
-        .isoformat()
-        .replace("+00:00", "Z")
-    )

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 from trajcloak.errors import InputError, OptionError, OutputError
-from trajcloak.output import PRIVATE, check_new, lock_file
+from trajcloak.output import PRIVATE, check_new, explaining, lock_file
 from trajcloak.release.reading import check_outside_releases
 from trajcloak.space import Region
 
@@ -69,28 +69,27 @@ class StreamState:
         sync(self.path)
         self.start = start
 
-    def get_started(self, epoch: int) -> Path:
-        """Return the folder of an epoch that is not finished."""
-        return self.path / STARTED / f"{epoch:08}"
-
     def begin_epoch(self, epoch: int) -> Path:
         """Create the folder of an epoch; it is on disk when this returns."""
-        folder = self.get_started(epoch)
+        folder = self._name_folder(STARTED, epoch)
         folder.mkdir(PRIVATE_FOLDER)
         sync(folder.parent)
         return folder
 
     def finish_epoch(self, epoch: int) -> Path:
         """Make an epoch, whose files are on disk, part of the release."""
-        folder = self.path / FINISHED / f"{epoch:08}"
-        sync(self.get_started(epoch))
-        self.get_started(epoch).rename(folder)
-        sync(folder.parent)
-        return folder
+        started, finished = (self._name_folder(where, epoch) for where in (STARTED, FINISHED))
+        sync(started)
+        started.rename(finished)
+        sync(finished.parent)
+        return finished
 
     def list_finished(self) -> list[Path]:
         """List the folders of finished epochs, in order."""
-        return [self.path / FINISHED / f"{number:08}" for number in sorted(self._list(FINISHED))]
+        return [self._name_folder(FINISHED, epoch) for epoch in sorted(self._list(FINISHED))]
+
+    def _name_folder(self, where: str, epoch: int) -> Path:
+        return self.path / where / f"{epoch:08}"
 
     def _list(self, where: str) -> list[int]:
         names = [folder.name for folder in (self.path / where).iterdir()]
@@ -109,25 +108,27 @@ def open_state(path: Path, settings: Mapping[str, Any]) -> Iterator[StreamState]
     is_new = not os.path.lexists(path)
     if is_new:
         check_new(path)
-    try:
+    remedy = (
+        "what is published stays; check the disk's free space and permissions, and start the "
+        "stream again"
+    )
+    with explaining(f"{path}: the stream cannot be written", remedy):
         path.mkdir(PRIVATE_FOLDER, exist_ok=True)
         for name in (STARTED, FINISHED):
             (path / name).mkdir(PRIVATE_FOLDER, exist_ok=True)
         with (path / LOCK_FILE).open("w") as file:
-            _lock(file, path)
+            try:
+                lock_file(file)
+            except OSError:
+                raise OutputError(
+                    f"{path}: another run uses this state; expected a state for each stream; stop "
+                    f"the other run, or pass another --state"
+                ) from None
             try:
                 yield StreamState(path, settings, _read_start(path, settings))
             finally:
                 if is_new and not (path / SETTINGS_FILE).exists():
                     _remove_empty(path)
-    except (OutputError, BrokenPipeError):
-        raise
-    except OSError as error:
-        raise OutputError(
-            f"{path}: the stream cannot be written ({error.strerror or type(error).__name__}); "
-            f"what is published stays; check the disk's free space and permissions, and start the "
-            f"stream again"
-        ) from error
 
 
 def _remove_empty(path: Path) -> None:
@@ -137,16 +138,6 @@ def _remove_empty(path: Path) -> None:
             (path / name).rmdir()
         (path / LOCK_FILE).unlink()
         path.rmdir()
-
-
-def _lock(file: TextIO, path: Path) -> None:
-    try:
-        lock_file(file)
-    except OSError:
-        raise OutputError(
-            f"{path}: another run uses this state; expected a state for each stream; stop the "
-            f"other run, or pass another --state"
-        ) from None
 
 
 def _read_start(path: Path, settings: Mapping[str, Any]) -> StreamStart | None:
