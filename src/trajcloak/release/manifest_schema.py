@@ -54,7 +54,6 @@ MAX_TICKS = 2**63 - 1
 LOCATED = ("reported", "interpolated", "held", "missing")
 """How the location of a user at an instant is known."""
 
-
 Rule = Callable[[Any], bool]
 
 
@@ -70,16 +69,8 @@ def _one_of(known: Sequence[str]) -> Rule:
     return lambda value: value in known
 
 
-def _counts_of(names: Sequence[str]) -> Rule:
-    return lambda value: value.keys() == {*names}
-
-
 def _like(pattern: str) -> Rule:
     return lambda value: re.fullmatch(pattern, value) is not None
-
-
-def _is_algorithm(name: str) -> bool:
-    return name in ALGORITHMS or is_custom(name)
 
 
 def _is_plane(text: str) -> bool:
@@ -95,10 +86,6 @@ def _is_plane(text: str) -> bool:
     except pyproj.exceptions.ProjError:
         return False
     return True
-
-
-def _is_system(text: str) -> bool:
-    return parse_crs(text) is not None
 
 
 def _is_rectangle(text: str) -> bool:
@@ -168,7 +155,7 @@ class Parameters(TypedDict):
     length: Number | None
     missing: Annotated[str, _one_of(MISSING)]
     tz: Annotated[str, is_zone] | None
-    log_crs: Annotated[str, _is_system] | None
+    log_crs: Annotated[str, lambda text: parse_crs(text) is not None] | None
     clip: Annotated[str, _is_rectangle] | None
     max_speed: Annotated[float, _above_0(MAX_COORDINATE)] | None
     drop: Annotated[str, _is_list_of_reasons] | None
@@ -203,7 +190,7 @@ class IngestReport(TypedDict):
     """What came in."""
 
     rows: Count
-    dropped: Annotated[dict[str, Count], _counts_of(("clip", *DROPPABLE))]
+    dropped: Annotated[dict[str, Count], lambda counts: counts.keys() == {"clip", *DROPPABLE}]
     repeated: Count
     users: Count
     start: Ticks | Timestamp
@@ -211,7 +198,7 @@ class IngestReport(TypedDict):
     instants: Count
     interval: IntervalQuantiles | None
     long_gaps: Count
-    user_instants: Annotated[dict[str, Count], _counts_of(LOCATED)]
+    user_instants: Annotated[dict[str, Count], lambda counts: counts.keys() == {*LOCATED}]
     crs: Text | None
     zone: Text | None
     ambiguous: Count
@@ -224,7 +211,7 @@ class Manifest(TypedDict):
     format_version: Annotated[int, _between(FORMAT_VERSION, FORMAT_VERSION)]
     software: Text
     k: Annotated[int, _between(MIN_K, MAX_NUMBER)]
-    algorithm: Annotated[str, _is_algorithm]
+    algorithm: Annotated[str, lambda name: name in ALGORITHMS or is_custom(name)]
     parameters: Parameters
     cloak: Annotated[str, _one_of(CLOAKS)]
     crs: Annotated[str, _is_plane] | None
@@ -267,9 +254,9 @@ def _find_contradictions(manifest: Manifest) -> Iterator[str]:
     reach = max(map(abs, (x_min, y_min, x_min + side, y_min + side)))
     if math.ldexp(side, -manifest["height"]) < MIN_CELL_ULPS * math.ulp(reach):
         yield "field 'height' is too large for the region"
-    if (manifest["parameters"]["members"] or manifest["k"]) < manifest["k"]:
-        yield "field 'parameters.members' is less than k"
     made = manifest["parameters"]
+    if (made["members"] or manifest["k"]) < manifest["k"]:
+        yield "field 'parameters.members' is less than k"
     if "stream" in made and not (
         made["length"] is not None
         and made["stream"]["lag"] < made["length"]
@@ -284,7 +271,7 @@ def _find_contradictions(manifest: Manifest) -> Iterator[str]:
 
 
 def _find_problems(value: Any, type_: Any, field: str) -> Iterator[str]:
-    choices = _list_choices(type_)
+    choices = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
     if value is None and NoneType in choices:
         return
     fields = next(filter(is_typeddict, choices), None)
@@ -306,10 +293,6 @@ def _find_in_fields(value: dict[str, Any], type_: Any, prefix: str) -> Iterator[
     num_unknown = len(value.keys() - hints.keys())
     if num_unknown:
         yield f"{num_unknown:,} fields of '{prefix or 'manifest'}' are not those of the format"
-
-
-def _list_choices(type_: Any) -> tuple[Any, ...]:
-    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
 
 
 def _is_like(value: Any, type_: Any) -> bool:

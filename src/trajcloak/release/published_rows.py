@@ -43,10 +43,15 @@ class ReleaseHead:
     box: Sequence[float]  # Around all cloaks: x_min, y_min, x_max, y_max.
     parts_per: str | None = None  # What a part keeps its members for; None without parts.
 
-    def encode(self, name: str, parts: Sequence[tuple[Bundles, int, slice]]) -> pa.Buffer:
+    def encode_group(
+        self,
+        runs: Sequence[Sequence[Bundles]],
+        name: str,
+        parts: Sequence[tuple[int, int, int, slice]],
+    ) -> pa.Buffer:
         """Encode a row group of a file.
 
-        ``parts`` are bundles, the id of the first of them, and the rows to take.
+        ``parts`` are: which of the runs, the place in it, the id of the first bundle, the rows.
         """
         build = {
             BUNDLES_FILE: self._build_bundle_rows,
@@ -54,7 +59,9 @@ class ReleaseHead:
             POLICY_FILE: self._build_policy_rows,
             PARTS_FILE: self._build_membership_rows,
         }[name]
-        return self.encode_rows(name, [build(*part) for part in parts])
+        return self.encode_rows(
+            name, [build(runs[run][place], first_id, rows) for run, place, first_id, rows in parts]
+        )
 
     def encode_rows(self, name: str, pieces: Sequence[list[Any]]) -> pa.Buffer:
         """Encode the columns of some rows, piece by piece, as a row group of a file."""
@@ -70,13 +77,6 @@ class ReleaseHead:
         stores_schema = name == BUNDLES_FILE or (name == REQUESTS_FILE and not self._is_all_text)
         return encode_row_group(pa.concat_batches(batches), store_schema=stores_schema)
 
-    @cached_property
-    def _schemas(self) -> dict[str, pa.Schema]:
-        return {
-            BUNDLES_FILE: build_bundles_schema(self),
-            REQUESTS_FILE: self._requests_schema,
-        }
-
     @property
     def _private_columns(self) -> dict[str, list[str]]:
         """Names only: the type of ids is that of the log."""
@@ -87,24 +87,24 @@ class ReleaseHead:
         }
 
     @cached_property
-    def _requests_schema(self) -> pa.Schema:
-        """Text as dictionaries, which are written several times faster, and read as text."""
+    def _schemas(self) -> dict[str, pa.Schema]:
+        # Text as dictionaries, which are written several times faster, and read as text.
         encoded = pa.dictionary(pa.int32(), pa.string())
         fields = [
             (field.name, encoded if self._is_all_text else field.type)
             for field in self.kinds.schema
         ]
         keys = [("window", pa.int32()), ("bundle_id", pa.int64()), ("instant", pa.int32())]
-        return pa.schema([*keys, *fields])
+        return {
+            BUNDLES_FILE: build_bundles_schema(self),
+            REQUESTS_FILE: pa.schema([*keys, *fields]),
+        }
 
     @cached_property
     def _kind_columns(self) -> list[pa.Array]:
-        return [
-            column.combine_chunks().cast(field.type)
-            for column, field in zip(
-                self.kinds.columns, list(self._requests_schema)[NUM_KEYS:], strict=True
-            )
-        ]
+        types = self._schemas[REQUESTS_FILE].types[NUM_KEYS:]
+        columns = [column.combine_chunks() for column in self.kinds.columns]
+        return [column.cast(type_) for column, type_ in zip(columns, types, strict=True)]
 
     @cached_property
     def _is_all_text(self) -> bool:

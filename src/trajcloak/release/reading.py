@@ -41,14 +41,13 @@ def read_manifest(path: str | Path) -> Manifest:
     (50, 600)
     """
     file = Path(path) / MANIFEST_FILE
-    manifest = parse_manifest(file)
+    manifest: Manifest = parse_manifest(file)
     for problem in find_manifest_problems(manifest):
         raise InputError(
             f"{file}: {problem}; expected a release as this version of trajcloak writes it; fetch "
             f"it again, and audit it"
         )
-    checked: Manifest = manifest
-    return checked
+    return manifest
 
 
 def parse_manifest(file: Path) -> Any:
@@ -98,17 +97,18 @@ class PublishedTable:
         missing = set(names) - set(self.schema.names)
         if missing:
             raise damage_error(self.file, f"it has no column '{min(missing)}'")
+        columns = list(names)
         with (
             _refuse_damage(self.file),
-            _open_parquet(self.content, names) as parquet,
+            pq.ParquetFile(self.content, read_dictionary=columns) as parquet,
         ):
-            table = parquet.read(columns=list(names))
+            table = parquet.read(columns=columns)
             table.validate(full=True)
         return table
 
     def read_first(self, names: Sequence[str]) -> pa.RecordBatch:
         """Read the first row of some columns."""
-        with _refuse_damage(self.file), _open_parquet(self.content) as parquet:
+        with _refuse_damage(self.file), pq.ParquetFile(self.content) as parquet:
             for batch in parquet.iter_batches(1, columns=list(names)):
                 return batch
         raise damage_error(self.file, "it has fewer rows than it says")
@@ -122,17 +122,13 @@ def open_table(file: Path, content: pa.Buffer | None = None) -> PublishedTable:
     with _refuse_damage(file):
         if content is None:
             check_parquet(file)
-        with _open_parquet(file if content is None else content) as parquet:
+        source = file if content is None else content
+        with pq.ParquetFile(source) as parquet:
             schema = parquet.schema_arrow
         names = schema.names
     if len(set(names)) < len(names):
         raise damage_error(file, "two of its columns have one name")
-    return PublishedTable(file, schema, file if content is None else content)
-
-
-def _open_parquet(content: Path | pa.Buffer, as_dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    source = content if isinstance(content, Path) else pa.BufferReader(content)
-    return pq.ParquetFile(source, read_dictionary=list(as_dictionaries))
+    return PublishedTable(file, schema, source)
 
 
 def damage_error(file: Path, what: str) -> InputError:

@@ -121,23 +121,20 @@ class RunResult:
                     self._write_file(name, stream)
             write_manifest(self.manifest, folder)
 
-    def _count_rows(self, name: str) -> list[int]:
-        """Count the rows of each range in a file."""
-        count: dict[str, Callable[[BundleRange], int]] = {
+    def _write_file(self, name: str, stream: BinaryIO) -> None:
+        """Have the row groups of a file encoded, and join them."""
+        engine, ranges = self._engine, self._ranges
+        num_rows: dict[str, Callable[[BundleRange], int]] = {
             BUNDLES_FILE: lambda r: r.totals.rows,
             REQUESTS_FILE: lambda r: r.num_requests,
             POLICY_FILE: lambda r: r.totals.users,
             PARTS_FILE: lambda r: r.totals.users * r.length,
         }
-        return list(map(count[name], self._ranges))
-
-    def _write_file(self, name: str, stream: BinaryIO) -> None:
-        """Have the row groups of a file encoded, and join them."""
-        engine, ranges = self._engine, self._ranges
+        counts = [num_rows[name](r) for r in ranges]
         first_ids = [0, *accumulate(r.totals.bundles for r in ranges)]
         head = engine.put(self._head)
         jobs = []
-        for pieces in cut_groups(self._count_rows(name), ROWS_PER_GROUP):
+        for pieces in cut_groups(counts, ROWS_PER_GROUP):
             handles: list[Handle] = []
             parts = []
             for number, rows in pieces:
@@ -145,26 +142,10 @@ class RunResult:
                 if not handles or handles[-1] is not chosen.handle:
                     handles.append(chosen.handle)
                 parts.append((len(handles) - 1, chosen.place, first_ids[number], rows))
-            jobs.append((handles, head, name, tuple(parts)))
+            jobs.append((head, handles, name, tuple(parts)))
         # They are kept until the release is there: a run that is interrupted joins them again.
-        groups = engine.derive(encode_group, jobs)
+        groups = engine.derive(ReleaseHead.encode_group, jobs)
         join_row_groups((engine.read(group) for group in groups), stream)
-
-
-def encode_group(
-    runs: Sequence[Sequence[Bundles]],
-    head: ReleaseHead,
-    name: str,
-    parts: Sequence[tuple[int, int, int, slice]],
-) -> pa.Buffer:
-    """Encode a row group of a file.
-
-    ``parts`` are: which of the runs, the place in it, the id of the first bundle, the rows.
-    """
-    return head.encode(
-        name,
-        [(runs[number][place], first_id, rows) for number, place, first_id, rows in parts],
-    )
 
 
 def write_manifest(manifest: dict[str, Any], folder: Path) -> None:
