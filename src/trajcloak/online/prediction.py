@@ -19,6 +19,9 @@ Futures = npt.NDArray[np.int32]
 """(users, futures, instants, 2): the cells of each user at the instants to come, in each of
 several futures, which are equally likely."""
 
+Users = npt.NDArray[np.int64]
+"""Numbers of users whose location is known at the newest instant."""
+
 NEAREST = 8
 """Earlier movers whose mean is taken where one future is asked for."""
 
@@ -36,21 +39,14 @@ class Predictor(Protocol):
     """Predicts the next instants."""
 
     def predict(
-        self,
-        history: History,
-        users: npt.NDArray[np.int64],
-        length: int,
-        num_futures: int,
-        *,
-        threads: int = 1,
+        self, history: History, users: Users, length: int, num_futures: int, *, threads: int = 1
     ) -> Futures:
         """Predict where users will be at the ``length`` instants after the newest of ``history``.
 
         Parameters
         ----------
         history : History
-        users : int64
-            Numbers of users whose location is known at the newest instant.
+        users : Users
         length : int
             At least 1.
         num_futures : int
@@ -70,13 +66,7 @@ class Damped:
         self._kept = kept
 
     def predict(
-        self,
-        history: History,
-        users: npt.NDArray[np.int64],
-        length: int,
-        num_futures: int,
-        *,
-        threads: int = 1,
+        self, history: History, users: Users, length: int, num_futures: int, *, threads: int = 1
     ) -> Futures:
         """Continue the newest movement; see :class:`Predictor`."""
         now = history.frames[-1, users]
@@ -99,13 +89,7 @@ class Learned:
     """
 
     def predict(
-        self,
-        history: History,
-        users: npt.NDArray[np.int64],
-        length: int,
-        num_futures: int,
-        *,
-        threads: int = 1,
+        self, history: History, users: Users, length: int, num_futures: int, *, threads: int = 1
     ) -> Futures:
         """Continue as earlier movers did; see :class:`Predictor`."""
         count = NEAREST if num_futures == 1 else num_futures
