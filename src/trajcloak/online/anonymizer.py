@@ -8,7 +8,7 @@ with fewer than k members left is silent. See ``docs/online.md``.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,8 +44,8 @@ from trajcloak.online.stream_tables import (
     X,
     Y,
     add_users,
+    check_columns,
     check_reports,
-    check_requests,
 )
 from trajcloak.options import MAX_HEIGHT, MBR, PER_INSTANT, check_number, holds_fixed
 from trajcloak.parts import PartSettings, build_parts
@@ -198,8 +198,7 @@ class OnlineAnonymizer:
         np.maximum.at(self._latest, user, time)
         cell = _find_cells(reports, self._region)
         self.counts["outside the region"] += int((cell[:, 0] == ABSENT).sum())
-        for instant, rows in self._select_open(time):
-            opened = self._open.setdefault(instant, OpenInstant())
+        for opened, rows in self._select_open(time):
             opened.extend(count)
             last = opened.time, opened.cell, opened.is_repeated
             _keep_last(user[rows], time[rows], cell[rows], *last)
@@ -221,13 +220,12 @@ class OnlineAnonymizer:
                 "a request came without a report; expected one input, in which reports carry "
                 "requests; pass them to observe, or use two inputs"
             )
-        check_requests(requests, self._names)
+        check_columns(requests, "the requests", [USER, TIME, *self._names])
         for name, reason in ((USER, "no usable user id"), (TIME, "no usable time")):
             self.counts[reason] += requests[name].null_count
             requests = requests.filter(requests[name].is_valid())
         time = requests[TIME].cast(pa.int64()).to_numpy()
-        for instant, rows in self._select_open(time):
-            opened = self._open.setdefault(instant, OpenInstant())
+        for opened, rows in self._select_open(time):
             opened.requests.append(self._take_requests(requests, rows))
 
     def advance(self, now: int) -> list[PublishedInstant]:
@@ -266,7 +264,9 @@ class OnlineAnonymizer:
         types = [(USER, pa.large_string()), (TIME, pa.int64())]
         return taken.cast(pa.schema([*types, *((name, pa.string()) for name in self._names)]))
 
-    def _select_open(self, time: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    def _select_open(
+        self, time: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[OpenInstant, npt.NDArray[np.int64]]]:
         """List the instants of some times, and the rows of each, but those too late or early."""
         instant = (time - self._origin) // self._asked.every
         is_late = instant < self._next
@@ -276,7 +276,8 @@ class OnlineAnonymizer:
         self.counts["early"] += int(is_early.sum())
         rows = np.flatnonzero(~is_late & ~is_early)
         found, place = np.unique(instant[rows], return_inverse=True)
-        return [(int(i), rows[place == n]) for n, i in enumerate(found)]
+        for n, i in enumerate(found.tolist()):
+            yield self._open.setdefault(i, OpenInstant()), rows[place == n]
 
     def _close(self, instant: int) -> None:
         """Settle where users were at an instant, and which requests count."""

@@ -75,6 +75,7 @@ class StreamRelease:
         self._policy = policy
         self._start: StreamStart = state.start
         self._asked = options
+        self._parts_per = None if options.parts is None else PER_INSTANT
         self._epochs: list[FinishedEpoch] = []
         self._num_silent = self._num_rows = 0
         self._kinds = pa.table({name: pa.array([], pa.string()) for name in names})
@@ -143,7 +144,7 @@ class StreamRelease:
             (start.origin, asked.every),
             ZONE,
             place_box(start.region, total.low, total.high),
-            None if asked.parts is None else PER_INSTANT,
+            self._parts_per,
         )
         fresh = self._path.with_name(f".{self._path.name}.next")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -176,8 +177,7 @@ class StreamRelease:
         shutil.rmtree(old, ignore_errors=True)
 
     def _write_policy(self) -> None:
-        parts_per = None if self._asked.parts is None else PER_INSTANT
-        private = name_private_files(self._policy, parts_per)
+        private = name_private_files(self._policy, self._parts_per)
         for name, file in zip((POLICY_FILE, PARTS_FILE), private, strict=False):
             parts = (pa.memory_map(str(e.folder / name)).read_buffer() for e in self._epochs)
             with replace_private(file) as stream:
@@ -192,7 +192,7 @@ class StreamRelease:
             k=asked.k,
             length=asked.epoch,
             parts=asked.parts,
-            parts_per=PER_WINDOW if asked.parts is None else PER_INSTANT,
+            parts_per=self._parts_per or PER_WINDOW,
             vocabulary=asked.vocabulary,
             rare=asked.rare,
             rare_below=asked.rare_below,

@@ -30,7 +30,7 @@ def check_reports(reports: pa.Table, names: Sequence[str]) -> None:
     ``names`` are the request attributes that it must have. What it says of them does not matter,
     but for their types.
     """
-    _check_columns(reports, "the reports", [USER, TIME, X, Y, *names])
+    check_columns(reports, "the reports", [USER, TIME, X, Y, *names])
     for name in (USER, TIME):
         column = reports[name]
         if column.null_count:
@@ -41,12 +41,8 @@ def check_reports(reports: pa.Table, names: Sequence[str]) -> None:
             )
 
 
-def check_requests(requests: pa.Table, names: Sequence[str]) -> None:
-    """Raise if a table is none of requests; only its columns and their types matter."""
-    _check_columns(requests, "the requests", [USER, TIME, *names])
-
-
-def _check_columns(table: pa.Table, what: str, names: Sequence[str]) -> None:
+def check_columns(table: pa.Table, what: str, names: Sequence[str]) -> None:
+    """Raise if a table lacks a column, or has one of another type; values do not matter."""
     if not isinstance(table, pa.Table):
         raise InputError(
             f"{what}: are of type {type(table).__name__}; expected a table of pyarrow; pass "
