@@ -114,12 +114,7 @@ class Share(click.ParamType[float]):
     help=f"How to bundle users: {', '.join(ALGORITHMS)}.  "
     "[default: refined for mbr cloaks, traj-anon for quad]",
 )
-@bundle_option(
-    "--cloak",
-    default="mbr",
-    type=click.Choice(["mbr", "quad"]),
-    help="Areas to publish: bounding boxes snapped to cells, or (semi-)quadrants.",
-)
+@shared.cloak_option
 @option(
     "--policy",
     type=shared.PATH,
@@ -154,9 +149,7 @@ class Share(click.ParamType[float]):
     metavar="LEVEL",
     help="How hard refined tries: low, normal or high.",
 )
-@bundle_option(
-    "--seed", default=0, help="For algorithms that draw at random; same seed, same release."
-)
+@shared.seed_option
 @shared.parts_options
 @shared.request_options
 @shared.rows_alike_option

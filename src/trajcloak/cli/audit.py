@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from trajcloak.auditor import AuditReport
 
 
-OF_RELEASES = ("replay", "vocabulary", "rewrite", "memory", "request_log")
+OF_RELEASES = (
+    "replay", "vocabulary", "rewrite", "memory", "request_log", "length", "align", "windows",
+)  # fmt: skip
 """Options that do not go with --foreign."""
 
 
@@ -38,12 +40,7 @@ OF_RELEASES = ("replay", "vocabulary", "rewrite", "memory", "request_log")
 )
 @option("--k", type=int, help="Least number of possible senders that the audit demands.")
 @option("--replay", is_flag=True, help="Run the algorithm again: it must give the same groups.")
-@option(
-    "--vocabulary",
-    type=shared.PATH,
-    metavar="FILE",
-    help="The values that requests may have, if the release was made with such a list.",
-)
+@shared.released_vocabulary_option
 @option(
     "--rewrite",
     type=shared.PATH,
@@ -87,19 +84,17 @@ def command(
     from trajcloak.auditor import audit_files, audit_foreign_table
     from trajcloak.engines.folder import parse_memory
 
-    time = {name: options.pop(name) for name in shared.TIME_DEFAULTS}
-    asked = {name: value for name, value in time.items() if value is not None}
-    ours = {name: options[name] for name in OF_RELEASES} | {"length": time["length"]}
-    check_usage(foreign, k, policy, group, ours)
-    if asked and not foreign:
-        shared.check_release_time(release, asked)
+    time = {name: options.pop(name) for name in shared.TIME_OPTIONS}
+    check_usage(foreign, k, policy, group, {**options, **time})
+    if not foreign:
+        shared.check_release_time(release, time)
     if options["memory"] is not None:
         options["memory"] = parse_memory(options["memory"])
     with progress_bars(hidden=as_json) as progress:
         if foreign:
             report = audit_foreign_table(
                 log, release, k or 0, columns, policy=policy, group=group, progress=progress,
-                **asked,
+                every=time["every"], max_gap=time["max_gap"], missing=time["missing"],
             )  # fmt: skip
         else:
             assert policy is not None
@@ -114,17 +109,19 @@ def command(
 
 
 def check_usage(
-    foreign: bool, k: int | None, policy: Path | None, group: str | None, ours: Mapping[str, Any]
+    foreign: bool, k: int | None, policy: Path | None, group: str | None, given: Mapping[str, Any]
 ) -> None:
     """Raise if options are missing, or do not go together."""
-    if not foreign and group is not None:
-        raise click.UsageError("--group goes with --foreign only.")
-    if not foreign and policy is None:
-        raise click.UsageError("Missing option '--policy'.")
-    if foreign and k is None:
+    if not foreign:
+        if group is not None:
+            raise click.UsageError("--group goes with --foreign only.")
+        if policy is None:
+            raise click.UsageError("Missing option '--policy'.")
+        return
+    if k is None:
         raise click.UsageError("Missing option '--k', which --foreign needs.")
-    for name, value in ours.items():
-        if foreign and value:
+    for name in OF_RELEASES:
+        if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} does not go with --foreign.")
 
 

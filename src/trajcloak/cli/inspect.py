@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trajcloak.cli import shared_options as shared
-from trajcloak.cli.grouped import GroupedCommand, bundle_option, option, time_option
+from trajcloak.cli.grouped import GroupedCommand, bundle_option, option
 from trajcloak.cli.printing import (
     ValueTable,
     facts_table,
@@ -47,21 +47,7 @@ SUSPECTED = {
     default=10,
     help="Least number of possible senders of a request.",
 )
-@time_option(
-    "--every",
-    metavar="DURATION",
-    help="Time from one instant to the next, if it is decided already.  [default: proposed]",
-)
-@time_option(
-    "--max-gap",
-    metavar="DURATION",
-    help="Longest gap to interpolate, if it is decided already.  [default: proposed]",
-)
-@time_option(
-    "--length",
-    type=click.IntRange(min=1),
-    help="Instants in a window, if that is decided already.  [default: proposed]",
-)
+@shared.build_time_options("proposed", ("every", "length", "max_gap"))
 @bundle_option(
     "--members",
     type=click.IntRange(min=2),

@@ -27,13 +27,7 @@ if TYPE_CHECKING:
     "private.",
 )
 @option("--policy", type=shared.PATH, help="The private policy file; goes with --log.")
-@option(
-    "--vocabulary",
-    type=shared.PATH,
-    callback=shared.take_vocabulary,
-    metavar="FILE",
-    help="With --log: the values that requests may have, if the release was made with such a list.",
-)
+@shared.released_vocabulary_option
 @option(
     "--network",
     metavar="city|PATH",
@@ -71,7 +65,7 @@ def command(
     """
     from trajcloak.report import write_report_page
 
-    shared.check_release_time(release, {name: options.pop(name) for name in shared.TIME_DEFAULTS})
+    shared.check_release_time(release, {name: options.pop(name) for name in shared.TIME_OPTIONS})
     with progress_bars(hidden=as_json) as progress:
         report = write_report_page(
             release,

@@ -4,7 +4,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial, wraps
@@ -27,23 +27,13 @@ from trajcloak.cli.grouped import (
     work_option,
 )
 from trajcloak.errors import InputError, OptionError
-from trajcloak.options import DROPPABLE, TIME_UNITS, LogColumns
+from trajcloak.options import ALIGNMENTS, CLOAKS, DROPPABLE, MISSING, RARE, TIME_UNITS, LogColumns
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
 
 PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
-TIME_DEFAULTS = {
-    "align": "none",
-    "windows": "all day",
-    "every": "the log's own",
-    "length": "the whole log",
-    "max_gap": "twice --every",
-    "missing": "withhold",
-}
-"""What holds where a time option is not given."""
-
 DASH = Path("-")
 STORED = "standard-input"
 HEAD_BYTES = 64
@@ -155,7 +145,16 @@ rows_alike_option = request_option(
     "requests.",
 )
 
-seed_option = bundle_option("--seed", default=0, help="For algorithms that draw at random.")
+seed_option = bundle_option(
+    "--seed", default=0, help="For algorithms that draw at random; same seed, same result."
+)
+
+cloak_option = bundle_option(
+    "--cloak",
+    default="mbr",
+    type=click.Choice(CLOAKS),
+    help="Areas: bounding boxes snapped to cells (mbr), or (semi-)quadrants (quad).",
+)
 
 threads_option = work_option(
     "--threads",
@@ -190,9 +189,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     Passes them on as ``columns`` and ``request_log``.
     """
 
-    def column(
-        name: str, help_: str, *names: str, **settings: Any
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def column(name: str, help_: str, *names: str, **settings: Any) -> Any:
         settings = {"group": COLUMNS, **settings}
         return option(f"--{name}", *names, metavar="COLUMN", help=help_, **settings)
 
@@ -271,46 +268,53 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def _build_time_options(defaults: Mapping[str, str]) -> Callable[[F], F]:
-    """Build the options that divide the time of a log into instants and windows."""
+TIME_OPTIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "every": (
+        "Time from one instant to the next, such as 60s or 5m.",
+        "the log's own",
+        {"metavar": "DURATION"},
+    ),
+    "length": ("Instants in a window.", "the whole log", {"type": click.IntRange(min=1)}),
+    "max_gap": ("Longest gap to interpolate.", "twice --every", {"metavar": "DURATION"}),
+    "missing": (
+        "Users whose location is not always known: leave out, or hold their nearest known "
+        "location.",
+        "withhold",
+        {"type": click.Choice(MISSING)},
+    ),
+    "align": (
+        "Start a new window at midnight of --tz: none or day.",
+        "none",
+        {"type": click.Choice(ALIGNMENTS)},
+    ),
+    "windows": (
+        "Hours of the day to publish, such as 07:00-10:00,16:00-19:00.",
+        "all day",
+        {"metavar": "HOURS"},
+    ),
+}
+"""How the time of a log is divided: help, what holds without the option, and its settings."""
+
+
+def build_time_options(
+    default: str | None = None, names: Collection[str] = tuple(TIME_OPTIONS)
+) -> Callable[[F], F]:
+    """Build time options, with another ``default`` in their help if one is given."""
     return combine(
-        time_option(
-            "--every",
-            metavar="DURATION",
-            help="Time from one instant to the next, such as 60s or 5m.  "
-            f"[default: {defaults['every']}]",
-        ),
-        time_option(
-            "--length", type=int, help=f"Instants in a window.  [default: {defaults['length']}]"
-        ),
-        time_option(
-            "--max-gap",
-            metavar="DURATION",
-            help=f"Longest gap to interpolate.  [default: {defaults['max_gap']}]",
-        ),
-        time_option(
-            "--missing",
-            type=click.Choice(["withhold", "hold"]),
-            help="Users whose location is not always known: leave out, or hold their nearest "
-            f"known location.  [default: {defaults['missing']}]",
-        ),
-        time_option(
-            "--align",
-            type=click.Choice(["none", "day"]),
-            help="Start a new window at midnight of --tz: none or day.  "
-            f"[default: {defaults['align']}]",
-        ),
-        time_option(
-            "--windows",
-            metavar="HOURS",
-            help="Hours of the day to publish, such as 07:00-10:00,16:00-19:00.  "
-            f"[default: {defaults['windows']}]",
-        ),
+        *(
+            time_option(
+                f"--{name.replace('_', '-')}",
+                help=f"{text}  [default: {default or own}]",
+                **settings,
+            )
+            for name, (text, own, settings) in TIME_OPTIONS.items()
+            if name in names
+        )
     )
 
 
-time_options = _build_time_options(TIME_DEFAULTS)
-released_time_options = _build_time_options(dict.fromkeys(TIME_DEFAULTS, "as the release says"))
+time_options = build_time_options()
+released_time_options = build_time_options("as the release says")
 """The same for commands that read the log of a release."""
 
 
@@ -323,6 +327,21 @@ def take_vocabulary(
     return None if value is None else read_vocabulary(value)
 
 
+def build_vocabulary_option(text: str) -> Callable[[F], F]:
+    """Build the option that names a file of values of requests; ``text`` says what they are."""
+    return request_option(
+        "--vocabulary", type=PATH, callback=take_vocabulary, metavar="FILE", help=text
+    )
+
+
+vocabulary_option = build_vocabulary_option(
+    "Table with a column for each request attribute: the values that may be published. Requests "
+    "with another value are withheld."
+)
+released_vocabulary_option = build_vocabulary_option(
+    "The values that requests may have, if the release was made with such a list."
+)
+
 request_options = combine(
     bundle_option(
         "--members",
@@ -331,17 +350,11 @@ request_options = combine(
         help="Form bundles of at least N users, if users report seldom: a set of requests is "
         "published only if K of them have a row at its instant.  [default: K]",
     ),
-    request_option(
-        "--vocabulary",
-        type=PATH,
-        callback=take_vocabulary,
-        help="Table with a column for each request attribute: the values that may be published. "
-        "Requests with another value are withheld.",
-    ),
+    vocabulary_option,
     request_option(
         "--rare",
         default="drop",
-        type=click.Choice(["drop", "other", "keep"]),
+        type=click.Choice(RARE),
         metavar="RULE",
         help="Requests that few bundles of a window show: drop them, replace their rare values by "
         "'(other)' first, or keep all.",
