@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from trajcloak.kept_counts import Choice
     from trajcloak.plan import Plan
 
-BAR = 10
 SUSPECTED = {
     NULL_ISLAND: "at longitude and latitude 0",
     SWAPPED: "far from most others, and among them with longitude and latitude swapped",
@@ -248,7 +247,6 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
             "guessed",
             *(("members", "sets", "rows") if has_sets else ()),
         ),
-        bars="rows kept" if has_sets else "reports kept",
     )
     keeps_all = False
     for choice in choices:
@@ -266,7 +264,6 @@ def _choices_table(name: str, choices: "list[Choice]", proposed: "Choice") -> Va
             f"{choice.length:,}",
             *(f"{share:.1%}" for share in (choice.users, choice.reports, choice.guessed)),
             *of_sets,
-            "█" * round(BAR * kept[-1]),
             style="bold green" if choice == proposed else "",
         )
     return table

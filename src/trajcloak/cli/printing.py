@@ -38,22 +38,14 @@ class ValueTable:
 
     A table too wide for the terminal is drawn without lines, with labels folded where they must,
     and at last as a list for every row. All texts are markup of rich. ``label`` is the heading of
-    the first column, which names the rows, ``numbers`` those of the others, and ``bars`` that of
-    a last column of bars, if there is one.
+    the first column, which names the rows, and ``numbers`` those of the others.
     """
 
     def __init__(
-        self,
-        title: str,
-        label: str,
-        numbers: Sequence[str],
-        *,
-        bars: str | None = None,
-        caption: str | None = None,
+        self, title: str, label: str, numbers: Sequence[str], *, caption: str | None = None
     ) -> None:
         self._title = title
-        self._names = [label, *numbers] + ([] if bars is None else [bars])
-        self._has_bars = bars is not None
+        self._names = [label, *numbers]
         self._caption = caption
         self._rows: list[tuple[Sequence[str], str] | None] = []  # None: a line between rows
 
@@ -88,8 +80,6 @@ class ValueTable:
         table.add_column(names[0], style="bold", overflow="fold")
         for name in names[1:]:
             table.add_column(name, justify="right", no_wrap=True)
-        if self._has_bars:
-            table.columns[-1].justify = "left"
         for row in self._rows:
             if row is None:
                 table.add_section()
