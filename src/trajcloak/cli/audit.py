@@ -1,12 +1,13 @@
 """``trajcloak audit``."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import RenderableType
 from rich.table import Table
 
 from trajcloak.cli import EXIT_BREACH
@@ -16,12 +17,7 @@ from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 from trajcloak.options import LogColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-
     from trajcloak.auditor import AuditReport
-
 
 OF_RELEASES = (
     "replay", "vocabulary", "rewrite", "memory", "request_log", "length", "align", "windows",
@@ -85,8 +81,17 @@ def command(
     from trajcloak.engines.folder import parse_memory
 
     time = {name: options.pop(name) for name in shared.TIME_OPTIONS}
-    check_usage(foreign, k, policy, group, {**options, **time})
-    if not foreign:
+    if foreign:
+        if k is None:
+            raise click.UsageError("Missing option '--k', which --foreign needs.")
+        for name, value in {**options, **time}.items():
+            if value and name in OF_RELEASES:
+                raise click.UsageError(f"--{name.replace('_', '-')} does not go with --foreign.")
+    elif group is not None:
+        raise click.UsageError("--group goes with --foreign only.")
+    elif policy is None:
+        raise click.UsageError("Missing option '--policy'.")
+    else:
         shared.check_release_time(release, time)
     if options["memory"] is not None:
         options["memory"] = parse_memory(options["memory"])
@@ -108,24 +113,7 @@ def command(
         sys.exit(EXIT_BREACH)
 
 
-def check_usage(
-    foreign: bool, k: int | None, policy: Path | None, group: str | None, given: Mapping[str, Any]
-) -> None:
-    """Raise if options are missing, or do not go together."""
-    if not foreign:
-        if group is not None:
-            raise click.UsageError("--group goes with --foreign only.")
-        if policy is None:
-            raise click.UsageError("Missing option '--policy'.")
-        return
-    if k is None:
-        raise click.UsageError("Missing option '--k', which --foreign needs.")
-    for name in OF_RELEASES:
-        if given[name]:
-            raise click.UsageError(f"--{name.replace('_', '-')} does not go with --foreign.")
-
-
-def describe_checks(report: "AuditReport") -> "Iterator[RenderableType]":
+def describe_checks(report: "AuditReport") -> Iterator[RenderableType]:
     """Lay out every check, and the verdict in a sentence."""
     table = Table(title="Audit", title_justify="left")
     table.add_column("check", style="bold", no_wrap=True)

@@ -3,7 +3,7 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from trajcloak.cli import EXIT_BREACH
 from trajcloak.cli import shared_options as shared
 from trajcloak.cli.grouped import GroupedCommand, option
 from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
-
-if TYPE_CHECKING:
-    from trajcloak.report import Report
 
 
 @click.command("report", cls=GroupedCommand)
@@ -78,17 +75,12 @@ def command(
     if as_json:
         print_json({"report": str(output), **report.to_dict()})
     else:
-        print_report(report, output)
+        colour = "yellow" if report.allowed else "green"
+        out.print(f"[bold {colour if report.passed else 'red'}]{to_markup(report.verdict)}[/].")
+        if report.bundles_drawn < report.bundles:
+            out.print(f"The map shows {report.bundles_drawn:,} of {report.bundles:,} bundles.")
+        out.print(f"Report: {to_markup(str(output))} ({report.size / 1e6:.1f} MB)", soft_wrap=True)
+        if report.private:
+            out.print("[bold red]It is private[/]: it was made with the log. Do not publish it.")
     if not report.passed:
         sys.exit(EXIT_BREACH)
-
-
-def print_report(report: "Report", path: Path) -> None:
-    """Print what was written, and whether it may be published."""
-    colour = "bold red" if not report.passed else "bold yellow" if report.allowed else "bold green"
-    out.print(f"[{colour}]{to_markup(report.verdict)}[/].")
-    if report.bundles_drawn < report.bundles:
-        out.print(f"The map shows {report.bundles_drawn:,} of {report.bundles:,} bundles.")
-    out.print(f"Report: {to_markup(str(path))} ({report.size / 1e6:.1f} MB)", soft_wrap=True)
-    if report.private:
-        out.print("[bold red]It is private[/]: it was made with the log. Do not publish it.")

@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from trajcloak.cli.grouped import (
     COLUMNS,
     REQUESTS,
+    F,
     bundle_option,
     column_option,
     combine,
@@ -29,8 +30,6 @@ from trajcloak.cli.grouped import (
 from trajcloak.errors import InputError, OptionError
 from trajcloak.options import ALIGNMENTS, CLOAKS, DROPPABLE, MISSING, RARE, TIME_UNITS, LogColumns
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 PATH = click.Path(path_type=Path)
 
 PUBLISHED = "Request attribute to publish; repeat for more. No other column is ever published."
@@ -42,11 +41,10 @@ PACKED_STARTS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
-    """Some numbers, separated by commas."""
+    """Some numbers, separated by commas, as their names are: ``x_min,y_min,side``."""
 
-    def __init__(self, count: int, name: str) -> None:
-        self.name = name
-        self._count = count
+    def __init__(self, names: str) -> None:
+        self.name = names
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
         """Parse the numbers."""
@@ -54,8 +52,9 @@ class Numbers(click.ParamType[tuple[float, ...]]):
             numbers = tuple(map(float, str(value).split(",")))
         except ValueError:
             numbers = ()
-        if len(numbers) != self._count:
-            self.fail(f"'{value}' is not {self._count} numbers separated by commas", param, ctx)
+        expected = len(self.name.split(","))
+        if len(numbers) != expected:
+            self.fail(f"'{value}' is not {expected} numbers separated by commas", param, ctx)
         return numbers
 
 
@@ -134,7 +133,7 @@ height_option = place_option(
 
 region_option = place_option(
     "--region",
-    type=Numbers(3, "x_min,y_min,side"),
+    type=Numbers("x_min,y_min,side"),
     help="Square to use instead of one fitted to the log, in metres or the log's own units.",
 )
 
@@ -183,7 +182,7 @@ parts_options = combine(
 """How members of bundles are shown."""
 
 
-def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
+def log_options(function: Callable[..., Any], *, request_help: str = PUBLISHED) -> Any:
     """Add the options that say how to read a log.
 
     Passes them on as ``columns`` and ``request_log``.
@@ -243,7 +242,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
     )
     @place_option(
         "--clip",
-        type=Numbers(4, "x_min,y_min,x_max,y_max"),
+        type=Numbers("x_min,y_min,x_max,y_max"),
         help="Drop rows outside this rectangle, in degrees or the log's own units.",
     )
     @row_option(
@@ -265,7 +264,7 @@ def log_options(function: F, *, request_help: str = PUBLISHED) -> F:
         columns = {field.name: given.pop(field.name) for field in fields(LogColumns)}
         return function(columns=LogColumns(**columns), **given)
 
-    return wrapped  # type: ignore[return-value]
+    return wrapped
 
 
 TIME_OPTIONS: dict[str, tuple[str, str, dict[str, Any]]] = {

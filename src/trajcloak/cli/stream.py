@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from trajcloak.cli.grouped import GroupedCommand, option, request_option
 from trajcloak.cli.printing import err, note_whole_parts, print_note
 from trajcloak.errors import InputError
 from trajcloak.options import LogColumns
+from trajcloak.progress import silent
 from trajcloak.quantities import show_count
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 GOES_ON = "the same command goes on with the next epoch"
 """What to do after a run was ended."""
+
+COMPILING = "compiling, once per installation; the first instants take longer"
 
 PIECE = 1 << 20
 """Bytes that are read at once."""
@@ -114,7 +117,7 @@ PACKED = (".gz", ".bz2", ".zst", ".xz", ".zip")
 @option(
     "--region",
     "box",
-    type=shared.Numbers(4, "x_min,y_min,x_max,y_max"),
+    type=shared.Numbers("x_min,y_min,x_max,y_max"),
     help="Rectangle to publish, in degrees or the reports' own units; whoever is outside counts "
     "as absent.  [default: around those who report first]",
 )
@@ -188,7 +191,8 @@ def command(
     state = state or output.parent / f"{output.name}-private"
     kept = {**vars(options), "requests": requests, "box": box, "height": height}
     pieces = _read_pieces() if follow is None else _follow_files(follow)
-    listen = _CompilationNote(hidden=as_json)
+    note_once = cache(partial(print_note, COMPILING))
+    listen = silent if as_json else lambda *_: note_once()
     with _interruptible(state), follow_compilation(listen), open_state(state, kept) as opened:
         stream = Stream(
             opened,
@@ -261,18 +265,6 @@ def _cannot_be_read(what: str, error: OSError) -> InputError:
         f"{what}: cannot be read ({error.strerror or type(error).__name__}); expected lines of a "
         f"stream; check that it is there, and its permissions, and start the stream again"
     )
-
-
-class _CompilationNote:
-    """Says once that kernels are compiled."""
-
-    def __init__(self, *, hidden: bool) -> None:
-        self._is_silent = hidden
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if not self._is_silent:
-            print_note("compiling, once per installation; the first instants take longer")
-        self._is_silent = True
 
 
 @contextmanager
