@@ -218,12 +218,10 @@ class Release:
 
         Parameters
         ----------
-        region
+        region, at, first, last, crs
             As for :meth:`count`.
         by
             The attribute.
-        at, first, last, crs
-            As for :meth:`count`.
 
         Returns
         -------
