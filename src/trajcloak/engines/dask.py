@@ -115,7 +115,6 @@ def open_dask(
     ``tls`` are the files of the certification authority, of the client's certificate and of its
     key; default: those of dask's own configuration. A cluster on this machine makes its own.
     """
-    import_extra("distributed", "--engine=dask", "dask")
     # The folder is closed last, when no worker of a cluster on this machine can be writing.
     with (
         closing(Scratch(scratch)) as folder,
@@ -127,8 +126,8 @@ def open_dask(
 @contextmanager
 def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
     """Start a cluster on this machine."""
+    distributed = import_extra("distributed", "--engine=dask", "dask")
     import dask
-    import distributed
 
     settings: dict[str, Any] = {
         f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT_MEMORY.items()
@@ -156,8 +155,7 @@ def _start(workers: int | None, memory_limit: int | str) -> Iterator[Client]:
 
 def connect(scheduler: str, tls: Sequence[Path | None]) -> Client:
     """Connect to a scheduler, encrypted if certificates are given or configured."""
-    import distributed
-
+    distributed = import_extra("distributed", "--engine=dask", "dask")
     security = None
     if any(tls):
         ca, certificate, key = (None if file is None else str(file) for file in tls)

@@ -66,9 +66,8 @@ class FolderEngine(StoredEngine):
         memory: int,
         threads: int | None = None,
         progress: Progress = silent,
-        sizes: Sizes | None = None,
     ) -> None:
-        super().__init__(folder, progress, sizes)
+        super().__init__(folder, progress)
         self.memory = memory - RESERVED
         self.threads = choose_threads(threads)
 

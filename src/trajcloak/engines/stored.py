@@ -102,20 +102,20 @@ class StoredEngine(Engine):
     running is repeated. Workers see the files of the log and the folder under the same paths as
     the client.
 
-    ``folder`` is private; a :class:`Scratch` is removed with the engine. By default, ``sizes`` are
-    such that a call needs some hundred megabytes.
+    ``folder`` is private; a :class:`Scratch` is removed with the engine. Sizes are such that a call
+    needs some hundred megabytes.
     """
 
     synced = False
     """Whether files must survive a machine that goes down."""
 
-    def __init__(
-        self, folder: Path | Scratch, progress: Progress = silent, sizes: Sizes | None = None
-    ) -> None:
+    _sizes: Sizes | None = None
+    """Taken instead of those that would be chosen."""
+
+    def __init__(self, folder: Path | Scratch, progress: Progress = silent) -> None:
         super().__init__(progress)
         self._scratch = folder if isinstance(folder, Scratch) else None
         self.folder = folder.folder if isinstance(folder, Scratch) else folder
-        self._sizes = sizes
         self._num_stages = 0
 
     @abstractmethod
