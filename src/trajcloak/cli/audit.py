@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,12 +49,7 @@ OF_RELEASES = (
     help="With --foreign: column whose equal values are known to link rows. Every other column is "
     "tried, too.",
 )
-@partial(
-    shared.log_options,
-    request_help="Request attribute that was to be published; repeat for more.  "
-    "[default: those of the release]",
-)
-@shared.released_time_options
+@shared.released_log_options
 @shared.json_option
 def command(
     log: list[Path],

@@ -1,7 +1,6 @@
 """``trajcloak report``."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,7 @@ from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
 )
 @option("--replay", is_flag=True, help="With --log: the audit also runs the algorithm again.")
 @option("--no-attack", is_flag=True, help="With --log: leave out the attack.")
-@partial(
-    shared.log_options,
-    request_help="With --log: request attribute that was to be published; repeat for more.  "
-    "[default: those of the release]",
-)
-@shared.released_time_options
+@shared.released_log_options
 @shared.threads_option
 @shared.json_option
 def command(

@@ -313,8 +313,16 @@ def build_time_options(
 
 
 time_options = build_time_options()
-released_time_options = build_time_options("as the release says")
-"""The same for commands that read the log of a release."""
+
+released_log_options = combine(
+    partial(
+        log_options,
+        request_help="Request attribute of the release; repeat for more.  "
+        "[default: those of the release]",
+    ),
+    build_time_options("as the release says"),
+)
+"""How to read, and to divide, the log of a release."""
 
 
 def take_vocabulary(
