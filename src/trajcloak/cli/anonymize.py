@@ -85,18 +85,13 @@ engine_options = combine(
 """Where a run is done."""
 
 
-class Share(click.ParamType[float]):
-    """A share: ``1%`` or ``0.01``."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """Parse a share."""
-        text = str(value).strip()
-        try:
-            return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-        except ValueError:
-            self.fail(f"'{value}' is not a share such as 1% or 0.01", param, ctx)
+def parse_share(given: str | float) -> float:
+    """Parse a share: ``1%`` or ``0.01``."""
+    text = str(given).strip()
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise click.BadParameter(f"'{given}' is not a share such as 1% or 0.01") from None
 
 
 @click.command("anonymize", cls=GroupedCommand)
@@ -132,7 +127,8 @@ class Share(click.ParamType[float]):
 )
 @bundle_option(
     "--max-suppressed",
-    type=Share(),
+    type=parse_share,
+    metavar="SHARE",
     help="Leave out at most this share of users, such as 1%, where it saves most area.",
 )
 @bundle_option(
