@@ -35,7 +35,7 @@ OF_RELEASES = (
 )
 @option("--k", type=int, help="Least number of possible senders that the audit demands.")
 @option("--replay", is_flag=True, help="Run the algorithm again: it must give the same groups.")
-@shared.released_vocabulary_option
+@shared.vocabulary_option
 @option(
     "--rewrite",
     type=shared.PATH,

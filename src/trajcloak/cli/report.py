@@ -23,7 +23,7 @@ from trajcloak.cli.printing import out, print_json, progress_bars, to_markup
     "private.",
 )
 @option("--policy", type=shared.PATH, help="The private policy file; goes with --log.")
-@shared.released_vocabulary_option
+@shared.vocabulary_option
 @option(
     "--network",
     metavar="city|PATH",

@@ -334,19 +334,13 @@ def take_vocabulary(
     return None if value is None else read_vocabulary(value)
 
 
-def build_vocabulary_option(text: str) -> Callable[[F], F]:
-    """Build the option that names a file of values of requests; ``text`` says what they are."""
-    return request_option(
-        "--vocabulary", type=PATH, callback=take_vocabulary, metavar="FILE", help=text
-    )
-
-
-vocabulary_option = build_vocabulary_option(
-    "Table with a column for each request attribute: the values that may be published. Requests "
-    "with another value are withheld."
-)
-released_vocabulary_option = build_vocabulary_option(
-    "The values that requests may have, if the release was made with such a list."
+vocabulary_option = request_option(
+    "--vocabulary",
+    type=PATH,
+    callback=take_vocabulary,
+    metavar="FILE",
+    help="Table with a column for each request attribute: the values that it may have. Requests "
+    "with another value are withheld.",
 )
 
 request_options = combine(
